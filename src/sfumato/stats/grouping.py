@@ -93,8 +93,7 @@ def check_size(true_counts: Counts, size: int) -> None:
     limit = largest_size(true_counts)
     if size > limit:
         raise PlanError(
-            f"group size {size} is too large: the most frequent value allows at most {limit}; "
-            f"take {limit} or less, or merge the sensitive column's rare values differently",
+            f"group size {size} is too large: the most frequent value allows at most {limit}; take {limit} or less",
             limit=limit,
         )
 
