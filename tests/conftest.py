@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,17 @@ def data_dir() -> Path:
     if not folder:
         pytest.skip("SFUMATO_DATA is not set")
     return Path(folder)
+
+
+@pytest.fixture
+def golden(update_golden: bool) -> Callable[[Path, str], None]:
+    """A function (file, text) that compares the text with the file, or rewrites the file under --update-golden."""
+
+    def compare(file: Path, text: str) -> None:
+        if update_golden:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        assert file.exists(), f"{file.name} is missing; make golden writes it"
+        assert text == file.read_text(encoding="utf-8")
+
+    return compare
