@@ -99,8 +99,8 @@ def publish(
 ) -> Release:
     """A release of the table, in the folder `out` (or a temporary one: `release.save(path)` keeps it)."""
     secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
-    scratch = tempfile.TemporaryDirectory(prefix="sfumato-release-") if out is None else None
-    target = Path(scratch.name) / "release" if scratch else Path(str(out))
+    scratch = Path(tempfile.mkdtemp(prefix="sfumato-release-")) if out is None else None
+    target = scratch / "release" if scratch else Path(str(out))
     with bundle.writing(target, force=force) as folder:
         prepared = prepare(
             source,

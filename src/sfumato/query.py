@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,9 +45,10 @@ def open_release(path: str | Path, *, check: bool = True) -> Release:
 class Release:
     """An open release: ask it SQL."""
 
-    def __init__(self, folder: Path, manifest: Manifest, *, scratch: Any = None) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, *, scratch: Path | None = None) -> None:
         self.path, self.manifest = folder, manifest
-        self._scratch = scratch  # a temporary folder that lives as long as this object
+        if scratch is not None:  # a temporary folder that lives as long as this object
+            weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
         if manifest.method not in REGISTRY:
             raise ReleaseError(
                 f'the release was made by "{manifest.method}", which this version of sfumato does not know'
