@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,19 +102,24 @@ def publish(
     secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
     scratch = Path(tempfile.mkdtemp(prefix="sfumato-release-")) if out is None else None
     target = scratch / "release" if scratch else Path(str(out))
-    with bundle.writing(target, force=force) as folder:
-        prepared = prepare(
-            source,
-            roles=roles,
-            method=method,
-            secret=secret,
-            engine=engine,
-            domains=domains,
-            null_as_value=null_as_value,
-            delimiter=delimiter,
-        )
-        manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
-        bundle.finish(folder, manifest)
+    try:
+        with bundle.writing(target, force=force) as folder:
+            prepared = prepare(
+                source,
+                roles=roles,
+                method=method,
+                secret=secret,
+                engine=engine,
+                domains=domains,
+                null_as_value=null_as_value,
+                delimiter=delimiter,
+            )
+            manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
+            bundle.finish(folder, manifest)
+    except BaseException:
+        if scratch:
+            shutil.rmtree(scratch, ignore_errors=True)
+        raise
     return Release(target, manifest, scratch=scratch)
 
 
@@ -243,7 +249,9 @@ class Applier:
             [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in table.schema]
         )
         packed = {f.name: "DELTA_BINARY_PACKED" for f in plain if f.name not in coded and pa.types.is_integer(f.type)}
-        pq.write_table(table.cast(plain), path, use_dictionary=coded, column_encoding=packed or None)
+        pq.write_table(
+            table.cast(plain), path, use_dictionary=coded, column_encoding=packed or None, store_schema=False
+        )
 
 
 def check_roles(roles: Roles, columns: Mapping[str, str], *, reserved: str | None = None) -> None:

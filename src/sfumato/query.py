@@ -21,7 +21,7 @@ from .errors import DataError, QueryError, ReleaseError, VerificationError
 from .mechanisms import REGISTRY
 from .mechanisms.base import Mechanism
 from .model.public import Domain, Evidence
-from .release.bundle import check_digests, read_manifest, writing
+from .release.bundle import check_contents, check_digests, read_manifest, writing
 from .release.manifest import Manifest
 from .sql.functionals import UnitView, layout
 from .sql.nodes import Query, Schema
@@ -39,6 +39,7 @@ def open_release(path: str | Path, *, check: bool = True) -> Release:
     manifest = read_manifest(folder)
     if check:
         check_digests(folder, manifest)
+    check_contents(folder, manifest)
     return Release(folder, manifest)
 
 
