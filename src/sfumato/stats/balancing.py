@@ -64,10 +64,8 @@ def _steps(true_counts: Counts, theta: int, remaining: int) -> Iterator[Group]:
     while remaining:
         top = [heapq.heappop(heap) for _ in range(theta)]
         first, last, following = -top[0][0], -top[-1][0], -heap[0][0] if heap else 0
-        if remaining - theta * max(first - last, following) >= theta * last:
-            h = last
-        else:
-            h = remaining // theta - following
+        exhausts = remaining - theta * max(first - last, following) >= theta * last  # and the rest stays balanced
+        h = last if exhausts else remaining // theta - following
         if h == 0:
             rest = top + heap
             yield group_of(np.array([v for _, v in rest]), np.array([-c for c, _ in rest]))
@@ -79,11 +77,12 @@ def _steps(true_counts: Counts, theta: int, remaining: int) -> Iterator[Group]:
         remaining -= theta * h
 
 
-def hand_out(groups: Sequence[Group], true_counts: Counts) -> list[Group]:
+def hand_out(groups: Sequence[Group], true_counts: Counts, *, split: bool = False) -> list[Group]:
     """The groups with further records shared out in proportion to their sizes, most frequent value first.
 
     `true_counts` are those of values that no group holds yet (the unprotected ones). Filling group after group
-    gives each group few of them. Quotas round down; the last group takes what rounding leaves.
+    gives each group few of them. Quotas round down; the last group takes what rounding leaves. With `split`, a
+    group is cut where the value handed out changes, so that each part gets one of them only.
     """
     total = int(true_counts.sum())
     if total == 0:
@@ -95,11 +94,25 @@ def hand_out(groups: Sequence[Group], true_counts: Counts) -> list[Group]:
     order = np.argsort(-true_counts, kind="stable")
     order = order[true_counts[order] > 0]
     ends = np.cumsum(true_counts[order])
-    stops = np.cumsum(np.array(quotas, dtype=np.int64))
-    filled = []
-    for group, stop, quota in zip(groups, stops.tolist(), quotas, strict=True):
-        start = stop - quota
+    filled, start = [], 0
+    for group, quota in zip(groups, quotas, strict=True):
+        if quota == 0:
+            filled.append(group)
+            continue
+        stop = start + quota
         near = slice(int(np.searchsorted(ends, start, side="right")), int(np.searchsorted(ends, stop, side="left")) + 1)
-        share = np.minimum(ends[near], stop) - np.maximum(ends[near] - true_counts[order[near]], start)
-        filled.append(join([group, group_of(order[near], np.maximum(share, 0))]) if quota else group)
+        until = np.minimum(ends[near], stop) - start  # the quota is used up to here after each value
+        share = np.diff(until, prepend=0)
+        if split:
+            parts = zip(_cut(group, until, quota), order[near], share, strict=True)
+            filled += [join([part, Group(values=np.array([v]), true_counts=np.array([c]))]) for part, v, c in parts]
+        else:
+            filled.append(join([group, group_of(order[near], share)]))
+        start = stop
     return filled
+
+
+def _cut(group: Group, until: Counts, quota: int) -> Iterator[Group]:
+    """The group in parts proportional to the steps of `until`, which ends at `quota`."""
+    steps = np.diff(group.true_counts[:, None] * until[None, :] // quota, axis=1, prepend=0)
+    return (group_of(group.values, column) for column in steps.T)

@@ -12,8 +12,9 @@ import heapq
 from operator import itemgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sfumato.stats.balancing import Counts, Group
+from sfumato.stats.balancing import Codes, Counts, Group
 
 
 def deal(true_counts: Counts, bins: int, piece: int) -> list[Group] | None:
@@ -22,7 +23,7 @@ def deal(true_counts: Counts, bins: int, piece: int) -> list[Group] | None:
     Frequent values first, each cut into ceil(count / piece) equal pieces for the emptiest bins; then the other
     values in rounds of one for each bin, the most frequent to the emptiest. Ties: lowest index. Deterministic.
     """
-    order = np.argsort(-true_counts, kind="stable")
+    order: Codes = np.argsort(-true_counts, kind="stable")
     order = order[true_counts[order] > 0]
     frequent = int((true_counts > piece).sum())
     heap = [(0, place) for place in range(bins)]  # (records so far, bin)
@@ -39,12 +40,14 @@ def deal(true_counts: Counts, bins: int, piece: int) -> list[Group] | None:
             records.append(size)
             places.append(place)
     fill = np.array([filled for filled, _ in sorted(heap, key=itemgetter(1))], dtype=np.int64)
-    rounds = [(np.array(values, dtype=np.int64), np.array(records, dtype=np.int64), np.array(places, dtype=np.int64))]
+    rounds: list[tuple[Codes, Counts, NDArray[np.int64]]] = [
+        (np.array(values, dtype=np.int64), np.array(records, dtype=np.int64), np.array(places, dtype=np.int64))
+    ]
     for start in range(frequent, order.size, bins):
         dealt = order[start : start + bins]
-        place = np.argsort(fill, kind="stable")[: dealt.size]
-        fill[place] += true_counts[dealt]
-        rounds.append((dealt, true_counts[dealt], place))
+        emptiest_first = np.argsort(fill, kind="stable")[: dealt.size]
+        fill[emptiest_first] += true_counts[dealt]
+        rounds.append((dealt, true_counts[dealt], emptiest_first))
     if not fill.all():
         return None
     value_of, records_of, bin_of = (np.concatenate(column) for column in zip(*rounds, strict=True))

@@ -89,12 +89,13 @@ def partition(true_counts: Counts, costs: Costs) -> Partition:
 
     whole = join(hand_out([join(groups)], open_))
     candidates = [(costs.price_of([whole], protected), [whole])]
-    sequence = _coarsen(hand_out(groups, open_))
-    candidates += [merge([sequence[i] for i in order], protected, costs) for order in candidate_orders(sequence)]
+    candidates += _merged(hand_out(groups, open_), protected, costs)
     if costs.strict and costs.objective == "variance":
-        for finer in (theta, *others):
-            first = groups if finer == theta else balance(shielded, finer)
-            plans = (hand_out(plan, open_) for plan in _peel_and_deal(shielded, first, finer, rows, costs))
+        for number in (theta, *others):
+            first = groups if number == theta else balance(shielded, number)
+            if open_.any() or number != theta:
+                candidates += _merged(hand_out(first, open_, split=True), protected, costs)
+            plans = (hand_out(plan, open_) for plan in _peel_and_deal(shielded, first, number, rows, costs))
             candidates += [(costs.price_of(plan, protected), plan) for plan in plans]
         limit = TOLERANCE**2 * min(cost for cost, _ in candidates)
         cost, best = min((c for c in candidates if c[0] <= limit), key=lambda c: (len(c[1]), c[0]))
@@ -155,9 +156,11 @@ def _thetas(shielded: Counts, rows: int, costs: Costs) -> list[int]:
     return sorted(set(thetas), reverse=True)
 
 
-def _coarsen(groups: Sequence[Group]) -> list[Group]:
+def _merged(groups: Sequence[Group], protected: NDArray[np.bool_], costs: Costs) -> list[tuple[float, list[Group]]]:
+    """(cost, sub-tables) of the cheapest merge along each candidate order."""
     step = ceil(len(groups) / MOST_GROUPS)
-    return [join(groups[i : i + step]) for i in range(0, len(groups), step)]
+    sequence = [join(groups[i : i + step]) for i in range(0, len(groups), step)]
+    return [merge([sequence[i] for i in order], protected, costs) for order in candidate_orders(sequence)]
 
 
 def _peel_and_deal(
