@@ -63,6 +63,11 @@ class Partition:
         return sum(s.size for s in self.sub_tables)
 
     @property
+    def all_protected(self) -> bool:
+        """Whether no record has a value more frequent than rho1."""
+        return all(self.protected[s.values].all() for s in self.sub_tables)
+
+    @property
     def total_variance(self) -> float:
         """The variances of all values' estimated totals, added up."""
         return float(sum(s.size * value_variance(s.values.size, float(s.gamma)) for s in self.sub_tables))
