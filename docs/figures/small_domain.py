@@ -107,7 +107,7 @@ def error_chart(counts: np.ndarray[Any, np.dtype[np.int64]]) -> alt.LayerChart:
     names = [
         {"level": 7.5, "se": 6800, "method": "uniform", "text": "uniform"},
         {"level": 7.5, "se": 850, "method": "small-domain", "text": "small-domain"},
-        {"level": 7.5, "se": 560, "method": "best possible", "text": "best possible (dashed, within 1.2 %)"},
+        {"level": 7.5, "se": 560, "method": "best possible", "text": "best possible (dashed)"},
     ]
     written = alt.Chart(alt.Data(values=names)).mark_text(fontSize=12, fontWeight="bold")
     return (
