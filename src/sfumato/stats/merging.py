@@ -63,12 +63,9 @@ class Costs:
         if self.rows * max(10 * a, b - a, a * cap.denominator, (b - a) * cap.numerator) >= 2**62:
             sizes, largest = sizes.astype(object), largest.astype(object)  # exact at any size, slower
         up, down = a * (sizes - largest), (b - a) * np.maximum(largest, 1)  # gamma = up / down
-        tenths = np.minimum(10 * up // down, 10**17).astype(np.int64)  # floor(10 gamma): at least two digits from 10 on
-        unit = _POWERS_OF_TEN[np.maximum(np.searchsorted(_POWERS_OF_TEN, tenths, side="right") - OWN_DIGITS, 0)]
-        gamma = (tenths // unit * unit) / 10
-        if cap:
-            capped = np.asarray(up * cap.denominator >= down * cap.numerator, dtype=bool)
-            gamma = np.where(capped, float(cap), gamma)
+        gamma = np.full(sizes.size, float(cap))
+        own = np.flatnonzero(np.asarray(up * cap.denominator < down * cap.numerator if cap else sizes > 0, dtype=bool))
+        gamma[own] = _floor_two_digits(up[own], down[own])
         return np.where((gamma > 1) & np.asarray(largest > 0, dtype=bool), gamma, np.nan)
 
     def price(self, sizes: Ints, domains: Ints, largest: Ints) -> Floats:
@@ -88,6 +85,13 @@ class Costs:
         domains = np.array([g.values.size for g in groups], dtype=np.int64)
         largest = np.array([g.true_counts[protected[g.values]].max(initial=0) for g in groups], dtype=np.int64)
         return float(self.price(sizes, domains, largest).sum())
+
+
+def _floor_two_digits(up: Ints, down: Ints) -> Floats:
+    """up / down rounded down to OWN_DIGITS = 2 significant digits where it is at least 1; at most 1 elsewhere."""
+    tenths = np.minimum(10 * up // down, 10**17).astype(np.int64)
+    unit = _POWERS_OF_TEN[np.maximum(np.searchsorted(_POWERS_OF_TEN, tenths, side="right") - OWN_DIGITS, 0)]
+    return np.asarray((tenths // unit * unit) / 10, dtype=np.float64)
 
 
 def value_variance(domain: Ints | int, gamma: Floats | float) -> Floats:

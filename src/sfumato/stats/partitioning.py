@@ -25,7 +25,7 @@ from sfumato.stats.rearranging import candidate_orders
 MOST_GROUPS = 2500  # merged in quadratic time; neighbours are joined beforehand when there are more
 MOST_BINS = 400
 BIN_SHARES = (0.25, 0.5, 0.7, 0.85, 0.95, 1.0)
-PEEL_STEP = 0.7  # dealing is tried again when the records left have fallen by this factor
+MOST_PEELS = 16  # dealing is tried about this often, while the records left shrink to the minimum size
 TOLERANCE = 1.01  # fewer sub-tables are worth this factor of the standard error
 
 
@@ -172,13 +172,14 @@ def _peel_and_deal(
     shielded: Counts, groups: Sequence[Group], theta: int, rows: int, costs: Costs
 ) -> Iterator[list[Group]]:
     """Plans: some first balanced groups kept, the other records dealt to sub-tables of about one size."""
-    left, last_tried = shielded.copy(), inf
-    least = ceil(costs.min_size * Fraction(int(shielded.sum()), rows))  # protected records of a smallest sub-table
+    left, total, last_tried = shielded.copy(), int(shielded.sum()), inf
+    least = ceil(costs.min_size * Fraction(total, rows))  # protected records of a smallest sub-table
+    step = min(0.7, (least / total) ** (1 / MOST_PEELS))
     for kept, group in enumerate(groups):
         records = int(left.sum())
         if records < least:
             return
-        if records <= PEEL_STEP * last_tried:
+        if records <= step * last_tried:
             last_tried = records
             for bins in _bin_numbers(records, least):
                 dealt = deal(left, bins, max(1, records // (bins * theta)))
