@@ -14,7 +14,6 @@ from sfumato.stats.balancing import balance, hand_out, join
 from sfumato.stats.gamma import gamma_bound, posterior
 from sfumato.stats.merging import Costs, merge, value_variance
 from sfumato.stats.partitioning import distance_from_best, least_variance, partition
-from sfumato.stats.predicted_error import predict_error
 from sfumato.stats.rearranging import candidate_orders
 
 EXAMPLE = np.array([12, 8, 6, 5, 4, 3, 1, 1, 1, 1])
@@ -157,14 +156,6 @@ def test_flat_histogram_reaches_the_limit():
     plan, costs = table_of(np.full(26, 400))
     assert distance_from_best(plan, costs) == 1
     assert [t.values.size for t in plan.sub_tables] == [13, 13]
-
-
-def test_predicted_errors_add_up_to_the_total_variance():
-    plan, _ = table_of(np.array([500, 200, 100, 80, 60, 40, 20, 0]) * 100, rho1=F(1, 10), rho2=F(1, 4))
-    error = predict_error(plan)
-    assert (error.total**2).sum() == pytest.approx(plan.total_variance, rel=1e-12)
-    assert error.total[-1] == 0
-    assert np.allclose(error.conditioned(0.01), error.total / 10, rtol=1e-12)
 
 
 def test_fifteen_thousand_values():

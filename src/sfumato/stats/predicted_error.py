@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.stats.partitioning import Partition
-
-Floats = NDArray[np.float64]
+from ..model.public import Floats, Integers
+from .perturbation import SubTables
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PredictedError:
-    """Standard errors of the estimated totals, by code of the declared domain; 0 for values that do not occur."""
+def standard_errors(tables: SubTables, true_counts: Integers, values: int) -> Floats:
+    """The standard error of the estimated total of every value, by code; 0 for values that occur nowhere.
 
-    total: Floats
-
-    def conditioned(self, share: float) -> Floats:
-        """Standard errors of each value's count among a `share` of the rows that leaves the proportions alone.
-
-        Every term of the variance is proportional to the rows asked about, so the root of the share comes out.
-        """
-        return self.total * np.sqrt(share)
-
-
-def predict_error(plan: Partition) -> PredictedError:
-    """The standard error of every value's estimated total under `plan`.
-
-    Var = sum over sub-tables with the value of [f (p+q)(1-p-q) + (n-f) q (1-q)] / p^2   [pp.md, section 7]
+    `true_counts[k]` are the records of value `tables.values[k]` in the sub-table it is listed for. pp.md section 7:
+    Var = sum_i [ f_i (p+q)(1-p-q) + (n_i - f_i) q (1-q) ] / p^2 over the sub-tables that hold the value.
     """
-    variance = np.zeros(plan.protected.size)
-    for table in plan.sub_tables:
-        p, q = (float(x) for x in table.keep_probabilities)
-        f, n = table.true_counts, table.size
-        variance[table.values] += (f * (p + q) * (1 - p - q) + (n - f) * q * (1 - q)) / p**2
-    return PredictedError(total=np.sqrt(variance))
+    width = np.diff(tables.start)
+    p, q = np.repeat(tables.p, width), np.repeat(tables.q, width)
+    n = np.repeat(np.add.reduceat(true_counts, tables.start[:-1]), width)
+    variance = (true_counts * (p + q) * (1 - p - q) + (n - true_counts) * q * (1 - q)) / p**2
+    return np.sqrt(np.bincount(tables.values, weights=variance, minlength=values))
