@@ -64,10 +64,10 @@ class SmallDomain:
         ):
             if value not in allowed:
                 raise SpecError(f'{name} must be {allowed[0]} or {allowed[1]}, got "{value}"', field=name)
-        if not 0 < self.delta < 1:
-            raise SpecError(f"delta must lie between 0 and 1, got {self.delta}", field="delta")
-        if self.min_size < 1:
-            raise SpecError(f"min_size must be at least 1, got {self.min_size}", field="min_size")
+        if not isinstance(self.delta, int | float) or not 0 < self.delta < 1:
+            raise SpecError(f"delta must be a number between 0 and 1, got {self.delta!r}", field="delta")
+        if isinstance(self.min_size, bool) or not isinstance(self.min_size, int) or self.min_size < 1:
+            raise SpecError(f"min_size must be a whole number of at least 1, got {self.min_size!r}", field="min_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +168,8 @@ def guarantee(plan: Plan) -> Guarantee:
         return replace(
             stated,
             statement=(
-                f"A reader who, knowing a record's sub-table, gave a sensitive value at most {plan.rho1} "
-                f"gives it at most {plan.rho2} after seeing the record's published value."
+                f"A reader who, knowing a record's sub-table, gave a sensitive value at most {plan.rho1}, or its share "
+                f"of the sub-table, gives it at most {plan.rho2} after seeing the record's published value."
             ),
         )
     cap = gamma_bound(plan.rho1, plan.rho2)
@@ -210,13 +210,24 @@ def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
                 "retention": float(p),
             }
         )
+    best = distance_from_best(found, costs) if costs.strict and found.all_protected else None
+    notes = [
+        f"retention averaged over records: {found.retention:.1%}; plain uniform would keep {float(uniform[0]):.1%}"
+    ]
+    if best is not None:
+        notes.append(
+            f"the standard errors are {best:.3f} times the least possible for any sub-tables (root mean square)"
+        )
+    if len(tables) == 1:
+        notes.append("one table is best here: the release is that of uniform on the values that occur")
     return protection(profile, plan.rho1) | {
         "theta": found.theta,
         "sub_tables": tables,
         "retention": found.retention,
         "uniform_retention": float(uniform[0]),
-        "distance_from_best": distance_from_best(found, costs) if costs.strict and found.all_protected else None,
+        "distance_from_best": best,
         "expected_error": expected_error(
             plan.tables, np.concatenate([t.true_counts for t in found.sub_tables]), profile
         ),
+        "notes": notes,
     }
