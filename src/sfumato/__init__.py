@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from . import datasets, errors
     from .answers import Answer
     from .mechanisms.anatomy import Anatomy
+    from .mechanisms.small_domain import SmallDomain
     from .mechanisms.uniform import UniformPerturbation
     from .model.public import Roles
     from .publish import publish
@@ -24,6 +25,7 @@ _PUBLIC = {
     "Answer": "answers",
     "Release": "query",
     "Roles": "model.public",
+    "SmallDomain": "mechanisms.small_domain",
     "UniformPerturbation": "mechanisms.uniform",
     "datasets": "",
     "errors": "",
@@ -64,6 +66,7 @@ __all__ = [
     "Answer",
     "Release",
     "Roles",
+    "SmallDomain",
     "UniformPerturbation",
     "__version__",
     "datasets",
