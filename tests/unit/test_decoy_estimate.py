@@ -144,3 +144,10 @@ class TestPaperReconstruction:
         found = iterate(np.array([50.0, 0, 30, 20]), (5,), "corrected", rounds=1000)
         assert found.states[1] == 0
         assert found.rounds <= 1000
+
+    def test_questions_side_by_side(self):
+        together = iterate(np.stack([self.Y, [50.0, 10, 30, 20]]), (5,), "paper")
+        for k, y in enumerate((self.Y, np.array([50.0, 10, 30, 20]))):
+            alone = iterate(y, (5,), "paper")
+            assert together.states[k] == pytest.approx(alone.states)
+            assert together.rounds[k] == alone.rounds
