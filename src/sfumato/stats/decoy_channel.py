@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from sfumato.stats.conditional_poisson import Floats, PairMatrix, pair_matrix
 from sfumato.stats.decoys import slot_table
-from sfumato.stats.grouping import Counts, random_margins
+from sfumato.stats.grouping import Counts, random_margins_chain
 
 Apply = Callable[[Floats], Floats]
 
 CLOSED_FORM_GROUPS = 1_000  # below, the closed form is off by O(1 / groups)
 REPLAYS = 60  # their mean adds 1/60 of the variance that one grouping has around its mean
-REPLAY_VALUES = 1_500  # a replayed channel is a dense table
+REPLAY_VALUES = 300  # a replayed channel is a table; with more values its noise outweighs the closed form's error
 TABLE_VALUES = 256  # up to here the inverse is kept as a table
 CONDITION_LIMIT = 1e4
 ROW_SPACE_TOLERANCE = 1e-6
@@ -221,8 +221,10 @@ def replay_channel(
     active: NDArray[np.intp], counts: Counts, size: int, rng: np.random.Generator, *, replays: int = REPLAYS
 ) -> DecoyChannel:
     """The mean channel of `replays` random groupings of these counts, leftovers attached as the publisher does."""
-    slots = sum(slot_table(random_margins(counts, size, rng)) for _ in range(replays)) / replays
-    return _from_table(active, counts, size, slots / counts[:, None])
+    slots = np.zeros((len(counts), len(counts)))
+    for grouping in random_margins_chain(counts, size, rng, samples=replays):
+        slots += slot_table(grouping)
+    return _from_table(active, counts, size, slots / (replays * counts[:, None]))
 
 
 def _from_table(active: NDArray[np.intp], counts: Counts, size: int, forward: Floats) -> DecoyChannel:

@@ -105,12 +105,22 @@ def host_values(grouping: Grouping, group: int) -> Codes:
 def slot_table(grouping: Grouping) -> NDArray[np.float64]:
     """E K: for each pair of values the sum of 1 / |g| over the groups that hold both; row u over f_u is the channel.
 
-    Dense, so for few values: tests, and the replay of small tables.
+    A table of values by values, so for few values: tests, and the replay of small tables.
     """
-    held = np.zeros((grouping.groups, grouping.values))
-    np.put_along_axis(held, grouping.members, 1, axis=1)
-    held[grouping.leftover_groups, grouping.leftover_values] = 1
-    return (held / held.sum(axis=1, keepdims=True)).T @ held
+    values = grouping.values
+    found = np.zeros((values, values))
+    for block in grouping.blocks:
+        rows = block.rows.astype(np.int64)
+        for i in range(grouping.size):
+            key = (rows[:, i : i + 1] * values + rows).ravel()
+            found += np.bincount(key, minlength=values * values).reshape(values, values) * (
+                block.copies / grouping.size
+            )
+    for group in np.unique(grouping.leftover_groups):
+        plain, decoys = grouping.rows(np.array([group]))[0], host_values(grouping, int(group))
+        found[np.ix_(plain, plain)] -= 1 / len(plain)
+        found[np.ix_(decoys, decoys)] += 1 / len(decoys)
+    return found
 
 
 class _Tally:
