@@ -106,4 +106,4 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def _looks_numeric(cell: str) -> bool:
-    return cell[:1].isdigit() or cell[:1] in "-." and len(cell) > 1
+    return cell[:1].isdigit() or (cell[:1] in "-." and len(cell) > 1)

@@ -211,7 +211,7 @@ def _answer_set(
     for j, (aggregate, (top, bottom)) in enumerate(zip(query.aggregates, parts, strict=True)):
         numbers = _Numbers(found, possible, asked, J, len(combos))
         if aggregate.kind in {"min", "max", "quantile"}:
-            result = _order_bounds(aggregate, query, bound, observed, asked, top, len(combos), J)
+            result = _order_bounds(aggregate, query, bound, observed, asked, top)
         elif aggregate.kind == "ratio":
             result = numbers.ratio(aggregate, top, bottom, bound, observed)
         else:
@@ -421,7 +421,8 @@ class _Numbers:
         notes = ()
         if (~sure & ~empty).any():
             notes = (
-                f"{aggregate.name}: no answer where the denominator is within {CERTAIN_DENOMINATOR:g} standard errors of zero",
+                f"{aggregate.name}: no answer where the denominator is within {CERTAIN_DENOMINATOR:g} "
+                "standard errors of zero",
             )
         exact = (A.se == 0) & (B.se == 0) & ~np.isnan(A.value)
         if A.kind == "bounds" or B.kind == "bounds":
@@ -459,8 +460,6 @@ def _order_bounds(
     observed: Observed,
     asked: Asked,
     top: list[int],
-    combos: int,
-    J: int,
 ) -> _Result:
     """MIN, MAX and quantiles, where the mechanism can bound them."""
     found = bound(aggregate.kind, observed, asked, top, [], aggregate.share)

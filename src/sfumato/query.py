@@ -197,11 +197,8 @@ class Release:
             texts = {str(v) for v in known if v is not None}
             numbers = {float(v) for v in known if isinstance(v, int | float)}
             literal = lookup.literal
-            if (
-                isinstance(literal, str)
-                and literal in texts
-                or isinstance(literal, float)
-                and (literal in numbers or str(literal) in texts)
+            if (isinstance(literal, str) and literal in texts) or (
+                isinstance(literal, float) and (literal in numbers or str(literal) in texts)
             ):
                 continue
             if isinstance(literal, str) and numbers and _as_float(literal) in numbers:
