@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from . import datasets, errors
     from .answers import Answer
     from .mechanisms.anatomy import Anatomy
+    from .mechanisms.distribution_draw import DistributionDraw
+    from .mechanisms.splu import Splu
     from .mechanisms.uniform import UniformPerturbation
     from .model.public import Roles
     from .publish import publish
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "Anatomy": "mechanisms.anatomy",
     "Answer": "answers",
+    "DistributionDraw": "mechanisms.distribution_draw",
     "Release": "query",
     "Roles": "model.public",
+    "Splu": "mechanisms.splu",
     "UniformPerturbation": "mechanisms.uniform",
     "datasets": "",
     "errors": "",
@@ -62,8 +66,10 @@ def __dir__() -> list[str]:
 __all__ = [
     "Anatomy",
     "Answer",
+    "DistributionDraw",
     "Release",
     "Roles",
+    "Splu",
     "UniformPerturbation",
     "__version__",
     "datasets",
