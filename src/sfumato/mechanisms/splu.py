@@ -212,7 +212,8 @@ def guarantee(plan: Plan) -> Guarantee:
         statement=(
             f"The published total of a sensitive value with at most {plan.alpha} records errs by more than {share} of "
             f"it with probability at least {floor:.6f}; from {t_f} records on it errs by {share} or more with "
-            f"probability at most {float(plan.t_e):.4g}. A record's published value makes no true value likelier than 1/{least}."
+            f"probability at most {float(plan.t_e):.4g}. A record's published value makes no true value "
+            f"likelier than 1/{least}."
         ),
         assumptions=(
             "totals are estimated by the published totals",
