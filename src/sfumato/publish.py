@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +20,11 @@ from .errors import DataError, SpecError
 from .mechanisms import mechanism_of
 from .mechanisms.base import Mechanism, Planned
 from .model.private import Batch, Needs, Profile
-from .model.public import Column, Domain, Roles, Scalar
+from .model.public import Column, Roles, Scalar
 from .query import Release
 from .randomness import Secret
 from .release import bundle
-from .release.manifest import FORMAT, FORMAT_VERSION, Manifest, Software, columns_and_units, guarantee_model
+from .release.manifest import FORMAT_VERSION, Manifest, Software, columns_and_units, guarantee_model
 from .stats.allocation import Dealer
 from .version import __version__
 
@@ -67,7 +68,9 @@ def prepare(
 ) -> Prepared:
     """Read, profile and plan. Nothing is written."""
     mechanism = mechanism_of(method)
-    table = (engine or LocalEngine()).open(source, delimiter=delimiter)
+    chosen: Engine = engine or LocalEngine()
+    table = chosen.open(source, delimiter=delimiter)
+    roles = roles.resolve(table.columns)
     check_roles(roles, table.columns, reserved=mechanism.PART)
     declared = dict(domains or {})
     needs = mechanism.needs(method, roles)
@@ -97,21 +100,26 @@ def publish(
 ) -> Release:
     """A release of the table, in the folder `out` (or a temporary one: `release.save(path)` keeps it)."""
     secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
-    scratch = tempfile.TemporaryDirectory(prefix="sfumato-release-") if out is None else None
-    target = Path(scratch.name) / "release" if scratch else Path(str(out))
-    with bundle.writing(target, force=force) as folder:
-        prepared = prepare(
-            source,
-            roles=roles,
-            method=method,
-            secret=secret,
-            engine=engine,
-            domains=domains,
-            null_as_value=null_as_value,
-            delimiter=delimiter,
-        )
-        manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
-        bundle.finish(folder, manifest)
+    scratch = Path(tempfile.mkdtemp(prefix="sfumato-release-")) if out is None else None
+    target = scratch / "release" if scratch else Path(str(out))
+    try:
+        with bundle.writing(target, force=force) as folder:
+            prepared = prepare(
+                source,
+                roles=roles,
+                method=method,
+                secret=secret,
+                engine=engine,
+                domains=domains,
+                null_as_value=null_as_value,
+                delimiter=delimiter,
+            )
+            manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
+            bundle.finish(folder, manifest)
+    except BaseException:
+        if scratch:
+            shutil.rmtree(scratch, ignore_errors=True)
+        raise
     return Release(target, manifest, scratch=scratch)
 
 
@@ -135,7 +143,6 @@ def write(
     columns, units = columns_and_units(applier.columns, applier.base)
     files = bundle.describe_files(folder)
     return Manifest(
-        format=FORMAT,
         format_version=FORMAT_VERSION,
         software=Software(name="sfumato", version=__version__),
         method=mechanism.NAME,
@@ -144,7 +151,7 @@ def write(
         columns=columns,
         units=units,
         guarantee=guarantee_model(mechanism.guarantee(planned.public)),
-        files=files,  # type: ignore[arg-type]  # pydantic checks the names
+        files=files,
         reproducible=reproducible,
     )
 
@@ -237,10 +244,14 @@ class Applier:
             else:
                 columns[name] = pa.array(array)
         table = pa.table(columns)
+        coded = [f.name for f in table.schema if pa.types.is_dictionary(f.type)]
         plain = pa.schema(
             [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in table.schema]
         )
-        pq.write_table(table.cast(plain), path)
+        packed = {f.name: "DELTA_BINARY_PACKED" for f in plain if f.name not in coded and pa.types.is_integer(f.type)}
+        pq.write_table(
+            table.cast(plain), path, use_dictionary=coded, column_encoding=packed or None, store_schema=False
+        )
 
 
 def check_roles(roles: Roles, columns: Mapping[str, str], *, reserved: str | None = None) -> None:

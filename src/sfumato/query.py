@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,11 @@ from . import assemble
 from .answers import Answer
 from .engines.codes import Coder
 from .engines.reading import ReleaseReader
-from .errors import QueryError, ReleaseError
+from .errors import DataError, QueryError, ReleaseError, VerificationError
 from .mechanisms import REGISTRY
 from .mechanisms.base import Mechanism
 from .model.public import Domain, Evidence
-from .release.bundle import check_digests, read_manifest, writing
+from .release.bundle import check_contents, check_digests, read_manifest, writing
 from .release.manifest import Manifest
 from .sql.functionals import UnitView, layout
 from .sql.nodes import Query, Schema
@@ -38,22 +39,24 @@ def open_release(path: str | Path, *, check: bool = True) -> Release:
     manifest = read_manifest(folder)
     if check:
         check_digests(folder, manifest)
+    check_contents(folder, manifest)
     return Release(folder, manifest)
 
 
 class Release:
     """An open release: ask it SQL."""
 
-    def __init__(self, folder: Path, manifest: Manifest, *, scratch: Any = None) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, *, scratch: Path | None = None) -> None:
         self.path, self.manifest = folder, manifest
-        self._scratch = scratch  # a temporary folder that lives as long as this object
+        if scratch is not None:  # a temporary folder that lives as long as this object
+            weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
         if manifest.method not in REGISTRY:
             raise ReleaseError(
                 f'the release was made by "{manifest.method}", which this version of sfumato does not know'
             )
         self.mechanism: Mechanism = REGISTRY[manifest.method]
         try:
-            self.plan = TypeAdapter(self.mechanism.Plan).validate_python(manifest.parameters)
+            self.plan: Any = TypeAdapter(self.mechanism.Plan).validate_python(manifest.parameters)
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(p) for p in first["loc"])
@@ -121,6 +124,24 @@ class Release:
                 side[f"unit{u}"] = coder.encode([table[n] for n in coder.domain.columns])
         changed = set(self.schema.units)
         return side | {n: table[n].to_numpy() for n in table.column_names if n not in changed}
+
+    def check_contents(self) -> None:
+        """Refuse a release whose rows, columns or published values are not the ones it states."""
+        stated = {c.name for c in self.manifest.columns}
+        side = {n for d in self.domains for n in d.columns} if self.mechanism.WITHHELD else set()
+        if set(self.reader.types) != stated - side:
+            raise VerificationError("the columns of data.parquet are not the ones release.json states")
+        if self.reader.rows() != self.manifest.rows:
+            raise VerificationError("the number of rows is not the one release.json states")
+        try:
+            units = tuple(range(len(self.domains)))
+            if self.mechanism.WITHHELD:
+                _ = self.evidence.side
+            else:
+                for u in units:
+                    self.evidence.totals((u,))
+        except DataError:
+            raise VerificationError("the release holds values outside the domain that release.json states") from None
 
     def sql(
         self, text: str, *, level: float = DEFAULT_LEVEL, simultaneous: bool = False, estimator: str | None = None
