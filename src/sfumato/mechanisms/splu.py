@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import PlanError, SpecError
+from ..errors import PlanError, ReleaseError, SpecError
 from ..model.numbers import Ratio, exact
 from ..model.private import Batch, Deal, Needs, Profile, Released, Work
 from ..model.public import Asked, Domain, Estimated, Evidence, Guarantee, Integers, Observed, Roles, Trust
@@ -41,8 +41,8 @@ WITHHELD = False
 
 RULES = {"random": "random-margins", "largest": "largest-buckets"}
 RULE_VERSION = 1
+WARN_AT = 3  # amplification, in units of gamma, from which `plan` warns
 MOST_GAMMA, LEAST_EPSILON, MOST_ALPHA = 1000, Fraction(1, 1000), 10_000
-LISTED_VALUES, LISTED_ROWS = 1_000, 20_000_000  # many values, rows that fit: deal from a shuffled list, not from urns
 
 
 def parse_gamma(gamma: int | str | Mapping[str, int], columns: tuple[str, ...] | None = None) -> tuple[int, ...]:
@@ -175,11 +175,7 @@ def _deal(unit: int, true_counts: Integers, size: int, column: str, spec: Splu, 
             limit=limit,
         ) from None
     slots = draw_slots(grouping, rng)
-    labels, counts = slots.published.astype(np.int64), slots.counts
-    if len(true_counts) > LISTED_VALUES and total <= LISTED_ROWS:
-        start = np.concatenate(([0], np.cumsum(true_counts))).astype(np.int64)
-        return Deal(unit=unit, start=start, labels=np.repeat(labels, counts), counts=None)
-    return Deal(unit=unit, start=slots.offsets, labels=labels, counts=counts)
+    return Deal(unit=unit, start=slots.offsets, labels=slots.published.astype(np.int64), counts=slots.counts)
 
 
 def apply(plan: Plan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
@@ -189,6 +185,8 @@ def apply(plan: Plan, work: Work, batch: Batch, rng: np.random.Generator) -> Rel
 
 def released_domains(plan: Plan, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
     """Values leave as values of the same domain."""
+    if tuple(plan.gamma) != tuple(domain.columns[0] for domain in domains):
+        raise ReleaseError("release.json states gamma for other columns than those that were randomised")
     return domains
 
 
@@ -259,36 +257,35 @@ def estimate(plan: Plan, evidence: Evidence, observed: Observed, asked: Asked) -
 
 
 def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
-    """Groups, thresholds, amplification of every value with warnings, and the error to expect, by column."""
-    columns = {
-        domain.columns[0]: _column_report(profile.true_counts(u, u), domain, size, plan)
-        for u, (domain, size) in enumerate(zip(profile.domains, plan.sizes, strict=True))
-    }
-    if len(columns) == 1:
-        return next(iter(columns.values()))
-    keys = ("groups", "t_p", "t_f", "amplification", "warnings", "expected_error")
-    return {key: {column: found[key] for column, found in columns.items()} for key in keys}
+    """Groups, thresholds, amplification of every value with warnings, and the error to expect; by column if several."""
+    several = len(plan.sizes) > 1
+    found: dict[str, dict[str, Any]] = {"groups": {}, "t_p": {}, "t_f": {}, "amplification": {}}
+    warnings: list[str] = []
+    errors: dict[str, list[Any]] = {"values": [], "total": [], "among_1_percent": [], "among_10_percent": []}
+    for u, (domain, size) in enumerate(zip(profile.domains, plan.sizes, strict=True)):
+        true_counts, column = profile.true_counts(u, u), domain.columns[0]
+        values = [value_label(v) for v in domain.values]
+        grown = amplification(true_counts, size)
+        found["groups"][column] = int(true_counts.sum()) // size
+        found["t_p"][column] = small_sum_privacy(size, plan.epsilon, plan.alpha)
+        found["t_f"][column] = large_sum_utility(size, plan.epsilon, plan.t_e)
+        found["amplification"][column] = {
+            str(v): float(a) if np.isfinite(a) else None for v, a in zip(values, grown, strict=True)
+        }
+        noisy = [str(v) for v, a, f in zip(values, grown, true_counts, strict=True) if f and a > WARN_AT * size]
+        if noisy:
+            shown = ", ".join(noisy[:5]) + (" ..." if len(noisy) > 5 else "")
+            warnings.append(
+                f"amplification above {WARN_AT * size}: little can be learnt about who has {column} {shown}"
+            )
+        labels = [f"{column}={v}" for v in values] if several else values
+        for key, numbers in _expected_error(true_counts, labels, size).items():
+            errors[key] += numbers
+    facts = found if several else {key: next(iter(by.values())) for key, by in found.items()}
+    return facts | {"warnings": warnings, "expected_error": errors}
 
 
-def _column_report(true_counts: Integers, domain: Domain, size: int, plan: Plan) -> dict[str, Any]:
-    values = [value_label(v) for v in domain.values]
-    grown = amplification(true_counts, size)
-    noisy = [str(v) for v, a, f in zip(values, grown, true_counts, strict=True) if f and a > 3 * size]
-    warnings = []
-    if noisy:
-        shown = ", ".join(noisy[:5]) + (" ..." if len(noisy) > 5 else "")
-        warnings.append(f"hardly anything can be learnt about who has {shown}: amplification above {3 * size}")
-    return {
-        "groups": int(true_counts.sum()) // size,
-        "t_p": small_sum_privacy(size, plan.epsilon, plan.alpha),
-        "t_f": large_sum_utility(size, plan.epsilon, plan.t_e),
-        "amplification": {str(v): float(a) if np.isfinite(a) else None for v, a in zip(values, grown, strict=True)},
-        "warnings": warnings,
-        "expected_error": _expected_error(true_counts, values, size),
-    }
-
-
-def _expected_error(true_counts: Integers, values: list[Any], size: int) -> dict[str, Any]:
+def _expected_error(true_counts: Integers, values: list[Any], size: int) -> dict[str, list[Any]]:
     """Standard errors of totals and of counts among a share a of the rows chosen without regard to the value.
 
     With V_1 the plain variance for all rows: a (1 - a) V_1 + a^2 f (1 - 1/size), the calibrated variance.
