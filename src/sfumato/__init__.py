@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from . import datasets, errors
     from .answers import Answer
     from .mechanisms.anatomy import Anatomy
+    from .mechanisms.distribution_draw import DistributionDraw
     from .mechanisms.small_domain import SmallDomain
+    from .mechanisms.splu import Splu
     from .mechanisms.uniform import UniformPerturbation
     from .model.public import Roles
     from .publish import publish
@@ -23,9 +25,11 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "Anatomy": "mechanisms.anatomy",
     "Answer": "answers",
+    "DistributionDraw": "mechanisms.distribution_draw",
     "Release": "query",
     "Roles": "model.public",
     "SmallDomain": "mechanisms.small_domain",
+    "Splu": "mechanisms.splu",
     "UniformPerturbation": "mechanisms.uniform",
     "datasets": "",
     "errors": "",
@@ -64,9 +68,11 @@ def __dir__() -> list[str]:
 __all__ = [
     "Anatomy",
     "Answer",
+    "DistributionDraw",
     "Release",
     "Roles",
     "SmallDomain",
+    "Splu",
     "UniformPerturbation",
     "__version__",
     "datasets",
