@@ -95,6 +95,7 @@ class Published:
 
     group: np.ndarray  # of every row
     bounder: bounds.Bounder
+    value: bounds.Numbers
     root_share: float
     distance: float  # total variation between the target asked for and the target used
     cost_share: float  # sum of spans against all blocks at the root
@@ -136,7 +137,8 @@ def publish(table: Table, setting: Setting) -> Published:
         transform.check_plan(tree, target.weights, plans[mine], here, sizes=here.sum(axis=1))
     return Published(
         group=group,
-        bounder=bounds.Bounder(bounds.make_blocks(tree, values, plans)),
+        bounder=bounds.Bounder(bounds.make_blocks(tree, plans)),
+        value=bounds.exact_numbers(values, int(plans.sum())),
         root_share=float(plans[:, 0].sum() / plans.sum()),
         distance=distance,
         cost_share=float((plans @ spans).sum() / (plans.sum() * spans[0])),
@@ -167,11 +169,11 @@ def errors(table: Table, published: Published, width: int, rng: np.random.Genera
         if not rows.any():
             continue
         truth = Fraction(int(values[rows].sum()), int(rows.sum()))
-        selected = np.bincount(published.group[rows], minlength=published.bounder.blocks.groups)
-        found = published.bounder.mean(selected)
-        assert found is not None
-        assert found[0] <= truth <= found[1]
-        out.append(float((found[1] - found[0]) / truth))
+        selected = bounds.one_answer(np.bincount(published.group[rows], minlength=published.bounder.blocks.groups))
+        (found,) = published.bounder.totals(selected, published.value)
+        least, most = found[0] / int(rows.sum()), found[1] / int(rows.sum())
+        assert least <= truth <= most
+        out.append(float((most - least) / truth))
     return out
 
 
