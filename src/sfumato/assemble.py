@@ -211,7 +211,7 @@ def _answer_set(
     for j, (aggregate, (top, bottom)) in enumerate(zip(query.aggregates, parts, strict=True)):
         numbers = _Numbers(found, possible, asked, J, len(combos))
         if aggregate.kind in {"min", "max", "quantile"}:
-            result = _order_bounds(aggregate, query, bound, observed, asked, top, len(combos), J)
+            result = _order_bounds(aggregate, query, bound, observed, asked, top)
         elif aggregate.kind == "ratio":
             result = numbers.ratio(aggregate, top, bottom, bound, observed)
         else:
@@ -420,9 +420,8 @@ class _Numbers:
         ratio, se, low, high = (np.where(sure, x, np.nan) for x in (ratio, se, low, high))
         notes = ()
         if (~sure & ~empty).any():
-            notes = (
-                f"{aggregate.name}: no answer where the denominator is within {CERTAIN_DENOMINATOR:g} standard errors of zero",
-            )
+            within = f"within {CERTAIN_DENOMINATOR:g} standard errors of zero"
+            notes = (f"{aggregate.name}: no answer where the denominator is {within}",)
         exact = (A.se == 0) & (B.se == 0) & ~np.isnan(A.value)
         if A.kind == "bounds" or B.kind == "bounds":
             found = bound("ratio", observed, self.asked, top, bottom, None) if bound is not None else None
@@ -459,8 +458,6 @@ def _order_bounds(
     observed: Observed,
     asked: Asked,
     top: list[int],
-    combos: int,
-    J: int,
 ) -> _Result:
     """MIN, MAX and quantiles, where the mechanism can bound them."""
     found = bound(aggregate.kind, observed, asked, top, [], aggregate.share)

@@ -19,7 +19,7 @@ from .errors import DataError, SpecError
 from .mechanisms import mechanism_of
 from .mechanisms.base import Mechanism, Planned
 from .model.private import Batch, Needs, Profile
-from .model.public import Column, Domain, Roles, Scalar
+from .model.public import Column, Roles, Scalar
 from .query import Release
 from .randomness import Secret
 from .release import bundle
@@ -68,6 +68,7 @@ def prepare(
     """Read, profile and plan. Nothing is written."""
     mechanism = mechanism_of(method)
     table = (engine or LocalEngine()).open(source, delimiter=delimiter)
+    roles = roles.resolve(table.columns)
     check_roles(roles, table.columns, reserved=mechanism.PART)
     declared = dict(domains or {})
     needs = mechanism.needs(method, roles)
@@ -169,7 +170,7 @@ class Applier:
         withheld = set(changed) if prepared.mechanism.WITHHELD else set()
         self._changed = changed
         self.base = tuple(d for d, c in zip(prepared.profile.domains, self._needs.changed, strict=True) if c)
-        self.columns = self._describe(roles, table, released, withheld)
+        self.columns = self._describe(roles, table)
         self._names = [name for name in self.reads if name not in withheld]
         fields = []
         for name in self._names:
@@ -178,9 +179,7 @@ class Applier:
         part = prepared.mechanism.PART
         self.schema = pa.schema([*fields, *([pa.field(part, pa.int32())] if part else [])])
 
-    def _describe(
-        self, roles: Roles, table: Table, released: tuple[Domain, ...], withheld: set[str]
-    ) -> tuple[Column, ...]:
+    def _describe(self, roles: Roles, table: Table) -> tuple[Column, ...]:
         role_of = {name: role for role, names in roles.by_role().items() for name in names}
         columns = []
         for name in self.reads:

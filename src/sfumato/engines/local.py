@@ -106,8 +106,8 @@ class LocalTable:
             missing = pc.sum(pc.filter(counts, pc.is_null(column, nan_is_null=True))).as_py() or 0
             if missing and (not nulls or column.null_count == 0):
                 raise DataError(
-                    f'{missing} rows have no value in "{name}"; fill them, drop them, or make missing a value of its own '
-                    "with --null-as-value",
+                    f'{missing} rows have no value in "{name}"; fill them, drop them, or make missing a value of '
+                    "its own with --null-as-value",
                     column=name,
                 )
         said = [name for name in columns if name in declared]
@@ -236,14 +236,15 @@ def _one(table: pa.Table) -> pa.RecordBatch:
 
 
 def _released_type(name: str, kind: str) -> str:
-    """DuckDB's type of the column as it will be published; ENUM becomes text, so that no order of first appearance stays."""
+    """DuckDB's type of the column as published; ENUM becomes text: its order may be that of first appearance."""
     if kind.startswith("ENUM"):
         return "VARCHAR"
     if kind in _CAST:
         return _CAST[kind]
     if kind in _PLAIN or kind.startswith(("DECIMAL", "TIMESTAMP")) or kind == "TIME WITH TIME ZONE":
         return kind
-    raise DataError(f'column "{name}" has type {kind.split("(")[0]}; drop it or turn it into plain values', column=name)
+    shown = kind.split("(", maxsplit=1)[0]
+    raise DataError(f'column "{name}" has type {shown}; drop it or turn it into plain values', column=name)
 
 
 def _typed(name: str, values: Sequence[Scalar], kind: pa.DataType) -> list[Scalar]:

@@ -83,7 +83,7 @@ def _files(path: str) -> list[str]:
         return files
     if Path(path).exists():
         return [path]
-    files = sorted(globbing.glob(path, recursive=True)) if globbing.has_magic(path) else []
+    files = sorted(globbing.glob(path, recursive=True)) if globbing.has_magic(path) else []  # noqa: PTH207 - absolute too
     if not files:
         raise DataError(f"there is no file {_shown(path)}")
     return files

@@ -141,7 +141,10 @@ def guarantee(plan: Plan) -> Guarantee:
     return Guarantee(
         model="l-diversity by buckets",
         parameters={"l": plan.l, "posterior": f"1/{plan.l}"},
-        statement=f"Each record's sensitive value is one of at least {plan.l} different values of its group, each held by one member.",
+        statement=(
+            f"Each record's sensitive value is one of at least {plan.l} different values of its group, "
+            "each held by one member."
+        ),
         assumptions=(
             "the reader knows which group a record is in and nothing else about the group's members",
             "records of a value were given to groups at random",
@@ -162,7 +165,7 @@ def estimate(plan: Plan, evidence: Evidence, observed: Observed, asked: Asked) -
     if "channel" not in evidence.memo:
         groups = anatomised.groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
         evidence.memo["channel"] = anatomised.Channel(groups)
-    return anatomised.estimate(evidence.memo["channel"], evidence, observed, asked)
+    return anatomised.estimate(evidence.memo["channel"], observed, asked)
 
 
 def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:

@@ -33,7 +33,9 @@ def datapackage(manifest: Manifest, sizes: dict[str, int]) -> dict[str, Any]:
     return {
         "$schema": PROFILE,
         "name": "sfumato-release",
-        "description": f"{manifest.guarantee.statement} Values are randomised or regrouped: do not count them as they are.",
+        "description": (
+            f"{manifest.guarantee.statement} Values are randomised or regrouped: do not count them as they are."
+        ),
         "resources": resources,
     }
 

@@ -72,7 +72,7 @@ def _select(text: str) -> Node:
         or table.this.args.get("db")
     ):
         raise refuse("the question must be asked FROM release", text, table or select)
-    if set(k for k, v in table.this.args.items() if v) - {"this", "alias"}:
+    if {k for k, v in table.this.args.items() if v} - {"this", "alias"}:
         raise refuse("FROM takes the table release alone", text, table)
     if table.this.args.get("alias"):
         raise refuse("the table release takes no alias", text, table.this.args["alias"])
@@ -144,7 +144,7 @@ class _Parser:
         """(shown name, expression) of every SELECT item."""
         items = []
         for item in select.expressions:
-            if isinstance(item, exp.Star) or item.find(exp.Star) and not item.find(exp.Count):
+            if isinstance(item, exp.Star) or (item.find(exp.Star) and not item.find(exp.Count)):
                 raise refuse("* asks for rows; a release answers aggregates", self.text, item, hint="Ask for COUNT(*).")
             node = item.this if isinstance(item, exp.Alias) else item
             if isinstance(item, exp.Alias):
@@ -213,9 +213,8 @@ class _Parser:
             if not 1 <= place <= len(items):
                 raise QueryError(f"GROUP BY position {node.name} is not in SELECT", sql=self.text, position=span(node))
             node = items[place - 1][1].unnest()
-        elif isinstance(node, exp.Column) and not node.table and node.name.lower() in self.aliases:
-            if node.name.lower() not in {c.lower() for c in self.scope.schema.types}:
-                node = self.aliases[node.name.lower()].unnest()
+        elif isinstance(node, exp.Column) and not node.table and self._only_alias(node.name.lower()):
+            node = self.aliases[node.name.lower()].unnest()
         if self._is_aggregate(node):
             raise refuse("GROUP BY an aggregate is not SQL", self.text, node)
         self.scope.check(node)
@@ -234,10 +233,13 @@ class _Parser:
         self.keys.append(Key(_default_name(node), sql, next(iter(units), None)))
         return len(self.keys) - 1
 
+    def _only_alias(self, name: str) -> bool:
+        return name in self.aliases and name not in {c.lower() for c in self.scope.schema.types}
+
     # --- aggregates and what is asked of them ----------------------------------------------------------------
 
     def _is_aggregate(self, node: Node) -> bool:
-        return bool(node.find(exp.AggFunc) or isinstance(node, exp.Anonymous) and node.name.upper() in ENDS)
+        return bool(node.find(exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.upper() in ENDS))
 
     def _column(self, name: str, node: Node, *, hidden: bool = False) -> str:
         """The column of the answer table (k0, a1, a1_low ...) that a SELECT item shows."""
@@ -289,7 +291,7 @@ class _Parser:
         def replace(part: Node) -> Node:
             bare = part.unnest()
             inner = bare.this if isinstance(bare, exp.Filter) else bare
-            if isinstance(inner, AGGREGATES) or isinstance(bare, exp.Anonymous) and bare.name.upper() in ENDS:
+            if isinstance(inner, AGGREGATES) or (isinstance(bare, exp.Anonymous) and bare.name.upper() in ENDS):
                 return exp.column(self._column("", bare, hidden=True), quoted=True)
             if isinstance(bare, exp.Column):
                 known = self.aliases.get(bare.name.lower()) if not bare.table else None

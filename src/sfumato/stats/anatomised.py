@@ -16,7 +16,7 @@ import scipy.linalg as la
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..model.public import Asked, Codes, Estimated, Evidence, Floats, Integers, Observed
+from ..model.public import Asked, Codes, Estimated, Floats, Integers, Observed
 
 VARIANCE_GROUPS = 200_000  # moments of W are taken over at most this many groups, which are in random order
 SINGULAR = 1e-6  # a functional is identified when M w = h leaves a smaller residual
@@ -113,7 +113,7 @@ def _by_size(groups: Groups) -> Iterator[tuple[int, Codes]]:
         yield int(size), groups.codes[chosen[:, None] + np.arange(size)]
 
 
-def estimate(channel: Channel, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+def estimate(channel: Channel, observed: Observed, asked: Asked) -> Estimated:
     """Debiased estimates with their variance under the random assignment, and bounds that always hold.
 
     `asked.options["estimator"] == "plain"` gives the published estimate instead: W(g) is the average of h itself.
@@ -203,7 +203,7 @@ def _variances(
     K, F, P, B = observed.keys, asked.functionals, len(asked.pairs), len(h)
     variance, covariance = np.zeros((K, F)), np.zeros((K, P))
     wanted = [(f, f) for f in range(F)] + [(int(a), int(b)) for a, b in asked.pairs]
-    sums = _sums_by_value(channel, observed, asked, seen, place)
+    sums = _Sums(channel, observed, seen, place)
     counts = channel.true_counts.astype(float)
     factor = np.where(counts > 1, counts / np.maximum(counts - 1, 1), 0.0)
     moments = _Moments(channel, w)
@@ -249,14 +249,9 @@ class _Moments:
         return self._average(W * V) - mean * other
 
 
-def _sums_by_value(
-    channel: Channel, observed: Observed, asked: Asked, seen: NDArray[np.int64], place: NDArray[np.intp]
-) -> _Sums:
-    """Estimated sums of a moment over the true values, per key and pattern."""
-    return _Sums(channel, observed, seen, place)
-
-
 class _Sums:
+    """Estimated sums of a moment over the true values, per output row and pattern."""
+
     def __init__(self, channel: Channel, observed: Observed, seen: NDArray[np.int64], place: NDArray[np.intp]) -> None:
         self._channel, self._observed, self._place = channel, observed, place
         self._flat, self._owner, sizes = channel.groups.slots(seen)
