@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from . import datasets, errors
     from .answers import Answer
     from .mechanisms.anatomy import Anatomy
+    from .mechanisms.target_distribution import TargetDistribution
     from .mechanisms.uniform import UniformPerturbation
     from .model.public import Roles
     from .publish import publish
@@ -24,6 +25,7 @@ _PUBLIC = {
     "Answer": "answers",
     "Release": "query",
     "Roles": "model.public",
+    "TargetDistribution": "mechanisms.target_distribution",
     "UniformPerturbation": "mechanisms.uniform",
     "datasets": "",
     "errors": "",
@@ -64,6 +66,7 @@ __all__ = [
     "Answer",
     "Release",
     "Roles",
+    "TargetDistribution",
     "UniformPerturbation",
     "__version__",
     "datasets",

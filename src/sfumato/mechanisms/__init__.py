@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 from ..errors import SpecError
-from . import anatomy, uniform
+from . import anatomy, target_distribution, uniform
 from .base import Mechanism
 
-REGISTRY: dict[str, Mechanism] = {m.NAME: cast(Mechanism, m) for m in (uniform, anatomy)}
+REGISTRY: dict[str, Mechanism] = {m.NAME: cast(Mechanism, m) for m in (uniform, target_distribution, anatomy)}
 
 
 def mechanism(name: str) -> Mechanism:

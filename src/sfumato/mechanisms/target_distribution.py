@@ -28,7 +28,9 @@ from ..stats import blockwise
 from ..stats.fake_choice import WORK_LIMIT
 from ..stats.hierarchy import Hierarchy, from_blocks
 from ..stats.targets import MAX_WEIGHT
+from . import target_parsing as parsing
 from . import target_planning as planning
+from . import target_report
 from .base import Planned
 
 NAME = "target-distribution"
@@ -66,10 +68,10 @@ class TargetDistribution:
             given = getattr(self, name)
             texts = tuple(given.split(",")) if isinstance(given, str) and given else tuple(given)
             object.__setattr__(self, name, tuple(t.strip() for t in texts))
-        planning.check_target(self.target, bool(self.target_by))
-        planning.check_hierarchy(self.hierarchy)
+        parsing.check_target(self.target)
+        parsing.check_hierarchy(self.hierarchy)
         for rule in (*self.partition_by, *self.target_by):
-            planning.parse_rule(rule)
+            parsing.parse_rule(rule)
         share = exact(self.fakes, "fakes")
         if share < 0 or (share >= 1 and share.denominator != 1):
             raise SpecError(f"fakes must be a share from 0 to 1 or a whole number, got {self.fakes}", field="fakes")
@@ -128,7 +130,7 @@ def needs(spec: TargetDistribution, roles: Roles) -> Needs:
             "another role",
             field="sensitive",
         )
-    columns = tuple(dict.fromkeys(planning.parse_rule(r).column for r in (*spec.target_by, *spec.partition_by)))
+    columns = tuple(dict.fromkeys(parsing.parse_rule(r).column for r in (*spec.target_by, *spec.partition_by)))
     for column in columns:
         if column not in (*roles.quasi, *roles.insensitive):
             raise SpecError(
@@ -145,9 +147,9 @@ def plan(spec: TargetDistribution, profile: Profile, rng: np.random.Generator) -
     made = planning.make(spec, profile)
     public = Plan(
         scheme=SCHEME,
-        target=planning.target_text(spec.target),
-        target_from_data=planning.from_data(spec.target),
-        hierarchy=planning.hierarchy_text(spec.hierarchy),
+        target=parsing.target_text(spec.target),
+        target_from_data=parsing.from_data(spec.target),
+        hierarchy=parsing.hierarchy_text(spec.hierarchy),
         numeric=made.shape.values is not None,
         order=made.shape.order,
         blocks=made.shape.tree.blocks(),
@@ -167,7 +169,7 @@ def plan(spec: TargetDistribution, profile: Profile, rng: np.random.Generator) -
         fakes=exact(spec.fakes, "fakes"),
         choose_fakes=spec.choose_fakes,
     )
-    return Planned(public=public, work=Work(side=planning.side_table(made), secret=made))
+    return Planned(public=public, work=Work(side=target_report.side_table(made), secret=made))
 
 
 def apply(plan: Plan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
@@ -248,7 +250,7 @@ def check(plan: Plan, evidence: Evidence) -> None:
 
 def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
     """Groups with their blocks and fakes, what a reader of the algorithm learns, and notices."""
-    return planning.report(work.secret, profile)
+    return target_report.report(work.secret, profile)
 
 
 def _release(plan: Plan, evidence: Evidence) -> blockwise.Release:
