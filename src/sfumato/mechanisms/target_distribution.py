@@ -40,6 +40,10 @@ LUMPABLE = False
 PART: str | None = "group_id"
 WITHHELD = True
 SCHEME = 1
+KNOWS_ALGORITHM = (
+    "readers who know the algorithm: how many blocks stay at the root depends on the group's true values, and a group "
+    "that is all root may consist of one repeated value"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +89,7 @@ class TargetDistribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetPart:
-    """The target of some groups: weight of every node among its siblings, what they represent, how far they moved it."""
+    """The target of some groups: weights of the nodes, the distribution they represent, and how far they moved it."""
 
     weights: tuple[int, ...]
     probabilities: tuple[Fraction, ...]  # over the leaves, in the order of `Plan.order`
@@ -157,9 +161,7 @@ def plan(spec: TargetDistribution, profile: Profile, rng: np.random.Generator) -
         partition_by=tuple(spec.partition_by),
         target_by=tuple(spec.target_by),
         parts=tuple(
-            TargetPart(
-                weights=tuple(t.weights.tolist()), probabilities=t.probabilities, distance=_round_up(t.distance)
-            )
+            TargetPart(weights=tuple(t.weights.tolist()), probabilities=t.probabilities, distance=_round_up(t.distance))
             for t in made.targets
         ),
         group_part=tuple(made.group_part.tolist()),
@@ -207,8 +209,7 @@ def guarantee(plan: Plan) -> Guarantee:
             "the table is published once",
         ),
         not_covered=(
-            "readers who know the algorithm: how many blocks stay at the root depends on the group's true values, and "
-            "a group that is all root may consist of one repeated value",
+            KNOWS_ALGORITHM,
             "groups that need no generalisation, which publish their exact values in random order",
             "readers who know some rows of a group, which narrows the others",
             "the number of fake values of a group, which is blocks less rows",
@@ -236,13 +237,17 @@ def bound(
 ) -> tuple[Floats, Floats, tuple[str, ...]] | None:
     """Certain bounds on AVG, MIN, MAX and quantiles."""
     release = _release(plan, evidence)
+    if any(asked.measure[f] for f in (*top, *bottom)):
+        return None  # another column is a factor, or the only column
     if kind == "ratio":
         return blockwise.ratios(release, observed, asked, top, bottom)
+    if any(value[0] is None for value in evidence.domains[0].values):
+        return None  # MIN and MAX skip missing values, blocks do not tell them apart
     return blockwise.order_statistics(release, observed, asked, top[0], kind, share)
 
 
 def check(plan: Plan, evidence: Evidence) -> None:
-    """Nothing; raises unless the published blocks are exactly P-private and stand for at least the rows of each group."""
+    """Nothing; raises unless the published blocks are exactly P-private and as many as each group has rows."""
     _release(plan, evidence).check(
         [np.array(part.weights, dtype=np.int64) for part in plan.parts], np.array(plan.group_part, dtype=np.int64)
     )

@@ -32,7 +32,7 @@ class Grouping:
     def key(self, value: Any) -> Hashable:
         """The part of a group's key that this value stands for; missing values are a part of their own."""
         if value is None or (self.width is None and self.prefix is None):
-            return value  # type: ignore[no-any-return]
+            return value
         if self.prefix is not None:
             return str(value)[: self.prefix]
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
@@ -123,24 +123,26 @@ def shape_of(spec: Any, domain: Domain) -> Shape:
     values = [value[0] for value in domain.values]
     numbers = None
     if all(isinstance(v, int | float | Decimal) and not isinstance(v, bool) for v in values):
-        numbers = tuple(Fraction(v) for v in values)
+        numbers = tuple(_number(v) for v in values)
         hierarchy.check_numeric_domain(numbers)
     if isinstance(spec, str):
         match = BUILT_IN.fullmatch(spec)
         assert match is not None
         arity = int(match[2] or 2)
         if match[1] == "width" and numbers is None:
-            raise SpecError("hierarchy width(..) needs a numeric sensitive column without missing values", field="hierarchy")
+            raise SpecError(
+                "hierarchy width(..) needs a numeric sensitive column without missing values", field="hierarchy"
+            )
         tree = (
             hierarchy.equal_width(numbers, arity=arity)
             if match[1] == "width" and numbers is not None
             else hierarchy.balanced(len(values), arity=arity)
         )
         return Shape(tree=tree, order=tuple(range(len(values))), values=numbers)
-    return _declared_shape(spec, values, numbers)
+    return _declared_shape(spec, values, numbers, declared=domain.declared)
 
 
-def _declared_shape(spec: Any, values: list[Any], numbers: tuple[Fraction, ...] | None) -> Shape:
+def _declared_shape(spec: Any, values: list[Any], numbers: tuple[Fraction, ...] | None, *, declared: bool) -> Shape:
     """A tree that people wrote, cut down to the values of the domain."""
     if isinstance(spec, list):
         leaves, full = hierarchy.from_nested(spec)
@@ -152,8 +154,10 @@ def _declared_shape(spec: Any, values: list[Any], numbers: tuple[Fraction, ...] 
     wanted = list(numbers) if numbers is not None else [str(v) for v in values]
     missing = [v for v in wanted if v not in place]
     if missing:
+        named = f", for example {missing[0]}" if declared else ""  # a value seen in the table only is never quoted
         raise SpecError(
-            f"the hierarchy does not cover {len(missing)} of the {len(values)} values of the domain; add a row for each",
+            f"the hierarchy does not cover {len(missing)} of the {len(values)} values of the domain{named}; "
+            "add a row for each",
             field="hierarchy",
         )
     at = np.array([place[v] for v in wanted])
@@ -175,7 +179,9 @@ def _number(text: Any) -> Fraction:
     try:
         return Fraction(text)
     except (ValueError, TypeError, ZeroDivisionError):
-        raise SpecError(f"the hierarchy of a numeric column lists {text!r}, which is not a number", field="hierarchy") from None
+        raise SpecError(
+            f"the hierarchy of a numeric column lists {text!r}, which is not a number", field="hierarchy"
+        ) from None
 
 
 def target_of(spec: Any, shape: Shape, domain: Domain, part: str, true_counts: Integers) -> Target:
@@ -189,7 +195,7 @@ def target_of(spec: Any, shape: Shape, domain: Domain, part: str, true_counts: I
     values = [domain.values[c][0] for c in shape.order]
     masses: Any
     if isinstance(wanted, Mapping):
-        text = {str(k): v for k, v in wanted.items()}
+        text: dict[object, object] = {str(k): v for k, v in wanted.items()}
         masses = targets.explicit_masses([str(v) for v in values], text)
     else:
         kind, numbers = targets.parse_target(wanted)

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..model.private import Histogram, Profile
 from ..model.public import Domain, Integers
@@ -134,7 +133,7 @@ def _keys(domain: Domain, rules: list[Grouping], column: Mapping[str, int]) -> l
 def _merge(
     keys: list[tuple[Any, Any]], size: Mapping[tuple[Any, Any], int], least: int
 ) -> tuple[dict[tuple[Any, Any], int], list[tuple[Any, Any]]]:
-    """Group numbers in key order; a group below `least` takes in the next of its part, the last joins the one before."""
+    """Group numbers in key order; a group below `least` takes in the next of its part, the last the one before."""
     number: dict[tuple[Any, Any], int] = {}
     firsts: list[tuple[Any, Any]] = []
     filled = 0
@@ -183,7 +182,10 @@ def _notices(spec: Any, shape: Shape, made: list[Target], groups: _Groups) -> It
             yield f"the target gives no mass to {empty} values of the domain; they stay inside wider blocks"
     short = int((groups.rows < spec.min_group).sum())
     if short:
-        yield f"{short} groups have fewer than {spec.min_group} rows and no neighbour to merge with; they go to the root whole"
+        yield (
+            f"{short} groups have fewer than {spec.min_group} rows and no neighbour to merge with; "
+            "they go to the root whole"
+        )
 
 
 def _plan_groups(

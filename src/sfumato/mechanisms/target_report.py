@@ -28,7 +28,7 @@ def side_table(made: Made) -> dict[str, NDArray[Any]]:
         points = np.array([float(v) for v in made.shape.values])
         whole = all(v.denominator == 1 and abs(v) < 2**62 for v in made.shape.values)
         if whole:
-            points = np.array([int(v) for v in made.shape.values])  # type: ignore[assignment]
+            points = np.array([int(v) for v in made.shape.values])
         return side | {"low": points[tree.start[made.node]], "high": points[tree.stop[made.node] - 1]}
     names = np.array([block_label(made, v) for v in range(tree.nodes)], dtype=object)
     return side | {"values": names[made.node]}

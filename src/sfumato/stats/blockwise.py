@@ -123,9 +123,7 @@ def ratios(
     release: Release, observed: Observed, asked: Asked, top: Sequence[int], bottom: Sequence[int]
 ) -> tuple[Floats, Floats, tuple[str, ...]] | None:
     """Bounds on top / bottom, (output rows, groups of unit keys); None where another column is a factor."""
-    per_group = max([*top, *bottom]) + 1
-    per_group = _stride(asked, per_group)
-    combos = asked.functionals // per_group
+    combos, per_group = asked.groups, asked.functionals // asked.groups
     if len(top) != 1 or len(bottom) != 1 or asked.measure[top[0]] or asked.measure[bottom[0]]:
         return None
     low, high = np.full((observed.keys, combos), np.nan), np.full((observed.keys, combos), np.nan)
@@ -137,7 +135,7 @@ def ratios(
             for b in range(len(selections))
         ]
         used = [b for b, (a, d) in enumerate(functions) if len(selections[b].group) and (a.any() or d.any())]
-        several |= len(used) > 1
+        several |= sum(bool(np.ptp(functions[b][0]) or np.ptp(functions[b][1])) for b in used) > 1
         for k in range(observed.keys):
             parts = [
                 (mine, release.numbers(functions[b][0]), release.numbers(functions[b][1]))
@@ -173,16 +171,6 @@ def order_statistics(
         assert found is not None
         low[k, 0], high[k, 0] = _down(found[0]), _up(found[1])
     return low, high, ()
-
-
-def _stride(asked: Asked, least: int) -> int:
-    """How many functionals one group of unit keys has: `measure` repeats with that period."""
-    for period in range(least, asked.functionals + 1):
-        if asked.functionals % period == 0 and (
-            np.tile(asked.measure[:period], asked.functionals // period) == asked.measure
-        ).all():
-            return period
-    return asked.functionals
 
 
 def _over_domain(asked: Asked, pattern: int, functional: int) -> Floats:
