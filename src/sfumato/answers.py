@@ -70,7 +70,9 @@ class Answer:
 
     def display(self) -> tuple[list[str], list[list[str]]]:
         """(header, rows) for people: one column per key, estimate and interval per aggregate."""
-        rows, header, cells = self.rows(), [], [[] for _ in range(self.table.num_rows)]
+        rows = self.rows()
+        header: list[str] = []
+        cells: list[list[str]] = [[] for _ in range(self.table.num_rows)]
         names, skip = self.table.column_names, set()
         for name in self.aggregates:
             skip |= {f"{name}{end}" for end in ("_se", "_low", "_high", "_min", "_max")}

@@ -85,7 +85,8 @@ def answer(
 ) -> tuple[pa.Table, str, tuple[str, ...]]:
     """(answer table with columns k0.. and a0, a0_se .., kind, caveats)."""
     strata = _strata(frame)
-    tables, kinds, caveats = [], set(), {}
+    tables, kinds = [], set()
+    caveats: dict[str, None] = {}
     for keys in frame.query.sets:
         table, kind, notes = _answer_set(frame, asking, estimate, bound, strata, keys)
         tables.append(table)
@@ -109,6 +110,7 @@ def _strata(frame: Frame) -> _Strata:
     first[stratum[::-1]] = np.arange(rows)[::-1]
     value = np.zeros(rows, dtype=np.intp)
     for axis, u in enumerate(frame.place.units):
+        mine: NDArray[Any]
         if u in wanted.raw:
             mine = (
                 frame.place.classes[axis][frame.codes[u]]
@@ -174,8 +176,8 @@ def _answer_set(
     parts: list[tuple[list[int], list[int]]] = []
     wanted: list[Functional] = []
     for aggregate in query.aggregates:
-        top, bottom = functionals(aggregate)
-        parts.append((_place(wanted, top), _place(wanted, bottom)))
+        above, below = functionals(aggregate)
+        parts.append((_place(wanted, above), _place(wanted, below)))
     matrices, combos = coefficients(query, wanted, keys, frame.place, strata.patterns)
     plain = [i for i in keys if query.keys[i].unit is None]
     groups, key = _distinct_rows([strata.keys[i][0][strata.first] for i in plain], len(strata.first))
@@ -422,7 +424,7 @@ class _Numbers:
             low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)  # a share
         empty = (B.value == 0) & (B.se == 0)
         ratio, se, low, high = (np.where(sure, x, np.nan) for x in (ratio, se, low, high))
-        notes = ()
+        notes: tuple[str, ...] = ()
         if (~sure & ~empty).any():
             within = f"within {CERTAIN_DENOMINATOR:g} standard errors of zero"
             notes = (f"{aggregate.name}: no answer where the denominator is {within}",)

@@ -31,9 +31,7 @@ Keep = Annotated[Columns, typer.Option("--keep", help="insensitive columns, publ
 Rest = Annotated[str | None, typer.Option("--rest", help="role of all other columns: quasi, drop or keep")]
 Method = Annotated[str, typer.Option("--method", help="name of the method")]
 Nulls = Annotated[bool, typer.Option("--null-as-value", help="missing is a sensitive value of its own")]
-DomainFiles = Annotated[
-    Columns, typer.Option("--domain", help="declared domain, one value a line", metavar="COLUMN=FILE")
-]
+DomainFiles = Annotated[Columns, typer.Option("--domain", help="declared values, one a line", metavar="COLUMN=FILE")]
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help="of a CSV file; found in its header otherwise")]
 Seed = Annotated[int | None, typer.Option("--seed", help="for tests: stamps the release as reproducible")]
 EngineName = Annotated[str, typer.Option("--engine", help="local")]
@@ -83,10 +81,8 @@ def publish(
         )
     for unit in release.domains:
         if not unit.declared:
-            names = ", ".join(unit.columns)
-            _note(
-                f"the domain of {names} ({len(unit)} values) is taken from the data: the release says which values occur"
-            )
+            names, size = ", ".join(unit.columns), len(unit)
+            _note(f"the domain of {names} ({size} values) is taken from the data; the release tells which values occur")
     if seed is not None:
         _note("published with a seed: for tests only; anyone with the seed can undo the noise")
     _say(f"{out}: {release.manifest.rows:,} rows by {method} ({release.guarantee.trust})")
@@ -202,7 +198,7 @@ def application(command: str | None) -> typer.Typer:
     """The application; the options of methods are loaded only for the commands that take them."""
     app = typer.Typer(
         name="sfumato",
-        help="Publish a table of people with a stated privacy guarantee; ask it SQL and get every answer with its error.",
+        help="Publish a table with a stated privacy guarantee; ask it SQL and get every answer with its error.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

@@ -14,21 +14,19 @@ from .publish import publish
 from .query import open_release
 from .text import number, table
 
-QUESTIONS = (
-    (
-        "How many men and women work in sales?",
-        "SELECT sex, COUNT(*) AS n FROM release WHERE occupation = 'Sales' GROUP BY sex ORDER BY sex",
+QUESTIONS = {
+    "How many men and women work in sales?": (
+        "SELECT sex, COUNT(*) AS n FROM release WHERE occupation = 'Sales' GROUP BY sex ORDER BY sex"
     ),
-    (
-        "... in a craft, by level of income?",
-        "SELECT income, COUNT(*) AS n FROM release WHERE occupation = 'Craft-repair' GROUP BY income ORDER BY income",
+    "... in a craft, by level of income?": (
+        "SELECT income, COUNT(*) AS n FROM release WHERE occupation = 'Craft-repair' GROUP BY income ORDER BY income"
     ),
-    (
-        "How many managers and professionals have a degree?",
-        "SELECT COUNT(*) AS n FROM release WHERE occupation IN ('Exec-managerial', 'Prof-specialty') AND education_num >= 13",
+    "How many managers and professionals have a degree?": (
+        "SELECT COUNT(*) AS n FROM release "
+        "WHERE occupation IN ('Exec-managerial', 'Prof-specialty') AND education_num >= 13"
     ),
-    ("How many people work more than 40 hours a week?", "SELECT COUNT(*) AS n FROM release WHERE hours_per_week > 40"),
-)
+    "How many people work more than 40 hours a week?": "SELECT COUNT(*) AS n FROM release WHERE hours_per_week > 40",
+}
 
 
 def run(out: Path) -> Iterator[str]:
@@ -47,7 +45,7 @@ def run(out: Path) -> Iterator[str]:
     opened = open_release(out)
     with duckdb.connect() as con:
         con.register("release", source)
-        for title, sql in QUESTIONS:
+        for title, sql in QUESTIONS.items():
             answer = opened.sql(sql)
             truth = con.sql(sql).to_arrow_table()["n"].to_pylist()
             header, rows = answer.display()

@@ -23,7 +23,7 @@ from .model.public import Column, Roles, Scalar
 from .query import Release
 from .randomness import Secret
 from .release import bundle
-from .release.manifest import FORMAT, FORMAT_VERSION, Manifest, Software, columns_and_units, guarantee_model
+from .release.manifest import FORMAT_VERSION, Manifest, Software, columns_and_units, guarantee_model
 from .stats.allocation import Dealer
 from .version import __version__
 
@@ -67,7 +67,8 @@ def prepare(
 ) -> Prepared:
     """Read, profile and plan. Nothing is written."""
     mechanism = mechanism_of(method)
-    table = (engine or LocalEngine()).open(source, delimiter=delimiter)
+    chosen: Engine = engine or LocalEngine()
+    table = chosen.open(source, delimiter=delimiter)
     roles = roles.resolve(table.columns)
     check_roles(roles, table.columns, reserved=mechanism.PART)
     declared = dict(domains or {})
@@ -136,7 +137,6 @@ def write(
     columns, units = columns_and_units(applier.columns, applier.base)
     files = bundle.describe_files(folder)
     return Manifest(
-        format=FORMAT,
         format_version=FORMAT_VERSION,
         software=Software(name="sfumato", version=__version__),
         method=mechanism.NAME,
@@ -145,7 +145,7 @@ def write(
         columns=columns,
         units=units,
         guarantee=guarantee_model(mechanism.guarantee(planned.public)),
-        files=files,  # type: ignore[arg-type]  # pydantic checks the names
+        files=files,
         reproducible=reproducible,
     )
 

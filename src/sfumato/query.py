@@ -53,7 +53,7 @@ class Release:
             )
         self.mechanism: Mechanism = REGISTRY[manifest.method]
         try:
-            self.plan = TypeAdapter(self.mechanism.Plan).validate_python(manifest.parameters)
+            self.plan: Any = TypeAdapter(self.mechanism.Plan).validate_python(manifest.parameters)
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(p) for p in first["loc"])

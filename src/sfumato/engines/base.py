@@ -20,7 +20,9 @@ Progress = Callable[[int], None]  # rows done so far
 class Table(Protocol):
     """A private handle on the custodian's table."""
 
-    columns: Mapping[str, str]  # name -> DuckDB type, in the table's order
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Name -> DuckDB type, in the table's order."""
 
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """First pass: domains and joint counts."""

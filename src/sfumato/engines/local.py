@@ -22,7 +22,17 @@ from .sources import Bind, binder, csv_error, quoted
 
 BATCH_ROWS = 131_072
 KEY = "__order__"
-_PLAIN = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_PLAIN: tuple[str, ...] = (
+    "BOOLEAN",
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+)
 _PLAIN += ("FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIME", "BLOB")
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
 

@@ -147,9 +147,9 @@ def _csv_binder(files: list[str], delimiter: str | None) -> Bind:
         "auto_detect": False,
     }
     with duckdb.connect() as con:
-        text = con.read_csv(files, columns=dict.fromkeys(names, "VARCHAR"), **options)
+        text = con.read_csv(files, columns=dict.fromkeys(names, "VARCHAR"), **options)  # type: ignore[arg-type] # it takes lists
         types = _types(text, names)
-    return lambda con: con.read_csv(files, columns=types, **options)
+    return lambda con: con.read_csv(files, columns=types, **options)  # type: ignore[arg-type] # it takes lists
 
 
 def _types(text: duckdb.DuckDBPyRelation, names: list[str]) -> dict[str, str]:

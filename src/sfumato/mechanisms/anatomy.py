@@ -121,7 +121,7 @@ def _hand_out(
         owner = np.concatenate([np.sort(codes), np.repeat(np.arange(len(dropped)), dropped)])
         labels = labels[np.argsort(owner, kind="stable")]
     start = np.concatenate([[0], np.cumsum(true_counts)]).astype(np.int64)
-    return Deal(unit=0, start=start, labels=labels, counts=None), {PART: group.astype(np.int32), "unit0": codes}
+    return Deal(unit=0, start=start, labels=labels, counts=None), {"group_id": group.astype(np.int32), "unit0": codes}
 
 
 def apply(plan: Plan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:

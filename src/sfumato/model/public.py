@@ -73,7 +73,8 @@ class Roles:
         given = {name for names in self.by_role().values() for name in names}
         free = tuple(name for name in columns if name not in given)
         role = REST[self.rest]
-        return replace(self, **{role: (*getattr(self, role), *free), "rest": None})
+        spelled: dict[str, Any] = {role: (*getattr(self, role), *free), "rest": None}
+        return replace(self, **spelled)
 
     def by_role(self) -> dict[str, tuple[str, ...]]:
         """The columns of each role, sensitive first."""

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from ..errors import ReleaseError
 from ..model.public import Column, Domain, Guarantee, Scalar, Trust
 
-FORMAT = "sfumato-release"
 FORMAT_VERSION = 1
 FILES = ("data.parquet", "sensitive.parquet")
 JsonScalar = str | bool | int | float | None
@@ -68,7 +67,7 @@ class Software(_Strict):
 class Manifest(_Strict):
     """The whole of release.json."""
 
-    format: Literal["sfumato-release"]
+    format: Literal["sfumato-release"] = "sfumato-release"
     format_version: int
     software: Software
     method: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z-]*$")]
@@ -87,6 +86,7 @@ class Manifest(_Strict):
         for unit in self.units:
             try:
                 parts = [[decode(columns[n].type, v) for v in columns[n].domain or ()] for n in unit.columns]
+                values: tuple[tuple[Scalar, ...], ...]
                 if unit.cells is None:
                     values = tuple((v,) for v in parts[0])
                 else:
@@ -136,7 +136,7 @@ def columns_and_units(
     models = [
         ColumnModel(
             name=c.name,
-            role=c.role,  # type: ignore[arg-type]  # pydantic checks it against the list of roles
+            role=c.role,
             type=c.type,
             domain=None if c.domain is None else [encode(v) for v in c.domain],
             released_type=c.released_type,

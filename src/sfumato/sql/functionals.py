@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -70,7 +71,7 @@ class Layout:
     def shape(self) -> tuple[int, ...]:
         return tuple(len(f) for f in self.firsts)
 
-    def along(self, u: int, per_value: NDArray[np.generic]) -> NDArray[np.generic]:
+    def along(self, u: int, per_value: NDArray[Any]) -> NDArray[Any]:
         """A per-value array of unit u as an array over classes, shaped to broadcast over all joint classes."""
         axis = self.units.index(u)
         shape = [1] * len(self.units)
@@ -128,7 +129,7 @@ def coefficients(
                 shape=(groups * len(wanted), int(np.prod(shape))),
             )
         )
-    combos = [tuple(c) for c in np.ndindex(*sizes)] if sizes else [()]
+    combos: list[tuple[int, ...]] = list(np.ndindex(*sizes)) if sizes else [()]
     return tuple(matrices), combos
 
 

@@ -13,13 +13,45 @@ from .nodes import Schema
 
 Node = Any  # sqlglot's expression classes are not typed strictly
 
-BOOLEAN = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Like, exp.ILike, exp.Is)
+BOOLEAN: tuple[type[Any], ...] = (
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.In,
+    exp.Between,
+    exp.Like,
+    exp.ILike,
+    exp.Is,
+)
 BOOLEAN += (exp.And, exp.Or, exp.Not, exp.Boolean, exp.Null, exp.NullSafeEQ, exp.NullSafeNEQ)
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Round)
 TEXT = (exp.Substring, exp.Left, exp.Right, exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.DPipe, exp.Concat)
-DATES = (exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Week, exp.DayOfWeek, exp.DayOfYear, exp.Extract, exp.DateTrunc)
+DATES: tuple[type[Any], ...] = (
+    exp.Year,
+    exp.Month,
+    exp.Day,
+    exp.Quarter,
+    exp.Week,
+    exp.DayOfWeek,
+    exp.DayOfYear,
+    exp.Extract,
+    exp.DateTrunc,
+)
 DATES += (exp.TimestampTrunc, exp.Date, exp.Interval, exp.Var)
-OTHER = (exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Tuple, exp.Case, exp.If, exp.Cast, exp.TryCast)
+OTHER: tuple[type[Any], ...] = (
+    exp.Column,
+    exp.Identifier,
+    exp.Literal,
+    exp.Paren,
+    exp.Tuple,
+    exp.Case,
+    exp.If,
+    exp.Cast,
+    exp.TryCast,
+)
 OTHER += (exp.DataType, exp.DataTypeParam, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Escape)
 ALLOWED = BOOLEAN + ARITHMETIC + TEXT + DATES + OTHER
 

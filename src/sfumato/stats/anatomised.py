@@ -43,7 +43,7 @@ class Groups:
         if len(sizes) and (sizes == sizes[0]).all():
             return w[flat].reshape(len(groups), int(sizes[0]), -1).mean(axis=1)
         ones = sp.csr_array((1.0 / sizes[owner], (owner, flat)), shape=(len(groups), self.values))
-        return ones @ w
+        return np.asarray(ones @ w)
 
     def slots(self, groups: NDArray[np.int64]) -> tuple[Codes, NDArray[np.int64], Integers]:
         """(value, number of the group in `groups`) of every slot, and the sizes."""

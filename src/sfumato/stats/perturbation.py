@@ -89,7 +89,7 @@ def _totals_by_class(tables: SubTables, evidence: Evidence, asked: Asked) -> Flo
     part, codes, count = evidence.totals(asked.units)
     (classes,), (width,) = asked.classes, asked.shape
     flat = np.bincount(part * width + classes[codes[:, 0]], weights=count, minlength=len(tables) * width)
-    return flat.reshape(len(tables), width)
+    return flat.reshape(len(tables), width).astype(float)
 
 
 def _add_part(sums: _Sums, part: _Part, observed: Observed, entries: NDArray[np.intp], asked: Asked) -> None:
