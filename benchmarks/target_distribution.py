@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from sfumato.stats import bounds, hierarchy, targets, transform
+from sfumato.stats import block_bounds, blocktree, targets, transform
 from sfumato.stats.fake_choice import allowed_fakes, choose_fakes
 
 RANGES = (5, 10, 20, 30, 40, 50, 60)
@@ -94,8 +94,8 @@ class Published:
     """What a setting made of a table."""
 
     group: np.ndarray  # of every row
-    bounder: bounds.Bounder
-    value: bounds.Numbers
+    bounder: block_bounds.Bounder
+    value: block_bounds.Numbers
     root_share: float
     distance: float  # total variation between the target asked for and the target used
     cost_share: float  # sum of spans against all blocks at the root
@@ -105,9 +105,9 @@ class Published:
 def publish(table: Table, setting: Setting) -> Published:
     """The blocks of every group; all targets live on one tree over the whole domain."""
     began = time.perf_counter()
-    tree = hierarchy.balanced(len(table.domain), arity=setting.arity)
+    tree = blocktree.balanced(len(table.domain), arity=setting.arity)
     values = table.domain.tolist()
-    spans = hierarchy.spans(tree, values)
+    spans = blocktree.spans(tree, values)
     ends = table.domain[tree.start].astype(float), table.domain[tree.stop - 1].astype(float)
     edges = np.quantile(table.age, np.linspace(0, 1, setting.parts + 1)[1:-1], method="inverted_cdf")
     part = np.searchsorted(edges, table.age, side="left")
@@ -137,8 +137,8 @@ def publish(table: Table, setting: Setting) -> Published:
         transform.check_plan(tree, target.weights, plans[mine], here, sizes=here.sum(axis=1))
     return Published(
         group=group,
-        bounder=bounds.Bounder(bounds.make_blocks(tree, plans)),
-        value=bounds.exact_numbers(values, int(plans.sum())),
+        bounder=block_bounds.Bounder(block_bounds.make_blocks(tree, plans)),
+        value=block_bounds.exact_numbers(values, int(plans.sum())),
         root_share=float(plans[:, 0].sum() / plans.sum()),
         distance=distance,
         cost_share=float((plans @ spans).sum() / (plans.sum() * spans[0])),
@@ -169,7 +169,9 @@ def errors(table: Table, published: Published, width: int, rng: np.random.Genera
         if not rows.any():
             continue
         truth = Fraction(int(values[rows].sum()), int(rows.sum()))
-        selected = bounds.one_answer(np.bincount(published.group[rows], minlength=published.bounder.blocks.groups))
+        selected = block_bounds.one_answer(
+            np.bincount(published.group[rows], minlength=published.bounder.blocks.groups)
+        )
         (found,) = published.bounder.totals(selected, published.value)
         least, most = found[0] / int(rows.sum()), found[1] / int(rows.sum())
         assert least <= truth <= most

@@ -11,15 +11,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.stats import bounds, hierarchy, transform
+from block_worlds import random_tree, random_weights
+from sfumato.stats import block_bounds, blocktree, transform
 from sfumato.stats.fake_choice import allowed_fakes, choose_fakes
-from worlds import random_tree, random_weights
 
 TABLES, QUESTIONS = 2_000, 50
 AGGREGATES = ("sum", "avg", "min", "max", "median", "quantile", "count-in", "sum-in", "avg-in")
 
 
-def random_release(rng: np.random.Generator) -> tuple[bounds.Bounder, np.ndarray, np.ndarray, np.ndarray]:
+def random_release(rng: np.random.Generator) -> tuple[block_bounds.Bounder, np.ndarray, np.ndarray, np.ndarray]:
     """A bounder, and the group, the true code and the domain behind it."""
     tree = random_tree(rng, int(rng.integers(1, 25)), int(rng.integers(2, 5)))
     domain = np.cumsum(rng.integers(1, 50, tree.leaves)) - int(rng.integers(0, 400))
@@ -35,7 +35,7 @@ def random_release(rng: np.random.Generator) -> tuple[bounds.Bounder, np.ndarray
         tree,
         weights,
         true,
-        spans=hierarchy.spans(tree, domain.tolist()),
+        spans=blocktree.spans(tree, domain.tolist()),
         ends=ends,
         allowed=allowed_fakes(true.sum(axis=1), share),
         rule="width" if rng.random() < 0.5 else "paper",
@@ -43,17 +43,17 @@ def random_release(rng: np.random.Generator) -> tuple[bounds.Bounder, np.ndarray
     available = true + choice.fakes
     plans = transform.plan(tree, weights, available, rng=rng if rng.random() < 0.2 else None)
     transform.check_plan(tree, weights, plans, available, sizes=available.sum(axis=1))
-    return bounds.Bounder(bounds.make_blocks(tree, plans)), group, codes, domain
+    return block_bounds.Bounder(block_bounds.make_blocks(tree, plans)), group, codes, domain
 
 
 def holds(
-    name: str, b: bounds.Bounder, domain: np.ndarray, group: np.ndarray, codes: np.ndarray, members: np.ndarray
+    name: str, b: block_bounds.Bounder, domain: np.ndarray, group: np.ndarray, codes: np.ndarray, members: np.ndarray
 ) -> bool:
     """Whether the bounds of one aggregate over the selected rows contain the truth; `members` marks the set A."""
-    asked = bounds.one_answer(np.bincount(group, minlength=b.blocks.groups))
+    asked = block_bounds.one_answer(np.bincount(group, minlength=b.blocks.groups))
     inside = members if name.endswith("-in") else np.ones(len(domain), dtype=bool)
-    value = bounds.exact_numbers(domain * inside, 1000)
-    member = bounds.exact_numbers(inside.astype(int), 1000)
+    value = block_bounds.exact_numbers(domain * inside, 1000)
+    member = block_bounds.exact_numbers(inside.astype(int), 1000)
     values = np.sort(domain[codes[inside[codes]]])
     s, total = len(values), Fraction(int(values.sum()))
     found: tuple[Fraction, Fraction] | None

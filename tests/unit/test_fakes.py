@@ -8,27 +8,27 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from block_worlds import fake_sets, random_tree, random_weights
 from sfumato.errors import SpecError
-from sfumato.stats import hierarchy, targets, transform
+from sfumato.stats import blocktree, targets, transform
 from sfumato.stats.fake_choice import allowed_fakes, choose_fakes
 from sfumato.stats.fakes import FakeTable
-from worlds import fake_sets, random_tree, random_weights
 
 SALARY = [30, 40, 50, 60]
 GROUP_3 = [40, 60, 60, 60]
 WIDTHS = [80, 70, 70, 100, 90, 100, 100, 120, 100]  # [140,220] [150,220] [150,220] [130,230] .. for k = 0..8
 
 
-def uniform(domain: list[int]) -> tuple[hierarchy.Hierarchy, np.ndarray, np.ndarray]:
-    tree = hierarchy.balanced(len(domain))
-    return tree, targets.quantise(tree, targets.uniform_masses(len(domain))).weights, hierarchy.spans(tree, domain)
+def uniform(domain: list[int]) -> tuple[blocktree.BlockTree, np.ndarray, np.ndarray]:
+    tree = blocktree.balanced(len(domain))
+    return tree, targets.quantise(tree, targets.uniform_masses(len(domain))).weights, blocktree.spans(tree, domain)
 
 
 def histogram(values: list[int], domain: list[int]) -> np.ndarray:
     return np.array([[values.count(v) for v in domain]], dtype=np.int64)
 
 
-def ends(tree: hierarchy.Hierarchy, domain: list[int]) -> tuple[np.ndarray, np.ndarray]:
+def ends(tree: blocktree.BlockTree, domain: list[int]) -> tuple[np.ndarray, np.ndarray]:
     values = np.array(domain, dtype=np.float64)
     return values[tree.start], values[tree.stop - 1]
 
@@ -75,7 +75,7 @@ def test_fakes_equal_exhaustive_search() -> None:
     for _ in range(120):
         tree = random_tree(rng, int(rng.integers(2, 7)), 4)
         weights = random_weights(rng, tree)
-        spans = hierarchy.spans(tree, np.cumsum(rng.integers(1, 10, tree.leaves)).tolist())
+        spans = blocktree.spans(tree, np.cumsum(rng.integers(1, 10, tree.leaves)).tolist())
         groups = np.array(
             [rng.multinomial(rng.integers(0, 7), np.full(tree.leaves, 1 / tree.leaves)) for _ in range(3)]
         )
@@ -98,9 +98,9 @@ def test_fakes_equal_exhaustive_search() -> None:
 
 def test_no_fakes_equals_the_plain_plan() -> None:
     rng = np.random.default_rng(43)
-    tree = hierarchy.balanced(20, arity=3)
+    tree = blocktree.balanced(20, arity=3)
     weights = random_weights(rng, tree)
-    spans = hierarchy.spans(tree, None)
+    spans = blocktree.spans(tree, None)
     groups = rng.integers(0, 30, (10, 20))
     costs = FakeTable(tree, weights, spans, groups, 5).solve()[:, 0]
     assert costs.tolist() == transform.plan_cost(transform.plan(tree, weights, groups), spans).tolist()
@@ -141,9 +141,9 @@ def test_widths_of_salary_group_three() -> None:
 
 def test_batching_changes_nothing() -> None:
     rng = np.random.default_rng(47)
-    tree = hierarchy.balanced(17)
+    tree = blocktree.balanced(17)
     domain = list(range(17))
-    weights, spans = random_weights(rng, tree), hierarchy.spans(tree, domain)
+    weights, spans = random_weights(rng, tree), blocktree.spans(tree, domain)
     groups = np.array([rng.multinomial(n, np.full(17, 1 / 17)) for n in rng.integers(0, 90, 30)])
     allowed = allowed_fakes(groups.sum(axis=1), 0.1)
     together = choose_fakes(tree, weights, groups, spans=spans, ends=ends(tree, domain), allowed=allowed)

@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.stats import group_audit, hierarchy, targets, transform
+from block_worlds import random_tree, random_weights
+from sfumato.stats import blocktree, group_audit, targets, transform
 from sfumato.stats.group_audit import audit_group, enumerate_posterior, only_homogeneous
-from worlds import random_tree, random_weights
 
-TWO = hierarchy.balanced(2)
+TWO = blocktree.balanced(2)
 
 
 def weights(*masses: int) -> np.ndarray:
@@ -86,7 +86,7 @@ def test_a_plan_the_prior_cannot_produce_has_no_posterior() -> None:
 
 
 def test_floating_point_agrees_with_fractions_on_a_larger_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = hierarchy.balanced(6)
+    tree = blocktree.balanced(6)
     w = targets.quantise(tree, targets.zipf_masses(6, 1)).weights
     blocks = transform.plan(tree, w, np.array([[30, 8, 5, 9, 4, 4]]))[0]
     rough = audit_group(tree, w, blocks, targets.zipf_masses(6, 1))

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from block_worlds import all_private_plans, is_private, random_tree, random_weights
 from sfumato.errors import PlanError
-from sfumato.stats import hierarchy, targets, transform
-from worlds import all_private_plans, is_private, random_tree, random_weights
+from sfumato.stats import blocktree, targets, transform
 
 SALARY = [30, 40, 50, 60]
-TREE = hierarchy.balanced(4)
+TREE = blocktree.balanced(4)
 UNIFORM = targets.quantise(TREE, targets.uniform_masses(4)).weights
 
 
@@ -51,7 +51,7 @@ def test_salary_groups(values: list[int], expected: list[int]) -> None:
 
 
 def test_taxonomy_group_has_five_leaves_and_one_root() -> None:
-    domain, tree = hierarchy.from_nested([["flu", "cold", "pneu"], ["ulcer", "gastritis"]])
+    domain, tree = blocktree.from_nested([["flu", "cold", "pneu"], ["ulcer", "gastritis"]])
     weights = targets.quantise(tree, targets.uniform_masses(5)).weights
     counts = np.array([[2, 1, 1, 1, 1]])
     assert domain[0] == "flu"
@@ -59,7 +59,7 @@ def test_taxonomy_group_has_five_leaves_and_one_root() -> None:
 
 
 def test_a_single_value_domain_is_all_leaves() -> None:
-    tree = hierarchy.balanced(1)
+    tree = blocktree.balanced(1)
     plans = transform.plan(tree, np.ones(1, dtype=np.int64), np.array([[7], [0]]))
     assert plans.tolist() == [[7], [0]]
     transform.check_plan(tree, np.ones(1, dtype=np.int64), plans, np.array([[7], [0]]), sizes=np.array([7, 0]))
@@ -67,7 +67,7 @@ def test_a_single_value_domain_is_all_leaves() -> None:
 
 def test_groups_do_not_disturb_each_other() -> None:
     rng = np.random.default_rng(3)
-    tree = hierarchy.balanced(13, arity=3)
+    tree = blocktree.balanced(13, arity=3)
     weights = random_weights(rng, tree)
     counts = rng.integers(0, 9, (40, 13))
     together = transform.plan(tree, weights, counts)
@@ -125,7 +125,7 @@ def test_plan_is_cheapest_among_all_private_generalisations() -> None:
         tree = random_tree(rng, int(rng.integers(2, 5)), 3)
         weights = random_weights(rng, tree, 2)
         counts = rng.multinomial(int(rng.integers(1, 6)), np.full(tree.leaves, 1 / tree.leaves))
-        cost = hierarchy.spans(tree, np.cumsum(rng.integers(1, 9, tree.leaves)).tolist())
+        cost = blocktree.spans(tree, np.cumsum(rng.integers(1, 9, tree.leaves)).tolist())
         best = min(float(np.dot(blocks, cost)) for blocks in all_private_plans(tree, weights, counts.tolist()))
         assert transform.plan_cost(transform.plan(tree, weights, counts[None]), cost)[0] == best
 

@@ -25,8 +25,8 @@ from ..model.numbers import Ratio, exact
 from ..model.private import Batch, Needs, Profile, Released, Work
 from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Guarantee, Observed, Roles, Trust
 from ..stats import blockwise
+from ..stats.blocktree import BlockTree, from_blocks
 from ..stats.fake_choice import WORK_LIMIT
-from ..stats.hierarchy import Hierarchy, from_blocks
 from ..stats.targets import MAX_WEIGHT
 from . import target_parsing as parsing
 from . import target_planning as planning
@@ -119,7 +119,7 @@ class Plan:
     choose_fakes: str
 
     @property
-    def tree(self) -> Hierarchy:
+    def tree(self) -> BlockTree:
         return from_blocks(self.blocks)
 
 

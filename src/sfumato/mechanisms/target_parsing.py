@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ..errors import SpecError
 from ..model.public import Domain, Integers
-from ..stats import hierarchy, targets
-from ..stats.hierarchy import Hierarchy
+from ..stats import blocktree, targets
+from ..stats.blocktree import BlockTree
 from ..stats.targets import Target
 
 BUILT_IN = re.compile(r"\s*(balanced|width)\s*(?:\(\s*(\d+)\s*\))?\s*")
@@ -44,13 +44,13 @@ class Grouping:
 class Shape:
     """The tree over the domain: leaf position -> place in the domain, and numbers where the column is numeric."""
 
-    tree: Hierarchy
+    tree: BlockTree
     order: tuple[int, ...]
     values: tuple[Fraction, ...] | None
 
     @property
     def spans(self) -> NDArray[np.float64]:
-        return hierarchy.spans(self.tree, self.values)
+        return blocktree.spans(self.tree, self.values)
 
     @property
     def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -124,7 +124,7 @@ def shape_of(spec: Any, domain: Domain) -> Shape:
     numbers = None
     if all(isinstance(v, int | float | Decimal) and not isinstance(v, bool) for v in values):
         numbers = tuple(_number(v) for v in values)
-        hierarchy.check_numeric_domain(numbers)
+        blocktree.check_numeric_domain(numbers)
     if isinstance(spec, str):
         match = BUILT_IN.fullmatch(spec)
         assert match is not None
@@ -134,9 +134,9 @@ def shape_of(spec: Any, domain: Domain) -> Shape:
                 "hierarchy width(..) needs a numeric sensitive column without missing values", field="hierarchy"
             )
         tree = (
-            hierarchy.equal_width(numbers, arity=arity)
+            blocktree.equal_width(numbers, arity=arity)
             if match[1] == "width" and numbers is not None
-            else hierarchy.balanced(len(values), arity=arity)
+            else blocktree.balanced(len(values), arity=arity)
         )
         return Shape(tree=tree, order=tuple(range(len(values))), values=numbers)
     return _declared_shape(spec, values, numbers, declared=domain.declared)
@@ -145,11 +145,11 @@ def shape_of(spec: Any, domain: Domain) -> Shape:
 def _declared_shape(spec: Any, values: list[Any], numbers: tuple[Fraction, ...] | None, *, declared: bool) -> Shape:
     """A tree that people wrote, cut down to the values of the domain."""
     if isinstance(spec, list):
-        leaves, full = hierarchy.from_nested(spec)
+        leaves, full = blocktree.from_nested(spec)
     elif numbers is None:
-        leaves, full = hierarchy.from_rows(spec)
+        leaves, full = blocktree.from_rows(spec)
     else:
-        leaves, full = hierarchy.from_rows(spec, parse=_number)
+        leaves, full = blocktree.from_rows(spec, parse=_number)
     place = {(_number(v) if numbers is not None else str(v)): i for i, v in enumerate(leaves)}
     wanted = list(numbers) if numbers is not None else [str(v) for v in values]
     missing = [v for v in wanted if v not in place]
@@ -169,7 +169,7 @@ def _declared_shape(spec: Any, values: list[Any], numbers: tuple[Fraction, ...] 
     for node, (a, b) in enumerate(full.blocks()):
         if kept[b] > kept[a]:
             names.setdefault((int(kept[a]), int(kept[b])), full.labels[node] if full.labels else None)
-    tree = hierarchy.from_blocks(names)
+    tree = blocktree.from_blocks(names)
     labels = tuple(names.get(block) for block in tree.blocks()) if full.labels else None
     tree = replace(tree, labels=labels)
     return Shape(tree=tree, order=tuple(order.tolist()), values=numbers)

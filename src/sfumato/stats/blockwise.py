@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import PlanError, ReleaseError
 from sfumato.model.public import Asked, Estimated, Floats, Observed
-from sfumato.stats.bounds import Blocks, Bounder, Numbers, Selection, exact_numbers
-from sfumato.stats.hierarchy import Hierarchy
+from sfumato.stats.block_bounds import Blocks, Bounder, Numbers, Selection, exact_numbers
+from sfumato.stats.blocktree import BlockTree
 from sfumato.stats.transform import check_plan
 
 OUTER = "bounds may be wider than needed: conditions on other columns give rows of a group different questions"
@@ -63,7 +63,7 @@ class Release:
 
 
 def open_blocks(
-    tree: Hierarchy, order: NDArray[np.int64], side: Mapping[str, NDArray[Any]], rows: NDArray[np.int64]
+    tree: BlockTree, order: NDArray[np.int64], side: Mapping[str, NDArray[Any]], rows: NDArray[np.int64]
 ) -> Release:
     """The release whose sensitive.parquet is `side`; refuses groups, blocks and counts that cannot be."""
     try:

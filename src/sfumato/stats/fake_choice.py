@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import SpecError
+from sfumato.stats.blocktree import BlockTree
 from sfumato.stats.fakes import Costs, FakeTable
-from sfumato.stats.hierarchy import Hierarchy
 from sfumato.stats.transform import Counts, bound_width, plan
 
 Rule = Literal["width", "paper"]
@@ -60,7 +60,7 @@ def allowed_fakes(rows: Counts, share: Fraction | float) -> Counts:
 
 
 def choose_fakes(
-    tree: Hierarchy,
+    tree: BlockTree,
     weights: Counts,
     true_counts: Counts,
     *,
@@ -90,7 +90,7 @@ def choose_fakes(
 
 
 def _widths(
-    tree: Hierarchy,
+    tree: BlockTree,
     weights: Counts,
     ends: tuple[NDArray[np.float64], NDArray[np.float64]],
     true_counts: Counts,
@@ -117,7 +117,7 @@ def _batches(most: Counts, nodes: int) -> Iterator[NDArray[np.int64]]:
         at = end
 
 
-def _cap(tree: Hierarchy, weights: Counts, true_counts: Counts, allowed: Counts, work_limit: int) -> int:
+def _cap(tree: BlockTree, weights: Counts, true_counts: Counts, allowed: Counts, work_limit: int) -> int:
     """The largest number of fakes that all groups together may try within the work limit."""
 
     def work(cap: int) -> int:

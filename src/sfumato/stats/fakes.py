@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.stats.hierarchy import Hierarchy
+from sfumato.stats.blocktree import BlockTree
 from sfumato.stats.transform import Counts, node_counts, unit_sums
 
 Costs = NDArray[np.float64]
@@ -46,7 +46,7 @@ class FakeTable:
     values wherever a node is short of values, and never more than the group has units.
     """
 
-    def __init__(self, tree: Hierarchy, weights: Counts, spans: Costs, true_counts: Counts, most: int) -> None:
+    def __init__(self, tree: BlockTree, weights: Counts, spans: Costs, true_counts: Counts, most: int) -> None:
         self.tree, self.weights, self.spans, self.most = tree, weights, spans, most
         self.inside = node_counts(tree, true_counts)
         self.unit = unit_sums(tree, weights)
@@ -176,7 +176,7 @@ class FakeTable:
             found[:, :, self.tree.start[child]] += need[:, :, i]
 
 
-def _children(tree: Hierarchy, node: int) -> range:
+def _children(tree: BlockTree, node: int) -> range:
     part = tree.child_slice(node)
     return range(part.start, part.stop)
 

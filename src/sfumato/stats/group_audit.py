@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.stats.hierarchy import Hierarchy
+from sfumato.stats.blocktree import BlockTree
 from sfumato.stats.transform import Counts, plan, subtree_blocks, unit_sums
 
 Series = NDArray[Any]  # float64, or fractions: index = number of values
@@ -47,7 +47,7 @@ class GroupAudit:
 
 
 def audit_group(
-    tree: Hierarchy, weights: Counts, blocks: Counts, prior: Sequence[Fraction | float]
+    tree: BlockTree, weights: Counts, blocks: Counts, prior: Sequence[Fraction | float]
 ) -> GroupAudit | None:
     """The posterior of one row of the group published as `blocks`; None if the prior cannot have produced it."""
     rows = int(blocks.sum())
@@ -66,7 +66,7 @@ def audit_group(
     )
 
 
-def only_homogeneous(tree: Hierarchy, weights: Counts, blocks: Counts) -> bool:
+def only_homogeneous(tree: BlockTree, weights: Counts, blocks: Counts) -> bool:
     """Whether every group of two or more rows with this plan consists of one repeated value."""
     rows = int(blocks.sum())
     if rows < 2:
@@ -81,7 +81,7 @@ def only_homogeneous(tree: Hierarchy, weights: Counts, blocks: Counts) -> bool:
 
 
 def enumerate_posterior(
-    tree: Hierarchy, publish: Any, blocks: Counts, prior: Sequence[Fraction], *, rows: int, limit: int = 200_000
+    tree: BlockTree, publish: Any, blocks: Counts, prior: Sequence[Fraction], *, rows: int, limit: int = 200_000
 ) -> tuple[Fraction, ...] | None:
     """The same posterior by trying every histogram: for any algorithm (fakes too), small groups only.
 
@@ -116,7 +116,7 @@ class _Condition:
     short_of: tuple[int, ...] | None  # some child has fewer than this; None where nothing follows
 
 
-def _conditions(tree: Hierarchy, weights: Counts, blocks: Counts) -> dict[int, _Condition]:
+def _conditions(tree: BlockTree, weights: Counts, blocks: Counts) -> dict[int, _Condition]:
     """The condition of every node that the plan passed blocks to."""
     total = subtree_blocks(tree, blocks[None])[0]
     unit = unit_sums(tree, weights)
@@ -159,7 +159,7 @@ def _upward(conditions: dict[int, _Condition], leaf: dict[int, Series], rows: in
     return z
 
 
-def _expected(tree: Hierarchy, weights: Counts, blocks: Counts, masses: Sequence[Any], rows: int) -> list[Any] | None:
+def _expected(tree: BlockTree, weights: Counts, blocks: Counts, masses: Sequence[Any], rows: int) -> list[Any] | None:
     """The expected number of the group's rows with each value; None if the plan has probability 0."""
     conditions = _conditions(tree, weights, blocks)
     mass = [sum(masses[a:b]) for a, b in tree.blocks()]
@@ -198,7 +198,7 @@ def _poisson(mass: Any, rows: int) -> Series:
     return np.asarray(poisson.pmf(np.arange(rows + 1), mass * rows), dtype=np.float64)
 
 
-def _histogram_numbers(tree: Hierarchy, rows: int) -> dict[int, Series]:
+def _histogram_numbers(tree: BlockTree, rows: int) -> dict[int, Series]:
     """How many histograms put N values on the leaves of each node."""
     numbers: dict[int, Series] = {}
     for size in np.unique(tree.stop - tree.start).tolist():

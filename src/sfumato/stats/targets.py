@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sfumato.errors import SpecError
-from sfumato.stats.hierarchy import Hierarchy
+from sfumato.stats.blocktree import BlockTree
 
 Number = int | float | Fraction
 MAX_WEIGHT = 16
@@ -84,7 +84,7 @@ def parse_target(text: str) -> tuple[str, tuple[Fraction, ...]]:
     )
 
 
-def quantise(tree: Hierarchy, masses: Sequence[Number], *, max_weight: int | None = MAX_WEIGHT) -> Target:
+def quantise(tree: BlockTree, masses: Sequence[Number], *, max_weight: int | None = MAX_WEIGHT) -> Target:
     """The weights nearest in L1 to the child shares at every node, with sums at most `max_weight` (None: exact)."""
     exact = check_masses(masses, leaves=tree.leaves)
     scale = math.lcm(*(m.denominator for m in exact))
@@ -101,7 +101,7 @@ def quantise(tree: Hierarchy, masses: Sequence[Number], *, max_weight: int | Non
     return Target(weights=weights, probabilities=probabilities, distance=moved / 2)
 
 
-def leaf_probabilities(tree: Hierarchy, weights: NDArray[np.int64]) -> tuple[Fraction, ...]:
+def leaf_probabilities(tree: BlockTree, weights: NDArray[np.int64]) -> tuple[Fraction, ...]:
     """P', exactly: the product of weight / sum of sibling weights along the path to every leaf."""
     mass: list[Fraction] = [Fraction(1)] * tree.nodes
     for node in np.flatnonzero(tree.children):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import PlanError
-from sfumato.stats.hierarchy import Hierarchy
+from sfumato.stats.blocktree import BlockTree
 
 Counts = NDArray[np.int64]
 UNBOUNDED = np.iinfo(np.int64).max
@@ -35,14 +35,14 @@ def allocate(available: Counts, weights: Counts, blocks: int) -> Counts:
     return weights * units
 
 
-def node_counts(tree: Hierarchy, true_counts: Counts) -> Counts:
+def node_counts(tree: BlockTree, true_counts: Counts) -> Counts:
     """How many values of each group lie inside the block of each node (groups x nodes)."""
     prefix = np.zeros((len(true_counts), tree.leaves + 1), dtype=np.int64)
     np.cumsum(true_counts, axis=1, out=prefix[:, 1:])
     return prefix[:, tree.stop] - prefix[:, tree.start]
 
 
-def plan(tree: Hierarchy, weights: Counts, true_counts: Counts, *, rng: np.random.Generator | None = None) -> Counts:
+def plan(tree: BlockTree, weights: Counts, true_counts: Counts, *, rng: np.random.Generator | None = None) -> Counts:
     """The block counts of every group: each node passes the largest whole allocation on and keeps the rest.
 
     With `rng` every node passes on a uniformly drawn share of the largest allocation instead (`randomise_depth`).
@@ -64,14 +64,14 @@ def plan(tree: Hierarchy, weights: Counts, true_counts: Counts, *, rng: np.rando
     return blocks
 
 
-def families(tree: Hierarchy) -> Iterator[tuple[Counts, slice, Counts]]:
+def families(tree: BlockTree) -> Iterator[tuple[Counts, slice, Counts]]:
     """For each level that has children: its inner nodes, the slice of their children, and where each family starts."""
     for level, below in pairwise(tree.levels):
         parents = level.start + np.flatnonzero(tree.children[level])
         yield parents, below, tree.first_child[parents] - below.start
 
 
-def unit_sums(tree: Hierarchy, weights: Counts) -> Counts:
+def unit_sums(tree: BlockTree, weights: Counts) -> Counts:
     """The sum of the child weights at every node: how many blocks one unit of allocation takes."""
     unit = np.zeros(tree.nodes, dtype=np.int64)
     for parents, children, offsets in families(tree):
@@ -79,7 +79,7 @@ def unit_sums(tree: Hierarchy, weights: Counts) -> Counts:
     return unit
 
 
-def subtree_blocks(tree: Hierarchy, plans: Counts) -> Counts:
+def subtree_blocks(tree: BlockTree, plans: Counts) -> Counts:
     """How many blocks of each group lie at or below each node."""
     total = plans.copy()
     for parents, children, offsets in reversed(list(families(tree))):
@@ -87,7 +87,7 @@ def subtree_blocks(tree: Hierarchy, plans: Counts) -> Counts:
     return total
 
 
-def check_plan(tree: Hierarchy, weights: Counts, plans: Counts, available: Counts, *, sizes: Counts) -> None:
+def check_plan(tree: BlockTree, weights: Counts, plans: Counts, available: Counts, *, sizes: Counts) -> None:
     """Nothing; raises unless every plan is exactly P-private and covers the values of its group.
 
     Definition 3.2 asks, for every value t, that the sum of P(t)/P(b) over the blocks b containing t be n P(t). Put

@@ -8,10 +8,10 @@ from itertools import combinations, combinations_with_replacement, pairwise, pro
 
 import numpy as np
 
-from sfumato.stats import hierarchy, targets, transform
+from sfumato.stats import blocktree, targets, transform
 
 
-def random_tree(rng: np.random.Generator, leaves: int, arity: int) -> hierarchy.Hierarchy:
+def random_tree(rng: np.random.Generator, leaves: int, arity: int) -> blocktree.BlockTree:
     """A tree with random cuts and between 2 and `arity` children per node."""
     blocks, open_blocks = [(0, leaves)], [(0, leaves)]
     while open_blocks:
@@ -23,10 +23,10 @@ def random_tree(rng: np.random.Generator, leaves: int, arity: int) -> hierarchy.
         children = list(pairwise(cuts))
         blocks += children
         open_blocks += children
-    return hierarchy.from_blocks(blocks)
+    return blocktree.from_blocks(blocks)
 
 
-def random_weights(rng: np.random.Generator, tree: hierarchy.Hierarchy, largest: int = 3) -> np.ndarray:
+def random_weights(rng: np.random.Generator, tree: blocktree.BlockTree, largest: int = 3) -> np.ndarray:
     """Weights 0 .. `largest`, reduced, with mass at every node that has mass itself."""
     weights = np.ones(tree.nodes, dtype=np.int64)
     for node in np.flatnonzero(tree.children):
@@ -41,7 +41,7 @@ def random_weights(rng: np.random.Generator, tree: hierarchy.Hierarchy, largest:
     return weights
 
 
-def is_private(tree: hierarchy.Hierarchy, weights: np.ndarray, blocks: Sequence[int]) -> bool:
+def is_private(tree: blocktree.BlockTree, weights: np.ndarray, blocks: Sequence[int]) -> bool:
     """Definition 3.2 word for word, in fractions; a block without mass is illegal."""
     p = targets.leaf_probabilities(tree, weights)
     mass = [sum(p[a:b], Fraction(0)) for a, b in tree.blocks()]
@@ -58,13 +58,13 @@ def is_private(tree: hierarchy.Hierarchy, weights: np.ndarray, blocks: Sequence[
     return True
 
 
-def fits(tree: hierarchy.Hierarchy, blocks: Sequence[int], counts: Sequence[int]) -> bool:
+def fits(tree: blocktree.BlockTree, blocks: Sequence[int], counts: Sequence[int]) -> bool:
     """Whether the values can be matched to the blocks (blocks nest, so subtree counts decide)."""
     inside = transform.node_counts(tree, np.array([counts]))[0]
     return bool((transform.subtree_blocks(tree, np.array([blocks]))[0] <= inside).all())
 
 
-def all_private_plans(tree: hierarchy.Hierarchy, weights: np.ndarray, counts: Sequence[int]) -> Iterator[list[int]]:
+def all_private_plans(tree: blocktree.BlockTree, weights: np.ndarray, counts: Sequence[int]) -> Iterator[list[int]]:
     """Every P-private generalisation of the values that is made of nodes of the tree."""
     n = int(sum(counts))
     for pick in combinations_with_replacement(range(tree.nodes), n):
@@ -80,7 +80,7 @@ def fake_sets(leaves: int, k: int) -> Iterator[np.ndarray]:
 
 
 def worlds(
-    tree: hierarchy.Hierarchy, values: Sequence[Fraction], plans: np.ndarray, selected: Sequence[int]
+    tree: blocktree.BlockTree, values: Sequence[Fraction], plans: np.ndarray, selected: Sequence[int]
 ) -> list[list[Fraction]]:
     """The selected rows' values in every possible world (as sorted lists, without repeats)."""
     per_group = []

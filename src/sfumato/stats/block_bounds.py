@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
-from sfumato.stats.hierarchy import Hierarchy
+from sfumato.stats.blocktree import BlockTree
 from sfumato.stats.transform import families
 
 Ints = NDArray[np.int64]
@@ -46,7 +46,7 @@ class Numbers:
 class Blocks:
     """Published blocks: `count` copies of `node` in `group`, sorted by group."""
 
-    tree: Hierarchy
+    tree: BlockTree
     group: Ints
     node: Ints
     count: Ints
@@ -118,7 +118,7 @@ class Ordered:
         return np.clip(rows[self.group] - before, 0, self.count)
 
 
-def make_blocks(tree: Hierarchy, plans: Ints) -> Blocks:
+def make_blocks(tree: BlockTree, plans: Ints) -> Blocks:
     """The blocks of a table of plans (groups x nodes)."""
     group, node = np.nonzero(plans)
     return Blocks(tree=tree, group=group, node=node, count=plans[group, node], groups=len(plans))
@@ -154,7 +154,7 @@ def order_blocks(blocks: Blocks, keys: Exact) -> Ordered:
     )
 
 
-def node_least(tree: Hierarchy, of_leaf: Exact) -> tuple[Exact, Ints]:
+def node_least(tree: BlockTree, of_leaf: Exact) -> tuple[Exact, Ints]:
     """For every node the least number among its leaves, and a leaf position that has it."""
     least = np.zeros(tree.nodes, dtype=of_leaf.dtype)
     where = np.zeros(tree.nodes, dtype=np.int64)

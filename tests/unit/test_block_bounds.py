@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.stats import hierarchy, targets, transform
-from sfumato.stats.bounds import Bounder, Numbers, Selection, exact_numbers, make_blocks, one_answer
-from worlds import random_tree, random_weights, worlds
+from block_worlds import random_tree, random_weights, worlds
+from sfumato.stats import blocktree, targets, transform
+from sfumato.stats.block_bounds import Bounder, Numbers, Selection, exact_numbers, make_blocks, one_answer
 
 SALARY = [30, 40, 50, 60]
-TREE = hierarchy.balanced(4)
+TREE = blocktree.balanced(4)
 UNIFORM = targets.quantise(TREE, targets.uniform_masses(4)).weights
 GROUPS = np.array([[1, 1, 1, 1], [1, 1, 1, 0], [0, 1, 0, 3]])
 PLANS = transform.plan(TREE, UNIFORM, GROUPS)
@@ -70,7 +70,7 @@ def test_no_groups_at_all() -> None:
 
 
 def test_values_beyond_int64_and_decimals_stay_exact() -> None:
-    big = Bounder(make_blocks(hierarchy.balanced(2), np.array([[3, 0, 0]])))
+    big = Bounder(make_blocks(blocktree.balanced(2), np.array([[3, 0, 0]])))
     assert big.totals(one_answer([3]), exact_numbers([0.1, 10**30], 3)) == [(3 * Fraction(0.1), 3 * 10**30)]
 
 

@@ -26,7 +26,7 @@ MAX_LEVELS = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Hierarchy:
+class BlockTree:
     """A rooted tree over leaf positions 0 .. leaves-1; node 0 is the root, node v covers start[v] .. stop[v]-1."""
 
     start: Positions
@@ -63,7 +63,7 @@ class Hierarchy:
         return tuple(zip(self.start.tolist(), self.stop.tolist(), strict=True))
 
 
-def balanced(leaves: int, *, arity: int = 2) -> Hierarchy:
+def balanced(leaves: int, *, arity: int = 2) -> BlockTree:
     """A tree that halves (thirds, ...) the positions; block sizes differ by at most 1, larger first."""
     if arity < 2:
         raise SpecError(f"arity must be at least 2, got {arity}", field="hierarchy")
@@ -77,7 +77,7 @@ def balanced(leaves: int, *, arity: int = 2) -> Hierarchy:
     return _grow(leaves, None, split)
 
 
-def equal_width(values: Sequence[int | float | Fraction], *, arity: int = 2) -> Hierarchy:
+def equal_width(values: Sequence[int | float | Fraction], *, arity: int = 2) -> BlockTree:
     """A tree that cuts the numeric interval of the domain into `arity` equal parts, again and again; empty parts go."""
     if arity < 2:
         raise SpecError(f"arity must be at least 2, got {arity}", field="hierarchy")
@@ -102,7 +102,7 @@ def equal_width(values: Sequence[int | float | Fraction], *, arity: int = 2) -> 
     return _grow(len(exact), (exact[0], exact[-1]), split)
 
 
-def from_nested(nested: Nested) -> tuple[tuple[Hashable, ...], Hierarchy]:
+def from_nested(nested: Nested) -> tuple[tuple[Hashable, ...], BlockTree]:
     """The domain in depth-first order and its tree, from lists in lists: `[["flu", "cold"], ["ulcer"]]`."""
     if not isinstance(nested, list) or not nested:
         raise SpecError("a nested hierarchy is a non-empty list of values and lists", field="hierarchy")
@@ -124,7 +124,7 @@ def from_nested(nested: Nested) -> tuple[tuple[Hashable, ...], Hierarchy]:
 
 def from_rows(
     rows: Iterable[Sequence[str]], *, parse: Callable[[str], Hashable] | None = None
-) -> tuple[tuple[Hashable, ...], Hierarchy]:
+) -> tuple[tuple[Hashable, ...], BlockTree]:
     """The domain and its tree, from the rows of an ARX-style table: a value, then its ever wider labels.
 
     Without `parse` the domain follows the tree, siblings in order of first appearance. With `parse` (a numeric column)
@@ -163,7 +163,7 @@ def from_rows(
     return tuple(keys), tree
 
 
-def from_blocks(blocks: Iterable[tuple[int, int]]) -> Hierarchy:
+def from_blocks(blocks: Iterable[tuple[int, int]]) -> BlockTree:
     """The tree made of the given (start, stop) blocks; refused, with the block, unless children partition parents."""
     unique = sorted({(int(a), int(b)) for a, b in blocks}, key=lambda block: (block[0], -block[1]))
     if not unique or unique[0][0] != 0:
@@ -188,7 +188,7 @@ def from_blocks(blocks: Iterable[tuple[int, int]]) -> Hierarchy:
     return _grow(unique[0][1], None, lambda a, b, _: [(*part, None) for part in inside[a, b]])
 
 
-def spans(tree: Hierarchy, values: Sequence[int | float | Fraction] | None) -> NDArray[np.float64]:
+def spans(tree: BlockTree, values: Sequence[int | float | Fraction] | None) -> NDArray[np.float64]:
     """What one block of each node costs: max - min of numeric values; number of leaves - 1 when `values` is None."""
     if values is None:
         return (tree.stop - tree.start - 1).astype(np.float64)
@@ -214,7 +214,7 @@ def _grow(
     split: Callable[[int, int, P], list[tuple[int, int, P]]],
     *,
     label: Callable[[int, P], str | None] | None = None,
-) -> Hierarchy:
+) -> BlockTree:
     """The tree that `split` describes, level by level; `split` gets a block and what it said about it before."""
     if not 1 <= leaves <= MAX_LEAVES:
         raise SpecError(f"a hierarchy needs 1 to {MAX_LEAVES} values, got {leaves}", field="hierarchy")
@@ -240,7 +240,7 @@ def _grow(
             levels.append(slice(levels[-1].stop, len(start)))
         frontier = following
     as_array = [np.array(column, dtype=np.int64) for column in (start, stop, parent, first, count)]
-    return Hierarchy(
+    return BlockTree(
         start=as_array[0],
         stop=as_array[1],
         parent=as_array[2],
