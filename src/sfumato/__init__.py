@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .mechanisms.distribution_draw import DistributionDraw
     from .mechanisms.small_domain import SmallDomain
     from .mechanisms.splu import Splu
+    from .mechanisms.target_distribution import TargetDistribution
     from .mechanisms.uniform import UniformPerturbation
     from .model.public import Roles
     from .publish import publish
@@ -30,6 +31,7 @@ _PUBLIC = {
     "Roles": "model.public",
     "SmallDomain": "mechanisms.small_domain",
     "Splu": "mechanisms.splu",
+    "TargetDistribution": "mechanisms.target_distribution",
     "UniformPerturbation": "mechanisms.uniform",
     "datasets": "",
     "errors": "",
@@ -73,6 +75,7 @@ __all__ = [
     "Roles",
     "SmallDomain",
     "Splu",
+    "TargetDistribution",
     "UniformPerturbation",
     "__version__",
     "datasets",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from ..errors import SpecError
-from . import anatomy, distribution_draw, small_domain, splu, uniform
+from . import anatomy, distribution_draw, small_domain, splu, target_distribution, uniform
 from .base import Mechanism
 
 REGISTRY: dict[str, Mechanism] = {
@@ -14,6 +14,7 @@ REGISTRY: dict[str, Mechanism] = {
         uniform,
         small_domain,
         splu,
+        target_distribution,
         anatomy,
         distribution_draw,
     )
