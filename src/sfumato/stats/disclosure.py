@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,8 @@ class View:
     sizes: tuple[int, ...]  # of all columns of the table
     quasi_codes: Ints  # (K, quasi columns) the distinct observed QI cells
     place: Ints  # (K, 1 + moving) coordinates of those cells in the grid
-    shares: Floats  # (K, S sizes...) true shares
+    true_counts: Ints  # (K, S sizes...)
+    shares: Floats  # the same, divided by all rows of the table
     grid: Floats | None
 
     @property
@@ -69,6 +71,11 @@ class View:
         """f, the shares of the sensitive values inside each observed QI cell."""
         return self.shares / self.quasi_shares.reshape(-1, *[1] * (self.shares.ndim - 1))
 
+    def above(self, tau: Fraction) -> NDArray[np.bool_]:
+        """Which observed QI cells have a value with f > tau, in integers: only these can break the constraint."""
+        flat = self.true_counts.reshape(len(self.true_counts), -1)
+        return np.asarray(flat.max(axis=1) * tau.denominator > flat.sum(axis=1) * tau.numerator)
+
     def keep_rows(self, rows: NDArray[np.bool_]) -> View:
         """The same reader and grid, with only some of the observed cells as targets."""
         return View(
@@ -78,6 +85,7 @@ class View:
             sizes=self.sizes,
             quasi_codes=self.quasi_codes[rows],
             place=self.place[rows],
+            true_counts=self.true_counts[rows],
             shares=self.shares[rows],
             grid=self.grid,
         )
@@ -97,7 +105,9 @@ def view(
     s_sizes = [cells.sizes[c] for c in sensitive]
     s_code = np.ravel_multi_index(tuple(codes[:, c] for c in sensitive), s_sizes)
     width = math.prod(s_sizes)
-    shares = np.bincount(row_of * width + s_code, weights=cells.true_counts, minlength=len(rows) * width) / total
+    counts = np.bincount(row_of * width + s_code, weights=cells.true_counts, minlength=len(rows) * width)
+    true_counts = counts.astype(np.int64).reshape(len(rows), *s_sizes)
+    shares = true_counts / total
     moving = tuple(c for c in quasi if randomised[c])
     fixed = [j for j, c in enumerate(quasi) if not randomised[c]]
     fixed_rows, fixed_of = _distinct(rows[:, fixed])
@@ -114,7 +124,8 @@ def view(
         sizes=cells.sizes,
         quasi_codes=rows,
         place=place,
-        shares=shares.reshape(len(rows), *s_sizes),
+        true_counts=true_counts,
+        shares=shares,
         grid=grid,
     )
 

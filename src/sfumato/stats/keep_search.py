@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from scipy.optimize import minimize
@@ -40,18 +41,18 @@ class KeepPlan:
 
 
 def search_keep(
-    all_views: Sequence[View], *, sizes: Sequence[int], randomised: Sequence[bool], tau: float, starts: int = STARTS
+    all_views: Sequence[View], *, sizes: Sequence[int], randomised: Sequence[bool], tau: Fraction, starts: int = STARTS
 ) -> KeepPlan:
     """The keep probabilities of least expected error whose largest paper_risk is at most tau."""
-    if not (0.0 < tau <= 1.0):
-        raise SpecError(f"risk must lie above 0 and at most 1, got {tau!r}; state it as 1/l with l >= 1", field="risk")
+    if not (0 < tau <= 1):
+        raise SpecError(f"risk must lie above 0 and at most 1, got {tau}; state it as 1/l with l >= 1", field="risk")
     free = [c for c, r in enumerate(randomised) if r and sizes[c] > 1]
     low = infimum(all_views, randomised)
     problem = _Problem(all_views, sizes, free, tau)
-    if max_risk(all_views, [1.0] * len(sizes)) <= tau:
+    if not problem.views:  # f <= tau everywhere, in exact integers
         best = np.ones(len(free))
     elif not free or low >= tau:
-        raise infeasible(low, tau)
+        raise infeasible(low, float(tau))
     elif len(free) == 1:
         best = problem.to_boundary(np.ones(1))
     elif not problem.exact:
@@ -73,10 +74,10 @@ def infeasible(low: float, tau: float) -> PlanError:
 class _Problem:
     """The objective and the binding constraints as functions of the free thetas."""
 
-    def __init__(self, all_views: Sequence[View], sizes: Sequence[int], free: Sequence[int], tau: float) -> None:
-        self.sizes, self.free, self.tau = tuple(sizes), list(free), tau
+    def __init__(self, all_views: Sequence[View], sizes: Sequence[int], free: Sequence[int], tau: Fraction) -> None:
+        self.sizes, self.free, self.tau = tuple(sizes), list(free), float(tau)
         # only cells with f > tau can bind, because eta and rho are at most 1
-        binding = [v.conditional.reshape(len(v.shares), -1).max(axis=1) > tau for v in all_views]
+        binding = [v.above(tau) for v in all_views]
         self.views = [v.keep_rows(rows) for v, rows in zip(all_views, binding, strict=True) if rows.any()]
         self.all_views = all_views
         self.exact = all(v.grid is not None or not v.moving for v in all_views)
@@ -278,7 +279,7 @@ def _finish(problem: _Problem, best: Floats, low: float) -> KeepPlan:
     keep = tuple(_round_down(p, d) for p, d in zip(unrounded, sizes, strict=True))
     rounded = [theta_of_keep(p, d) if p < 1.0 else 1.0 for p, d in zip(keep, sizes, strict=True)]
     risk = max_risk(problem.all_views, rounded)
-    if risk > problem.tau:
+    if problem.views and risk > problem.tau:
         raise PlanError(f"the rounded keep probabilities have risk {risk:.6g}, above {problem.tau:.6g}", limit=low)
     return KeepPlan(
         keep=keep,
