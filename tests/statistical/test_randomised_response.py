@@ -6,12 +6,14 @@ them), and far below 1e-6 for the rest: about 5e-5 for the file. Each test also 
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
-from adult_table import ESGRO, adult, coded, tensor_of
-from constants import ALPHA, SEED
 from scipy.stats import chi2
 
+from adult_table import ESGRO, adult, coded, tensor_of
+from constants import ALPHA, SEED
 from sfumato.stats.kronecker import apply_maps, channel, expected_squared_distance, inverse, theta_of_keep
 from sfumato.stats.randomise import randomise_codes
 from sfumato.stats.response import all_cells, dense_covariance, guarded_half_width, linear_estimate, normal_quantile
@@ -111,7 +113,7 @@ def test_guarded_coverage_of_small_cells(runs) -> None:
     """At least .94 in every bin of true count; the plain interval fails that for empty and single cells."""
     true, _, _, hits, wald = runs
     edges = [0, 1, 2, 6, 21, 101, np.inf]
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in pairwise(edges):
         inside = (true >= low) & (true < high)
         assert hits[inside].mean() >= 0.94, (low, hits[inside].mean())
     assert wald[true == 0].mean() < 0.94

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from adult_table import ESGRO, adult, tensor_of
 
+from adult_table import ESGRO, adult, tensor_of
 from sfumato.stats.association import estimated_association, uncertainty_coefficient
 from sfumato.stats.kronecker import apply_maps, channel
 from sfumato.stats.nonnegative import expectation_maximisation, project_to_simplex

@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 import pytest
-from adult_table import EMGRW, adult, cells_of
 
+from adult_table import EMGRW, adult, cells_of
 from sfumato.stats.disclosure import (
     Cells,
     epsilon,
@@ -50,9 +50,7 @@ def literal_risk(pi, thetas):
     for a in quasi:
         if pi_q[a] == 0:
             continue
-        eta = sum(
-            pi_q[a] * prob(b, a) ** 2 / sum(pi_q[g] * prob(b, g) for g in quasi) for b in quasi if prob(b, a) > 0
-        )
+        eta = sum(pi_q[a] * prob(b, a) ** 2 / sum(pi_q[g] * prob(b, g) for g in quasi) for b in quasi if prob(b, a) > 0)
         for u in range(sizes[-1]):
             if pi[a][u] == 0:
                 continue
@@ -168,7 +166,9 @@ def test_several_sensitive_columns_each_with_the_others_known_and_jointly() -> N
     # jointly: S is the pair, its channel the Kronecker product
     K = np.kron(dense(0.6, 2), dense(0.7, 3))
     flat = pi.reshape(3, 6)
-    rho = np.array([[sum(K[v, u] ** 2 * flat[a, u] / (K[v] @ flat[a]) for v in range(6)) for u in range(6)] for a in range(3)])
+    rho = np.array(
+        [[sum(K[v, u] ** 2 * flat[a, u] / (K[v] @ flat[a]) for v in range(6)) for u in range(6)] for a in range(3)]
+    )
     pi_q = flat.sum(1)
     Q = dense(0.5, 3)
     eta = np.array([sum(pi_q[a] * Q[b, a] ** 2 / (Q[b] @ pi_q) for b in range(3)) for a in range(3)])
@@ -194,9 +194,7 @@ def test_record_posterior_is_the_largest_of_all() -> None:
     for theta in (0.05, 0.3, 0.9):
         P = dense(theta, 5)
         f = counts / counts.sum(1, keepdims=True)
-        brute = max(
-            f[a, u] * P[w, u] / (P[w] @ f[a]) for a in range(4) for u in range(5) for w in range(5)
-        )
+        brute = max(f[a, u] * P[w, u] / (P[w] @ f[a]) for a in range(4) for u in range(5) for w in range(5))
         assert record_posterior(v, [1.0, theta]) == pytest.approx(brute, rel=1e-12)
     assert record_posterior(v, [1.0, 1.0]) == 1.0
 
@@ -232,9 +230,19 @@ def test_adult_facts() -> None:
 def test_published_parameters_have_the_stated_risk_on_the_training_rows_only() -> None:
     """Errata R1, all eight vectors."""
     published = {
-        "qi": [(0.824, 0.872, 0.920, 0.941), (0.548, 0.812, 0.898, 0.985), (0.382, 0.736, 0.918, 0.961), (0.314, 0.615, 0.873, 0.938)],
-        "both": [(0.824, 0.872, 0.920, 0.941, 1), (0.573, 0.821, 0.913, 0.973, 0.955), (0.428, 0.780, 0.926, 0.953, 0.871), (0.353, 0.688, 0.902, 0.953, 0.813)],
-    }  # fmt: skip
+        "qi": [
+            (0.824, 0.872, 0.920, 0.941),
+            (0.548, 0.812, 0.898, 0.985),
+            (0.382, 0.736, 0.918, 0.961),
+            (0.314, 0.615, 0.873, 0.938),
+        ],
+        "both": [
+            (0.824, 0.872, 0.920, 0.941, 1),
+            (0.573, 0.821, 0.913, 0.973, 0.955),
+            (0.428, 0.780, 0.926, 0.953, 0.871),
+            (0.353, 0.688, 0.902, 0.953, 0.813),
+        ],
+    }
     expected = {
         (True, "qi"): (0.5001, 0.3335, 0.2503, 0.2000),
         (True, "both"): (0.5001, 0.3333, 0.2501, 0.1999),

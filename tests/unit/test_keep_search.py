@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from adult_table import EMGRW, adult, cells_of
 
+from adult_table import EMGRW, adult, cells_of
 from sfumato.errors import PlanError, SpecError
 from sfumato.stats.disclosure import Cells, max_risk, paper_risk, views
 from sfumato.stats.keep_bound import split_log_odds
@@ -43,9 +43,9 @@ def thetas_of(keep, sizes):
 @pytest.mark.parametrize(("randomised", "l", "published", "objective"), TABLE_3)
 def test_table_3(randomised, l, published, objective) -> None:
     adult()
-    start = time.perf_counter()
+    start = time.process_time()
     vs, sizes, plan = adult_search(randomised, l)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert np.abs(np.array(plan.unrounded) - published).max() < 0.0025
     assert plan.objective < objective + 5e-5  # never worse than the spec's, to its last digit
     assert plan.exact
@@ -186,10 +186,10 @@ def test_twelve_quasi_identifiers_beyond_a_trillion_cells() -> None:
     cells = cells_of(adult(), columns)
     assert np.prod([float(d) for d in cells.sizes[:-1]]) > 1e12
     for randomised in [(True,) * 12 + (False,), (True,) * 13]:
-        start = time.perf_counter()
+        start = time.process_time()
         vs = views(cells, quasi=range(12), sensitive=[12], randomised=randomised)
         plan = search_keep(vs, sizes=cells.sizes, randomised=randomised, tau=Fraction(1, 3))
-        assert time.perf_counter() - start < 10
+        assert time.process_time() - start < 10
         assert not plan.exact
         assert plan.risk <= 1 / 3
         assert all(1 / d < p <= 1 for p, d in zip(plan.keep, cells.sizes, strict=True))

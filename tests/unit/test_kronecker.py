@@ -35,7 +35,7 @@ def test_spec_numbers() -> None:
     """d = 7, p = .65: theta .591667, q .058333, |P^-1|_F^2 = (d-1)^3 / (dp-1)^2 + 1."""
     theta = theta_of_keep(0.65, 7)
     assert theta == pytest.approx(0.591667, abs=5e-7)
-    assert (1 - 0.65) / 6 == pytest.approx(0.058333, abs=5e-7)
+    assert pytest.approx(0.058333, abs=5e-7) == (1 - 0.65) / 6
     P = channel(theta, 7)
     assert P.dense()[0, 0] == pytest.approx(0.65, abs=1e-15)
     assert P.dense()[1, 0] == pytest.approx(0.35 / 6, abs=1e-15)

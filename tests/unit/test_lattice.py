@@ -9,10 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from adult_table import ESGRO, adult, coded, data_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adult_table import ESGRO, adult, coded, data_folder
 from sfumato.errors import PlanError, SpecError
 from sfumato.stats.hierarchy import from_rows, intervals, prefixes, suppress
 from sfumato.stats.lattice import KINDS, class_of, diverse, search_lattice
@@ -39,13 +39,16 @@ def exhaustive(codes, counts, hierarchies, l, kind, suppression):
     best = np.inf
     for node in itertools.product(*[range(h.height + 1) for h in hierarchies]):
         groups: dict[tuple[int, ...], np.ndarray] = {}
-        loss = 0.0
+        loss = bits = 0.0
         for code, count in zip(codes, counts, strict=True):
             key = tuple(int(h.levels[x][c]) for h, x, c in zip(hierarchies, node, code, strict=True))
             groups[key] = groups.get(key, 0) + count
-            for h, x, c in zip(hierarchies, node, code, strict=True):
-                size = (h.levels[x] == h.levels[x][c]).sum()
-                loss += count.sum() * (size - 1) / (len(h.levels[0]) - 1) / len(hierarchies) / rows
+            for j, (h, x) in enumerate(zip(hierarchies, node, strict=True)):
+                same = counts[codes[:, j] == code[j]].sum()
+                together = counts[h.levels[x][codes[:, j]] == h.levels[x][code[j]]].sum()
+                loss += count.sum() * np.log(together / same) / rows  # nats lost about this row's value
+                bits += count.sum() * np.log(rows / same) / rows
+        loss = loss / bits if bits > 0 else 0.0
         bad = 0
         for group in groups.values():
             n, share = group.sum(), group[group > 0] / group.sum()
@@ -61,7 +64,9 @@ def exhaustive(codes, counts, hierarchies, l, kind, suppression):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.sampled_from([2, 3]), st.sampled_from(["0", "1/20", "1/4"]))
+@given(
+    st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.sampled_from([2, 3]), st.sampled_from(["0", "1/20", "1/4"])
+)
 def test_search_equals_exhaustive_search(seed, kind, l, suppression) -> None:
     rng = np.random.default_rng(seed)
     hierarchies = [
@@ -93,13 +98,23 @@ def test_kinds_at_their_limits() -> None:
 
 
 def test_adult_with_eight_quasi_identifiers_takes_seconds() -> None:
-    columns = ("age", "education", "marital_status", "native_country", "race", "income", "sex", "workclass", "occupation")
+    columns = (
+        "age",
+        "education",
+        "marital_status",
+        "native_country",
+        "race",
+        "income",
+        "sex",
+        "workclass",
+        "occupation",
+    )
     cells, counts, hierarchies = adult_problem(columns)
     assert len(cells) == 12_458
     for kind, suppression in [("frequency", "0"), ("entropy", "1/50"), ("distinct", "0")]:
-        start = time.perf_counter()
+        start = time.process_time()
         found = search_lattice(cells, counts, hierarchies, l=Fraction(3), kind=kind, suppression=Fraction(suppression))
-        assert time.perf_counter() - start < 10
+        assert time.process_time() - start < 10
         where, n = class_of(cells, hierarchies, found.levels)
         table = np.zeros((n, counts.shape[1]), dtype=np.int64)
         np.add.at(table, where, counts)

@@ -7,10 +7,11 @@ l-diverse number at most the suppression limit (those rows are left out of the r
     entropy     H(S in class) >= log l
     distinct    at least l different values
 
-Loss: the mean over columns and rows of (values in the row's class - 1) / (domain - 1), 1 for a suppressed row. It
-grows along the lattice, so the best feasible node is a minimal one. Without suppression all kinds are monotone (a
-union of diverse classes is diverse) and an infeasible node rules out everything below it; with suppression only the
-weaker test does ("too many rows in classes smaller than l", which every kind needs).
+Loss: the share of the columns' bits that is lost, sum_j H(A_j | class) / sum_j H(A_j) with the table's own
+frequencies, all of them for a suppressed row. It grows along the lattice, so the best feasible node is a minimal one.
+Without suppression all kinds are monotone (a union of diverse classes is diverse) and an infeasible node rules out
+everything below it; with suppression only the weaker test does ("too many rows in classes smaller than l", which
+every kind needs).
 """
 
 from __future__ import annotations
@@ -92,12 +93,14 @@ class _Search:
         self.l, self.kind, self.limit = l, kind, limit
         self.rows = int(true_counts.sum())
         self.shape = tuple(h.height + 1 for h in hierarchies)
-        self.column_loss = [_level_losses(h, codes[:, j], true_counts) for j, h in enumerate(hierarchies)]
+        self.lost = [_level_bits(h, codes[:, j], true_counts) for j, h in enumerate(hierarchies)]
+        # one value in a column: nothing to lose, and the ratio must not divide by 0
+        self.bits = sum(_entropy(_shares(codes[:, j], true_counts)) for j in range(len(hierarchies))) or 1.0
         self.ruled_out = np.zeros(self.shape, dtype=bool)
         self.checked = 0
 
     def loss(self, node: Sequence[int]) -> float:
-        return sum(float(c[h]) for c, h in zip(self.column_loss, node, strict=True)) / max(len(node), 1)
+        return sum(float(c[h]) for c, h in zip(self.lost, node, strict=True)) / self.bits
 
     def check(self, node: tuple[int, ...]) -> tuple[int, int] | None:
         """(rows suppressed, classes kept) if the node is feasible, else None; an infeasible node rules out more."""
@@ -118,13 +121,23 @@ class _Search:
         return None
 
 
-def _level_losses(hierarchy: Hierarchy, codes: Ints, true_counts: Ints) -> NDArray[np.float64]:
-    """Per level, the mean over rows of (class size - 1) / (domain - 1)."""
-    rows_of = np.bincount(codes, weights=true_counts.sum(axis=1), minlength=len(hierarchy.levels[0]))
-    share, span = rows_of / rows_of.sum(), max(len(rows_of) - 1, 1)
-    return np.array(
-        [float(share @ (hierarchy.class_sizes(h)[hierarchy.levels[h]] - 1) / span) for h in range(hierarchy.height + 1)]
-    )
+def _level_bits(hierarchy: Hierarchy, codes: Ints, true_counts: Ints) -> NDArray[np.float64]:
+    """Per level, H(value | class) in nats: what a reader of the class does not know of the value."""
+    share = _shares(codes, true_counts, len(hierarchy.levels[0]))
+    bits = []
+    for member in hierarchy.levels:
+        whole = np.bincount(member, weights=share).astype(np.float64)
+        bits.append(_entropy(share) - _entropy(whole))
+    return np.array(bits)
+
+
+def _shares(codes: Ints, true_counts: Ints, size: int = 0) -> NDArray[np.float64]:
+    rows_of = np.bincount(codes, weights=true_counts.sum(axis=1), minlength=size)
+    return np.asarray(rows_of / rows_of.sum())
+
+
+def _entropy(share: NDArray[np.float64]) -> float:
+    return -float((share * np.log(share, out=np.zeros_like(share), where=share > 0)).sum())
 
 
 def search_lattice(
