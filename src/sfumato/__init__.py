@@ -1,1 +1,73 @@
 """sfumato: publish a table of people with a stated guarantee, ask it SQL, get every answer with its error."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from .version import __version__
+
+if TYPE_CHECKING:
+    from . import datasets, errors
+    from .answers import Answer
+    from .mechanisms.anatomy import Anatomy
+    from .mechanisms.uniform import UniformPerturbation
+    from .model.public import Roles
+    from .publish import publish
+    from .query import Release, open_release
+
+# Public names and where they live; loaded on first use, so that `import sfumato` is quick.
+_PUBLIC = {
+    "Anatomy": "mechanisms.anatomy",
+    "Answer": "answers",
+    "Release": "query",
+    "Roles": "model.public",
+    "UniformPerturbation": "mechanisms.uniform",
+    "datasets": "",
+    "errors": "",
+    "open_release": "query",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
+    module = import_module(f".{_PUBLIC[name] or name}", __name__)
+    value = module if not _PUBLIC[name] else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+class _Package(ModuleType):
+    """`sfumato.publish` is the function, also after something has imported the module `sfumato.publish`."""
+
+    @property
+    def publish(self) -> Any:
+        return import_module(".publish", __name__).publish
+
+    @publish.setter
+    def publish(self, _: object) -> None:
+        """The import system sets the submodule here; the function stays."""
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC, "publish"])
+
+
+__all__ = [
+    "Anatomy",
+    "Answer",
+    "Release",
+    "Roles",
+    "UniformPerturbation",
+    "__version__",
+    "datasets",
+    "errors",
+    "open_release",
+    "publish",
+]

@@ -1,0 +1,1 @@
+"""Engines know shapes of work, not methods."""

@@ -1,0 +1,1 @@
+"""The nouns: `public` may leave the house, `private` may not."""

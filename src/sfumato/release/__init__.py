@@ -1,0 +1,1 @@
+"""The folder format: write, read, check its version and its digests."""

@@ -1,0 +1,1 @@
+"""SQL text to a question, or an error that points into the text."""

@@ -1,0 +1,49 @@
+# Every target sets up its own virtual environment in .venv; Python 3.11 or newer and make are all it needs.
+#
+#   make demo     publish the bundled table, ask it questions, show the truth beside every answer
+#   make test     the whole suite
+#   make check    format, lint, strict types, import rules, fast tests
+#   make bench    the ratios of docs/performance.md, measured here   (BENCH="--rows 1000000 --only publish")
+#   make golden   rewrite the expected outputs in tests/ and docs/; read the diff
+#   make clean    remove what the targets made
+
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+READY := .venv/.ready
+SOURCES := src tests benchmarks tools
+PYTEST ?=
+
+.PHONY: demo test check bench golden clean setup
+.DELETE_ON_ERROR:
+
+demo: $(READY)
+	$(BIN)/sfumato demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -q -n auto --dist worksteal $(PYTEST)
+
+check: $(READY)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not statistical and not slow" $(PYTEST)
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks $(BENCH)
+
+golden: $(READY)
+	$(BIN)/python -m pytest -q --update-golden tests/golden tests/docs $(PYTEST)
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found; name one with PYTHON=/path/to/python3" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report]'
+	@touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist demo-release
+	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

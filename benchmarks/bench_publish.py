@@ -1,0 +1,97 @@
+"""Publishing against DuckDB writing the same table in random order: time, memory, and how time grows with rows."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from benchmarks.measure import SFUMATO, Row, median, python, run
+
+# name: (target ratio, options of `publish`). Every registered method is asked for; one that is not here is reported.
+QUASI = "age,gender,education,marital,race,workclass,country,salary"
+ONE = ("--sa", "occupation", "--qi", QUASI)
+RHO = ("--rho1", "1/13", "--rho2", "1/6")
+METHODS: dict[str, tuple[float | None, tuple[str, ...]]] = {
+    "uniform": (1.5, (*ONE, *RHO)),
+    "small-domain": (1.5, (*ONE, *RHO)),
+    "splu": (1.5, (*ONE, "--gamma", "occupation=6")),
+    "randomized-response": (2.0, (*ONE, "--scope", "both", "--risk", "1/6")),
+    "anatomy": (2.0, (*ONE, "--l", "6")),
+    "target-distribution": (2.0, (*ONE,)),
+    "l-diversity": (None, (*ONE, "--l", "6")),
+    "distribution-draw": (None, (*ONE,)),
+}
+MEMORY_MIB = {10_000_000: 2048.0, 100_000_000: 3072.0}
+
+WRITE = """
+import sys, pyarrow.parquet as pq
+from sfumato.datasets import census
+reader = census(int(sys.argv[1]), 1)
+with pq.ParquetWriter(sys.argv[2], reader.schema, compression="zstd") as writer:
+    for batch in reader:
+        writer.write_batch(batch, row_group_size=1 << 17)
+"""
+BASELINE = """
+import sys, duckdb
+database = duckdb.connect(config={"threads": int(sys.argv[3])})
+shuffled = f"SELECT * FROM read_parquet('{sys.argv[1]}') ORDER BY random()"
+database.execute(f"COPY ({shuffled}) TO '{sys.argv[2]}' (FORMAT parquet)")
+"""
+REGISTERED = """
+import json
+from sfumato.mechanisms import REGISTRY
+print(json.dumps({name: 1 for name in REGISTRY}))
+"""
+
+
+def source(folder: Path, rows: int) -> Path:
+    """A census table of that many rows on disk; made once per folder."""
+    path = folder / f"census-{rows}.parquet"
+    if not path.exists():
+        python(WRITE, rows, path)
+    return path
+
+
+def methods(chosen: tuple[str, ...]) -> list[str]:
+    """The registered methods, or those of them that were chosen."""
+    registered = list(python(REGISTERED).result)
+    return [name for name in registered if not chosen or name in chosen]
+
+
+def publish(table: Path, out: Path, method: str) -> tuple[float, float]:
+    """Seconds and peak MiB of one `sfumato publish`."""
+    shutil.rmtree(out, ignore_errors=True)
+    done = run((*SFUMATO, "publish", str(table), str(out), "--method", method, *METHODS[method][1]))
+    return done.seconds, done.peak_mib
+
+
+def rows(folder: Path, *, n: int, threads: int, repeat: int, chosen: tuple[str, ...]) -> list[Row]:
+    """The baseline, then for each method the ratio to it, the peak memory and the growth from n / 10 to n rows."""
+    table, small = source(folder, n), source(folder, n // 10)
+    out = folder / "baseline.parquet"
+    runs = [python(BASELINE, table, out, threads) for _ in range(repeat)]
+    baseline = median([done.seconds for done in runs])
+    found = [
+        Row(name=f"baseline: DuckDB writes {n:,} rows in random order", value=baseline, unit="s"),
+        Row(name="baseline: peak memory", value=max(done.peak_mib for done in runs), unit="MiB"),
+    ]
+    out.unlink(missing_ok=True)
+    for method in methods(chosen):
+        if method not in METHODS:
+            found.append(Row(name=f"publish {method}", value=float("nan"), unit="x", note="no options in METHODS"))
+            continue
+        release = folder / f"release-{method}"
+        try:
+            large = [publish(table, release, method) for _ in range(repeat)]
+            seconds, peak = median([one[0] for one in large]), max(one[1] for one in large)
+            tenth, _ = publish(small, folder / "release-small", method)
+        except RuntimeError as error:
+            found.append(Row(name=f"publish {method}", value=float("nan"), unit="x", note=str(error)[-160:]))
+            continue
+        target = METHODS[method][0]
+        found += [
+            Row(name=f"publish {method}", value=seconds / baseline, unit="x", target=target, note=f"{seconds:.1f} s"),
+            Row(name=f"publish {method}: peak memory", value=peak, unit="MiB", target=MEMORY_MIB.get(n)),
+            Row(name=f"publish {method}: time at n over 10 x time at n/10", value=seconds / (10 * tenth), unit="x"),
+        ]
+    return found

@@ -1,0 +1,109 @@
+"""Answers: every number with its error, in the shapes people use."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Answer:
+    """The answer to one question.
+
+    `kind` is that of the least certain aggregate: "exact", "confidence" or "bounds". An aggregate named n has the
+    columns n, n_se, n_low, n_high, and n_min, n_max where the method knows certain bounds besides an interval.
+    """
+
+    method: str
+    level: float
+    kind: str
+    table: pa.Table
+    aggregates: tuple[str, ...]
+    caveats: tuple[str, ...] = ()
+
+    def to_arrow(self) -> pa.Table:
+        """The answer as an Arrow table."""
+        return self.table
+
+    def to_pandas(self) -> Any:
+        """The answer as a pandas data frame."""
+        return self.table.to_pandas()
+
+    def to_polars(self) -> Any:
+        """The answer as a Polars data frame."""
+        import polars as pl
+
+        return pl.from_arrow(self.table)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary per row, with None where a number is not known."""
+        return [
+            {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+            for row in self.table.to_pylist()
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of `sfumato query --format json`."""
+        document: dict[str, Any] = {"method": self.method, "level": self.level, "kind": self.kind, "rows": self.rows()}
+        return document | ({"caveats": list(self.caveats)} if self.caveats else {})
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON; dates and decimals as text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, default=str)
+
+    def display(self) -> tuple[list[str], list[list[str]]]:
+        """(header, rows) for people: one column per key, estimate and interval per aggregate."""
+        rows, header, cells = self.rows(), [], [[] for _ in range(self.table.num_rows)]
+        names, skip = self.table.column_names, set()
+        for name in self.aggregates:
+            skip |= {f"{name}{end}" for end in ("_se", "_low", "_high", "_min", "_max")}
+        for name in names:
+            if name in self.aggregates:
+                interval = (
+                    "certain bounds" if all(r[name] is None for r in rows) and rows else f"{self.level:.0%} interval"
+                )
+                header += [name, "± se", interval] + (["certain bounds"] if f"{name}_min" in names else [])
+                for row, out in zip(rows, cells, strict=True):
+                    out += [_number(row[name]), _number(row[f"{name}_se"])]
+                    out.append(_range(row[f"{name}_low"], row[f"{name}_high"]))
+                    if f"{name}_min" in names:
+                        out.append(_range(row[f"{name}_min"], row[f"{name}_max"]))
+            elif name not in skip:
+                header.append(name)
+                for row, out in zip(rows, cells, strict=True):
+                    value = row[name]
+                    out.append("NULL" if value is None else _number(value) if isinstance(value, float) else str(value))
+        return header, cells
+
+    def __str__(self) -> str:
+        header, rows = self.display()
+        widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
+        lines = [
+            "  ".join(
+                c.rjust(w) if _looks_numeric(c) else c.ljust(w) for c, w in zip(line, widths, strict=True)
+            ).rstrip()
+            for line in [header, *rows]
+        ]
+        return "\n".join([*lines, *(f"note: {caveat}" for caveat in self.caveats)])
+
+    __repr__ = __str__
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if value == 0 or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) < 1 else f"{value:.1f}"
+
+
+def _range(low: float | None, high: float | None) -> str:
+    return f"{_number(low)} .. {_number(high)}"
+
+
+def _looks_numeric(cell: str) -> bool:
+    return cell[:1].isdigit() or (cell[:1] in "-." and len(cell) > 1)

@@ -1,0 +1,72 @@
+"""Values to domain codes and back, on Arrow arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import DataError
+from ..model.public import Codes, Domain, Scalar
+
+INDEX = np.int32
+
+
+class Coder:
+    """Codes the columns of one unit: `encode` gives positions in the domain, `decode` the columns again."""
+
+    def __init__(self, domain: Domain, types: Mapping[str, pa.DataType]) -> None:
+        self.domain = domain
+        self._columns = [
+            pa.array([v[j] for v in domain.values], type=types.get(name)) for j, name in enumerate(domain.columns)
+        ]
+        self._distinct = [pc.unique(column) for column in self._columns]
+        self.types = {name: column.type for name, column in zip(domain.columns, self._columns, strict=True)}
+        if len(domain.columns) > 1:  # joint codes: mixed-radix number of the column codes, looked up in a sorted list
+            joint = self._joint([_index(c, d) for c, d in zip(self._columns, self._distinct, strict=True)])
+            self._order = np.argsort(joint, kind="stable").astype(INDEX)
+            self._sorted = joint[self._order]
+
+    def encode(self, columns: list[pa.Array]) -> Codes:
+        """Codes of the rows; refuses values outside the domain, counting them."""
+        codes = [_index(column, distinct) for column, distinct in zip(columns, self._distinct, strict=True)]
+        if len(codes) == 1:
+            result = codes[0]
+        else:
+            joint = self._joint(codes)
+            place = np.minimum(np.searchsorted(self._sorted, joint), len(self._sorted) - 1)
+            result = np.where(self._sorted[place] == joint, self._order[place], INDEX(-1))
+            result[np.minimum.reduce(codes) < 0] = -1
+        outside = int(np.count_nonzero(result < 0))
+        if outside:
+            names = ", ".join(f'"{name}"' for name in self.domain.columns)
+            raise DataError(f"{outside} rows of {names} hold a value outside the domain", column=self.domain.columns[0])
+        return result
+
+    def values_of(self, name: str) -> list[Scalar]:
+        """Distinct values of one column of the domain, sorted, null last."""
+        distinct = self._distinct[self.domain.columns.index(name)]
+        return list(distinct.take(pc.sort_indices(distinct)).to_pylist())
+
+    def decode(self, codes: Codes) -> list[pa.Array]:
+        """The columns that the codes stand for, dictionary-encoded."""
+        return [pa.DictionaryArray.from_arrays(pa.array(codes), column) for column in self._columns]
+
+    def _joint(self, codes: list[Codes]) -> np.typing.NDArray[np.int64]:
+        joint = np.zeros(len(codes[0]), dtype=np.int64)
+        for code, distinct in zip(codes, self._distinct, strict=True):
+            joint = joint * len(distinct) + code
+        return joint
+
+
+def _index(column: pa.Array, distinct: pa.Array) -> Codes:
+    """Position of every cell in `distinct`, -1 where it is not there; null matches null."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.type != distinct.type:
+        column = column.cast(distinct.type)
+    return pc.fill_null(pc.index_in(column, value_set=distinct), -1).to_numpy(zero_copy_only=False)

@@ -1,0 +1,20 @@
+"""Exact numbers from what people type."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from ..errors import SpecError
+
+Ratio = Fraction | str | int | float  # "1/13", 0.2, Fraction(1, 5)
+
+
+def exact(value: Ratio, field: str) -> Fraction:
+    """The fraction a person means by `value`: "1/13" and "0.2" exactly, 0.2 as 1/5."""
+    try:
+        if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
+            raise ValueError
+        return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+    except (ValueError, TypeError, ZeroDivisionError):
+        raise SpecError(f'{field} must be a number or a fraction such as 1/13, got "{value}"', field=field) from None

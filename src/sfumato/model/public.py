@@ -1,0 +1,185 @@
+"""The nouns that may leave the custodian's house: what a release states and what a reader computes with.
+
+Types that hold facts about people live in `private.py`; nothing here refers to them.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..errors import SpecError
+
+Codes = NDArray[np.int32]  # positions in a domain
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Scalar = None | bool | int | float | str | datetime.date | datetime.datetime | datetime.time | Decimal
+
+
+class Trust(StrEnum):
+    """How far a method's promise carries; shown wherever the method is named."""
+
+    PROVED = "proved"  # the bound holds for the stated reader
+    CONDITIONAL = "conditional"  # holds under assumptions that a real adversary may break
+    BASELINE = "baseline"  # for comparison only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """Which column plays which part. A column without a role is an error, never a guess."""
+
+    sensitive: tuple[str, ...] | str
+    quasi: tuple[str, ...] | list[str] = ()
+    identifying: tuple[str, ...] | list[str] = ()
+    insensitive: tuple[str, ...] | list[str] = ()
+
+    def __post_init__(self) -> None:
+        sensitive = (self.sensitive,) if isinstance(self.sensitive, str) else tuple(self.sensitive)
+        object.__setattr__(self, "sensitive", sensitive)
+        for name in ("quasi", "identifying", "insensitive"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if not sensitive:
+            raise SpecError("no sensitive column is named; give at least one (--sa)", field="sensitive")
+        seen: dict[str, str] = {}
+        for role, columns in self.by_role().items():
+            for column in columns:
+                if column in seen:
+                    raise SpecError(
+                        f'column "{column}" has two roles, {seen[column]} and {role}; give it one', field=column
+                    )
+                seen[column] = role
+
+    def by_role(self) -> dict[str, tuple[str, ...]]:
+        """The columns of each role, sensitive first."""
+        return {role: tuple(getattr(self, role)) for role in ("sensitive", "quasi", "identifying", "insensitive")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Domain:
+    """The possible values of one column, or of several columns taken together as one value.
+
+    `values[code]` is a tuple with one entry per column; codes are positions in it. Values are sorted, null last.
+    """
+
+    columns: tuple[str, ...]
+    values: tuple[tuple[Scalar, ...], ...]
+    declared: bool = False  # False: taken from the data, and said so
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of the release: `type` is DuckDB's name of the type the original column had."""
+
+    name: str
+    role: str
+    type: str
+    domain: tuple[Scalar, ...] | None = None  # sorted; only for columns the method changes
+    released_type: str | None = None  # where the published cell has another type (a label, a list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """What is promised, computed from the channel that runs."""
+
+    model: str
+    parameters: Mapping[str, Any]
+    statement: str
+    assumptions: tuple[str, ...]
+    not_covered: tuple[str, ...]
+    trust: Trust
+
+
+# --- questions and answers, as a mechanism sees them ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """The release's own aggregate, one entry per observed combination (R entries).
+
+    Rows of the release fall into *strata*: rows that agree on everything the question asks of untouched columns.
+    Stratum t belongs to output row `key[t]` and uses coefficients `pattern[t]`.
+    `moments[r, j]` is the sum over rows of the j-th product of measures; `moments[:, 0]` counts rows.
+    """
+
+    stratum: NDArray[np.intp]
+    part: NDArray[np.int64]  # sub-table or group id; 0 where the method has none
+    value: NDArray[np.intp]  # class of the published value(s); 0 where no randomised column was observed
+    moments: Floats  # (R, J)
+    key: NDArray[np.intp]  # (T,)
+    pattern: NDArray[np.intp]  # (T,)
+    keys: int  # K, the number of output rows
+
+    @property
+    def strata(self) -> int:
+        return len(self.key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """F linear functionals of the *original* table: sum over its rows of g(row) * h(true value).
+
+    Functional f uses measure g number `measure[f]` (0 is the constant 1) and, in stratum t, the coefficients
+    h = `coefficients[pattern[t]][f]` over the V joint classes of the involved units.
+    `classes[i][code]` is the class of a domain value of unit `units[i]`; joint classes are numbered as by
+    `numpy.ravel_multi_index` over `shape`. A mechanism that is not `LUMPABLE` gets one class per value.
+    """
+
+    units: tuple[int, ...]
+    classes: tuple[Codes, ...]
+    coefficients: tuple[sp.csr_array, ...]  # one (F, V) per pattern
+    measure: NDArray[np.intp]  # (F,)
+    products: NDArray[np.intp]  # (G, G): column of `moments` that holds the sum of g_a * g_b
+    pairs: NDArray[np.intp]  # (P, 2): functionals whose covariance is wanted
+    binary: bool  # every coefficient is 0 or 1
+    z: float  # normal quantile of the level
+    options: Mapping[str, str] = field(default_factory=dict)  # e.g. {"estimator": "paper"}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(int(c.max()) + 1 if len(c) else 0 for c in self.classes)
+
+    @property
+    def functionals(self) -> int:
+        return len(self.measure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimated:
+    """Answers for K output rows and F functionals. NaN in `value` means: only `minimum`/`maximum` are known."""
+
+    value: Floats  # (K, F) unbiased, may be negative
+    variance: Floats  # (K, F)
+    low: Floats  # (K, F) interval at the asked level, not yet cut to what is possible
+    high: Floats
+    covariance: Floats  # (K, P) for Asked.pairs
+    minimum: Floats | None = None  # certain bounds, where the method has them
+    maximum: Floats | None = None
+    caveats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a reader has besides the observed aggregate: sizes, domains, side tables, whole-release counts.
+
+    `totals(units)` returns (part, codes, count) over the whole release, counted once and kept;
+    `codes` has one column per unit. `side` holds the columns of sensitive.parquet as integer arrays.
+    `memo` keeps what a mechanism computes once per open release (a channel, a factorisation).
+    """
+
+    rows: int
+    domains: tuple[Domain, ...]
+    totals: Callable[[tuple[int, ...]], tuple[Integers, Codes, Integers]]
+    side: Mapping[str, NDArray[Any]]
+    digest: str
+    memo: dict[str, Any] = field(default_factory=dict)

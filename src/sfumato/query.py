@@ -1,0 +1,240 @@
+"""Ask a release: parse -> observe -> reconstruct -> answer."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import TypeAdapter, ValidationError
+
+from . import assemble
+from .answers import Answer
+from .engines.codes import Coder
+from .engines.reading import ReleaseReader
+from .errors import QueryError, ReleaseError
+from .mechanisms import REGISTRY
+from .mechanisms.base import Mechanism
+from .model.public import Domain, Evidence
+from .release.bundle import check_digests, read_manifest, writing
+from .release.manifest import Manifest
+from .sql.functionals import UnitView, layout
+from .sql.nodes import Query, Schema
+from .sql.observation import observation
+from .sql.parse import parse
+from .sql.scalar import nearest
+from .stats.intervals import normal_quantile
+
+DEFAULT_LEVEL = 0.95
+
+
+def open_release(path: str | Path, *, check: bool = True) -> Release:
+    """The release in a folder; `check` compares the digests of its files with those it states."""
+    folder = Path(path)
+    manifest = read_manifest(folder)
+    if check:
+        check_digests(folder, manifest)
+    return Release(folder, manifest)
+
+
+class Release:
+    """An open release: ask it SQL."""
+
+    def __init__(self, folder: Path, manifest: Manifest, *, scratch: Any = None) -> None:
+        self.path, self.manifest = folder, manifest
+        self._scratch = scratch  # a temporary folder that lives as long as this object
+        if manifest.method not in REGISTRY:
+            raise ReleaseError(
+                f'the release was made by "{manifest.method}", which this version of sfumato does not know'
+            )
+        self.mechanism: Mechanism = REGISTRY[manifest.method]
+        try:
+            self.plan = TypeAdapter(self.mechanism.Plan).validate_python(manifest.parameters)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(p) for p in first["loc"])
+            raise ReleaseError(f"release.json is not valid at parameters.{place[:200]}: {first['msg'][:200]}") from None
+        self.domains = manifest.domains()
+        self.reader = ReleaseReader(folder / "data.parquet", manifest.rows)
+        self._types = {c.name: c.type for c in manifest.columns}
+        self.schema = Schema(
+            types=self._types,
+            units={name: u for u, domain in enumerate(self.domains) for name in domain.columns},
+            hidden=frozenset(c.name for c in manifest.columns if c.role == "group"),
+        )
+        released = self.mechanism.released_domains(self.plan, self.domains)
+        self._coders = [
+            Coder(d, {}) if d is not base else _coder(d, self._types)
+            for d, base in zip(released, self.domains, strict=True)
+        ]
+        self._evidence: Evidence | None = None
+
+    def __repr__(self) -> str:
+        return f"<release by {self.manifest.method}, {self.manifest.rows:,} rows, {len(self.manifest.columns)} columns>"
+
+    def save(self, out: str | Path, *, force: bool = False) -> Path:
+        """Copy the release to a folder; an existing one is replaced only with `force`."""
+        with writing(Path(out), force=force) as folder:
+            for name in (*self.manifest.files, "datapackage.json", "release.json"):
+                shutil.copyfile(self.path / name, folder / name)
+        return Path(out)
+
+    @property
+    def guarantee(self) -> Any:
+        """What the release promises, as stated in it."""
+        return self.manifest.guarantee
+
+    @property
+    def evidence(self) -> Evidence:
+        """What a reader knows besides the rows a question touches; built on first use."""
+        if self._evidence is None:
+            kept: dict[tuple[int, ...], Any] = {}
+
+            def totals(units: tuple[int, ...]) -> Any:
+                if units not in kept:
+                    kept[units] = self.reader.totals([self._coders[u] for u in units], self.mechanism.PART)
+                return kept[units]
+
+            self._evidence = Evidence(
+                rows=self.manifest.rows,
+                domains=self.domains,
+                totals=totals,
+                side=self._side(),
+                digest=self.manifest.files["data.parquet"].sha256,
+            )
+        return self._evidence
+
+    def _side(self) -> Mapping[str, Any]:
+        """Columns of sensitive.parquet; a unit's columns come as codes under "unit0", "unit1" ..."""
+        if "sensitive.parquet" not in self.manifest.files:
+            return {}
+        import pyarrow.parquet as pq
+
+        table = pq.read_table(self.path / "sensitive.parquet").combine_chunks()
+        side: dict[str, Any] = {}
+        for u, coder in enumerate(self._coders):
+            if set(coder.domain.columns) <= set(table.column_names):
+                side[f"unit{u}"] = coder.encode([table[n] for n in coder.domain.columns])
+        changed = set(self.schema.units)
+        return side | {n: table[n].to_numpy() for n in table.column_names if n not in changed}
+
+    def sql(
+        self, text: str, *, level: float = DEFAULT_LEVEL, simultaneous: bool = False, estimator: str | None = None
+    ) -> Answer:
+        """The answer to a SQL question, with its error."""
+        query = parse(text, self.schema)
+        self._check_values(query)
+        views = self._views(query)
+        table, weight = self.reader.source()
+        wanted = observation(
+            query,
+            tuple(d.columns for d in self.domains),
+            lumpable=self.mechanism.LUMPABLE,
+            withheld=self.mechanism.WITHHELD,
+            part=self.mechanism.PART,
+            table=table,
+            weight=weight,
+        )
+        seen = self.reader.query(wanted.sql, text=text)
+        place = layout(query.units(), views.views, lumpable=self.mechanism.LUMPABLE)
+        codes = {u: self._coders[u].encode([seen[c] for c in names]) for u, names in wanted.raw.items()}
+        frame = assemble.Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
+        asking = assemble.Asking(
+            z=lambda comparisons: normal_quantile(level, comparisons if simultaneous else 1),
+            options={"estimator": estimator} if estimator else {},
+        )
+        columns, kind, caveats = assemble.answer(frame, asking, self._estimate, self._bound)
+        refined = self.reader.refine(
+            columns, having=query.having, order=query.order, limit=query.limit, offset=query.offset, text=text
+        )
+        shown, names = assemble.shown(query, refined)
+        return Answer(
+            method=self.manifest.method, level=level, kind=kind, table=shown, aggregates=names, caveats=caveats
+        )
+
+    def _estimate(self, observed: Any, asked: Any) -> Any:
+        return self.mechanism.estimate(self.plan, self.evidence, observed, asked)
+
+    def _bound(self, *args: Any, **kwargs: Any) -> Any:
+        bound = getattr(self.mechanism, "bound", None)
+        return None if bound is None else bound(self.plan, self.evidence, *args, **kwargs)
+
+    def _views(self, query: Query) -> _Views:
+        """Leaves, keys and numbers of every involved unit, evaluated on its domain by DuckDB itself."""
+        views, labels = {}, {}
+        for u in query.units():
+            leaves = [i for i, leaf in enumerate(query.leaves) if leaf.unit == u]
+            keys = [i for i, key in enumerate(query.keys) if key.unit == u]
+            values = [i for i, (unit, _) in enumerate(query.values) if unit == u]
+            expressions = [query.leaves[i].sql for i in leaves]
+            expressions += [query.keys[i].sql for i in keys]
+            expressions += [f"COALESCE(CAST({query.values[i][1]} AS DOUBLE), 0)" for i in values]
+            table = self.reader.on_domain(self.domains[u], self._types, expressions, text=query.text)
+            columns = iter(table.columns)
+            truth = {i: assemble.truth(next(columns)) for i in leaves}
+            groups = {}
+            for i in keys:
+                groups[i], labels[i] = assemble.factorise(next(columns))
+            numbers = {i: next(columns).to_numpy().astype(float) for i in values}
+            views[u] = UnitView(size=len(self.domains[u]), leaves=truth, groups=groups, numbers=numbers)
+        return _Views(views, labels)
+
+    def _check_values(self, query: Query) -> None:
+        """Refuse a literal that is no value of the column it is compared with, and suggest near ones."""
+        for lookup in query.lookups:
+            unit = self.schema.units.get(lookup.column)
+            if unit is not None:
+                domain = self.domains[unit]
+                known = {v[domain.columns.index(lookup.column)] for v in domain.values}
+            elif isinstance(lookup.literal, str) and self._types[lookup.column] == "VARCHAR":
+                known = set(self._published(lookup.column))
+            else:
+                continue
+            texts = {str(v) for v in known if v is not None}
+            numbers = {float(v) for v in known if isinstance(v, int | float)}
+            literal = lookup.literal
+            if (isinstance(literal, str) and literal in texts) or (
+                isinstance(literal, float) and (literal in numbers or str(literal) in texts)
+            ):
+                continue
+            if isinstance(literal, str) and numbers and _as_float(literal) in numbers:
+                continue
+            shown = f'"{literal}"' if isinstance(literal, str) else f"{literal:g}"
+            raise QueryError(
+                f'"{lookup.column}" has no value {shown}{nearest(str(literal), texts)}',
+                sql=query.text,
+                position=lookup.position,
+            )
+
+    def _published(self, column: str) -> list[Any]:
+        kept = self.__dict__.setdefault("_distinct", {})
+        if column not in kept:
+            kept[column] = self.reader.distinct(column)
+        return list(kept[column])
+
+
+@dataclass(frozen=True, slots=True)
+class _Views:
+    views: Mapping[int, UnitView]
+    labels: Mapping[int, pa.Array]  # unit key number -> value of every group
+
+
+def _as_float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
+
+
+def _coder(domain: Domain, types: Mapping[str, str]) -> Coder:
+    """A coder whose Arrow types are those DuckDB gives the columns."""
+    import duckdb
+
+    with duckdb.connect() as con:
+        selected = ", ".join(f"CAST(NULL AS {types[n]}) AS c{j}" for j, n in enumerate(domain.columns))
+        schema = con.sql(f"SELECT {selected} LIMIT 0").to_arrow_table().schema
+    return Coder(domain, {n: schema.field(j).type for j, n in enumerate(domain.columns)})

@@ -1,0 +1,109 @@
+"""The folder: written beside its final place and renamed, read as if a stranger had sent it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from ..errors import ReleaseError, VerificationError
+from .datapackage import datapackage
+from .manifest import FILES, FileModel, Manifest, parse_manifest
+
+MAX_MANIFEST = 256 * 2**20
+
+
+@contextmanager
+def writing(out: Path, *, force: bool = False) -> Iterator[Path]:
+    """A temporary folder that becomes `out` when the block ends well, and vanishes when it does not."""
+    if out.exists() or out.is_symlink():
+        if not force:
+            raise ReleaseError(f'"{out.name}" exists; choose another place or say --force to replace it')
+        if not (out / "release.json").is_file():
+            raise ReleaseError(f'"{out.name}" exists and is not a release; it is not replaced')
+    token = secrets.token_hex(6)
+    partial, old = out.parent / f".{out.name}.{token}.partial", out.parent / f".{out.name}.{token}.old"
+    try:
+        partial.mkdir(mode=0o700)
+    except OSError as error:
+        raise ReleaseError(f'cannot write "{out.name}": {error.strerror}') from None
+    try:
+        yield partial
+        for file in partial.iterdir():
+            _sync(file)
+        partial.chmod(0o755)
+        _sync(partial)
+        if out.exists():
+            out.rename(old)
+        partial.rename(out)
+        _sync(out.parent)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        reason = "the disk is full" if error.errno == 28 else error.strerror
+        raise ReleaseError(f'cannot write "{out.name}": {reason}; nothing was published') from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def describe_files(folder: Path) -> dict[str, FileModel]:
+    """Digest and rows of the data files in the folder."""
+    return {
+        name: FileModel(sha256=digest(folder / name), rows=pq.read_metadata(folder / name).num_rows)
+        for name in FILES
+        if (folder / name).exists()
+    }
+
+
+def finish(folder: Path, manifest: Manifest) -> None:
+    """Write datapackage.json and, last of all, release.json."""
+    package = datapackage(manifest, {name: (folder / name).stat().st_size for name in manifest.files})
+    (folder / "datapackage.json").write_text(json.dumps(package, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = manifest.model_dump_json(indent=1, exclude_none=True)
+    (folder / "release.json").write_text(text + "\n", encoding="utf-8")
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of the file, in hexadecimal."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """release.json of the folder, within limits; every file it names is a plain file inside the folder."""
+    path = folder / "release.json"
+    try:
+        if path.is_symlink() or not path.is_file():
+            raise ReleaseError(f'"{folder.name}" is not a release: it holds no release.json')
+        if path.stat().st_size > MAX_MANIFEST:
+            raise ReleaseError(f"release.json is larger than {MAX_MANIFEST // 2**20} MiB; it is not read")
+        manifest = parse_manifest(path.read_bytes())
+    except OSError as error:
+        raise ReleaseError(f'cannot read "{folder.name}": {error.strerror}') from None
+    if "data.parquet" not in manifest.files:
+        raise ReleaseError("release.json names no data.parquet")
+    for name in manifest.files:
+        if (folder / name).is_symlink() or not (folder / name).is_file():
+            raise ReleaseError(f"{name} is missing, or is not a plain file of the release")
+    return manifest
+
+
+def check_digests(folder: Path, manifest: Manifest) -> None:
+    """Refuse files that are not the ones the manifest describes."""
+    for name, stated in manifest.files.items():
+        if digest(folder / name) != stated.sha256:
+            raise VerificationError(f"{name} is not the file that release.json describes: its digest differs")

@@ -1,0 +1,174 @@
+"""release.json: what a release states about itself, validated strictly because it may come from a stranger."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from ..errors import ReleaseError
+from ..model.public import Column, Domain, Guarantee, Scalar, Trust
+
+FORMAT = "sfumato-release"
+FORMAT_VERSION = 1
+FILES = ("data.parquet", "sensitive.parquet")
+JsonScalar = str | bool | int | float | None
+Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ColumnModel(_Strict):
+    """A column: its role, DuckDB's type of the original values, and the domain where the method changes it."""
+
+    name: Name
+    role: Literal["sensitive", "quasi", "insensitive", "group"]
+    type: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_ ]*(\(\d+(,\s?\d+)?\))?$", max_length=60)]
+    domain: list[JsonScalar] | None = None
+    released_type: str | None = None
+
+
+class UnitModel(_Strict):
+    """Columns that are randomised together; `cells` index their domains where only some combinations are possible."""
+
+    columns: list[Name]
+    declared: bool
+    cells: list[list[int]] | None = None
+
+
+class GuaranteeModel(_Strict):
+    """What is promised, to whom, and what is not."""
+
+    model: str
+    parameters: dict[str, Any]
+    statement: str
+    assumptions: list[str]
+    not_covered: list[str]
+    trust: Trust
+
+
+class FileModel(_Strict):
+    """Digest and size of a file of the bundle."""
+
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    rows: Annotated[int, Field(ge=0)]
+
+
+class Software(_Strict):
+    """What wrote the release."""
+
+    name: str
+    version: str
+
+
+class Manifest(_Strict):
+    """The whole of release.json."""
+
+    format: Literal["sfumato-release"]
+    format_version: int
+    software: Software
+    method: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z-]*$")]
+    parameters: dict[str, Any]
+    rows: Annotated[int, Field(ge=0)]
+    columns: list[ColumnModel]
+    units: list[UnitModel]
+    guarantee: GuaranteeModel
+    files: dict[Literal["data.parquet", "sensitive.parquet"], FileModel]
+    reproducible: bool
+
+    def domains(self) -> tuple[Domain, ...]:
+        """The domain of every unit, values in their own types."""
+        columns = {c.name: c for c in self.columns}
+        result = []
+        for unit in self.units:
+            try:
+                parts = [[decode(columns[n].type, v) for v in columns[n].domain or ()] for n in unit.columns]
+                if unit.cells is None:
+                    values = tuple((v,) for v in parts[0])
+                else:
+                    if any(k < 0 for cell in unit.cells for k in cell):
+                        raise IndexError
+                    values = tuple(tuple(parts[j][k] for j, k in enumerate(cell)) for cell in unit.cells)
+            except (KeyError, IndexError, ValueError, TypeError, InvalidOperation):
+                raise ReleaseError("release.json states a domain that does not fit its columns") from None
+            if any(len(v) != len(unit.columns) for v in values) or len(set(values)) != len(values):
+                raise ReleaseError("release.json states a domain with repeated or incomplete values")
+            result.append(Domain(columns=tuple(unit.columns), values=values, declared=unit.declared))
+        return tuple(result)
+
+
+def encode(value: Scalar) -> JsonScalar:
+    """A domain value as JSON; `decode` with the column's type gives it back."""
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def decode(kind: str, value: JsonScalar) -> Scalar:
+    """The value that JSON stands for in a column of DuckDB type `kind`."""
+    if not isinstance(value, str):
+        return value
+    if kind == "DATE":
+        return datetime.date.fromisoformat(value)
+    if kind.startswith("TIMESTAMP"):
+        return datetime.datetime.fromisoformat(value)
+    if kind.startswith("TIME"):
+        return datetime.time.fromisoformat(value)
+    return Decimal(value) if kind.startswith("DECIMAL") else value
+
+
+def columns_and_units(
+    columns: tuple[Column, ...], domains: tuple[Domain, ...]
+) -> tuple[list[ColumnModel], list[UnitModel]]:
+    """The two tables of release.json that describe columns and the units randomised together."""
+    units = []
+    for domain in domains:
+        cells = None
+        if len(domain.columns) > 1:
+            place = []
+            for name in domain.columns:
+                column = next(c for c in columns if c.name == name)
+                place.append({v: k for k, v in enumerate(column.domain or ())})
+            cells = [[place[j][v] for j, v in enumerate(value)] for value in domain.values]
+        units.append(UnitModel(columns=list(domain.columns), declared=domain.declared, cells=cells))
+    models = [
+        ColumnModel(
+            name=c.name,
+            role=c.role,  # type: ignore[arg-type]  # pydantic checks it against the list of roles
+            type=c.type,
+            domain=None if c.domain is None else [encode(v) for v in c.domain],
+            released_type=c.released_type,
+        )
+        for c in columns
+    ]
+    return models, units
+
+
+def guarantee_model(guarantee: Guarantee) -> GuaranteeModel:
+    """The guarantee as it stands in release.json."""
+    return GuaranteeModel(
+        model=guarantee.model,
+        parameters=dict(guarantee.parameters),
+        statement=guarantee.statement,
+        assumptions=list(guarantee.assumptions),
+        not_covered=list(guarantee.not_covered),
+        trust=guarantee.trust,
+    )
+
+
+def parse_manifest(text: bytes) -> Manifest:
+    """The manifest, or a ReleaseError that says what is wrong with it."""
+    try:
+        manifest = Manifest.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(p) for p in first["loc"]) or "the document"
+        raise ReleaseError(f"release.json is not valid at {place[:200]}: {first['msg'][:200]}") from None
+    if manifest.format_version != FORMAT_VERSION:
+        raise ReleaseError(
+            f"the release has format version {manifest.format_version}, this sfumato reads {FORMAT_VERSION}; "
+            "use the version of sfumato that wrote it, or a newer one"
+        )
+    return manifest

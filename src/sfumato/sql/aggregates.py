@@ -1,0 +1,212 @@
+"""Aggregates as sums of terms, and predicates as trees of leaves: what all of SELECT, WHERE and FILTER share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from .nodes import ALWAYS, Aggregate, Condition, Leaf, Lookup, Term, conjunction
+from .scalar import BOOLEAN, Node, Scope, refuse, span
+
+QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc)
+AGGREGATES = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, *QUANTILES)
+
+
+class Terms:
+    """Collects leaves, measures, values and look-ups while expressions are taken apart."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.leaves: list[Leaf] = []
+        self.measures: list[str] = ["1"]
+        self.values: list[tuple[int, str]] = []
+        self.lookups: list[Lookup] = []
+
+    # --- predicates --------------------------------------------------------------------------------------------
+
+    def condition(self, node: Node, *, count: bool = True) -> Condition:
+        """The predicate as a tree; `count` False only registers its look-ups."""
+        node = node.unnest()
+        if isinstance(node, exp.And | exp.Or):
+            op = "and" if isinstance(node, exp.And) else "or"
+            return Condition(op, (self.condition(node.left, count=count), self.condition(node.right, count=count)))
+        if isinstance(node, exp.Not):
+            return Condition("not", (self.condition(node.this, count=count),))
+        if isinstance(node, exp.Boolean):
+            return ALWAYS if node.this else Condition("not", (ALWAYS,))
+        self.scope.check(node)
+        units = self.scope.units(node)
+        if len(units) > 1:
+            return self._mixed(node, count=count)
+        self._look_up(node)
+        if not count:
+            return ALWAYS
+        return self._leaf(self.scope.sql(node), next(iter(units), None))
+
+    def _leaf(self, sql: str, unit: int | None) -> Condition:
+        leaf = Leaf(sql, unit)
+        if leaf not in self.leaves:
+            self.leaves.append(leaf)
+        return Condition("leaf", leaf=self.leaves.index(leaf))
+
+    def _mixed(self, node: Node, *, count: bool) -> Condition:
+        """A predicate over several units, taken apart where SQL allows it."""
+        if isinstance(node, exp.Between):
+            low = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
+            high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
+            return Condition("and", (self.condition(low, count=count), self.condition(high, count=count)))
+        raise refuse(
+            "this predicate compares a randomised column with another column, which rows of a release cannot tell",
+            self.scope.text,
+            node,
+            hint="Compare each column with constants.",
+        )
+
+    def _look_up(self, node: Node) -> None:
+        """Remember literals that are compared for equality with a column."""
+        if isinstance(node, exp.EQ | exp.NEQ):
+            pairs = [(node.left.unnest(), [node.right.unnest()]), (node.right.unnest(), [node.left.unnest()])]
+        elif isinstance(node, exp.In):
+            pairs = [(node.this.unnest(), [e.unnest() for e in node.expressions])]
+        else:
+            return
+        for column, literals in pairs:
+            if isinstance(column, exp.Column):
+                name = self.scope.column(column)
+                for literal in literals:
+                    if isinstance(literal, exp.Literal):
+                        value = literal.name if literal.is_string else float(literal.name)
+                        self.lookups.append(Lookup(name, value, span(literal)))
+
+    # --- aggregates --------------------------------------------------------------------------------------------
+
+    def aggregate(self, name: str, node: Node, *, hidden: bool = False) -> Aggregate:
+        """An aggregate call, perhaps with FILTER, as terms."""
+        text, position = self.scope.text, span(node)
+        wanted = ALWAYS
+        call = node
+        if isinstance(node, exp.Filter):
+            wanted, call = self.condition(node.expression.this), node.this
+        made = Aggregate(
+            name=name, kind="sum", numerator=(), text=str(node.sql(dialect="duckdb")), position=position, hidden=hidden
+        )
+        if isinstance(call, exp.CountIf):
+            return replace(made, numerator=(Term(conjunction((wanted, self.condition(call.this)))),))
+        if isinstance(call, exp.Count):
+            if isinstance(call.this, exp.Distinct) or call.expressions:
+                raise refuse("COUNT(DISTINCT ...) is not answered from a release", text, node)
+            if call.this is None or isinstance(call.this, exp.Star | exp.Literal):
+                return replace(made, numerator=(Term(wanted),))
+            return replace(made, numerator=tuple(self._present(call.this, wanted)))
+        inner = call.this
+        if inner is None or isinstance(inner, exp.Distinct):
+            raise refuse("DISTINCT inside an aggregate is not answered from a release", text, node)
+        if isinstance(call, exp.Sum):
+            return replace(made, numerator=tuple(self._numbers(inner, wanted)))
+        if isinstance(call, exp.Avg):
+            numerator, denominator = tuple(self._numbers(inner, wanted)), tuple(self._present(inner, wanted))
+            return replace(made, kind="ratio", numerator=numerator, denominator=denominator)
+        kind = "min" if isinstance(call, exp.Min) else "max" if isinstance(call, exp.Max) else "quantile"
+        share = None
+        if kind == "quantile":
+            share = 0.5 if isinstance(call, exp.Median) else self._share(call)
+        return replace(made, kind=kind, numerator=tuple(self._numbers(inner, wanted)), share=share)
+
+    def _share(self, call: Node) -> float:
+        quantile = call.args.get("quantile") or call.args.get("expression")
+        if not isinstance(quantile, exp.Literal) or quantile.is_string or not 0 <= float(quantile.name) <= 1:
+            raise refuse("a quantile takes a number between 0 and 1", self.scope.text, call)
+        return float(quantile.name)
+
+    def _branches(self, node: Node, wanted: Condition) -> list[tuple[Condition, Node]] | None:
+        """(condition, value) of a CASE or of a Boolean used as a number; None for anything else."""
+        if isinstance(node, exp.Cast | exp.TryCast) and isinstance(node.this.unnest(), BOOLEAN):
+            node = node.this.unnest()
+        if isinstance(node, exp.Case):
+            branches, before = [], [wanted]
+            for case in node.args["ifs"]:
+                test = case.this
+                if node.this is not None:
+                    test = exp.EQ(this=node.this.copy(), expression=test.copy())
+                taken = self.condition(test)
+                branches.append((conjunction([*before, taken]), case.args["true"].unnest()))
+                before.append(Condition("not", (Condition("sure", (taken,)),)))
+            if node.args.get("default") is not None:
+                branches.append((conjunction(before), node.args["default"].unnest()))
+            return branches
+        if isinstance(node, BOOLEAN) and not isinstance(node, exp.Null):
+            holds = self.condition(node)
+            return [
+                (conjunction((wanted, holds)), exp.Literal.number(1)),
+                (conjunction((wanted, Condition("not", (holds,)))), exp.Literal.number(0)),
+            ]
+        return None
+
+    def _numbers(self, node: Node, wanted: Condition) -> list[Term]:
+        """Terms whose total is the SUM of the expression over the wanted rows; NULL adds nothing."""
+        node = node.unnest()
+        branches = self._branches(node, wanted)
+        if branches is not None:
+            return [term for condition, value in branches for term in self._numbers(value, condition)]
+        if isinstance(node, exp.Null):
+            return []
+        if isinstance(node, exp.Literal):
+            if node.is_string:
+                raise refuse("this aggregate needs a number", self.scope.text, node)
+            return [Term(wanted, scale=float(node.name))] if float(node.name) else []
+        if isinstance(node, exp.Neg):
+            return [replace(t, scale=-t.scale) for t in self._numbers(node.this, wanted)]
+        self.scope.check(node)
+        units = self.scope.units(node)
+        if units <= {None}:
+            return [Term(wanted, measure=self._measure(node))]
+        if len(units) == 1:
+            return [Term(wanted, value=self._value(node, next(iter(units))))]
+        if isinstance(node, exp.Mul) and len(units) == 2 and None in units:
+            left, right = node.left.unnest(), node.right.unnest()
+            if self.scope.units(left) != {None}:
+                left, right = right, left
+            if self.scope.units(left) == {None} and None not in self.scope.units(right):
+                (unit,) = self.scope.units(right)
+                return [Term(wanted, measure=self._measure(left), value=self._value(right, unit))]
+        raise refuse(
+            "this expression mixes a randomised column with another column in a way that has no error formula",
+            self.scope.text,
+            node,
+            hint="Products of one untouched and one randomised expression are answered.",
+        )
+
+    def _measure(self, node: Node) -> int:
+        sql = self.scope.sql(node)
+        if sql not in self.measures:
+            self.measures.append(sql)
+        return self.measures.index(sql)
+
+    def _value(self, node: Node, unit: int | None) -> int:
+        assert unit is not None
+        value = (unit, self.scope.sql(node))
+        if value not in self.values:
+            self.values.append(value)
+        return self.values.index(value)
+
+    def _present(self, node: Node, wanted: Condition) -> list[Term]:
+        """Terms that count the wanted rows where the expression is not NULL."""
+        node = node.unnest()
+        branches = self._branches(node, wanted)
+        if branches is not None:
+            return [term for condition, value in branches for term in self._present(value, condition)]
+        if isinstance(node, exp.Null):
+            return []
+        if isinstance(node, exp.Literal):
+            return [Term(wanted)]
+        self.scope.check(node)
+        units = self.scope.units(node)
+        if len(units) <= 1:
+            there = self._leaf(f"({self.scope.sql(node)}) IS NOT NULL", next(iter(units), None))
+            return [Term(conjunction((wanted, there)))]
+        parts = [
+            self._leaf(f"({self.scope.sql(c)}) IS NOT NULL", self.scope.schema.units.get(self.scope.column(c)))
+            for c in node.find_all(exp.Column)
+        ]
+        return [Term(conjunction((wanted, *parts)))]

@@ -1,0 +1,95 @@
+"""Which scalar SQL is allowed, and which columns an expression touches."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from sqlglot import exp
+
+from ..errors import QueryError, UnsupportedQuery
+from .nodes import Schema
+
+Node = Any  # sqlglot's expression classes are not typed strictly
+
+BOOLEAN = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Like, exp.ILike, exp.Is)
+BOOLEAN += (exp.And, exp.Or, exp.Not, exp.Boolean, exp.Null, exp.NullSafeEQ, exp.NullSafeNEQ)
+ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Round)
+TEXT = (exp.Substring, exp.Left, exp.Right, exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.DPipe, exp.Concat)
+DATES = (exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Week, exp.DayOfWeek, exp.DayOfYear, exp.Extract, exp.DateTrunc)
+DATES += (exp.TimestampTrunc, exp.Date, exp.Interval, exp.Var)
+OTHER = (exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Tuple, exp.Case, exp.If, exp.Cast, exp.TryCast)
+OTHER += (exp.DataType, exp.DataTypeParam, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Escape)
+ALLOWED = BOOLEAN + ARITHMETIC + TEXT + DATES + OTHER
+
+
+def span(node: Node) -> tuple[int, int] | None:
+    """Half-open place of the node in the text: from its first to its last token that has a place."""
+    places = [(n.meta["start"], n.meta["end"] + 1) for n in node.walk() if "start" in n.meta]
+    return (min(a for a, _ in places), max(b for _, b in places)) if places else None
+
+
+def refuse(
+    what: str, text: str, node: Node | None = None, *, hint: str | None = None, at: tuple[int, int] | None = None
+) -> UnsupportedQuery:
+    """The refusal that points at the node."""
+    return UnsupportedQuery(what, sql=text, position=at or (span(node) if node is not None else None), hint=hint)
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """ "; did you mean ...?" with up to three near names, or the empty text."""
+    folded = {c.lower(): c for c in choices}
+    close = difflib.get_close_matches(word.lower(), folded, n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(repr(folded[c]) for c in close)}?" if close else ""
+
+
+class Scope:
+    """Resolves the columns of a release, as DuckDB does: names fold case unless quoted."""
+
+    def __init__(self, schema: Schema, text: str) -> None:
+        self.schema, self.text = schema, text
+        self._folded = {name.lower(): name for name in schema.types}
+
+    def column(self, node: Node) -> str:
+        """The release's column that the node names."""
+        name = node.name
+        if node.args.get("db") or (node.table and node.table.lower() != "release"):
+            raise refuse(f'unknown table "{node.table}"; the only table is release', self.text, node)
+        found = self._folded.get(name.lower())
+        if found is None or found in self.schema.hidden:
+            shown = [c for c in self.schema.types if c not in self.schema.hidden]
+            raise QueryError(
+                f'there is no column "{name}"{nearest(name, shown)}',
+                sql=self.text,
+                position=span(node),
+                hint=f"Columns: {', '.join(shown)}",
+            )
+        return found
+
+    def check(self, node: Node) -> None:
+        """Refuse anything that is not on the list, by name."""
+        for part in node.walk():
+            if isinstance(part, exp.Subquery | exp.Select | exp.Exists):
+                raise refuse("subqueries are not answered from a release", self.text, part, hint="Ask them one by one.")
+            if isinstance(part, exp.Window):
+                raise refuse("window functions are not answered from a release", self.text, part)
+            if isinstance(part, exp.AggFunc):
+                raise refuse(f"{part.sql_name()} is not allowed here", self.text, part)
+            if not isinstance(part, ALLOWED):
+                name = part.name if isinstance(part, exp.Anonymous) else type(part).__name__
+                raise refuse(f"{name.upper()} is not among the functions sfumato answers", self.text, part)
+
+    def units(self, node: Node) -> set[int | None]:
+        """Units of the columns mentioned; None stands for untouched columns."""
+        return {self.schema.units.get(self.column(c)) for c in node.find_all(exp.Column)}
+
+    def sql(self, node: Node) -> str:
+        """DuckDB's text of the expression, with the release's own column names, quoted."""
+
+        def qualify(part: Node) -> Node:
+            if isinstance(part, exp.Column):
+                return exp.column(self.column(part), quoted=True)
+            return part
+
+        return str(node.copy().transform(qualify).sql(dialect="duckdb", comments=False))

@@ -1,0 +1,86 @@
+"""Repeated decoy releases on counts: published totals, bias and coverage of the calibrated estimate.
+
+False alarm: ALPHA for each of the four assertions that hold (4e-9 for the file); the wrong plans must be caught.
+The condition P leans to rare values (share inside P from 2 % to 95 %), where the average rate is badly wrong.
+"""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from constants import ALPHA, SEED
+from sfumato.stats import decoy_estimate as de
+from sfumato.stats.decoy_channel import DecoyChannel, rebuild_channel
+from sfumato.stats.decoys import draw_slots
+from sfumato.stats.grouping import random_margins
+from sfumato.stats.two_state import two_state
+
+pytestmark = pytest.mark.statistical
+
+VALUES, ROWS, RELEASES, Z = 40, 60_000, 250, 1.959963984540054
+SHARES = 0.93 ** np.arange(VALUES)
+TRUE = np.floor(SHARES / SHARES.sum() * ROWS).astype(np.int64)
+INSIDE = np.round(TRUE * np.linspace(0.02, 0.95, VALUES)).astype(np.int64)
+LIMIT = stats.norm.isf(ALPHA / 2 / VALUES)
+
+
+def release(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Published counts of all rows and of those inside P, for one release."""
+    slots = draw_slots(random_margins(TRUE, size, rng), rng)
+    table = slots.table()
+    inside = sum(rng.multivariate_hypergeometric(row, n) for row, n in zip(table, INSIDE, strict=True))
+    return slots.published_counts(), np.asarray(inside, float)
+
+
+@pytest.fixture(scope="module", params=[5, 8])
+def releases(request):
+    rng = np.random.default_rng(SEED + request.param)
+    return request.param, [release(rng, request.param) for _ in range(RELEASES)]
+
+
+def bias(values: np.ndarray) -> float:
+    """The largest mean error over the values, in its standard errors."""
+    error = values - INSIDE
+    return float(np.abs(error.mean(axis=0) / (error.std(axis=0, ddof=1) / np.sqrt(len(values)))).max())
+
+
+def estimates(size: int, drawn: list, believed: int) -> tuple[np.ndarray, np.ndarray]:
+    channels: list[DecoyChannel] = [rebuild_channel(published, believed, seed=1) for published, _ in drawn]
+    found = [de.calibrated_counts(c, y[c.active]) for c, (_, y) in zip(channels, drawn, strict=True)]
+    return np.array([f.value for f in found]), np.array([f.variance for f in found])
+
+
+def test_totals_have_the_binomial_mean_and_variance(releases):
+    size, drawn = releases
+    published = np.array([p for p, _ in drawn])
+    z = (published - TRUE) / np.sqrt(TRUE * (1 - 1 / size))
+    assert np.abs(z.mean(axis=0)).max() * np.sqrt(RELEASES) < LIMIT
+    # z^2 summed over a value's releases is about chi-square; the published counts of a release are weakly dependent.
+    low, high = stats.chi2.isf([1 - ALPHA / VALUES, ALPHA / VALUES], RELEASES)
+    spread = (z**2).sum(axis=0)
+    assert ((spread > low) & (spread < high)).all()
+    wrong = ((published - TRUE) ** 2 / TRUE).sum() / ((VALUES - 1) * RELEASES)
+    assert wrong < 1 - 0.5 / size  # plain Poisson noise would give 1
+
+
+def test_calibrated_estimate_is_unbiased_and_covers(releases):
+    size, drawn = releases
+    value, variance = estimates(size, drawn, believed=size)
+    assert bias(value) < LIMIT
+    covered = (np.abs(value - INSIDE) <= Z * np.sqrt(variance)).mean(axis=1)
+    margin = stats.norm.isf(ALPHA / 2) * covered.std(ddof=1) / np.sqrt(RELEASES)
+    assert 0.93 - margin < covered.mean() < 0.975 + margin
+    assert margin < 0.04
+
+
+def test_a_wrong_channel_is_caught(releases):
+    size, drawn = releases
+    value, _ = estimates(size, drawn, believed=size - 1)
+    assert bias(value) > LIMIT
+
+
+def test_the_average_rate_is_caught(releases):
+    """The two-state formula is biased for a condition that leans to some values."""
+    size, drawn = releases
+    value = np.array([[two_state(p[s], y[s], y.sum(), p.sum(), size)[0] for s in range(VALUES)] for p, y in drawn])
+    assert bias(value) > LIMIT

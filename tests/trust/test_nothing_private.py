@@ -1,0 +1,99 @@
+"""Design section 6, rule 1: nothing private in a bundle, on the terminal, in an error or in a repr."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from commands import METHODS, sfumato
+from tables import COUNTS, MARK, ROLES, people, with_traces
+
+SEED = 918_273_645_546_372
+
+
+@pytest.fixture(scope="module", params=["uniform", "anatomy"])
+def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A release of the table with traces, and what the command printed."""
+    folder = tmp_path_factory.mktemp(f"{MARK}-folder")
+    pq.write_table(with_traces(people()), folder / f"{MARK}.parquet")
+    out = folder / "out"
+    options = ("--method", request.param, *METHODS[request.param], "--seed", SEED)
+    done = sfumato("publish", folder / f"{MARK}.parquet", out, *ROLES, *options)
+    assert done.code == 0, done.text
+    return out, done.text
+
+
+def _everything(release: Path) -> str:
+    """All bytes of all files (Parquet footers are not compressed), and all cells, as one text."""
+    raw = [file.read_bytes().decode("latin-1") for file in release.rglob("*") if file.is_file()]
+    cells = [str(pq.read_table(file).to_pydict()) for file in release.rglob("*.parquet")]
+    return "\n".join(raw + cells)
+
+
+def test_bundle_holds_no_name_path_seed_host_or_user(published: tuple[Path, str]) -> None:
+    text = _everything(published[0])
+    assert MARK not in text
+    assert str(SEED) not in text
+    assert str(published[0].parent) not in text
+    assert socket.gethostname() not in text
+    user = getpass.getuser()
+    assert user not in _strings(json.loads((published[0] / "release.json").read_text()))
+
+
+def test_parquet_carries_no_foreign_metadata(published: tuple[Path, str]) -> None:
+    for file in published[0].rglob("*.parquet"):
+        metadata = pq.read_metadata(file).metadata or {}
+        assert not {b"pandas", b"owner"} & set(metadata)
+        assert b"ARROW:schema" not in metadata
+
+
+def test_bundle_lists_domains_sorted(published: tuple[Path, str]) -> None:
+    """Not in order of first appearance, which tells who came first."""
+    manifest = json.loads((published[0] / "release.json").read_text())
+    domain = next(column["domain"] for column in manifest["columns"] if column["name"] == "disease")
+    assert domain == sorted(domain)
+
+
+def test_uniform_bundle_holds_no_true_count(tmp_path: Path) -> None:
+    """No number of release.json or datapackage.json is a true count of a sensitive value."""
+    pq.write_table(people(), tmp_path / "t.parquet")
+    done = sfumato(
+        "publish", tmp_path / "t.parquet", tmp_path / "out", *ROLES, "--method", "uniform", *METHODS["uniform"]
+    )
+    assert done.code == 0, done.text
+    for name in ("release.json", "datapackage.json"):
+        found = _numbers(json.loads((tmp_path / "out" / name).read_text()))
+        assert not found & set(COUNTS)
+
+
+def test_terminal_shows_no_cell_and_no_seed(published: tuple[Path, str]) -> None:
+    assert f"{MARK}-" not in published[1].replace(f"{MARK}-folder", "")
+    assert str(SEED) not in published[1]
+
+
+def test_file_times_and_modes_tell_nothing(published: tuple[Path, str]) -> None:
+    """Data files can be read by whoever may read the folder; no temporary leftovers are beside them."""
+    names = {file.name for file in published[0].rglob("*") if file.is_file()}
+    assert names <= {"release.json", "datapackage.json", "data.parquet", "sensitive.parquet"}
+    assert [file.name for file in published[0].parent.iterdir() if file.name not in {"out", f"{MARK}.parquet"}] == []
+
+
+def _numbers(node: object) -> set[float]:
+    if isinstance(node, dict):
+        return set().union(*map(_numbers, node.values()), *map(_numbers, node.keys()))
+    if isinstance(node, list):
+        return set().union(*map(_numbers, node))
+    return {node} if isinstance(node, int | float) else set()
+
+
+def _strings(node: object) -> set[str]:
+    if isinstance(node, dict):
+        return set().union(*map(_strings, node.values()), *map(_strings, node.keys()))
+    if isinstance(node, list):
+        return set().union(*map(_strings, node))
+    return {node} if isinstance(node, str) else set()
