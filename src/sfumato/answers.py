@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from .text import number, table
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer:
@@ -55,6 +57,17 @@ class Answer:
         """`to_dict` as JSON; dates and decimals as text."""
         return json.dumps(self.to_dict(), ensure_ascii=False, default=str)
 
+    def to_csv(self) -> str:
+        """The answer as CSV with a header."""
+        import csv
+        import io
+
+        text = io.StringIO()
+        writer = csv.DictWriter(text, self.table.column_names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows())
+        return text.getvalue()
+
     def display(self) -> tuple[list[str], list[list[str]]]:
         """(header, rows) for people: one column per key, estimate and interval per aggregate."""
         rows, header, cells = self.rows(), [], [[] for _ in range(self.table.num_rows)]
@@ -68,7 +81,7 @@ class Answer:
                 )
                 header += [name, "± se", interval] + (["certain bounds"] if f"{name}_min" in names else [])
                 for row, out in zip(rows, cells, strict=True):
-                    out += [_number(row[name]), _number(row[f"{name}_se"])]
+                    out += [number(row[name]), number(row[f"{name}_se"])]
                     out.append(_range(row[f"{name}_low"], row[f"{name}_high"]))
                     if f"{name}_min" in names:
                         out.append(_range(row[f"{name}_min"], row[f"{name}_max"]))
@@ -76,34 +89,14 @@ class Answer:
                 header.append(name)
                 for row, out in zip(rows, cells, strict=True):
                     value = row[name]
-                    out.append("NULL" if value is None else _number(value) if isinstance(value, float) else str(value))
+                    out.append("NULL" if value is None else number(value) if isinstance(value, float) else str(value))
         return header, cells
 
     def __str__(self) -> str:
-        header, rows = self.display()
-        widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
-        lines = [
-            "  ".join(
-                c.rjust(w) if _looks_numeric(c) else c.ljust(w) for c, w in zip(line, widths, strict=True)
-            ).rstrip()
-            for line in [header, *rows]
-        ]
-        return "\n".join([*lines, *(f"note: {caveat}" for caveat in self.caveats)])
+        return "\n".join([table(*self.display()), *(f"note: {caveat}" for caveat in self.caveats)])
 
     __repr__ = __str__
 
 
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    if value == 0 or abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) < 1 else f"{value:.1f}"
-
-
 def _range(low: float | None, high: float | None) -> str:
-    return f"{_number(low)} .. {_number(high)}"
-
-
-def _looks_numeric(cell: str) -> bool:
-    return cell[:1].isdigit() or (cell[:1] in "-." and len(cell) > 1)
+    return f"{number(low)} .. {number(high)}"

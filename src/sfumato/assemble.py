@@ -420,10 +420,8 @@ class _Numbers:
         ratio, se, low, high = (np.where(sure, x, np.nan) for x in (ratio, se, low, high))
         notes = ()
         if (~sure & ~empty).any():
-            notes = (
-                f"{aggregate.name}: no answer where the denominator is within {CERTAIN_DENOMINATOR:g} "
-                "standard errors of zero",
-            )
+            within = f"within {CERTAIN_DENOMINATOR:g} standard errors of zero"
+            notes = (f"{aggregate.name}: no answer where the denominator is {within}",)
         exact = (A.se == 0) & (B.se == 0) & ~np.isnan(A.value)
         if A.kind == "bounds" or B.kind == "bounds":
             found = bound("ratio", observed, self.asked, top, bottom, None) if bound is not None else None

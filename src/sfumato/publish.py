@@ -19,7 +19,7 @@ from .errors import DataError, SpecError
 from .mechanisms import mechanism_of
 from .mechanisms.base import Mechanism, Planned
 from .model.private import Batch, Needs, Profile
-from .model.public import Column, Domain, Roles, Scalar
+from .model.public import Column, Roles, Scalar
 from .query import Release
 from .randomness import Secret
 from .release import bundle
@@ -68,6 +68,7 @@ def prepare(
     """Read, profile and plan. Nothing is written."""
     mechanism = mechanism_of(method)
     table = (engine or LocalEngine()).open(source, delimiter=delimiter)
+    roles = roles.resolve(table.columns)
     check_roles(roles, table.columns, reserved=mechanism.PART)
     declared = dict(domains or {})
     needs = mechanism.needs(method, roles)

@@ -16,7 +16,7 @@ from . import assemble
 from .answers import Answer
 from .engines.codes import Coder
 from .engines.reading import ReleaseReader
-from .errors import QueryError, ReleaseError
+from .errors import DataError, QueryError, ReleaseError, VerificationError
 from .mechanisms import REGISTRY
 from .mechanisms.base import Mechanism
 from .model.public import Domain, Evidence
@@ -121,6 +121,24 @@ class Release:
                 side[f"unit{u}"] = coder.encode([table[n] for n in coder.domain.columns])
         changed = set(self.schema.units)
         return side | {n: table[n].to_numpy() for n in table.column_names if n not in changed}
+
+    def check_contents(self) -> None:
+        """Refuse a release whose rows, columns or published values are not the ones it states."""
+        stated = {c.name for c in self.manifest.columns}
+        side = {n for d in self.domains for n in d.columns} if self.mechanism.WITHHELD else set()
+        if set(self.reader.types) != stated - side:
+            raise VerificationError("the columns of data.parquet are not the ones release.json states")
+        if self.reader.rows() != self.manifest.rows:
+            raise VerificationError("the number of rows is not the one release.json states")
+        try:
+            units = tuple(range(len(self.domains)))
+            if self.mechanism.WITHHELD:
+                _ = self.evidence.side
+            else:
+                for u in units:
+                    self.evidence.totals((u,))
+        except DataError:
+            raise VerificationError("the release holds values outside the domain that release.json states") from None
 
     def sql(
         self, text: str, *, level: float = DEFAULT_LEVEL, simultaneous: bool = False, estimator: str | None = None

@@ -56,6 +56,10 @@ class ReleaseReader:
                 self._cells = True
         return self._cells
 
+    def rows(self) -> int:
+        """How many rows data.parquet holds."""
+        return int(self.query("SELECT count(*) AS n FROM release")["n"][0].as_py())
+
     def query(self, sql: str, *, text: str | None = None) -> pa.Table:
         """The result as Arrow; an error of types or arithmetic becomes a QueryError about `text`."""
         try:

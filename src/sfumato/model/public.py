@@ -6,8 +6,8 @@ Types that hold facts about people live in `private.py`; nothing here refers to 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -32,20 +32,29 @@ class Trust(StrEnum):
     BASELINE = "baseline"  # for comparison only
 
 
+REST = {"quasi": "quasi", "keep": "insensitive", "drop": "identifying"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """Which column plays which part. A column without a role is an error, never a guess."""
+    """Which column plays which part. A column without a role is an error, never a guess.
+
+    `rest` gives all columns that are not named one role: "quasi", "keep" (insensitive) or "drop" (identifying).
+    """
 
     sensitive: tuple[str, ...] | str
     quasi: tuple[str, ...] | list[str] = ()
     identifying: tuple[str, ...] | list[str] = ()
     insensitive: tuple[str, ...] | list[str] = ()
+    rest: str | None = None
 
     def __post_init__(self) -> None:
         sensitive = (self.sensitive,) if isinstance(self.sensitive, str) else tuple(self.sensitive)
         object.__setattr__(self, "sensitive", sensitive)
         for name in ("quasi", "identifying", "insensitive"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        if self.rest not in {None, *REST}:
+            raise SpecError(f'rest must be quasi, keep or drop, got "{self.rest}"', field="rest")
         if not sensitive:
             raise SpecError("no sensitive column is named; give at least one (--sa)", field="sensitive")
         seen: dict[str, str] = {}
@@ -56,6 +65,15 @@ class Roles:
                         f'column "{column}" has two roles, {seen[column]} and {role}; give it one', field=column
                     )
                 seen[column] = role
+
+    def resolve(self, columns: Iterable[str]) -> Roles:
+        """The same roles with `rest` spelled out for these columns."""
+        if self.rest is None:
+            return self
+        given = {name for names in self.by_role().values() for name in names}
+        free = tuple(name for name in columns if name not in given)
+        role = REST[self.rest]
+        return replace(self, **{role: (*getattr(self, role), *free), "rest": None})
 
     def by_role(self) -> dict[str, tuple[str, ...]]:
         """The columns of each role, sensitive first."""

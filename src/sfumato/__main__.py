@@ -1,0 +1,5 @@
+"""`python -m sfumato`."""
+
+from .cli import main
+
+main()

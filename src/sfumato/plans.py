@@ -1,0 +1,45 @@
+"""`sfumato plan` for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .text import number, table
+
+SHOWN_VALUES = 12
+
+
+def render(report: dict[str, Any]) -> str:
+    """The custodian's view of a plan: guarantee, sub-tables, error to expect."""
+    guarantee = report["guarantee"]
+    parts = [
+        f"{report['method']} ({report['trust']}), {report['rows']:,} rows; nothing is written",
+        guarantee["statement"],
+    ]
+    facts = {k: v for k, v in report["parameters"].items() if isinstance(v, str | int | float | bool)}
+    parts.append(", ".join(f"{k} = {v}" for k, v in facts.items()))
+    if report.get("unprotected"):
+        parts.append("not protected, because too frequent: " + ", ".join(map(str, report["unprotected"])))
+    if "sub_tables" in report:
+        rows = [
+            [str(t["id"]), f"{t['size']:,}", str(len(t["domain"])), f"{t['gamma']:.3g}", f"{t['retention']:.1%}"]
+            for t in report["sub_tables"]
+        ]
+        parts.append(table(["sub-table", "rows", "values", "gamma", "retention"], rows))
+    if "expected_error" in report:
+        parts.append(_errors(report["expected_error"]))
+    for key in ("notes", "warnings"):
+        parts += [f"note: {line}" for line in report.get(key, ())]
+    return "\n\n".join(parts)
+
+
+def _errors(error: dict[str, Any]) -> str:
+    columns = [(k, v) for k, v in error.items() if k != "values" and isinstance(v, list)]
+    rows = [
+        [str(value), *(number(numbers[i]) for _, numbers in columns)]
+        for i, value in enumerate(error["values"][:SHOWN_VALUES])
+    ]
+    text = "standard error of the count of each value: over all rows, and among 1 % and 10 % of them\n"
+    text += table(["value", *(name.replace("_", " ") for name, _ in columns)], rows)
+    more = len(error["values"]) - SHOWN_VALUES
+    return text + (f"\n... and {more} more values (--json shows all)" if more > 0 else "")
