@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from . import datasets, errors
     from .answers import Answer
     from .mechanisms.anatomy import Anatomy
+    from .mechanisms.randomized_response import RandomizedResponse
     from .mechanisms.uniform import UniformPerturbation
     from .model.public import Roles
     from .publish import publish
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "Anatomy": "mechanisms.anatomy",
     "Answer": "answers",
+    "RandomizedResponse": "mechanisms.randomized_response",
     "Release": "query",
     "Roles": "model.public",
     "UniformPerturbation": "mechanisms.uniform",
@@ -62,6 +64,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "Anatomy",
     "Answer",
+    "RandomizedResponse",
     "Release",
     "Roles",
     "UniformPerturbation",

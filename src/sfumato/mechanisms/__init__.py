@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 from ..errors import SpecError
-from . import anatomy, uniform
+from . import anatomy, randomized_response, uniform
 from .base import Mechanism
 
-REGISTRY: dict[str, Mechanism] = {m.NAME: cast(Mechanism, m) for m in (uniform, anatomy)}
+REGISTRY: dict[str, Mechanism] = {m.NAME: cast(Mechanism, m) for m in (uniform, anatomy, randomized_response)}
 
 
 def mechanism(name: str) -> Mechanism:

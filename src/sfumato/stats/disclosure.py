@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sfumato.stats.kronecker import AxisMap, Floats, apply_maps, channel, keep_of_theta, squared
 
 Ints = NDArray[np.int64]
-CELL_LIMIT = 50_000_000
+CELL_LIMIT = 2_000_000  # QI cells of a dense tensor; the search evaluates it many times
 SLACK = 1e-9  # relative; float risks are inflated by it before they are compared with a threshold
 
 

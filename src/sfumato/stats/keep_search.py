@@ -24,6 +24,7 @@ from sfumato.stats.kronecker import Floats, keep_of_theta, log_error, theta_of_k
 
 STARTS = 8
 WORST = 64
+LARGE = 200_000  # QI cells above which one evaluation is dear: no local search, fewer steps
 FLOOR = 1e-4  # smallest theta tried: below it the error bars exceed any table
 DECIMALS = 3
 
@@ -80,6 +81,8 @@ class _Problem:
         binding = [v.above(tau) for v in all_views]
         self.views = [v.keep_rows(rows) for v, rows in zip(all_views, binding, strict=True) if rows.any()]
         self.all_views = all_views
+        self.cells = max((v.grid.size for v in all_views if v.grid is not None), default=1)
+        self.steps = 40 if self.cells <= LARGE else 14
         self.exact = all(v.grid is not None or not v.moving for v in all_views)
 
     def thetas(self, x: Floats) -> list[float]:
@@ -97,7 +100,7 @@ class _Problem:
     def to_boundary(self, direction: Floats) -> Floats:
         """The largest multiple of `direction`, cut at 1, that is feasible; FLOOR if none is."""
         top = 1.0 / float(direction.min())
-        return _bisect(lambda t: np.clip(t * direction, FLOOR, 1.0), self.feasible, FLOOR, top)
+        return _bisect(lambda t: np.clip(t * direction, FLOOR, 1.0), self.feasible, FLOOR, top, self.steps)
 
     def feasible(self, x: Floats) -> bool:
         return self.risk(x) <= self.tau
@@ -109,7 +112,7 @@ class _Problem:
             def along(t: float, i: int = i, x: Floats = x) -> Floats:
                 return np.concatenate([x[:i], [t], x[i + 1 :]])
 
-            x = _bisect(along, self.feasible, float(x[i]), 1.0)
+            x = _bisect(along, self.feasible, float(x[i]), 1.0, self.steps)
         return x
 
     def snap(self, x: Floats) -> Floats:
@@ -118,7 +121,11 @@ class _Problem:
         if not near.any() or near.all():
             return x
         snapped = _bisect(
-            lambda t: np.where(near, 1.0, np.clip(t * x, FLOOR, 1.0)), self.feasible, 0.9, 1.0 / float(x.min())
+            lambda t: np.where(near, 1.0, np.clip(t * x, FLOOR, 1.0)),
+            self.feasible,
+            0.9,
+            1.0 / float(x.min()),
+            self.steps,
         )
         good = self.feasible(snapped) and self.objective(snapped) <= self.objective(x) + 1e-5
         return snapped if good else x
@@ -153,11 +160,13 @@ class _Problem:
         return values, slopes
 
 
-def _bisect(along: Callable[[float], Floats], feasible: Callable[[Floats], bool], low: float, high: float) -> Floats:
+def _bisect(
+    along: Callable[[float], Floats], feasible: Callable[[Floats], bool], low: float, high: float, steps: int
+) -> Floats:
     """along(t) for the largest feasible t in [low, high], given that feasibility is lost once; along(low) if none."""
     if feasible(along(high)):
         return along(high)
-    for _ in range(40):
+    for _ in range(steps):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if feasible(along(middle)) else (low, middle)
     return along(low)
@@ -167,13 +176,14 @@ def _search_exact(problem: _Problem, starts: int) -> Floats:
     rng = np.random.default_rng(20260)  # fixed: it picks starting points, never noise
     n = len(problem.free)
     best, best_value = None, math.inf
-    for start in range(starts):
-        direction = np.ones(n) if start == 0 else rng.uniform(0.15, 1.0, n)
+    starts = 2 if problem.cells > LARGE else starts if problem.cells <= LARGE // 10 else 3
+    directions = [np.ones(n), _bound_direction(problem), *(rng.uniform(0.15, 1.0, n) for _ in range(starts - 2))]
+    for direction in directions:
         x = problem.to_boundary(direction)
         if not problem.feasible(x):
             continue
         value = problem.objective(x)
-        for _ in range(8):
+        for _ in range(8 if problem.cells <= LARGE else 0):
             candidate = problem.to_boundary(_slsqp(problem, x))
             candidate_value = problem.objective(candidate)
             if not problem.feasible(candidate) or candidate_value > value - 1e-7:
@@ -187,6 +197,17 @@ def _search_exact(problem: _Problem, starts: int) -> Floats:
     if best is None:
         raise PlanError("no feasible keep probabilities were found; use fewer quasi-identifiers or a smaller l")
     return best
+
+
+def _bound_direction(problem: _Problem) -> Floats:
+    """The optimum under the bound on eta with the sensitive columns untouched, as a direction."""
+    quasi = [c for c in problem.free if any(c in v.moving for v in problem.views)]
+    budget = largest_log_odds(problem.views, [1.0] * len(problem.sizes), problem.tau)
+    x = np.full(len(problem.free), 0.9)
+    if quasi and 0 < budget < math.inf:
+        split = dict(zip(quasi, split_log_odds(budget, [problem.sizes[c] for c in quasi]), strict=True))
+        x = np.array([split.get(c, 0.9) for c in problem.free])
+    return np.maximum(x, FLOOR)
 
 
 def _slsqp(problem: _Problem, x0: Floats) -> Floats:
@@ -230,7 +251,7 @@ def _search_bound(problem: _Problem) -> Floats:
 
     For given sensitive thetas (one common value: a line search, refined twice) the largest E is closed form.
     """
-    quasi = sorted({c for v in problem.views for c in v.moving})
+    quasi = [c for c in problem.free if any(c in v.moving for v in problem.views)]
     targets = [distinct_targets(v) for v in problem.views]
     rest = [c for c in problem.free if c not in quasi]
     sizes = problem.sizes
