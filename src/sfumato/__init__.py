@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .answers import Answer
     from .mechanisms.anatomy import Anatomy
     from .mechanisms.distribution_draw import DistributionDraw
+    from .mechanisms.randomized_response import RandomizedResponse
     from .mechanisms.small_domain import SmallDomain
     from .mechanisms.splu import Splu
     from .mechanisms.target_distribution import TargetDistribution
@@ -27,6 +28,7 @@ _PUBLIC = {
     "Anatomy": "mechanisms.anatomy",
     "Answer": "answers",
     "DistributionDraw": "mechanisms.distribution_draw",
+    "RandomizedResponse": "mechanisms.randomized_response",
     "Release": "query",
     "Roles": "model.public",
     "SmallDomain": "mechanisms.small_domain",
@@ -71,6 +73,7 @@ __all__ = [
     "Anatomy",
     "Answer",
     "DistributionDraw",
+    "RandomizedResponse",
     "Release",
     "Roles",
     "SmallDomain",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from ..errors import SpecError
-from . import anatomy, distribution_draw, small_domain, splu, target_distribution, uniform
+from . import anatomy, distribution_draw, randomized_response, small_domain, splu, target_distribution, uniform
 from .base import Mechanism
 
 REGISTRY: dict[str, Mechanism] = {
@@ -15,6 +15,7 @@ REGISTRY: dict[str, Mechanism] = {
         small_domain,
         splu,
         target_distribution,
+        randomized_response,
         anatomy,
         distribution_draw,
     )
