@@ -13,19 +13,6 @@ from .text import bullets, table
 
 HISTORY = Path("~/.sfumato_history")
 WORDS = ("SELECT", "COUNT(*)", "SUM(", "AVG(", "FROM release", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT")
-    "SELECT",
-    "COUNT(*)",
-    "SUM(",
-    "AVG(",
-    "FROM release",
-    "WHERE",
-    "GROUP BY",
-    "ORDER BY",
-    "HAVING",
-    "LIMIT",
-    "AND",
-    "OR",
-)
 HELP = """Type a question in SQL, over several lines if you like, and end it with a semicolon.
   .schema      columns, roles, types and the values of changed columns
   .guarantee   what the release promises, and what it does not
