@@ -17,7 +17,7 @@ from . import assemble
 from .answers import Answer
 from .engines.codes import Coder
 from .engines.reading import ReleaseReader
-from .errors import DataError, QueryError, ReleaseError, VerificationError
+from .errors import DataError, QueryError, ReleaseError, UnsupportedQuery, VerificationError
 from .mechanisms import REGISTRY
 from .mechanisms.base import Mechanism
 from .model.public import Domain, Evidence
@@ -33,6 +33,7 @@ from .stats.intervals import normal_quantile
 from .strata import Frame, factorise, truth
 
 DEFAULT_LEVEL = 0.95
+NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
 
 
 def open_release(path: str | Path, *, check: bool = True) -> Release:
@@ -216,6 +217,7 @@ class Release:
             expressions = [query.leaves[i].sql for i in leaves]
             expressions += [query.keys[i].sql for i in keys]
             expressions += [f"COALESCE(CAST({query.values[i][1]} AS DOUBLE), 0)" for i in values]
+            self._check_numbers(query, values)
             table = self.reader.on_domain(self.domains[u], self._types, expressions, text=query.text)
             columns = iter(table.columns)
             truths = {i: truth(next(columns)) for i in leaves}
@@ -225,6 +227,20 @@ class Release:
             numbers = {i: next(columns).to_numpy().astype(float) for i in values}
             views[u] = UnitView(size=len(self.domains[u]), leaves=truths, groups=groups, numbers=numbers)
         return _Views(views, labels)
+
+    def _check_numbers(self, query: Query, values: list[int]) -> None:
+        """Refuse sums over a changed column that is not a number."""
+        for i in values:
+            unit, sql = query.values[i]
+            kinds = self.reader.on_domain(self.domains[unit], self._types, [sql], text=query.text).schema
+            if not any(check(kinds[0].type) for check in NUMERIC):
+                aggregate = next(a for a in query.aggregates if any(t.value == i for t in a.numerator))
+                raise UnsupportedQuery(
+                    f"{aggregate.text} needs numbers, and {sql} holds none",
+                    sql=query.text,
+                    position=aggregate.position,
+                    hint="Ask for COUNT(*) and GROUP BY the column.",
+                )
 
     def _check_values(self, query: Query) -> None:
         """Refuse a literal that is no value of the column it is compared with, and suggest near ones."""
