@@ -30,7 +30,7 @@ from .sql.observation import Observation, direct, observation, quoted
 from .sql.parse import parse
 from .sql.scalar import nearest
 from .stats.intervals import normal_quantile
-from .strata import Frame, factorise, truth
+from .strata import Frame, add_up_parts, factorise, truth
 
 DEFAULT_LEVEL = 0.95
 NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
@@ -155,6 +155,8 @@ class Release:
         views = self._views(query)
         wanted = self._observation(query, *self.reader.source())
         seen = self.reader.query(wanted.sql, text=text)
+        if wanted.by_row:
+            seen = add_up_parts(seen)
         place = layout(query.units(), views.views, lumpable=self.mechanism.LUMPABLE)
         codes = {u: self._coders[u].encode([seen[c] for c in names]) for u, names in wanted.raw.items()}
         frame = Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
@@ -166,10 +168,11 @@ class Release:
             direct=lambda aggregate, keys: self.reader.query(direct(query, aggregate, keys), text=text),
         )
         columns, kind, caveats = assemble.answer(frame, asking)
-        refined = self.reader.refine(
-            columns, having=query.having, order=query.order, limit=query.limit, offset=query.offset, text=text
-        )
-        shown, names = assemble.shown(query, refined)
+        if query.refined:
+            columns = self.reader.refine(
+                columns, having=query.having, order=query.order, limit=query.limit, offset=query.offset, text=text
+            )
+        shown, names = assemble.shown(query, columns)
         return Answer(
             method=self.manifest.method, level=level, kind=kind, table=shown, aggregates=names, caveats=caveats
         )
