@@ -174,16 +174,16 @@ def _add_values(sums: _Sums, on: _Active, cells: _Cells, H: sp.csr_array, asked:
     e2, n2 = back(H, on.b1, asked.products[measure, measure])
     rows = cells.moments[0].sum(axis=1)[on.pair]
     # A functional that takes every value of the sub-table counts its rows, exactly.
-    exact = on.constant & asked.binary
-    if asked.binary:
-        v0 = np.where(exact, 0.0, on.b1 * (1 - on.b1) / on.p**2)
-        slope = np.where(exact, 0.0, (1 - on.p - 2 * on.b1) / on.p)
-        variance = n2 * v0 + slope * np.clip(e2, 0, n2)
-    else:
-        v0 = slope = np.zeros_like(on.b1)
+    indicator = asked.indicator[on.functional]
+    exact = on.constant & indicator
+    counted = indicator & ~exact
+    v0 = np.where(counted, on.b1 * (1 - on.b1) / on.p**2, 0.0)
+    slope = np.where(counted, (1 - on.p - 2 * on.b1) / on.p, 0.0)
+    variance = n2 * v0 + slope * np.clip(e2, 0, n2)
+    if not indicator.all():
         ehh, _ = back(H.power(2), on.b2, asked.products[measure, measure])
         unbiased = (on.p * (1 - on.p) * ehh - 2 * on.p * on.b1 * e2 + n2 * (on.b2 - on.b1**2)) / on.p**2
-        variance = np.maximum(unbiased, n2 * on.least)
+        variance = np.where(indicator, variance, np.maximum(unbiased, n2 * on.least))
     share = np.where(exact, 0.0, np.clip((on.total - on.b1 * on.whole) / on.p, 1, np.maximum(on.whole, 1)))
     for name, term in (
         ("value", e1),
@@ -241,8 +241,7 @@ def _collect(sums: _Sums, observed: Observed, asked: Asked) -> Estimated:
     value, variance, known = add(sums.value), np.maximum(add(sums.variance), 0.0), add(sums.known)
     half = asked.z * np.sqrt(variance)
     low, high = value - half, value + half
-    if asked.binary:
-        counting = np.broadcast_to(asked.measure == 0, value.shape) & (rows < SMALL)
-        score_low, score_high = score_interval(value - known, add(sums.v0), slope, asked.z)
-        low, high = np.where(counting, known + score_low, low), np.where(counting, known + score_high, high)
+    counting = np.broadcast_to((asked.measure == 0) & asked.indicator, value.shape) & (rows < SMALL)
+    score_low, score_high = score_interval(value - known, add(sums.v0), slope, asked.z)
+    low, high = np.where(counting, known + score_low, low), np.where(counting, known + score_high, high)
     return Estimated(value=value, variance=variance, low=low, high=high, covariance=add(sums.covariance))
