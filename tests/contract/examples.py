@@ -59,14 +59,43 @@ def _uniform_channel(plan: Any, profile: Profile) -> np.ndarray:
     return float(plan.p) * np.eye(plan.values) + float(plan.q)
 
 
+def _small_domain_channel(plan: Any, profile: Profile) -> np.ndarray:
+    """Each sub-table's channel, weighted by the share of a value's records that the plan puts there."""
+    spec = REGISTRY["small-domain"].Spec(**SMALL)
+    partition, _ = REGISTRY["small-domain"].plan(spec, profile, np.random.default_rng(0)).work.secret
+    assert len(partition.sub_tables) > 1
+    channel = np.zeros((len(COUNTS), len(COUNTS)))
+    for i, table in enumerate(partition.sub_tables):
+        assert plan.domains[i] == tuple(table.values.tolist())
+        p, q = (float(x) for x in table.keep_probabilities)
+        share = table.true_counts / profile.true_counts()[table.values]
+        channel[np.ix_(table.values, table.values)] += share[:, None] * (p * np.eye(table.values.size) + q)
+    return channel
+
+
 RHO = {"rho1": "1/5", "rho2": "1/2"}
 BAD_RHO = (
     {"rho1": 0}, {"rho1": -1}, {"rho1": "1/2"}, {"rho1": "2/3"}, {"rho2": 1}, {"rho1": "1/0"}, {"rho1": "many"},
     {"rho1": float("nan")}, {"rho1": True}, {"rho2": None},
 )  # fmt: skip
+SMALL = RHO | {"min_size": 400}
 
 EXAMPLES = {
     "uniform": Example(spec=lambda: REGISTRY["uniform"].Spec(**RHO), good=RHO, bad=BAD_RHO, channel=_uniform_channel),
+    "small-domain": Example(
+        spec=lambda: REGISTRY["small-domain"].Spec(**SMALL),
+        good=SMALL,
+        bad=(
+            *BAD_RHO,
+            {"mode": "lax"},
+            {"objective": "size"},
+            {"delta": 0},
+            {"delta": "x"},
+            {"min_size": 0},
+            {"min_size": 2.5},
+        ),
+        channel=_small_domain_channel,
+    ),
     "anatomy": Example(
         spec=lambda: REGISTRY["anatomy"].Spec(l=3),
         good={"l": 3},
