@@ -14,7 +14,7 @@ know other rows of the group.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -57,8 +57,10 @@ class TargetDistribution:
     min_group: smaller groups are merged with their neighbours. choose_fakes: "width" or "paper".
     """
 
-    target: Any = "source"
-    hierarchy: Any = "balanced(2)"
+    target: Any = field(default="source", metadata={"file": "target", "help": "text, or a file of value,weight"})
+    hierarchy: Any = field(
+        default="balanced(2)", metadata={"file": "hierarchy", "help": "text, or a file of value;label;..;*"}
+    )
     partition_by: tuple[str, ...] | list[str] | str = ()
     target_by: tuple[str, ...] | list[str] | str = ()
     fakes: Ratio = "0.05"

@@ -59,7 +59,7 @@ def report(made: Made, profile: Profile) -> dict[str, Any]:
             "among_10_percent": _count_widths(made, 0.1).tolist(),
         },
         "audit": audit(made),
-        "notices": list(made.notices),
+        "notes": list(made.notices),
     }
 
 
