@@ -9,6 +9,7 @@ from .text import number, table
 
 SHOWN_VALUES = 12
 SHOWN_BLOCKS = 8
+SHOWN_TABLES = 20
 
 
 def render(report: dict[str, Any]) -> str:
@@ -25,10 +26,14 @@ def render(report: dict[str, Any]) -> str:
     if "sub_tables" in report:
         rows = [
             [str(t["id"]), f"{t['size']:,}", str(len(t["domain"])), f"{t['gamma']:.3g}", f"{t['retention']:.1%}"]
-            for t in report["sub_tables"]
+            for t in report["sub_tables"][:SHOWN_TABLES]
         ]
-        parts.append(table(["sub-table", "rows", "values", "gamma", "retention"], rows))
-    if "blocks" in (report.get("groups") or [{}])[0]:
+        more = len(report["sub_tables"]) - SHOWN_TABLES
+        text = table(["sub-table", "rows", "values", "gamma", "retention"], rows)
+        parts.append(text + (f"\n... and {more} more sub-tables (--json shows all)" if more > 0 else ""))
+    if "amplification" in report:
+        parts.append(_amplification(report["amplification"]))
+    if "groups_in_all" in report:
         parts.append(_groups(report["groups"], report["groups_in_all"]))
     if "audit" in report:
         parts.append("what a reader who knows the algorithm learns: " + json.dumps(report["audit"]))
@@ -53,6 +58,16 @@ def _groups(groups: list[dict[str, Any]], in_all: int) -> str:
 def _block(block: dict[str, Any]) -> str:
     ends = block["low"] if block["low"] == block["high"] else f"{block['low']}..{block['high']}"
     return f"{ends} x{block['count']}"
+
+
+def _amplification(grown: dict[str, Any]) -> str:
+    """How much the noise of conditioned counts grows, largest first; by column where there are several."""
+    flat: dict[str, Any] = {}
+    for name, value in grown.items():
+        flat |= {f"{name}={v}": a for v, a in value.items()} if isinstance(value, dict) else {name: value}
+    largest = sorted(flat.items(), key=lambda item: -float("inf") if item[1] is None else -item[1])[:SHOWN_VALUES]
+    rows = [[name, "infinite" if a is None else number(a)] for name, a in largest]
+    return "amplification of the noise of conditioned counts, largest first\n" + table(["value", "amplification"], rows)
 
 
 def _errors(error: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,21 +100,26 @@ def publish(
 ) -> Release:
     """A release of the table, in the folder `out` (or a temporary one: `release.save(path)` keeps it)."""
     secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
-    scratch = tempfile.TemporaryDirectory(prefix="sfumato-release-") if out is None else None
-    target = Path(scratch.name) / "release" if scratch else Path(str(out))
-    with bundle.writing(target, force=force) as folder:
-        prepared = prepare(
-            source,
-            roles=roles,
-            method=method,
-            secret=secret,
-            engine=engine,
-            domains=domains,
-            null_as_value=null_as_value,
-            delimiter=delimiter,
-        )
-        manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
-        bundle.finish(folder, manifest)
+    scratch = Path(tempfile.mkdtemp(prefix="sfumato-release-")) if out is None else None
+    target = scratch / "release" if scratch else Path(str(out))
+    try:
+        with bundle.writing(target, force=force) as folder:
+            prepared = prepare(
+                source,
+                roles=roles,
+                method=method,
+                secret=secret,
+                engine=engine,
+                domains=domains,
+                null_as_value=null_as_value,
+                delimiter=delimiter,
+            )
+            manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
+            bundle.finish(folder, manifest)
+    except BaseException:
+        if scratch:
+            shutil.rmtree(scratch, ignore_errors=True)
+        raise
     return Release(target, manifest, scratch=scratch)
 
 
@@ -238,10 +244,14 @@ class Applier:
             else:
                 columns[name] = pa.array(array)
         table = pa.table(columns)
+        coded = [f.name for f in table.schema if pa.types.is_dictionary(f.type)]
         plain = pa.schema(
             [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in table.schema]
         )
-        pq.write_table(table.cast(plain), path)
+        packed = {f.name: "DELTA_BINARY_PACKED" for f in plain if f.name not in coded and pa.types.is_integer(f.type)}
+        pq.write_table(
+            table.cast(plain), path, use_dictionary=coded, column_encoding=packed or None, store_schema=False
+        )
 
 
 def check_roles(roles: Roles, columns: Mapping[str, str], *, reserved: str | None = None) -> None:

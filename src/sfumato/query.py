@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from .errors import DataError, QueryError, ReleaseError, VerificationError
 from .mechanisms import REGISTRY
 from .mechanisms.base import Mechanism
 from .model.public import Domain, Evidence
-from .release.bundle import check_digests, read_manifest, writing
+from .release.bundle import check_contents, check_digests, read_manifest, writing
 from .release.manifest import Manifest
 from .sql.functionals import UnitView, layout
 from .sql.nodes import Query, Schema
@@ -38,15 +39,17 @@ def open_release(path: str | Path, *, check: bool = True) -> Release:
     manifest = read_manifest(folder)
     if check:
         check_digests(folder, manifest)
+    check_contents(folder, manifest)
     return Release(folder, manifest)
 
 
 class Release:
     """An open release: ask it SQL."""
 
-    def __init__(self, folder: Path, manifest: Manifest, *, scratch: Any = None) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, *, scratch: Path | None = None) -> None:
         self.path, self.manifest = folder, manifest
-        self._scratch = scratch  # a temporary folder that lives as long as this object
+        if scratch is not None:  # a temporary folder that lives as long as this object
+            weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
         if manifest.method not in REGISTRY:
             raise ReleaseError(
                 f'the release was made by "{manifest.method}", which this version of sfumato does not know'

@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("sfumato.cli") else ["*"]
+collect_ignore_glob = [] if find_spec("sfumato.cli") else ["test_[!h]*"]

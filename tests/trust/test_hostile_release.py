@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from commands import METHODS, sfumato
 from sfumato.errors import ReleaseError, SfumatoError
-from tables import ROLES, people
+from tables import MARK, people
 
 QUESTION = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu'"
 
@@ -24,10 +23,8 @@ QUESTION = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu'"
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("good")
-    pq.write_table(people(), folder / "t.parquet")
-    options = ("--method", "uniform", *METHODS["uniform"], "--seed", "1")
-    done = sfumato("publish", folder / "t.parquet", folder / "out", *ROLES, *options)
-    assert done.code == 0, done.text
+    roles = sf.Roles(sensitive="disease", quasi=["age", "sex"], insensitive=["number"], identifying=[f"{MARK}_name"])
+    sf.publish(people(), folder / "out", roles=roles, method=sf.UniformPerturbation(rho1="1/5", rho2="1/3"))
     return folder / "out"
 
 
@@ -207,6 +204,8 @@ def _set_deep(node: object, key: str, value: object) -> None:
 
 def test_command_line_refuses_with_one_line(release: Path) -> None:
     (release / "release.json").write_text("{")
+    from commands import sfumato
+
     for command in (("inspect", release), ("query", release, QUESTION)):
         done = sfumato(*command)
         assert done.code == 2

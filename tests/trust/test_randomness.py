@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from sfumato.randomness import Secret
 
 from commands import METHODS, SRC, sfumato
+from sfumato.randomness import Secret
 from tables import ROLES, people
 
 GENERATORS = {"default_rng", "RandomState", "seed", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sfumato.stats.gamma import floor_significant, gamma_bound
 
 from commands import sfumato
 from sfumato.errors import PlanError
 from sfumato.mechanisms import uniform
+from sfumato.stats.gamma import floor_significant, gamma_bound
 
 shares = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(999, 1000), max_denominator=1000)
 
@@ -68,6 +68,7 @@ def test_too_close_parameters_are_refused() -> None:
 
 def _plan_with(rho1: Fraction, rho2: Fraction) -> None:
     import numpy as np
+
     from sfumato.model.private import Histogram, Profile
     from sfumato.model.public import Domain
 

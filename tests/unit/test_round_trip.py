@@ -12,8 +12,6 @@ import pytest
 
 import sfumato as sf
 
-pytest.importorskip("sfumato.cli")
-
 N = 400
 _rng = np.random.default_rng(3)
 _pick = _rng.integers(0, 6, N)

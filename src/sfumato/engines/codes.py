@@ -68,5 +68,8 @@ def _index(column: pa.Array, distinct: pa.Array) -> Codes:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.type != distinct.type:
-        column = column.cast(distinct.type)
+        try:
+            column = column.cast(distinct.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the library's own message may quote a cell
+            raise DataError(f"a column holds values of type {column.type}, its domain {distinct.type}") from None
     return pc.fill_null(pc.index_in(column, value_set=distinct), -1).to_numpy(zero_copy_only=False)

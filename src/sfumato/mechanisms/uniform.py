@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import PlanError
+from ..errors import PlanError, SpecError
 from ..model.numbers import Ratio
 from ..model.private import Batch, Needs, Profile, Released, Work
 from ..model.public import Asked, Domain, Estimated, Evidence, Guarantee, Observed, Roles, Trust
@@ -53,6 +53,12 @@ class Plan:
     rho2: Fraction
     values: int  # size of the domain
     gamma: Fraction  # rounded down; the channel runs with it
+
+    def __post_init__(self) -> None:
+        if not 1 < self.gamma <= gamma_bound(self.rho1, self.rho2):
+            raise SpecError(f"gamma = {self.gamma} does not belong to rho1 and rho2", field="gamma")
+        if self.values < 2:
+            raise SpecError(f"a channel needs two values or more, got {self.values}", field="values")
 
     @property
     def p(self) -> Fraction:
@@ -125,5 +131,5 @@ def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
     }
     return protection(profile, plan.rho1) | {
         "sub_tables": [table],
-        "expected_error": expected_error(plan.tables, counts[None, :], profile),
+        "expected_error": expected_error(plan.tables, counts, profile),
     }

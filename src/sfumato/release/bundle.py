@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import ReleaseError, VerificationError
@@ -100,6 +101,24 @@ def read_manifest(folder: Path) -> Manifest:
         if (folder / name).is_symlink() or not (folder / name).is_file():
             raise ReleaseError(f"{name} is missing, or is not a plain file of the release")
     return manifest
+
+
+def check_contents(folder: Path, manifest: Manifest) -> None:
+    """Refuse Parquet files whose rows or columns are not those that the manifest states."""
+    found: set[str] = set()
+    for name, stated in manifest.files.items():
+        try:
+            metadata = pq.read_metadata(folder / name)
+            found |= set(metadata.schema.to_arrow_schema().names)
+        except (pa.ArrowException, OSError):
+            raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
+        if metadata.num_rows != stated.rows:
+            raise ReleaseError(f"{name} has {metadata.num_rows} rows, release.json states {stated.rows}")
+    if manifest.rows != manifest.files["data.parquet"].rows:
+        raise ReleaseError("release.json states two different numbers of rows")
+    missing = [column.name for column in manifest.columns if column.name not in found]
+    if missing:
+        raise ReleaseError(f'the files of the release have no column "{missing[0]}", which release.json lists')
 
 
 def check_digests(folder: Path, manifest: Manifest) -> None:

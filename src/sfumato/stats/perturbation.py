@@ -42,6 +42,14 @@ def perturb(codes: Codes, domain: Codes, p: float, rng: np.random.Generator) -> 
     return np.where(kept, codes, drawn).astype(np.int32, copy=False)
 
 
+def perturb_parts(tables: SubTables, codes: Codes, part: NDArray[np.int64], rng: np.random.Generator) -> Codes:
+    """`perturb` for rows of several sub-tables at once: row r through the channel of sub-table `part[r]`."""
+    keep = (tables.p * 2**32).astype(np.uint64)  # rounds down
+    kept = rng.integers(0, 2**32, size=len(codes), dtype=np.uint32) < keep[part]
+    drawn = tables.values[tables.start[part] + rng.integers(0, np.diff(tables.start)[part])]
+    return np.where(kept, codes, drawn).astype(np.int32, copy=False)
+
+
 @dataclass(slots=True)
 class _Sums:
     """Running sums over sub-tables, (T, F); covariance (T, P)."""
@@ -50,7 +58,8 @@ class _Sums:
     variance: Floats
     covariance: Floats
     v0: Floats
-    rows: Floats
+    known: Floats  # rows that count whatever their true value is: part of `value`, without error
+    rows: Floats  # the others
     slope: Floats
     weight: Floats
 
@@ -136,8 +145,12 @@ def _add_values(
     e1, _ = back(H, b1, asked.products[0, measure])
     e2, n2 = back(H, b1, asked.products[measure, measure])
     sums.value[at] += e1
+    rows = N[0].sum(axis=1)[:, None]
+    # A functional that takes every value of the sub-table counts its rows, exactly.
+    whole_domain = asked.binary & (np.diff(H.indptr) == H.shape[1])
     if asked.binary:
-        v0, slope = b1 * (1 - b1) / p**2, (1 - p - 2 * b1) / p
+        v0 = np.where(whole_domain, 0.0, b1 * (1 - b1) / p**2)
+        slope = np.where(whole_domain, 0.0, (1 - p - 2 * b1) / p)
         sums.variance[at] += n2 * v0 + slope * np.clip(e2, 0, n2)
     else:
         v0 = slope = np.zeros_like(b1)
@@ -145,9 +158,10 @@ def _add_values(
         unbiased = (p * (1 - p) * ehh - 2 * p * b1 * e2 + n2 * (b2 - b1**2)) / p**2
         sums.variance[at] += np.maximum(unbiased, n2 * _least_variance(H, b1, b2, p))
     sums.v0[at] += n2 * v0
-    sums.rows[at] += N[0].sum(axis=1)[:, None]
+    sums.known[at] += np.where(whole_domain, rows, 0.0)
+    sums.rows[at] += np.where(whole_domain, 0.0, rows)
     whole = part.total.sum()
-    share = np.clip((H @ part.total - b1 * whole) / p, 1, max(whole, 1))
+    share = np.where(whole_domain, 0.0, np.clip((H @ part.total - b1 * whole) / p, 1, max(whole, 1)))
     sums.slope[at] += share * slope
     sums.weight[at] += share
 
@@ -187,11 +201,11 @@ def _collect(sums: _Sums, observed: Observed, asked: Asked) -> Estimated:
     slope_t = np.divide(sums.slope, sums.weight, out=np.zeros_like(sums.slope), where=sums.weight > 0)
     rows, weighted = add(sums.rows), add(slope_t * sums.rows)
     slope = np.divide(weighted, rows, out=np.zeros_like(rows), where=rows > 0)
-    value, variance = add(sums.value), add(sums.variance)
+    value, variance, known = add(sums.value), np.maximum(add(sums.variance), 0.0), add(sums.known)
     half = asked.z * np.sqrt(variance)
     low, high = value - half, value + half
     if asked.binary:
         counting = np.broadcast_to(asked.measure == 0, value.shape) & (rows < SMALL)
-        score_low, score_high = score_interval(value, add(sums.v0), slope, asked.z)
-        low, high = np.where(counting, score_low, low), np.where(counting, score_high, high)
+        score_low, score_high = score_interval(value - known, add(sums.v0), slope, asked.z)
+        low, high = np.where(counting, known + score_low, low), np.where(counting, known + score_high, high)
     return Estimated(value=value, variance=variance, low=low, high=high, covariance=add(sums.covariance))
