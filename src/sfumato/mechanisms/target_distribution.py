@@ -13,14 +13,14 @@ know other rows of the group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from ..errors import SpecError
+from ..errors import ReleaseError, SpecError
 from ..model.numbers import Ratio, exact
 from ..model.private import Batch, Needs, Profile, Released, Work
 from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Guarantee, Observed, Roles, Trust
@@ -262,9 +262,18 @@ def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
 
 def _release(plan: Plan, evidence: Evidence) -> blockwise.Release:
     if "release" not in evidence.memo:
-        side: Mapping[str, Any] = evidence.side
+        try:
+            tree = plan.tree
+        except SpecError as error:
+            raise ReleaseError(f"release.json describes no hierarchy: {error}") from None
+        if any(len(part.weights) != tree.nodes or min(part.weights) < 0 for part in plan.parts) or (
+            len(plan.group_part) != len(plan.group_rows)
+            or not set(plan.group_part) <= set(range(len(plan.parts)))
+            or tree.leaves != len(evidence.domains[0])
+        ):
+            raise ReleaseError("release.json states weights or groups that do not fit its hierarchy")
         evidence.memo["release"] = blockwise.open_blocks(
-            plan.tree, np.array(plan.order, dtype=np.int64), side, np.array(plan.group_rows, dtype=np.int64)
+            tree, np.array(plan.order, dtype=np.int64), evidence.side, np.array(plan.group_rows, dtype=np.int64)
         )
     found: blockwise.Release = evidence.memo["release"]
     return found
