@@ -265,7 +265,7 @@ def work_limit(*tables: Table) -> dict[str, Any]:
         ends = table.domain[tree.start].astype(float), table.domain[tree.stop - 1].astype(float)
         true = np.bincount(table.codes, minlength=len(table.domain))[None]
         target = targets.quantise(tree, targets.zipf_masses(len(table.domain), Fraction(1, 10)))
-        allowed = allowed_fakes(true.sum(axis=1), Fraction(1, 5))
+        allowed = np.minimum(allowed_fakes(true.sum(axis=1), Fraction(1, 5)), 240)
         widths: dict[str, float] = {}
         for share in (1, 2, 4, 8, 16):
             capped = allowed // share

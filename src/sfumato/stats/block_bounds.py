@@ -173,6 +173,7 @@ class Bounder:
     def __init__(self, blocks: Blocks) -> None:
         self.blocks = blocks
         self.copies = int(blocks.count.sum())
+        self.sizes = blocks.sizes
         self._kept: dict[tuple[int, ...], tuple[Ordered, Ordered]] = {}
 
     def tables(self, h: Numbers) -> tuple[Ordered, Ordered]:
@@ -190,11 +191,29 @@ class Bounder:
 
     def totals(self, selection: Selection, h: Numbers) -> list[Bounds]:
         """Bounds on the sum of h over the selected rows, for every output row."""
+        if h.whole.dtype == np.int64 and ((h.whole == 0) | (h.whole == 1)).all():
+            return self._counts(selection, h)
         up, down = self.tables(h)
         low = selection.per_key(up.sums(selection)) if len(selection.group) else [0] * selection.keys
         high = selection.per_key(down.sums(selection)) if len(selection.group) else [0] * selection.keys
         return [
             (Fraction(int(a), h.denominator), Fraction(-int(b), h.denominator)) for a, b in zip(low, high, strict=True)
+        ]
+
+    def _counts(self, selection: Selection, h: Numbers) -> list[Bounds]:
+        """Bounds on a count without sorting: between max(0, s - (n+k - must)) and min(s, may), section 3."""
+        blocks = self.blocks
+        least, _ = node_least(blocks.tree, h.whole)
+        most, _ = node_least(blocks.tree, -h.whole)
+        must, may = np.zeros(blocks.groups, dtype=np.int64), np.zeros(blocks.groups, dtype=np.int64)
+        np.add.at(must, blocks.group, blocks.count * least[blocks.node])
+        np.add.at(may, blocks.group, blocks.count * -most[blocks.node])
+        free = (self.sizes - must)[selection.group]
+        low = selection.per_key(np.maximum(0, selection.rows - free))
+        high = selection.per_key(np.minimum(selection.rows, may[selection.group]))
+        return [
+            (Fraction(a, h.denominator), Fraction(b, h.denominator))
+            for a, b in zip(low.tolist(), high.tolist(), strict=True)
         ]
 
     def order_statistic(self, selection: Selection, h: Numbers, position: int) -> Bounds | None:

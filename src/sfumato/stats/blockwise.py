@@ -136,6 +136,9 @@ def ratios(
         ]
         used = [b for b, (a, d) in enumerate(functions) if len(selections[b].group) and (a.any() or d.any())]
         several |= sum(bool(np.ptp(functions[b][0]) or np.ptp(functions[b][1])) for b in used) > 1
+        if all((functions[b][1] == 1).all() for b in used):  # a known number of rows: bounds on the total, divided
+            low[:, c], high[:, c] = _means(release, [(selections[b], functions[b][0]) for b in used], observed.keys)
+            continue
         for k in range(observed.keys):
             parts = [
                 (mine, release.numbers(functions[b][0]), release.numbers(functions[b][1]))
@@ -147,6 +150,20 @@ def ratios(
                 low[k, c], high[k, c] = _down(found[0]), _up(found[1])
             sometimes |= any((n.whole == 0).any() for _, _, n in parts)
     return low, high, (*((SOMETIMES_NULL,) if sometimes else ()), *((OUTER,) if several else ()))
+
+
+def _means(release: Release, parts: Sequence[tuple[Selection, Floats]], keys: int) -> tuple[list[float], list[float]]:
+    """Bounds on averages over known numbers of rows; NaN for output rows without any."""
+    rows = np.zeros(keys, dtype=np.int64)
+    least, most = [Fraction(0)] * keys, [Fraction(0)] * keys
+    for selection, h in parts:
+        rows += selection.per_key(selection.rows)
+        bounds = release.bounder.totals(selection, release.numbers(h))
+        least = [a + x[0] for a, x in zip(least, bounds, strict=True)]
+        most = [a + x[1] for a, x in zip(most, bounds, strict=True)]
+    counts = rows.tolist()
+    low = [_down(x / n) if n else math.nan for x, n in zip(least, counts, strict=True)]
+    return low, [_up(x / n) if n else math.nan for x, n in zip(most, counts, strict=True)]
 
 
 def order_statistics(
