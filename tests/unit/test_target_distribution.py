@@ -337,3 +337,23 @@ def test_bounds_contain_the_truth_through_sql(rows: list[tuple[int, int]], targe
 
 def test_the_mechanism_states_its_trust() -> None:
     assert target_distribution.TRUST == "conditional"
+
+
+def test_publishing_tells_the_custodian_what_planning_noticed(tmp_path: Path) -> None:
+    told: list[str] = []
+    table = pa.table({"x": [1, 2, 3, 1], "y": [1, 2, 3, 4]})
+    method = sf.TargetDistribution(target={"1": 1, "2": 1}, fakes=0)
+    roles = sf.Roles(sensitive="x", quasi=["y"])
+    sf.publish(table, tmp_path / "o", roles=roles, method=method, notify=told.append)
+    assert any("no mass to 1 values" in note for note in told)
+    assert any("fewer than 5 rows" in note for note in told)
+    assert not any("no mass" in path.read_text(errors="ignore") for path in (tmp_path / "o").iterdir())
+
+
+def test_the_work_limit_is_told(tmp_path: Path) -> None:
+    rng = np.random.default_rng(97)
+    told: list[str] = []
+    table = pa.table({"x": rng.integers(0, 40, 400), "y": np.arange(400)})
+    method = sf.TargetDistribution(target="zipf(1)", fakes="0.2", work_limit=20_000)
+    sf.publish(table, tmp_path / "o", roles=sf.Roles(sensitive="x", quasi=["y"]), method=method, notify=told.append)
+    assert any("instead of up to 80" in note for note in told)

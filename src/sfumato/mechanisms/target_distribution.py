@@ -173,7 +173,7 @@ def plan(spec: TargetDistribution, profile: Profile, rng: np.random.Generator) -
         fakes=exact(spec.fakes, "fakes"),
         choose_fakes=spec.choose_fakes,
     )
-    return Planned(public=public, work=Work(side=target_report.side_table(made), secret=made))
+    return Planned(public=public, work=Work(side=target_report.side_table(made), notes=made.notices, secret=made))
 
 
 def apply(plan: Plan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
