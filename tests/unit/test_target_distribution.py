@@ -42,6 +42,7 @@ def by_zip(**options: Any) -> sf.TargetDistribution:
 
 
 def publish(folder: Path, table: pa.Table, roles: sf.Roles, method: Any) -> sf.Release:
+    folder.mkdir(exist_ok=True)
     return sf.publish(table, folder / "release", roles=roles, method=method, seed=1, force=True)
 
 
@@ -291,7 +292,7 @@ def test_the_report_shows_groups_fakes_audit_and_notes() -> None:
         ("912", 3, 1),
         ("913", 4, 1),
     ]
-    assert report["groups"][1]["blocks"][0] == {"low": "30", "high": "30", "count": 1}
+    assert report["groups"][1]["blocks"][0] == {"low": 30, "high": 30, "count": 1}
     assert report["audit"]["exact_multiset"] == 2
     assert set(report["expected_error"]) >= {"values", "total", "among_1_percent", "among_10_percent"}
     alone = prepare(
@@ -357,3 +358,13 @@ def test_the_work_limit_is_told(tmp_path: Path) -> None:
     method = sf.TargetDistribution(target="zipf(1)", fakes="0.2", work_limit=20_000)
     sf.publish(table, tmp_path / "o", roles=sf.Roles(sensitive="x", quasi=["y"]), method=method, notify=told.append)
     assert any("instead of up to 80" in note for note in told)
+
+
+def test_randomised_depth_keeps_the_definition_and_widens_the_bounds(tmp_path: Path) -> None:
+    fixed = publish(tmp_path / "a", SALARIES, ROLES, by_zip())
+    loose = publish(tmp_path / "b", SALARIES, ROLES, by_zip(randomise_depth=True))
+    assert any("published groups" in line for line in verify(loose, test=True))
+    sql = "SELECT SUM(salary) AS x FROM release"
+    (low, high), (wide_low, wide_high) = bounds(fixed, sql), bounds(loose, sql)
+    assert wide_low <= low <= high <= wide_high
+    assert (wide_low, wide_high) != (low, high)

@@ -55,6 +55,8 @@ class TargetDistribution:
     partition_by, target_by: columns, or rules such as "age//10" (ranges of ten) and "zip[:3]" (first three characters).
     fakes: a share of each group's rows, or a number. max_weight: largest sum of weights at a node.
     min_group: smaller groups are merged with their neighbours. choose_fakes: "width" or "paper".
+    randomise_depth: pass on a random share of the blocks at every node, so that they cannot be inverted exactly; wider
+    bounds, and how much it hides was not measured.
     """
 
     target: Any = field(default="source", metadata={"file": "target", "help": "text, or a file of value,weight"})
@@ -67,6 +69,7 @@ class TargetDistribution:
     max_weight: int = MAX_WEIGHT
     min_group: int = 5
     choose_fakes: str = "width"
+    randomise_depth: bool = False
     work_limit: int = WORK_LIMIT
 
     def __post_init__(self) -> None:
@@ -119,6 +122,7 @@ class Plan:
     min_group: int
     fakes: Fraction
     choose_fakes: str
+    randomise_depth: bool
 
     @property
     def tree(self) -> BlockTree:
@@ -149,8 +153,8 @@ def needs(spec: TargetDistribution, roles: Roles) -> Needs:
 
 
 def plan(spec: TargetDistribution, profile: Profile, rng: np.random.Generator) -> Planned:
-    """Tree, targets, groups, fakes and blocks; nothing is random."""
-    made = planning.make(spec, profile)
+    """Tree, targets, groups, fakes and blocks; nothing is random but, where asked for, the depth of the blocks."""
+    made = planning.make(spec, profile, rng if spec.randomise_depth else None)
     public = Plan(
         scheme=SCHEME,
         target=parsing.target_text(spec.target),
@@ -172,6 +176,7 @@ def plan(spec: TargetDistribution, profile: Profile, rng: np.random.Generator) -
         min_group=spec.min_group,
         fakes=exact(spec.fakes, "fakes"),
         choose_fakes=spec.choose_fakes,
+        randomise_depth=spec.randomise_depth,
     )
     return Planned(public=public, work=Work(side=target_report.side_table(made), notes=made.notices, secret=made))
 

@@ -191,16 +191,21 @@ class Bounder:
 
     def totals(self, selection: Selection, h: Numbers) -> list[Bounds]:
         """Bounds on the sum of h over the selected rows, for every output row."""
+        low, high = self.whole_totals(selection, h)
+        return [
+            (Fraction(int(a), h.denominator), Fraction(int(b), h.denominator)) for a, b in zip(low, high, strict=True)
+        ]
+
+    def whole_totals(self, selection: Selection, h: Numbers) -> tuple[Exact, Exact]:
+        """The same as whole numbers over the denominator of h."""
+        if not len(selection.group):
+            return np.zeros(selection.keys, dtype=np.int64), np.zeros(selection.keys, dtype=np.int64)
         if h.whole.dtype == np.int64 and ((h.whole == 0) | (h.whole == 1)).all():
             return self._counts(selection, h)
         up, down = self.tables(h)
-        low = selection.per_key(up.sums(selection)) if len(selection.group) else [0] * selection.keys
-        high = selection.per_key(down.sums(selection)) if len(selection.group) else [0] * selection.keys
-        return [
-            (Fraction(int(a), h.denominator), Fraction(-int(b), h.denominator)) for a, b in zip(low, high, strict=True)
-        ]
+        return selection.per_key(up.sums(selection)), -selection.per_key(down.sums(selection))
 
-    def _counts(self, selection: Selection, h: Numbers) -> list[Bounds]:
+    def _counts(self, selection: Selection, h: Numbers) -> tuple[Exact, Exact]:
         """Bounds on a count without sorting: between max(0, s - (n+k - must)) and min(s, may), section 3."""
         blocks = self.blocks
         least, _ = node_least(blocks.tree, h.whole)
@@ -210,11 +215,7 @@ class Bounder:
         np.add.at(may, blocks.group, blocks.count * -most[blocks.node])
         free = (self.sizes - must)[selection.group]
         low = selection.per_key(np.maximum(0, selection.rows - free))
-        high = selection.per_key(np.minimum(selection.rows, may[selection.group]))
-        return [
-            (Fraction(a, h.denominator), Fraction(b, h.denominator))
-            for a, b in zip(low.tolist(), high.tolist(), strict=True)
-        ]
+        return low, selection.per_key(np.minimum(selection.rows, may[selection.group]))
 
     def order_statistic(self, selection: Selection, h: Numbers, position: int) -> Bounds | None:
         """Bounds on the `position`-th smallest h (from 1) of the selected rows; None when nothing is selected.
