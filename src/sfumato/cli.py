@@ -78,6 +78,7 @@ def publish(
             delimiter=delimiter,
             force=force,
             progress=progress,
+            notify=_note,
         )
     for unit in release.domains:
         if not unit.declared:

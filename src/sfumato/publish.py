@@ -97,6 +97,7 @@ def publish(
     delimiter: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
+    notify: Callable[[str], None] | None = None,
 ) -> Release:
     """A release of the table, in the folder `out` (or a temporary one: `release.save(path)` keeps it)."""
     secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
@@ -114,6 +115,8 @@ def publish(
                 null_as_value=null_as_value,
                 delimiter=delimiter,
             )
+            for note in prepared.planned.work.notes:
+                (notify or _ignore)(note)
             manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
             bundle.finish(folder, manifest)
     except BaseException:
@@ -121,6 +124,10 @@ def publish(
             shutil.rmtree(scratch, ignore_errors=True)
         raise
     return Release(target, manifest, scratch=scratch)
+
+
+def _ignore(_: str) -> None:
+    """Nobody listens."""
 
 
 def write(

@@ -101,4 +101,20 @@ EXAMPLES = {
         good={"l": 3},
         bad=({"l": 1}, {"l": 2.5}, {"l": "3"}, {"l": True}, {"grouping": "alphabetic"}),
     ),
+    "target-distribution": Example(
+        spec=lambda: REGISTRY["target-distribution"].Spec(partition_by="sex", fakes="0.01"),
+        bad=(
+            {"target": "gauss"},
+            {"target": "zipf(-1)"},
+            {"hierarchy": "balanced(1)"},
+            {"fakes": -1},
+            {"fakes": 1.5},
+            {"max_weight": 1},
+            {"max_weight": "16"},
+            {"min_group": 0},
+            {"choose_fakes": "best"},
+            {"partition_by": "age//0"},
+            {"work_limit": 0},
+        ),
+    ),
 }
