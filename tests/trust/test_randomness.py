@@ -14,6 +14,8 @@ from commands import METHODS, SRC, sfumato
 from sfumato.randomness import Secret
 from tables import ROLES, people
 
+# A reader's replay of a public computation; its seed is the digest of the release.
+PUBLIC = {"decoy_channel.py"}
 GENERATORS = {"default_rng", "RandomState", "seed", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}
 
 
@@ -62,7 +64,7 @@ def test_no_module_makes_a_generator_of_its_own() -> None:
     """Only randomness.py (and the made-up tables of datasets) may; no other module names a numpy generator."""
     offenders = []
     for file in sorted((SRC / "sfumato").rglob("*.py")):
-        if file.name == "randomness.py" or "datasets" in file.parts:
+        if file.name in {"randomness.py", *PUBLIC} or "datasets" in file.parts:
             continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and node.attr in GENERATORS and _under_random(node):
