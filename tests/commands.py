@@ -21,6 +21,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "anatomy": ("--l", "3"),
     "small-domain": ("--rho1", "1/5", "--rho2", "1/3", "--min-size", "50"),
     "splu": ("--gamma", "3"),
+    "distribution-draw": (),
     "randomized-response": ("--risk", "1/3"),
 }
 

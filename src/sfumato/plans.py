@@ -7,6 +7,7 @@ from typing import Any
 from .text import number, table
 
 SHOWN_VALUES = 12
+SHOWN_TABLES = 20
 
 
 def render(report: dict[str, Any]) -> str:
@@ -23,14 +24,28 @@ def render(report: dict[str, Any]) -> str:
     if "sub_tables" in report:
         rows = [
             [str(t["id"]), f"{t['size']:,}", str(len(t["domain"])), f"{t['gamma']:.3g}", f"{t['retention']:.1%}"]
-            for t in report["sub_tables"]
+            for t in report["sub_tables"][:SHOWN_TABLES]
         ]
-        parts.append(table(["sub-table", "rows", "values", "gamma", "retention"], rows))
+        more = len(report["sub_tables"]) - SHOWN_TABLES
+        text = table(["sub-table", "rows", "values", "gamma", "retention"], rows)
+        parts.append(text + (f"\n... and {more} more sub-tables (--json shows all)" if more > 0 else ""))
+    if "amplification" in report:
+        parts.append(_amplification(report["amplification"]))
     if "expected_error" in report:
         parts.append(_errors(report["expected_error"]))
     for key in ("notes", "warnings"):
         parts += [f"note: {line}" for line in report.get(key, ())]
     return "\n\n".join(parts)
+
+
+def _amplification(grown: dict[str, Any]) -> str:
+    """How much the noise of conditioned counts grows, largest first; by column where there are several."""
+    flat: dict[str, Any] = {}
+    for name, value in grown.items():
+        flat |= {f"{name}={v}": a for v, a in value.items()} if isinstance(value, dict) else {name: value}
+    largest = sorted(flat.items(), key=lambda item: -float("inf") if item[1] is None else -item[1])[:SHOWN_VALUES]
+    rows = [[name, "infinite" if a is None else number(a)] for name, a in largest]
+    return "amplification of the noise of conditioned counts, largest first\n" + table(["value", "amplification"], rows)
 
 
 def _errors(error: dict[str, Any]) -> str:

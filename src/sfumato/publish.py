@@ -244,10 +244,14 @@ class Applier:
             else:
                 columns[name] = pa.array(array)
         table = pa.table(columns)
+        coded = [f.name for f in table.schema if pa.types.is_dictionary(f.type)]
         plain = pa.schema(
             [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in table.schema]
         )
-        pq.write_table(table.cast(plain), path, store_schema=False)
+        packed = {f.name: "DELTA_BINARY_PACKED" for f in plain if f.name not in coded and pa.types.is_integer(f.type)}
+        pq.write_table(
+            table.cast(plain), path, use_dictionary=coded, column_encoding=packed or None, store_schema=False
+        )
 
 
 def check_roles(roles: Roles, columns: Mapping[str, str], *, reserved: str | None = None) -> None:

@@ -8,7 +8,7 @@ import pytest
 from sfumato.stats import decoy_channel
 from sfumato.stats.conditional_poisson import fit_odds, leave_one_out, pair_matrix, symmetric_polynomials
 from sfumato.stats.decoy_channel import cap_counts, closed_form_channel, rebuild_channel, replay_channel
-from sfumato.stats.decoys import draw_slots, slot_table
+from sfumato.stats.decoys import deal, draw_slots, shuffled_deck, slot_table
 from sfumato.stats.grouping import largest_buckets, random_margins
 
 
@@ -173,3 +173,19 @@ def test_replay_needs_no_generator_state():
     counts = np.array([30, 25, 20, 15, 10])
     one = replay_channel(np.arange(5), counts, 3, np.random.default_rng(1), replays=2)
     assert one.matrix.forward(np.ones(5)) == pytest.approx(1)
+
+
+def test_dealing_in_batches_uses_every_card_once():
+    f = np.array([40, 30, 30, 20, 0, 17])
+    slots = draw_slots(random_margins(f, 3, np.random.default_rng(1)), np.random.default_rng(2))
+    codes = np.random.default_rng(3).permutation(np.repeat(np.arange(6), f)).astype(np.int32)
+    deck = shuffled_deck(slots, np.random.default_rng(4))
+    start = np.cumsum(f) - f
+    whole, _ = deal(deck, start, codes)
+    parts = []
+    for batch in np.array_split(codes, 7):
+        published, start = deal(deck, start, batch)
+        parts.append(published)
+    assert np.array_equal(np.concatenate(parts), whole)
+    table = np.bincount(codes * 6 + whole, minlength=36).reshape(6, 6)
+    assert np.array_equal(table, slots.table())

@@ -45,32 +45,13 @@ def test_everything_and_nothing(channel):
     assert none.variance == pytest.approx(0)
 
 
-def test_sums_of_indicators_are_counts(channel):
-    observed = np.random.default_rng(1).poisson(expected(channel, INSIDE)).astype(float)
-    columns = np.stack([observed, 2 * observed], axis=1)
-    single = de.calibrated_counts(channel, columns)
-    for s in (0, 7, 29):
-        found = de.calibrated_sums(channel, np.eye(30)[s], columns)
-        assert found.value == pytest.approx(single.value[s])
-        assert found.variance == pytest.approx(single.variance[s])
-    everyone = de.calibrated_sums(channel, np.ones(30), columns)
-    assert everyone.value == pytest.approx(columns.sum(axis=0))
-    assert everyone.variance == pytest.approx(0, abs=1e-6)
-
-
-def test_sums_one_by_one(channel):
-    observed = np.random.default_rng(2).poisson(expected(channel, INSIDE)).astype(float)
-    coefficients = np.random.default_rng(3).random((30, 2))
-    found = de.sums(channel, coefficients, np.stack([observed, observed], axis=1))
-    for k in range(2):
-        w, w2 = channel.matrix.weights(coefficients[:, k]), channel.matrix.weights(coefficients[:, k] ** 2)
-        assert found.value[k] == pytest.approx(w @ observed)
-        assert found.variance[k] == pytest.approx(w**2 @ observed - w2 @ observed)
-
-
 def test_calibration_weighs_by_variance():
-    inside, rest = (de.Estimates(value=np.array([v]), variance=np.array([s])) for v, s in ((10.0, 1.0), (80.0, 3.0)))
-    found = de.calibrate(inside, rest, np.array([100.0]), np.array([4.0]))
+    """splu.md section 6 with V_P = 1, V_rest = 3, total 100 of variance 4: w = 1/4."""
+    one = np.ones(1)
+    inside = de.Estimates(value=10 * one, variance=one)
+    whole = de.Whole(value=90 * one, variance=4 * one, total=100 * one, total_variance=4 * one)
+    found, share = de.calibrate(inside, one, whole)
+    assert share == pytest.approx(0.25)
     assert found.value == pytest.approx(10 + 0.25 * 10)
     assert found.variance == pytest.approx(0.75**2 * 1 + 0.25**2 * (3 + 4))
 
@@ -144,3 +125,10 @@ class TestPaperReconstruction:
         found = iterate(np.array([50.0, 0, 30, 20]), (5,), "corrected", rounds=1000)
         assert found.states[1] == 0
         assert found.rounds <= 1000
+
+    def test_questions_side_by_side(self):
+        together = iterate(np.stack([self.Y, [50.0, 10, 30, 20]]), (5,), "paper")
+        for k, y in enumerate((self.Y, np.array([50.0, 10, 30, 20]))):
+            alone = iterate(y, (5,), "paper")
+            assert together.states[k] == pytest.approx(alone.states)
+            assert together.rounds[k] == alone.rounds

@@ -22,6 +22,7 @@ from ..errors import PlanError, SpecError
 from ..model.private import Batch, Deal, Needs, Profile, Released, Work
 from ..model.public import Asked, Domain, Estimated, Evidence, Guarantee, Integers, Observed, Roles, Trust
 from ..stats import anatomised
+from ..stats.allocation import narrow
 from ..stats.grouping import Grouping, largest_buckets, random_margins
 from .base import Planned
 from .restricted import value_label
@@ -116,7 +117,9 @@ def _hand_out(
         order = np.lexsort((codes, group))
         group, codes = group[order], codes[order]
     dropped = true_counts - kept
-    labels = np.concatenate([group[np.argsort(codes, kind="stable")], np.full(int(dropped.sum()), -1, dtype=np.int64)])
+    labels = np.concatenate(
+        [group[np.argsort(narrow(codes, len(kept)), kind="stable")], np.full(int(dropped.sum()), -1, dtype=np.int64)]
+    )
     if dropped.any():
         owner = np.concatenate([np.sort(codes), np.repeat(np.arange(len(dropped)), dropped)])
         labels = labels[np.argsort(owner, kind="stable")]

@@ -13,6 +13,7 @@ from ..errors import DataError
 from ..model.private import Deal
 from ..model.public import Codes, Integers
 
+MANY_VALUES = 1000
 NUMPY_LIMIT = 10**9  # numpy's hypergeometric draws refuse larger populations
 
 
@@ -36,46 +37,53 @@ class Dealer:
     """Hands out a `Deal` batch by batch; `deal` must be called in batch order, `close` checks that all are out."""
 
     def __init__(self, deal: Deal, rng: np.random.Generator) -> None:
-        self._deal = deal
         self._start = deal.start
-        if deal.counts is None:  # listed labels: shuffle each value's list once, then hand out slices of it
-            owner = np.repeat(np.arange(len(deal.start) - 1), np.diff(deal.start))
-            order = np.lexsort((rng.integers(0, 2**63, size=len(deal.labels)), owner))
-            self._labels, self._next = deal.labels[order], deal.start[:-1].copy()
+        self._labels, self._remaining = deal.labels, deal.counts
+        if deal.counts is not None and len(deal.start) > MANY_VALUES:
+            # With thousands of values one urn per value and batch costs more than one label per record.
+            self._start = np.concatenate([[0], np.cumsum(deal.counts)])[deal.start]
+            self._labels, self._remaining = np.repeat(deal.labels, deal.counts), None
+        if self._remaining is None:  # listed labels: shuffle each value's list once, then hand out slices of it
+            self._labels, self._next = self._labels.copy(), self._start[:-1].copy()
+            for low, high in zip(self._start[:-1], self._start[1:], strict=True):
+                rng.shuffle(self._labels[low:high])
         else:
-            self._remaining = deal.counts.copy()
+            self._remaining = self._remaining.copy()
 
     def deal(self, codes: Codes, rng: np.random.Generator) -> NDArray[np.int64]:
         """A label for every record of the batch, in the batch's own order."""
-        size = len(self._start) - 1
-        here = np.bincount(codes, minlength=size)
-        order = np.argsort(codes, kind="stable")
+        here = np.bincount(codes, minlength=len(self._start) - 1)
+        order = np.argsort(narrow(codes, len(self._start)), kind="stable")
         dealt = np.empty(len(codes), dtype=np.int64)
+        if self._remaining is None:
+            if (self._next + here > self._start[1:]).any():
+                raise _changed()
+            first = np.cumsum(here) - here
+            dealt[order] = self._labels[np.arange(len(codes)) + np.repeat(self._next - first, here)]
+            self._next += here
+            return dealt
         at = 0
         for u in np.flatnonzero(here):
             k, lo, hi = int(here[u]), int(self._start[u]), int(self._start[u + 1])
-            if self._deal.counts is None:
-                first = int(self._next[u])
-                if first + k > hi:
-                    raise _changed()
-                labels = self._labels[first : first + k]
-                self._next[u] += k
-            else:
-                urn = self._remaining[lo:hi]
-                if k > int(urn.sum()):
-                    raise _changed()
-                taken = draw_without_replacement(urn, k, rng)
-                urn -= taken
-                labels = rng.permutation(np.repeat(self._deal.labels[lo:hi], taken))
-            dealt[order[at : at + k]] = labels
+            urn = self._remaining[lo:hi]
+            if k > int(urn.sum()):
+                raise _changed()
+            taken = draw_without_replacement(urn, k, rng)
+            urn -= taken
+            dealt[order[at : at + k]] = rng.permutation(np.repeat(self._labels[lo:hi], taken))
             at += k
         return dealt
 
     def close(self) -> None:
         """Refuse when labels are left over: the table changed between the two passes."""
-        left = int((self._start[1:] - self._next).sum()) if self._deal.counts is None else int(self._remaining.sum())
-        if left:
+        left = (self._start[1:] - self._next) if self._remaining is None else self._remaining
+        if int(left.sum()):
             raise _changed()
+
+
+def narrow(codes: Codes, size: int) -> NDArray[np.integer]:
+    """The codes in 16 bits where they fit: numpy sorts those by radix."""
+    return codes.astype(np.uint16) if size < 2**16 else codes
 
 
 def _changed() -> DataError:

@@ -11,7 +11,7 @@ Both depend on the published counts only: the same question gets the same answer
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from sfumato.stats.conditional_poisson import Floats, PairMatrix, pair_matrix
 from sfumato.stats.decoys import slot_table
-from sfumato.stats.grouping import Counts, random_margins
+from sfumato.stats.grouping import Counts, largest_buckets, random_margins_chain
 
 Apply = Callable[[Floats], Floats]
 
 CLOSED_FORM_GROUPS = 1_000  # below, the closed form is off by O(1 / groups)
 REPLAYS = 60  # their mean adds 1/60 of the variance that one grouping has around its mean
-REPLAY_VALUES = 1_500  # a replayed channel is a dense table
+LARGEST_REPLAYS = 3
+REPLAY_VALUES = 300  # a replayed channel is a table; with more values its noise outweighs the closed form's error
 TABLE_VALUES = 256  # up to here the inverse is kept as a table
 CONDITION_LIMIT = 1e4
 ROW_SPACE_TOLERANCE = 1e-6
@@ -147,12 +148,13 @@ class LowRank:
 class DecoyChannel:
     """The channel over the values that were published: `active` holds their positions in the declared domain.
 
-    `counts` is the published histogram of these values, capped at what groups of `size` allow.
+    `published` is the published histogram of these values, `counts` the same capped at what groups of `size` allow.
     """
 
     active: NDArray[np.intp]
     size: int
     counts: Floats
+    published: Floats
     condition: float
     identifiable: NDArray[np.bool_]
     matrix: Matrix
@@ -165,16 +167,24 @@ class DecoyChannel:
         return np.maximum(0.0, self.counts @ (values * (values - self.matrix.forward(values))))
 
 
-def rebuild_channel(published_counts: Counts, size: int, *, seed: int) -> DecoyChannel:
-    """The channel for a published histogram over the declared domain; `seed` comes from the release's digest."""
+def rebuild_channel(published_counts: Counts, size: int, *, seed: int, largest: bool = False) -> DecoyChannel:
+    """The channel for a published histogram over the declared domain; `seed` comes from the release's digest.
+
+    `largest`: the publisher grouped by largest buckets, which can only be replayed, and badly (errata S25). A reader
+    who assumes another rule than the publisher's gets answers worse than none.
+    """
     published_counts = np.asarray(published_counts, dtype=np.int64)
     active = np.flatnonzero(published_counts)
     counts = cap_counts(published_counts[active], size)
     if counts is None:
-        return _blind(active, size, published_counts[active])
-    if int(counts.sum()) // size < CLOSED_FORM_GROUPS and len(active) <= REPLAY_VALUES:
-        return replay_channel(active, counts, size, np.random.default_rng(seed))
-    return closed_form_channel(active, counts, size)
+        found = _blind(active, size, published_counts[active])
+    elif largest:
+        found = largest_buckets_channel(active, counts, size, np.random.default_rng(seed))
+    elif int(counts.sum()) // size < CLOSED_FORM_GROUPS and len(active) <= REPLAY_VALUES:
+        found = replay_channel(active, counts, size, np.random.default_rng(seed))
+    else:
+        found = closed_form_channel(active, counts, size)
+    return replace(found, published=published_counts[active].astype(np.float64))
 
 
 def cap_counts(counts: Counts, size: int) -> Counts | None:
@@ -211,6 +221,7 @@ def closed_form_channel(active: NDArray[np.intp], counts: Counts, size: int) -> 
         active=active,
         size=size,
         counts=counts.astype(np.float64),
+        published=counts.astype(np.float64),
         condition=condition,
         identifiable=np.full(len(active), condition <= CONDITION_LIMIT),
         matrix=matrix,
@@ -221,8 +232,20 @@ def replay_channel(
     active: NDArray[np.intp], counts: Counts, size: int, rng: np.random.Generator, *, replays: int = REPLAYS
 ) -> DecoyChannel:
     """The mean channel of `replays` random groupings of these counts, leftovers attached as the publisher does."""
-    slots = sum(slot_table(random_margins(counts, size, rng)) for _ in range(replays)) / replays
-    return _from_table(active, counts, size, slots / counts[:, None])
+    slots = np.zeros((len(counts), len(counts)))
+    for grouping in random_margins_chain(counts, size, rng, samples=replays):
+        slots += slot_table(grouping)
+    return _from_table(active, counts, size, slots / (replays * counts[:, None]))
+
+
+def largest_buckets_channel(
+    active: NDArray[np.intp], counts: Counts, size: int, rng: np.random.Generator
+) -> DecoyChannel:
+    """The mean channel of a few replays of the largest-bucket rule, for comparison with the SPLU paper."""
+    slots = np.zeros((len(counts), len(counts)))
+    for _ in range(LARGEST_REPLAYS):
+        slots += slot_table(largest_buckets(counts, size, rng))
+    return _from_table(active, counts, size, slots / (LARGEST_REPLAYS * counts[:, None]))
 
 
 def _from_table(active: NDArray[np.intp], counts: Counts, size: int, forward: Floats) -> DecoyChannel:
@@ -235,6 +258,7 @@ def _from_table(active: NDArray[np.intp], counts: Counts, size: int, forward: Fl
         active=active,
         size=size,
         counts=counts.astype(np.float64),
+        published=counts.astype(np.float64),
         condition=float(sigma[0] / sigma[-1]) if sigma[-1] > 0 else np.inf,
         identifiable=outside <= (ROW_SPACE_TOLERANCE if not kept.all() else np.inf),
         matrix=Table(matrix=forward, inverse=inverse),
@@ -248,6 +272,7 @@ def _blind(active: NDArray[np.intp], size: int, counts: Counts) -> DecoyChannel:
         active=active,
         size=size,
         counts=counts.astype(np.float64),
+        published=counts.astype(np.float64),
         condition=np.inf,
         identifiable=np.zeros(len(active), bool),
         matrix=Blind(share=share),

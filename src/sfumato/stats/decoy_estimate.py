@@ -38,47 +38,46 @@ def total_interval(published: Floats, size: int, z: float) -> tuple[Floats, Floa
     return np.maximum(0.0, published + k / 2 - half), published + k / 2 + half
 
 
-def sums(channel: DecoyChannel, coefficients: Floats, observed: Floats) -> Estimates:
-    """Estimates of c . x for columns of coefficients (over `channel.active`) and of published counts, one by one."""
-    weights = channel.matrix.weights(coefficients)
-    squares = channel.matrix.weights(coefficients**2)
-    value = np.einsum("s...,s...->...", weights, observed)
-    variance = np.einsum("s...,s...->...", weights**2 - squares, observed)
-    return Estimates(value=value, variance=np.maximum(0.0, variance))
-
-
 def counts(channel: DecoyChannel, observed: Floats) -> Estimates:
     """Estimates of the count of every active value; columns of `observed` are conditions."""
     value = channel.matrix.estimate(observed)
     return Estimates(value=value, variance=np.maximum(0.0, channel.matrix.squares(observed) - value))
 
 
-def calibrate(inside: Estimates, rest: Estimates, total: Floats, total_variance: Floats) -> Estimates:
-    """The estimate inside P, moved so that P and the rest add up to the total, in proportion to their variances."""
-    both = inside.variance + rest.variance
-    w = np.divide(inside.variance, both, out=np.zeros(np.shape(both)), where=both > 0)
-    value = inside.value + w * (total - inside.value - rest.value)
-    variance = (1 - w) ** 2 * inside.variance + w**2 * (rest.variance + total_variance)
-    return Estimates(value=value, variance=variance)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A question asked of all rows: its estimate and variance by weights, the total read off, and its variance."""
+
+    value: Floats
+    variance: Floats
+    total: Floats
+    total_variance: Floats
+
+
+def calibrate(inside: Estimates, cross: Floats, whole: Whole) -> tuple[Estimates, Floats]:
+    """The estimate inside P moved so that P and the rest add up to the total; and the share of the gap it takes.
+
+    Moved by l times (total - whole estimate) with l = cov(inside, whole) / var(whole), which leaves the variance
+    V - l cross + l^2 Var(total). For a count cross = V_P, so l = V_P / (V_P + V_rest) and the variance is
+    (1-l)^2 V_P + l^2 V_rest + l^2 f'(1 - 1/size), as in splu.md section 6. For all rows it is the total itself.
+    """
+    share = np.divide(cross, whole.variance, out=np.zeros(np.shape(cross)), where=whole.variance > 0)
+    value = inside.value + share * (whole.total - whole.value)
+    variance = np.maximum(0.0, inside.variance - share * cross) + share**2 * whole.total_variance
+    return Estimates(value=value, variance=variance), share
 
 
 def calibrated_counts(channel: DecoyChannel, observed: Floats) -> Estimates:
     """Calibrated counts of every active value inside each condition (a column of `observed`); f' for all rows."""
-    published = channel.counts if observed.ndim == 1 else channel.counts[:, None]
-    rest = counts(channel, published - observed)
-    return calibrate(counts(channel, observed), rest, published, published * (1 - 1 / channel.size))
-
-
-def calibrated_sums(channel: DecoyChannel, coefficients: Floats, observed: Floats) -> Estimates:
-    """Calibrated estimates of c . x for one coefficient vector and each condition (a column of `observed`)."""
-    published = channel.counts if observed.ndim == 1 else channel.counts[:, None]
-    weights, squares = channel.matrix.weights(coefficients), channel.matrix.weights(coefficients**2)
-    total, spread = coefficients @ channel.counts, channel.total_variance(coefficients)
-
-    def side(part: Floats) -> Estimates:
-        return Estimates(value=weights @ part, variance=np.maximum(0.0, (weights**2 - squares) @ part))
-
-    return calibrate(side(observed), side(published - observed), total, spread)
+    published = channel.published if observed.ndim == 1 else channel.published[:, None]
+    inside, rest = counts(channel, observed), counts(channel, published - observed)
+    whole = Whole(
+        value=inside.value + rest.value,
+        variance=inside.variance + rest.variance,
+        total=published,
+        total_variance=published * (1 - 1 / channel.size),
+    )
+    return calibrate(inside, inside.variance, whole)[0]
 
 
 def joint_counts(first: DecoyChannel, second: DecoyChannel, observed: Floats) -> Estimates:

@@ -9,6 +9,7 @@ A `Grouping` is private: it holds the true histogram. It dies with the run.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ Counts = NDArray[np.int64]
 SWEEPS = 10  # 5 still show in the channel at 50 values and 59,000 groups, 10 do not
 TEMPLATE_GROUPS = 200_000  # above this many groups a template is planned and copied
 REMAINDER_GROUPS = 1_000  # least size of the block that is planned on its own beside the template
-SMALL_TABLE = 1_000  # below this many groups extra sweeps cost nothing and leave no trace of the start
+SMALL_TABLE = 100  # below this many groups extra sweeps cost nothing and leave no trace of the start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +115,20 @@ def random_margins(true_counts: Counts, size: int, rng: np.random.Generator, *, 
     return _attach(blocks, size, len(true_counts), leftovers, rng)
 
 
+def random_margins_chain(
+    true_counts: Counts, size: int, rng: np.random.Generator, *, samples: int, sweeps: int = SWEEPS, between: int = 2
+) -> Iterator[Grouping]:
+    """`samples` groupings of one chain, for averages: uniform each, weakly dependent, `between` sweeps apart."""
+    true_counts = np.asarray(true_counts, dtype=np.int64)
+    check_size(true_counts, size)
+    inside, leftovers = _set_aside(true_counts, size, rng)
+    rows = _shuffled(inside, size, rng, sweeps)
+    for _ in range(samples):
+        for _ in range(between):
+            _sweep(rows, rng)
+        yield _attach((Block(rows=rows.copy(), copies=1),), size, len(true_counts), leftovers, rng)
+
+
 def largest_buckets(true_counts: Counts, size: int, rng: np.random.Generator | None) -> Grouping:
     """The published rule, for comparison only: each group takes the `size` largest buckets that remain.
 
@@ -178,10 +193,15 @@ def _shuffled(counts: Counts, size: int, rng: np.random.Generator, sweeps: int) 
     rows = np.repeat(np.arange(len(counts), dtype=np.int32), counts).reshape(size, groups).T
     rows = np.ascontiguousarray(rows)
     for _ in range(sweeps if groups >= SMALL_TABLE else 5 * sweeps):
-        order = rng.permutation(groups)[: groups // 2 * 2]
-        pairs = rows[order].reshape(-1, 2 * size)
-        rows[order] = _redeal(pairs, rng).reshape(-1, size)
+        _sweep(rows, rng)
     return rows
+
+
+def _sweep(rows: Codes, rng: np.random.Generator) -> None:
+    """Pair the groups at random and re-deal each pair, in place; with an odd number one group sits out."""
+    groups, size = rows.shape
+    order = rng.permutation(groups)[: groups // 2 * 2]
+    rows[order] = _redeal(rows[order].reshape(-1, 2 * size), rng).reshape(-1, size)
 
 
 def _redeal(pairs: Codes, rng: np.random.Generator) -> Codes:

@@ -24,13 +24,13 @@ ROUNDS = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconstruction:
-    """Estimated records per state, and the rounds it took."""
+    """Estimated records per state (last axis), and the rounds each question took."""
 
     states: Floats
-    rounds: int
+    rounds: NDArray[np.int64]
 
 
-def rate(total: float, rows: float, size: int, variant: Variant) -> float:
+def rate(total: Floats, rows: Floats, size: int, variant: Variant) -> Floats:
     """a: the chance that a record without s publishes s; the paper's f / N forgets that the record lacks s.
 
     Corrected: (size - 1) f / (size (N - f)), so that f / size + (N - f) a = f.
@@ -38,11 +38,11 @@ def rate(total: float, rows: float, size: int, variant: Variant) -> float:
     return total / rows if variant == "paper" else (size - 1) * total / (size * (rows - total))
 
 
-def two_state(published: float, inside: float, rows_inside: float, rows: float, size: int) -> tuple[float, float]:
+def two_state(published: Floats, inside: Floats, rows_inside: Floats, rows: Floats, size: int) -> tuple[Floats, Floats]:
     """The closed form for one value and its variance: est = (y3 - a n_P) / (1/size - a) (splu.md section 6)."""
     a = rate(published, rows, size, "corrected")
     value = (inside - a * rows_inside) / (1 / size - a)
-    x3 = min(max(value, 0.0), rows_inside, published)
+    x3 = np.clip(value, 0.0, np.minimum(rows_inside, published))
     x1, x2 = published - x3, rows_inside - x3
     x0 = rows - rows_inside - x1
     c = x2 * (size - 1) * rows / (size * (rows - published) ** 2)
@@ -56,29 +56,41 @@ def iterate(
 ) -> Reconstruction:
     """Iterative Bayesian reconstruction, [SPLU, eq. 13], from x = y; the rates are rebuilt from x each round.
 
-    `observed[i]` counts the published rows in state i. A state that starts at 0 stays 0. `paper` stops at 1 % relative
-    change of every state, `corrected` at 1e-6 of those above 0.001 records.
+    `observed[..., i]` counts the published rows in state i; leading axes are questions, solved side by side. A state
+    that starts at 0 stays 0. `paper` stops at 1 % relative change of every state, `corrected` at 1e-6 of those above
+    0.001 records.
     """
     limit = stop if stop is not None else (PAPER_STOP if variant == "paper" else CORRECTED_STOP)
-    y = np.asarray(observed, np.float64)
-    x, rows, columns = y.copy(), float(y.sum()), len(sizes)
-    bits = [(np.arange(len(y)) >> (columns - 1 - j)) & 1 == 1 for j in range(columns)]
+    least = LEAST_CELL if variant == "corrected" else 0.0
+    flat = np.asarray(observed, np.float64).reshape(-1, np.shape(observed)[-1])
+    states, taken = flat.copy(), np.full(len(flat), rounds)
+    running = np.arange(len(flat))
     for done in range(1, rounds + 1):
-        steps = [_transition(rate(float(x[bit].sum()), rows, size, variant), size)
-                 for bit, size in zip(bits, sizes, strict=True)]  # fmt: skip
-        M: Floats = np.eye(2)
-        for step in steps:
-            M = np.asarray(np.kron(M, step), np.float64)
-        reached = x @ M
-        new = x * (M @ np.divide(y, reached, out=np.zeros_like(y), where=reached > 0))
-        watched = x > (LEAST_CELL if variant == "corrected" else 0)
-        change = np.abs(new - x)[watched] / x[watched]
-        x = new
-        if not len(change) or change.max() <= limit:
-            return Reconstruction(states=x, rounds=done)
-    return Reconstruction(states=x, rounds=rounds)
+        x, y = states[running], flat[running]
+        M = _transitions(x, sizes, variant)
+        reached = np.einsum("qi,qij->qj", x, M)
+        share = np.divide(y, reached, out=np.zeros_like(y), where=reached > 0)
+        new = x * np.einsum("qij,qj->qi", M, share)
+        change = np.divide(np.abs(new - x), x, out=np.zeros_like(x), where=x > least).max(axis=1)
+        states[running] = new
+        taken[running[change <= limit]] = done
+        running = running[change > limit]
+        if not len(running):
+            break
+    shape = np.shape(observed)
+    return Reconstruction(states=states.reshape(shape), rounds=taken.reshape(shape[:-1]))
 
 
-def _transition(a: float, size: int) -> Floats:
-    """Rows: without s, with s; columns: published other, published s."""
-    return np.array([[1 - a, a], [1 - 1 / size, 1 / size]])
+def _transitions(states: Floats, sizes: tuple[int, ...], variant: Variant) -> Floats:
+    """I (x) M_1 (x) ... (x) M_w for each question; M_j has rows without / with s_j, columns published other / s_j."""
+    questions, count = states.shape
+    rows = states.sum(axis=1)
+    found = np.broadcast_to(np.eye(2), (questions, 2, 2))
+    for j, size in enumerate(sizes):
+        has = (np.arange(count) >> (len(sizes) - 1 - j)) & 1 == 1
+        a = rate(states[:, has].sum(axis=1), rows, size, variant)
+        keep = np.full(questions, 1 / size)
+        step = np.stack([np.stack([1 - a, a], axis=1), np.stack([1 - keep, keep], axis=1)], axis=1)
+        width = 2 * found.shape[1]
+        found = np.einsum("qab,qcd->qacbd", found, step).reshape(questions, width, width)
+    return found

@@ -1,0 +1,310 @@
+"""splu: every record publishes one value drawn from its own and those of its decoys; small sums drown, large ones stay.
+
+Groups of gamma records with distinct values, uniformly random; each record draws from its group. splu.md.
+
+Guarantee: totals of at most alpha records are wrong by more than epsilon with probability at least T_p; totals of at
+least T_f records err by epsilon or more with probability at most T_E; posterior at most 1/gamma.
+Assumes: a reader who knows nothing else about a record, and who estimates a total by the published one.
+Cost: one pass to count, a plan of at most 200,000 distinct groups, one pass to publish.
+Error: a total has variance f (1 - 1/gamma); counts inside a condition grow with gamma, most for frequent values.
+Does not protect against: readers who know many records; conditions that single people out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..errors import PlanError, ReleaseError, SpecError
+from ..model.numbers import Ratio, exact
+from ..model.private import Batch, Deal, Needs, Profile, Released, Work
+from ..model.public import Asked, Domain, Estimated, Evidence, Guarantee, Integers, Observed, Roles, Trust
+from ..stats import decoy_answers, decoy_comparison
+from ..stats.decoy_channel import DecoyChannel, rebuild_channel
+from ..stats.decoy_guarantee import amplification, large_sum_utility, small_sum_privacy
+from ..stats.decoys import draw_slots
+from ..stats.grouping import largest_buckets, random_margins
+from .base import Planned
+from .restricted import value_label
+
+NAME = "splu"
+TITLE = "Small sum privacy, large sum utility"
+TRUST = Trust.CONDITIONAL
+LUMPABLE = False
+PART: str | None = None
+WITHHELD = False
+
+RULES = {"random": "random-margins", "largest": "largest-buckets"}
+RULE_VERSION = 1
+WARN_AT = 3  # amplification, in units of gamma, from which `plan` warns
+MOST_GAMMA, LEAST_EPSILON, MOST_ALPHA = 1000, Fraction(1, 1000), 10_000
+
+
+def parse_gamma(gamma: int | str | Mapping[str, int], columns: tuple[str, ...] | None = None) -> tuple[int, ...]:
+    """gamma of every sensitive column: one number for all, or "occupation=5,age=8"."""
+    if isinstance(gamma, str) and "=" in gamma:
+        pairs = [part.partition("=") for part in gamma.split(",") if part.strip()]
+        gamma = {name.strip(): _whole(text) for name, _, text in pairs}
+    if not isinstance(gamma, Mapping):
+        return (_whole(gamma),) * (1 if columns is None else len(columns))
+    found = {name: _whole(value) for name, value in gamma.items()}
+    if columns is None:
+        return tuple(found.values())
+    for name in (*columns, *found):
+        if name not in found or name not in columns:
+            where = "has no gamma" if name in columns else "is not a sensitive column"
+            raise SpecError(f'"{name}" {where}; give one for each of: {", ".join(columns)}', field="gamma")
+    return tuple(found[name] for name in columns)
+
+
+def _whole(value: object) -> int:
+    try:
+        number = int(value) if isinstance(value, str | int) and not isinstance(value, bool) else 0
+    except ValueError:
+        number = 0
+    if not 2 <= number <= MOST_GAMMA:
+        raise SpecError(f"gamma must be a whole number from 2 to {MOST_GAMMA}, got {value!r}", field="gamma")
+    return number
+
+
+def _check_thresholds(epsilon: Fraction, alpha: int, t_e: Fraction) -> None:
+    if not LEAST_EPSILON <= epsilon < 1:
+        raise SpecError(f"epsilon must lie between {LEAST_EPSILON} and 1, got {epsilon}", field="epsilon")
+    if isinstance(alpha, bool) or not isinstance(alpha, int) or not 1 <= alpha <= MOST_ALPHA:
+        raise SpecError(f"alpha must be a whole number from 1 to {MOST_ALPHA}, got {alpha!r}", field="alpha")
+    if not 0 < t_e < 1:
+        raise SpecError(f"t_e must lie strictly between 0 and 1, got {t_e}", field="t_e")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splu:
+    """Decoy groups of gamma; (epsilon, alpha) and (epsilon, t_e) say what T_p and T_f are computed for.
+
+    `silent` allows a value that is in every group: the release then says nothing about who has it.
+    """
+
+    gamma: int | str | Mapping[str, int]
+    epsilon: Ratio = "3/10"
+    alpha: int = 3
+    t_e: Ratio = "1/20"
+    grouping: str = "random"
+    silent: bool = False
+
+    def __post_init__(self) -> None:
+        parse_gamma(self.gamma)
+        _check_thresholds(exact(self.epsilon, "epsilon"), self.alpha, exact(self.t_e, "t_e"))
+        if self.grouping not in RULES:
+            raise SpecError(f'grouping must be one of {", ".join(RULES)}, got "{self.grouping}"', field="grouping")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the release states: gamma of every sensitive column, the grouping rule, and the thresholds chosen."""
+
+    gamma: dict[str, int]
+    grouping: str
+    grouping_version: int
+    epsilon: Fraction
+    alpha: int
+    t_e: Fraction
+
+    def __post_init__(self) -> None:
+        parse_gamma(self.gamma)
+        _check_thresholds(self.epsilon, self.alpha, self.t_e)
+        if self.grouping not in RULES.values() or self.grouping_version != RULE_VERSION:
+            raise SpecError("the grouping rule of the release is not known to this version of sfumato")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """gamma of every unit."""
+        return tuple(self.gamma.values())
+
+
+Spec = Splu
+
+
+def needs(spec: Splu, roles: Roles) -> Needs:
+    """Every sensitive column by itself."""
+    units = tuple((column,) for column in roles.sensitive)
+    parse_gamma(spec.gamma, tuple(roles.sensitive))
+    return Needs(units=units, joints=tuple((u,) for u in range(len(units))), changed=(True,) * len(units))
+
+
+def plan(spec: Splu, profile: Profile, rng: np.random.Generator) -> Planned:
+    """For every column random groups, the draws of all slots, and how many records of u publish s."""
+    columns = tuple(domain.columns[0] for domain in profile.domains)
+    sizes = parse_gamma(spec.gamma, columns)
+    deals = tuple(_deal(u, profile.true_counts(u, u), size, columns[u], spec, rng) for u, size in enumerate(sizes))
+    public = Plan(
+        gamma=dict(zip(columns, sizes, strict=True)),
+        grouping=RULES[spec.grouping],
+        grouping_version=RULE_VERSION,
+        epsilon=exact(spec.epsilon, "epsilon"),
+        alpha=spec.alpha,
+        t_e=exact(spec.t_e, "t_e"),
+    )
+    return Planned(public=public, work=Work(deals=deals))
+
+
+def _deal(unit: int, true_counts: Integers, size: int, column: str, spec: Splu, rng: np.random.Generator) -> Deal:
+    """K of one column as a hand-out of published values."""
+    if np.count_nonzero(true_counts) < 2:
+        raise PlanError(f'"{column}" has one distinct value; nothing can be hidden')
+    total, top = int(true_counts.sum()), int(true_counts.max())
+    if size * top == total and not spec.silent:
+        limit = (total - 1) // top
+        instead = f"take gamma {limit}" if limit >= 2 else "publish a finer column"
+        raise PlanError(
+            f'gamma = {size} puts the most frequent value of "{column}" into every group, so the release would say '
+            f"nothing about who has it; {instead}, or allow it with --silent",
+            limit=limit,
+        )
+    rule = random_margins if spec.grouping == "random" else largest_buckets
+    try:
+        grouping = rule(true_counts, size, rng)
+    except PlanError as error:
+        limit = int(str(error.limit))
+        instead = f"the largest gamma is {limit}" if limit >= 2 else "no gamma is possible; publish a finer column"
+        raise PlanError(
+            f'gamma = {size} cannot be reached: the most frequent value of "{column}" is too frequent; {instead}',
+            limit=limit,
+        ) from None
+    slots = draw_slots(grouping, rng)
+    return Deal(unit=unit, start=slots.offsets, labels=slots.published.astype(np.int64), counts=slots.counts)
+
+
+def apply(plan: Plan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+    """Every record takes the published value it was dealt."""
+    return Released(codes=tuple(label.astype(np.int32) for label in batch.labels))
+
+
+def released_domains(plan: Plan, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
+    """Values leave as values of the same domain."""
+    if tuple(plan.gamma) != tuple(domain.columns[0] for domain in domains):
+        raise ReleaseError("release.json states gamma for other columns than those that were randomised")
+    return domains
+
+
+def guarantee(plan: Plan) -> Guarantee:
+    """T_p, T_f and 1/gamma; for several columns the weakest."""
+    t_p = min(small_sum_privacy(size, plan.epsilon, plan.alpha) for size in set(plan.sizes))
+    t_f = max(large_sum_utility(size, plan.epsilon, plan.t_e) for size in set(plan.sizes))
+    least, floor = min(plan.sizes), math.floor(t_p * 10**6) / 10**6
+    share = f"{float(plan.epsilon):.4g}"
+    return Guarantee(
+        model="small sum privacy, large sum utility",
+        parameters={
+            "gamma": dict(plan.gamma),
+            "epsilon": str(plan.epsilon),
+            "alpha": plan.alpha,
+            "t_p": floor,
+            "t_e": str(plan.t_e),
+            "t_f": t_f,
+            "posterior": f"1/{least}",
+        },
+        statement=(
+            f"The published total of a sensitive value with at most {plan.alpha} records errs by more than {share} of "
+            f"it with probability at least {floor:.6f}; from {t_f} records on it errs by {share} or more with "
+            f"probability at most {float(plan.t_e):.4g}. A record's published value makes no true value "
+            f"likelier than 1/{least}."
+        ),
+        assumptions=(
+            "totals are estimated by the published totals",
+            "for the posterior: the reader knows nothing else about the record or its group",
+            "groups have gamma records; where the rows are no multiple of gamma, a few groups have one more",
+            "the table is published once",
+        ),
+        not_covered=(
+            "counts inside a condition: their intervals are stated with each answer, no guarantee is",
+            "a reader who knows the true values of many records",
+            "what can be inferred by other estimators than the published total",
+            "columns that are published as they are",
+        ),
+        trust=TRUST,
+    )
+
+
+def channels_of(plan: Plan, evidence: Evidence, units: tuple[int, ...]) -> tuple[DecoyChannel, ...]:
+    """The channels of the columns a question involves, rebuilt once per open release."""
+    for u in units:
+        if f"channel {u}" not in evidence.memo:
+            _, codes, count = evidence.totals((u,))
+            published = np.bincount(codes[:, 0], weights=count, minlength=len(evidence.domains[u])).astype(np.int64)
+            seed = int(evidence.digest[:16], 16)
+            largest = plan.grouping == RULES["largest"]
+            evidence.memo[f"channel {u}"] = rebuild_channel(published, plan.sizes[u], seed=seed, largest=largest)
+    return tuple(evidence.memo[f"channel {u}"] for u in units)
+
+
+def estimate(plan: Plan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+    """By the rebuilt channel, calibrated to the totals; `--estimator paper` as the SPLU paper does."""
+    channels = channels_of(plan, evidence, asked.units)
+    chosen = asked.options.get("estimator")
+    if chosen is None:
+        return decoy_answers.estimate(channels, evidence.rows, observed, asked)
+    if chosen not in decoy_comparison.ESTIMATORS:
+        names = ", ".join(decoy_comparison.ESTIMATORS)
+        raise SpecError(f'splu has no estimator "{chosen}"; leave it out, or take one of {names}', field="estimator")
+    _, codes, count = evidence.totals(asked.units)
+    joint = np.zeros(asked.shape)
+    np.add.at(joint, tuple(codes.T), count)
+    return decoy_comparison.estimate(channels, joint[np.ix_(*(c.active for c in channels))], observed, asked, chosen)
+
+
+def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
+    """Groups, thresholds, amplification of every value with warnings, and the error to expect; by column if several."""
+    several = len(plan.sizes) > 1
+    found: dict[str, dict[str, Any]] = {"groups": {}, "t_p": {}, "t_f": {}, "amplification": {}}
+    warnings: list[str] = []
+    errors: dict[str, list[Any]] = {"values": [], "total": [], "among_1_percent": [], "among_10_percent": []}
+    for u, (domain, size) in enumerate(zip(profile.domains, plan.sizes, strict=True)):
+        true_counts, column = profile.true_counts(u, u), domain.columns[0]
+        values = [value_label(v) for v in domain.values]
+        grown = amplification(true_counts, size)
+        found["groups"][column] = int(true_counts.sum()) // size
+        found["t_p"][column] = small_sum_privacy(size, plan.epsilon, plan.alpha)
+        found["t_f"][column] = large_sum_utility(size, plan.epsilon, plan.t_e)
+        found["amplification"][column] = {
+            str(v): float(a) if np.isfinite(a) else None for v, a in zip(values, grown, strict=True)
+        }
+        noisy = [str(v) for v, a, f in zip(values, grown, true_counts, strict=True) if f and a > WARN_AT * size]
+        if noisy:
+            shown = ", ".join(noisy[:5]) + (" ..." if len(noisy) > 5 else "")
+            warnings.append(
+                f"amplification above {WARN_AT * size}: little can be learnt about who has {column} {shown}"
+            )
+        labels = [f"{column}={v}" for v in values] if several else values
+        for key, numbers in _expected_error(true_counts, labels, size).items():
+            errors[key] += numbers
+    facts = found if several else {key: next(iter(by.values())) for key, by in found.items()}
+    return facts | {"warnings": warnings, "expected_error": errors}
+
+
+def _expected_error(true_counts: Integers, values: list[Any], size: int) -> dict[str, list[Any]]:
+    """Standard errors of totals and of counts among a share a of the rows chosen without regard to the value.
+
+    With V_1 the plain variance for all rows: a (1 - a) V_1 + a^2 f (1 - 1/size), the calibrated variance.
+    """
+    channel = rebuild_channel(true_counts, size, seed=0)
+    total = true_counts * (1 - 1 / size)
+    plain = np.full(len(true_counts), np.nan)
+    plain[true_counts == 0] = 0
+    known = channel.active[channel.identifiable]
+    whole = channel.matrix.squares(channel.published) - channel.matrix.estimate(channel.published)
+    plain[known] = np.maximum(0.0, whole[channel.identifiable])
+
+    def among(share: float) -> list[float | None]:
+        se = np.sqrt(share * (1 - share) * plain + share**2 * total)
+        return [float(x) if np.isfinite(x) else None for x in se]
+
+    return {
+        "values": values,
+        "total": np.sqrt(total).tolist(),
+        "among_1_percent": among(0.01),
+        "among_10_percent": among(0.1),
+    }

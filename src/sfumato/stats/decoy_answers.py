@@ -1,0 +1,285 @@
+"""Answers from a decoy release: any linear question, with variance, interval and covariances.
+
+A question is a number h per (joint) sensitive value and a measure g of the untouched columns: sum over the rows inside
+P of g(row) h(true value). With weights w = M^-1 h over published values, `sum of g w` estimates it without bias, and
+`sum of g^2 (w^2 - w2)`, w2 = M^-1 h^2, its variance (splu.md section 6). A question about one sensitive column is
+calibrated with the column's published totals. Several columns multiply their weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..errors import QueryError
+from ..model.public import Asked, Estimated, Floats, Observed
+from .decoy_channel import DecoyChannel
+from .decoy_estimate import Estimates, Whole, calibrate, joint_weights, total_interval
+
+CELLS = 4_000_000  # numbers of a table held at once
+JOINT_VALUES = 2_000_000  # combinations of values of several columns that can be told apart in one question
+RESIDUAL = 1e-6  # a question is identified when M w = h up to this
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The published rows of one pattern of untouched leaves: `moments[j]` is a (keys, joint values) table."""
+
+    moments: tuple[sp.csr_array, ...]
+    rows: Floats  # (K,)
+    coefficients: sp.csr_array  # (F, joint values), over published values only
+    uncertain: NDArray[np.bool_]  # (F,) coefficients differ between values; the others are plain sums of g
+    unseen: NDArray[np.bool_]  # (F,) the question also asks for values that were never published
+
+
+def observations(channels: tuple[DecoyChannel, ...], observed: Observed, asked: Asked) -> list[Observation]:
+    """What was observed, over the values that occur in the release, one entry per pattern."""
+    shape = tuple(len(c.active) for c in channels)
+    width = int(np.prod(shape, dtype=np.int64))
+    if len(channels) > 1 and width > JOINT_VALUES:
+        raise QueryError(
+            f"the question combines {' x '.join(map(str, shape))} sensitive values, too many to tell apart at once",
+            hint="Ask about one of the columns, or group its values.",
+        )
+    codes = np.unravel_index(observed.value, asked.shape)
+    place = np.zeros(len(observed.value), np.int64)
+    grid = np.zeros(1, np.int64)
+    for channel, code, size in zip(channels, codes, asked.shape, strict=True):
+        position = np.zeros(size, np.int64)
+        position[channel.active] = np.arange(len(channel.active))
+        place = place * len(channel.active) + position[code]
+        grid = (grid[:, None] * size + channel.active[None, :]).ravel()
+    seen = np.zeros(int(np.prod(asked.shape)), bool)
+    seen[grid] = True
+    pattern, key = observed.pattern[observed.stratum], observed.key[observed.stratum]
+    found = []
+    for b, H in enumerate(asked.coefficients):
+        at = np.flatnonzero(pattern == b)
+        tables = tuple(
+            sp.csr_array((observed.moments[at, j], (key[at], place[at])), shape=(observed.keys, width))
+            for j in range(observed.moments.shape[1])
+        )
+        rows = np.asarray(tables[0].sum(axis=1), np.float64).ravel()
+        unseen = np.asarray(abs(H) @ (~seen).astype(float)) > 0
+        found.append(Observation(tables, rows, sp.csr_array(H[:, grid]), _differ(H), unseen))
+    return found
+
+
+def _differ(H: sp.csr_array) -> NDArray[np.bool_]:
+    """Rows whose entries are not all the same number."""
+    filled, width = np.diff(H.indptr), H.shape[1]
+    top, bottom = (np.asarray(f(axis=1).toarray()).ravel() for f in (H.max, H.min))
+    return (filled > 0) & ((filled < width) | (top > bottom))
+
+
+class Weights:
+    """Weights of questions under the product of the columns' channels."""
+
+    def __init__(self, channels: tuple[DecoyChannel, ...]) -> None:
+        self.channels, self.shape = channels, tuple(len(c.active) for c in channels)
+        self.known = all(c.identifiable.all() for c in channels)
+        self.published = channels[0].published
+
+    def of(self, values: Floats) -> Floats:
+        """M^-1 h for columns h."""
+        table = values.reshape(*self.shape, -1)
+        return joint_weights(self.channels, table).reshape(values.shape)
+
+    def identified(self, values: Floats, weights: Floats) -> NDArray[np.bool_]:
+        """Which columns the channel tells apart: M w = h."""
+        if self.known:
+            return np.ones(values.shape[1], bool)
+        table = weights.reshape(*self.shape, -1)
+        for axis, channel in enumerate(self.channels):
+            moved = np.moveaxis(table, axis, 0)
+            flat = channel.matrix.forward(moved.reshape(len(moved), -1))
+            table = np.moveaxis(flat.reshape(moved.shape), 0, axis)
+        gap = np.abs(table.reshape(values.shape) - values).max(axis=0, initial=0.0)
+        bounded = all(np.isfinite(c.condition) or c.identifiable.any() for c in self.channels)
+        return (gap <= RESIDUAL * np.maximum(1.0, np.abs(values).max(axis=0, initial=0.0))) & bounded
+
+    def each(self, observed: Floats) -> tuple[Floats, Floats]:
+        """((M^T)^-1 y, (B o B) y) over all joint values, for columns y."""
+        value = square = observed.reshape(*self.shape, -1)
+        for axis, channel in enumerate(self.channels):
+            moved = [np.moveaxis(t, axis, 0) for t in (value, square)]
+            size = moved[0].shape
+            value = np.moveaxis(channel.matrix.estimate(moved[0].reshape(size[0], -1)).reshape(size), 0, axis)
+            square = np.moveaxis(channel.matrix.squares(moved[1].reshape(size[0], -1)).reshape(size), 0, axis)
+        return value.reshape(observed.shape), square.reshape(observed.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Questions of one measure in one pattern, before calibration; `whole` is the same asked of all rows."""
+
+    at: NDArray[np.intp]  # numbers of the questions
+    inside: Estimates  # (K, questions)
+    cross: Floats  # covariance with `whole`
+    whole: Whole | None  # None for several columns: no total of their combinations is known
+    known: NDArray[np.bool_]
+    single: bool  # each asks about one value
+
+
+class _Answering:
+    """One question set, answered pattern by pattern."""
+
+    def __init__(self, channels: tuple[DecoyChannel, ...], rows: int, observed: Observed, asked: Asked) -> None:
+        self.weights, self.rows, self.asked = Weights(channels), rows, asked
+        self.channel = channels[0] if len(channels) == 1 else None
+        self.parts = observations(channels, observed, asked)
+        K, F = observed.keys, asked.functionals
+        self.uncertain = np.array([part.uncertain for part in self.parts], dtype=bool).reshape(-1, F)
+        # A total is known for questions that one pattern alone makes uncertain.
+        self.alone = (self.uncertain.sum(axis=0) == 1) & (self.channel is not None)
+        self.value, self.variance, self.share = np.zeros((K, F)), np.zeros((K, F)), np.zeros((K, F))
+        self.low, self.high = np.full((K, F), np.nan), np.full((K, F), np.nan)  # of totals
+        self.known = np.ones((K, F), bool)
+
+    def run(self) -> None:
+        """Add up all patterns."""
+        for part, uncertain in zip(self.parts, self.uncertain, strict=True):
+            filled, width = np.diff(part.coefficients.indptr), max(1, part.coefficients.shape[1])
+            single = (filled == 1) & uncertain & ~part.unseen
+            for g in np.unique(self.asked.measure):
+                mine = self.asked.measure == g
+                for at in _chunks(np.flatnonzero(single & mine), max(1, CELLS // max(1, len(part.rows)))):
+                    self._add(part, self._each(part, at, int(g)))
+                for at in _chunks(np.flatnonzero((filled > 0) & ~single & mine), max(1, CELLS // width)):
+                    self._add(part, self._any(part, at, int(g)))
+            never = np.flatnonzero(part.unseen & (filled == 0) & (self.asked.measure == 0))
+            if self.channel is not None and len(never):
+                self.low[:, never], self.high[:, never] = total_interval(np.zeros(1), self.channel.size, self.asked.z)
+
+    def _each(self, part: Observation, at: NDArray[np.intp], g: int) -> _Piece:
+        """Questions about one value each, without weights: a GROUP BY of thousands of values is cheap."""
+        H, weights = part.coefficients[at], self.weights
+        s, c = H.indices, H.data
+        first, second = part.moments[self.asked.products[0, g]], part.moments[self.asked.products[g, g]]
+        value, variance, cross = (np.zeros((len(part.rows), len(at))) for _ in range(3))
+        for keys in _chunks(np.arange(len(part.rows)), max(1, CELLS // max(1, H.shape[1]))):
+            x, xx = weights.each(first[keys].toarray().T)
+            y, yy = (x, xx) if g == 0 else weights.each(second[keys].toarray().T)
+            value[keys] = (x[s] * c[:, None]).T
+            variance[keys] = ((yy[s] - y[s]) * c[:, None] ** 2).T
+            cross[keys] = ((xx[s] - x[s]) * c[:, None] ** 2).T
+        whole, known = None, np.ones(len(at), bool)
+        for channel, code in zip(weights.channels, np.unravel_index(s, weights.shape), strict=True):
+            known &= channel.identifiable[code]
+        if self.channel is not None:
+            x, xx = weights.each(self.channel.published[:, None])
+            total = self.channel.published[s]
+            whole = Whole(
+                value=c * x[s, 0],
+                variance=np.maximum(0.0, c**2 * (xx - x)[s, 0]),
+                total=c * total,
+                total_variance=c**2 * total * (1 - 1 / self.channel.size),
+            )
+        return _Piece(at, Estimates(value=value, variance=np.maximum(0.0, variance)), cross, whole, known, True)
+
+    def _any(self, part: Observation, at: NDArray[np.intp], g: int) -> _Piece:
+        """Questions about several values, by their weights."""
+        h = part.coefficients[at].toarray().T
+        w = self.weights.of(h)
+        v = w**2 - self.weights.of(h**2)
+        first, second = part.moments[self.asked.products[0, g]], part.moments[self.asked.products[g, g]]
+        whole = None
+        if self.channel is not None:
+            y = self.channel.published
+            whole = Whole(
+                value=y @ w,
+                variance=np.maximum(0.0, y @ v),
+                total=y @ h,
+                total_variance=self.channel.total_variance(h),
+            )
+        inside = Estimates(value=first @ w, variance=np.maximum(0.0, second @ v))
+        return _Piece(at, inside, first @ v, whole, self.weights.identified(h, w), False)
+
+    def _add(self, part: Observation, piece: _Piece) -> None:
+        """Calibrate where one pattern alone carries the question, add up, and note what totals say."""
+        at, found, known = piece.at, piece.inside, piece.known[None, :]
+        if piece.whole is not None:
+            whole, alone = piece.whole, self.alone[at]
+            counting = self.asked.measure[at] == 0
+            # A count's variance lies between 0 and the whole's, so it takes between none and all of the gap.
+            cross = np.where(counting, np.clip(piece.cross, 0.0, whole.variance), piece.cross)
+            found, share = calibrate(found, np.where(alone, cross, 0.0), whole)
+            self.share[:, at] += share
+            everything = (part.rows == self.rows)[:, None] & counting & alone
+            found = Estimates(
+                value=np.where(everything, whole.total, found.value),
+                variance=np.where(everything, whole.total_variance, found.variance),
+            )
+            known = known | everything
+            if self.asked.binary and self.channel is not None:
+                low, high = total_interval(whole.total, self.channel.size, self.asked.z)
+                if not piece.single:
+                    high = whole.total + self.asked.z * np.sqrt(whole.total_variance)
+                self.high[:, at] = np.where(counting & alone, high, np.nan)
+                self.low[:, at] = np.where(everything & piece.single, low, np.nan)
+        self.value[:, at] += found.value
+        self.variance[:, at] += found.variance
+        self.known[:, at] &= known
+
+    def covariances(self) -> Floats:
+        """(K, P) covariances of the pairs asked for, calibration included.
+
+        The estimate of question i is sum over rows of (g_i [row in P_i] - l_i) w_i plus l_i times the total, so
+        Cov = sum g_i g_j v - l_j sum g_i v - l_i sum g_j v + l_i l_j (sum over all v + Cov(totals)), with
+        v = w_i w_j - w_ij.
+        """
+        asked = self.asked
+        found = np.zeros((len(self.value), len(asked.pairs)))
+        for p, (i, j) in enumerate(asked.pairs):
+            gi, gj = asked.measure[i], asked.measure[j]
+            li, lj = self.share[:, i], self.share[:, j]
+            hi, hj = self._calibrating(i), self._calibrating(j)
+            for part in self.parts:
+                a, b = (part.coefficients[[f]].toarray().T for f in (i, j))
+                for left, right, share, column in (
+                    (a, b, np.ones(len(li)), asked.products[gi, gj]),
+                    (a, hj, -lj, asked.products[0, gi]),
+                    (hi, b, -li, asked.products[0, gj]),
+                ):
+                    if left is not None and right is not None and left.any() and right.any():
+                        found[:, p] += share * (part.moments[column] @ self._product(left, right))[:, 0]
+            if hi is not None and hj is not None and self.channel is not None:
+                y, M = self.channel.counts, self.channel.matrix
+                totals = float(y @ (hi * hj)[:, 0]) - float(y @ (hi * M.forward(hj))[:, 0])
+                found[:, p] += li * lj * (float(self.channel.published @ self._product(hi, hj)[:, 0]) + totals)
+        return found
+
+    def _calibrating(self, f: int) -> Floats | None:
+        """The coefficients with which question f is calibrated."""
+        if not self.alone[f]:
+            return None
+        part = self.parts[int(np.argmax(self.uncertain[:, f]))]
+        return np.asarray(part.coefficients[[f]].toarray().T)
+
+    def _product(self, left: Floats, right: Floats) -> Floats:
+        """v = w_i w_j - w_ij over published values."""
+        return self.weights.of(left) * self.weights.of(right) - self.weights.of(left * right)
+
+
+def estimate(channels: tuple[DecoyChannel, ...], rows: int, observed: Observed, asked: Asked) -> Estimated:
+    """Calibrated estimates with their intervals; NaN where the release does not identify an answer."""
+    work = _Answering(channels, rows, observed, asked)
+    work.run()
+    half = asked.z * np.sqrt(work.variance)
+    high = np.fmin(work.value + half, work.high)
+    low = np.minimum(work.value - half, high)
+    totals = ~np.isnan(work.low)
+    low, high = np.where(totals, work.low, low), np.where(totals, work.high, high)
+    value, variance = work.value, work.variance
+    caveats: tuple[str, ...] = ()
+    if not work.known.all():
+        value, variance, low, high = (np.where(work.known, x, np.nan) for x in (value, variance, low, high))
+        caveats = ("not identifiable: some values are in so many groups that the release does not tell who has them",)
+    return Estimated(value=value, variance=variance, low=low, high=high, covariance=work.covariances(), caveats=caveats)
+
+
+def _chunks(numbers: NDArray[np.intp], step: int) -> list[NDArray[np.intp]]:
+    return [numbers[i : i + step] for i in range(0, len(numbers), step)]

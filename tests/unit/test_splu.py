@@ -1,0 +1,320 @@
+"""splu and distribution-draw through publish and query: numbers, refusals, what a release holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.errors import PlanError, QueryError, ReleaseError, SpecError
+from sfumato.mechanisms import splu
+from sfumato.stats import decoy_estimate as de
+from sfumato.stats.decoy_channel import rebuild_channel
+
+Z = 1.959963984540054
+JOBS = ("baker", "clerk", "driver", "farmer", "guard", "nurse", "smith", "tailor")
+COUNTS = np.array([1100, 1000, 950, 800, 750, 600, 500, 300])
+
+
+def workers(rows: int = 6000) -> pa.Table:
+    """Jobs with unequal counts; women lean to the last jobs; age grows with the job."""
+    rng = np.random.default_rng(8)
+    job = np.repeat(np.arange(8), COUNTS * rows // 6000)
+    woman = rng.random(len(job)) < np.linspace(0.2, 0.9, 8)[job]
+    age = rng.integers(18, 40, len(job)) + 3 * job
+    order = rng.permutation(len(job))
+    return pa.table(
+        {
+            "job": pa.array(np.array(JOBS)[job[order]]),
+            "sex": pa.array(np.where(woman[order], "f", "m")),
+            "age": pa.array(age[order], pa.int32()),
+            "town": pa.array(np.array(["a", "b", "c", "d", "e"])[rng.integers(0, 5, len(job))]),
+        }
+    )
+
+
+ROLES = sf.Roles(sensitive="job", quasi=["sex", "age", "town"])
+TWO = sf.Roles(sensitive=("job", "town"), quasi=["sex", "age"])
+
+
+@pytest.fixture(scope="module")
+def release():
+    return sf.publish(workers(), roles=ROLES, method=sf.Splu(gamma=4), seed=3)
+
+
+@pytest.fixture(scope="module")
+def published(release) -> pa.Table:
+    return pq.read_table(release.path / "data.parquet")
+
+
+def histogram(table: pa.Table, column: str, values=JOBS) -> np.ndarray:
+    cells = np.asarray(table[column].to_pylist())
+    return np.array([(cells == v).sum() for v in values])
+
+
+def test_totals_are_read_off_with_the_score_interval(release, published):
+    counts = histogram(published, "job")
+    answer = release.sql("SELECT job, COUNT(*) AS n FROM release GROUP BY job ORDER BY job").to_arrow()
+    low, high = de.total_interval(counts.astype(float), 4, Z)
+    assert answer["n"].to_pylist() == pytest.approx(counts)
+    assert answer["n_se"].to_pylist() == pytest.approx(np.sqrt(counts * 0.75))
+    assert answer["n_low"].to_pylist() == pytest.approx(low)
+    assert answer["n_high"].to_pylist() == pytest.approx(high)
+
+
+def test_conditioned_counts_are_the_calibrated_matrix_estimate(release, published):
+    counts = histogram(published, "job")
+    inside = histogram(published.filter(pa.compute.equal(published["sex"], "f")), "job").astype(float)
+    channel = rebuild_channel(counts, 4, seed=1)
+    expected = de.calibrated_counts(channel, inside)
+    answer = release.sql("SELECT job, COUNT(*) AS n FROM release WHERE sex = 'f' GROUP BY job ORDER BY job").to_arrow()
+    assert answer["n"].to_pylist() == pytest.approx(expected.value)
+    assert answer["n_se"].to_pylist() == pytest.approx(np.sqrt(expected.variance))
+    one = release.sql("SELECT COUNT(*) AS n FROM release WHERE sex = 'f' AND job = 'nurse'").rows()[0]
+    assert one["n"] == pytest.approx(expected.value[5])
+    assert one["n_low"] == pytest.approx(max(0, expected.value[5] - Z * np.sqrt(expected.variance[5])))
+
+
+def test_weights_answer_sets_of_values_as_sums(release):
+    parts = release.sql("SELECT job, COUNT(*) AS n FROM release WHERE sex = 'f' GROUP BY job").to_pandas()
+    wanted = parts[parts.job.isin(["baker", "nurse"])].n.sum()
+    both = release.sql("SELECT COUNT(*) AS n FROM release WHERE sex = 'f' AND job IN ('baker', 'nurse')").rows()[0]
+    rest = release.sql("SELECT COUNT(*) AS n FROM release WHERE sex = 'f' AND job NOT IN ('baker', 'nurse')").rows()[0]
+    women = release.sql("SELECT COUNT(*) AS n FROM release WHERE sex = 'f'").rows()[0]
+    assert both["n"] == pytest.approx(wanted)
+    assert both["n"] + rest["n"] == pytest.approx(women["n"])
+    assert both["n_se"] == pytest.approx(rest["n_se"])
+    assert women["n_se"] == 0
+
+
+def test_the_same_question_gets_the_same_answer(release):
+    question = "SELECT town, COUNT(*) AS n FROM release WHERE job = 'smith' GROUP BY town ORDER BY town"
+    again = sf.open_release(release.path)
+    assert release.sql(question).rows() == again.sql(question).rows() == again.sql(question).rows()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "SELECT SUM(age) AS n FROM release WHERE job = 'nurse'",
+        "SELECT AVG(age) AS n FROM release WHERE job IN ('nurse', 'smith') AND sex = 'f'",
+        "SELECT AVG(CASE WHEN job = 'nurse' THEN 1 ELSE 0 END) AS n FROM release WHERE sex = 'f'",
+        "SELECT COUNT(*) AS n FROM release WHERE (sex = 'f' AND job = 'nurse') OR (sex = 'm' AND job = 'baker')",
+        "SELECT COUNT(*) AS n FROM release WHERE sex = 'f' OR job = 'nurse'",
+        "SELECT COUNT(*) AS n FROM release WHERE job LIKE '%er'",
+    ],
+)
+def test_other_questions_have_finite_errors(release, question):
+    row = release.sql(question).rows()[0]
+    assert row["n_se"] > 0
+    assert row["n_low"] < row["n"] < row["n_high"]
+
+
+def test_a_declared_value_that_was_never_published():
+    domains = {"job": [*JOBS, "zookeeper"]}
+    release = sf.publish(workers(), roles=ROLES, method=sf.Splu(gamma=4), seed=3, domains=domains)
+    for condition in ("", " AND sex = 'f'"):
+        row = release.sql(f"SELECT COUNT(*) AS n FROM release WHERE job = 'zookeeper'{condition}").rows()[0]
+        assert (row["n"], row["n_low"]) == (0, 0)
+        assert row["n_high"] == pytest.approx(Z**2 * 0.75)
+    with pytest.raises(QueryError, match="zoo"):
+        release.sql("SELECT COUNT(*) AS n FROM release WHERE job = 'zookeper'")
+
+
+def test_two_columns_multiply_their_weights():
+    release = sf.publish(workers(), roles=TWO, method=sf.Splu(gamma="job=4,town=2"), seed=4)
+    table = pq.read_table(release.path / "data.parquet")
+    towns = ("a", "b", "c", "d", "e")
+    one = rebuild_channel(histogram(table, "job"), 4, seed=1)
+    two = rebuild_channel(histogram(table, "town", towns), 2, seed=1)
+    joint = np.array([histogram(table.filter(pa.compute.equal(table["job"], j)), "town", towns) for j in JOBS])
+    expected = de.joint_counts(one, two, joint.astype(float))
+    answer = release.sql(
+        "SELECT job, town, COUNT(*) AS n FROM release GROUP BY job, town ORDER BY job, town"
+    ).to_arrow()
+    assert answer["n"].to_pylist() == pytest.approx(expected.value.ravel())
+    assert answer["n_se"].to_pylist() == pytest.approx(np.sqrt(expected.variance).ravel())
+    row = release.sql("SELECT COUNT(*) AS n FROM release WHERE job = 'nurse' AND town IN ('a', 'b')").rows()[0]
+    assert row["n"] == pytest.approx(expected.value[5, :2].sum())
+    alone = release.sql("SELECT COUNT(*) AS n FROM release WHERE town = 'a'").rows()[0]
+    assert alone["n_se"] == pytest.approx(np.sqrt(alone["n"] * 0.5))
+
+
+def test_paper_estimators_are_labelled(release):
+    question = "SELECT sex, COUNT(*) AS n FROM release WHERE job = 'nurse' GROUP BY sex ORDER BY sex"
+    for name in ("paper", "corrected", "two-state"):
+        answer = release.sql(question, estimator=name)
+        assert any("biased" in caveat for caveat in answer.caveats)
+        for row in answer.rows():
+            assert row["n"] is not None
+            assert (row["n_se"] is None) == (name != "two-state")
+    with pytest.raises(SpecError, match="two-state"):
+        release.sql(question, estimator="best")
+    several = release.sql("SELECT COUNT(*) AS n FROM release WHERE sex='f' AND job > 'm'", estimator="paper")
+    assert several.rows()[0]["n"] is None
+
+
+def test_a_release_states_gamma_and_the_rule_and_nothing_private(release):
+    document = json.loads((release.path / "release.json").read_text())
+    assert document["parameters"] == {
+        "gamma": {"job": 4},
+        "grouping": "random-margins",
+        "grouping_version": 1,
+        "epsilon": "3/10",
+        "alpha": 3,
+        "t_e": "1/20",
+    }
+    guarantee = document["guarantee"]["parameters"]
+    assert guarantee["posterior"] == "1/4"
+    assert guarantee["t_f"] == 34  # by exact sums up to 130, where Bernstein takes over
+    assert guarantee["t_p"] == 0.578125  # 1 - 4 (1/4) (3/4)^3, at f = 1
+    assert sorted(p.name for p in release.path.iterdir()) == ["data.parquet", "datapackage.json", "release.json"]
+
+
+def test_published_totals_follow_the_binomial_law_loosely(published):
+    """Exact law in tests/statistical; here every total lies within 6 standard deviations."""
+    counts = histogram(published, "job")
+    assert counts.sum() == 6000
+    assert (np.abs(counts - COUNTS) < 6 * np.sqrt(COUNTS * 0.75)).all()
+    assert histogram(published, "sex", ("f", "m")).sum() == 6000
+
+
+class TestRefusals:
+    """splu.md section 7."""
+
+    @pytest.mark.parametrize("gamma", [1, 0, -3, "x", "2.5", 2.5, True, "job=1", None, 5000])
+    def test_gamma_is_a_whole_number(self, gamma):
+        with pytest.raises(SpecError, match="gamma"):
+            sf.Splu(gamma=gamma)
+
+    @pytest.mark.parametrize("options", [{"epsilon": 0}, {"epsilon": 1}, {"t_e": 0}, {"t_e": "1"}, {"alpha": 0}])
+    def test_thresholds(self, options):
+        with pytest.raises(SpecError):
+            sf.Splu(gamma=4, **options)
+        with pytest.raises(SpecError):
+            sf.Splu(gamma=4, grouping="random-ish")
+
+    def test_too_large_a_gamma_names_the_largest(self):
+        with pytest.raises(PlanError, match="largest gamma is 5") as caught:
+            sf.publish(workers(), roles=ROLES, method=sf.Splu(gamma=6))
+        assert caught.value.limit == 5
+
+    @pytest.mark.parametrize("gamma", ["town=2", "job=3,town=2,sex=2"])
+    def test_every_column_has_a_gamma(self, gamma):
+        with pytest.raises(SpecError, match=r"gamma|sensitive"):
+            sf.publish(workers(), roles=TWO, method=sf.Splu(gamma=gamma))
+
+    def test_one_value_cannot_be_hidden(self):
+        table = workers().append_column("one", pa.array(["x"] * 6000))
+        roles = sf.Roles(sensitive="one", quasi=["job", "sex", "age", "town"])
+        with pytest.raises(PlanError, match="one distinct value"):
+            sf.publish(table, roles=roles, method=sf.Splu(gamma=2))
+
+    def test_null_is_refused_or_a_value(self):
+        table = workers().set_column(0, "job", pa.array([None] * 100 + workers()["job"].to_pylist()[100:]))
+        with pytest.raises(sf.errors.DataError, match="100 rows"):
+            sf.publish(table, roles=ROLES, method=sf.Splu(gamma=4))
+        release = sf.publish(table, roles=ROLES, method=sf.Splu(gamma=4), null_as_value=True)
+        assert release.sql("SELECT COUNT(*) AS n FROM release WHERE job IS NULL").rows()[0]["n"] > 40
+
+
+def silent_table() -> pa.Table:
+    return pa.table({"s": ["a"] * 3000 + ["b"] * 2000 + ["c"] * 1000, "p": ["x", "y"] * 3000})
+
+
+def test_a_value_in_every_group_needs_a_flag_and_is_not_identifiable():
+    roles = sf.Roles(sensitive="s", quasi=["p"])
+    with pytest.raises(PlanError, match="--silent") as caught:
+        sf.publish(silent_table(), roles=roles, method=sf.Splu(gamma=2))
+    assert caught.value.limit == 1
+    release = sf.publish(silent_table(), roles=roles, method=sf.Splu(gamma=2, silent=True), seed=6)
+    answer = release.sql("SELECT COUNT(*) AS n FROM release WHERE p = 'x' AND s = 'a'")
+    row = answer.rows()[0]
+    if row["n"] is None:  # the published total may fall short of the limit by chance; then the interval is wide
+        assert row["n_se"] is None
+        assert (row["n_low"], row["n_high"]) == (0, 3000)
+        assert any("not identifiable" in caveat for caveat in answer.caveats)
+    else:
+        assert row["n_high"] - row["n_low"] > 1500
+    total = release.sql("SELECT COUNT(*) AS n FROM release WHERE s = 'b'").rows()[0]
+    assert total["n_low"] < 2000 < total["n_high"]
+
+
+def test_blind_release_answers_totals_only():
+    """With as many values as gamma every group holds all of them; only totals are left."""
+    roles = sf.Roles(sensitive="s", quasi=["p"])
+    table = pa.table({"s": ["a", "b"] * 1000, "p": ["x"] * 1000 + ["y"] * 1000})
+    release = sf.publish(table, roles=roles, method=sf.Splu(gamma=2, silent=True), seed=1)
+    answer = release.sql("SELECT s, COUNT(*) AS n FROM release WHERE p = 'x' GROUP BY s")
+    assert [row["n"] for row in answer.rows()] == [None, None]
+    assert any("not identifiable" in caveat for caveat in answer.caveats)
+    totals = release.sql("SELECT s, COUNT(*) AS n FROM release GROUP BY s").rows()
+    assert sum(row["n"] for row in totals) == pytest.approx(2000)
+
+
+def test_plan_reports_thresholds_amplification_and_error():
+    from sfumato.publish import prepare
+    from sfumato.randomness import Secret
+
+    report = prepare(workers(), roles=ROLES, method=sf.Splu(gamma=5), secret=Secret.from_seed(1)).report()
+    assert report["groups"] == 1200
+    assert report["amplification"]["baker"] == pytest.approx(5 * 4900 / 500)
+    assert any("baker" in warning for warning in report["warnings"])
+    error = report["expected_error"]
+    assert error["total"] == pytest.approx(np.sqrt(COUNTS * 0.8))
+    assert error["among_1_percent"][-1] < error["among_10_percent"][-1]
+    both = prepare(workers(), roles=TWO, method=sf.Splu(gamma=3), secret=Secret.from_seed(1)).report()
+    assert set(both["groups"]) == {"job", "town"}
+    assert len(both["expected_error"]["values"]) == 13
+    json.dumps([report, both])
+
+
+def test_largest_buckets_for_comparison():
+    release = sf.publish(workers(600), roles=ROLES, method=sf.Splu(gamma=3, grouping="largest"), seed=2)
+    assert release.manifest.parameters["grouping"] == "largest-buckets"
+    assert release.sql("SELECT COUNT(*) AS n FROM release WHERE job = 'nurse' AND sex = 'f'").rows()[0]["n"] is not None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("gamma", {"town": 4}), ("gamma", {"job": 1}), ("gamma", {}), ("grouping", "mine"), ("epsilon", "1/10000000")],
+)
+def test_a_forged_release_is_refused(release, tmp_path: Path, key, value):
+    release.save(tmp_path / "r")
+    document = json.loads((tmp_path / "r" / "release.json").read_text())
+    document["parameters"][key] = value
+    (tmp_path / "r" / "release.json").write_text(json.dumps(document))
+    with pytest.raises(ReleaseError):
+        sf.open_release(tmp_path / "r")
+
+
+def test_gamma_as_text_and_mapping():
+    assert splu.parse_gamma("5", ("a", "b")) == (5, 5)
+    assert splu.parse_gamma("b=3, a=4", ("a", "b")) == (4, 3)
+    assert splu.parse_gamma({"a": 2, "b": 3}, ("b", "a")) == (3, 2)
+
+
+class TestDistributionDraw:
+    """The baseline."""
+
+    def test_plain_counts_without_an_error(self):
+        release = sf.publish(workers(), roles=ROLES, method=sf.DistributionDraw(), seed=5)
+        table = pq.read_table(release.path / "data.parquet")
+        counts = histogram(table, "job")
+        assert (np.abs(counts - COUNTS) < 6 * np.sqrt(COUNTS)).all()
+        answer = release.sql("SELECT job, COUNT(*) AS n FROM release WHERE sex = 'f' GROUP BY job ORDER BY job")
+        women = histogram(table.filter(pa.compute.equal(table["sex"], "f")), "job")
+        assert [row["n"] for row in answer.rows()] == pytest.approx(women)
+        assert all(row["n_se"] is None for row in answer.rows())
+        assert any("baseline" in caveat for caveat in answer.caveats)
+        assert release.manifest.parameters == {}
+        assert release.guarantee.trust == "baseline"
+
+    def test_one_column_only(self):
+        with pytest.raises(SpecError, match="one sensitive column"):
+            sf.publish(workers(), roles=TWO, method=sf.DistributionDraw())
