@@ -14,8 +14,9 @@ from commands import METHODS, SRC, sfumato
 from sfumato.randomness import Secret
 from tables import ROLES, people
 
-# A reader's replay of a public computation; its seed is the digest of the release.
-PUBLIC = {"decoy_channel.py"}
+# Generators that make no noise: a reader's replay of a public computation (seeded by the release's digest), starting
+# points of a search, a custodian's forecast.
+PUBLIC = {"decoy_channel.py", "keep_search.py", "response_report.py"}
 GENERATORS = {"default_rng", "RandomState", "seed", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}
 
 
