@@ -103,7 +103,7 @@ def _run_python(body: str, namespace: dict[str, object]) -> str:
 def _shell(command: str) -> str:
     """What a command prints, errors included. A plain `sfumato ...` runs in this process, to save its start-up time."""
     words = shlex.split(command)
-    if words[:1] == ["sfumato"] and not set(words) & {"|", ">", "&&", ";"}:
+    if words[:1] == ["sfumato"] and not set(words) & {"|", ">", "2>", "&&", ";"}:
         return sfumato(*words[1:]).text
     done = subprocess.run(["sh", "-c", command], check=False, capture_output=True, text=True)
     return done.stdout + done.stderr

@@ -150,7 +150,6 @@ QUESTIONS = {
     "window": "SELECT COUNT(*) OVER (PARTITION BY sex) FROM release",
     "file-function": "SELECT COUNT(*) FROM read_csv('/etc/passwd')",
     "function-in-where": "SELECT COUNT(*) FROM release WHERE getenv('HOME') = 'x'",
-    "median": "SELECT MEDIAN(age) FROM release",
     "distinct": "SELECT COUNT(DISTINCT age) FROM release",
     "syntax": "SELECT COUNT(* FROM release",
     "empty-question": "",
