@@ -9,10 +9,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from commands import METHODS, sfumato
-from tables import ROLES, people
 
+from commands import METHODS, sfumato
 from sfumato.release.manifest import Manifest
+from tables import ROLES, people
 
 SCHEMA = Path(str(files("sfumato.release") / "release.schema.json"))
 
