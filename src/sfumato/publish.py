@@ -273,10 +273,10 @@ def check_roles(roles: Roles, columns: Mapping[str, str], *, reserved: str | Non
         raise SpecError(f'there is no column "{missing[0]}"{hint}', field=missing[0])
     free = [name for name in columns if name not in given]
     if free:
-        names = ",".join(free)
+        more = f" (and {len(free) - 1} more)" if len(free) > 1 else ""
         raise SpecError(
-            f'column "{free[0]}" has no role{f" (and {len(free) - 1} more)" if len(free) > 1 else ""}; '
-            f"add --qi {names}, --keep {names} or --drop {names}, or --rest quasi|keep|drop for all the others",
+            f'column "{free[0]}" has no role{more}; add --qi {",".join(free)} (or --keep, --drop), '
+            "or --rest quasi|keep|drop for all the others",
             field=free[0],
         )
     folded: dict[str, str] = {}

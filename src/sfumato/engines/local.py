@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -204,19 +205,20 @@ class _Session:
         self._engine, self._bind = engine, bind
 
     def __enter__(self) -> _Session:
-        self._spill = tempfile.TemporaryDirectory(prefix="sfumato-spill-", ignore_cleanup_errors=True)
-        self.con = self._engine.connect(self._spill.name)
-        if self._bind is not None:
-            try:
-                self.source = self._bind(self.con)
-            except duckdb.Error as error:
-                raise _reading_error(error) from None
-            self.source.create_view("source")
+        with ExitStack() as stack:  # undone here when binding fails, kept for __exit__ when it does not
+            spill = tempfile.TemporaryDirectory(prefix="sfumato-spill-", ignore_cleanup_errors=True)
+            self.con = stack.enter_context(self._engine.connect(stack.enter_context(spill)))
+            if self._bind is not None:
+                try:
+                    self.source = self._bind(self.con)
+                    self.source.create_view("source")
+                except (duckdb.Error, pa.ArrowException) as error:
+                    raise _reading_error(error) from None
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.con.close()
-        self._spill.cleanup()
+        self._stack.close()
 
     def query(self, sql: str) -> _Query:
         return _Query(self.con, sql)
@@ -270,7 +272,8 @@ def _reading_error(error: Exception) -> SfumatoError:
     text = str(error)
     if "CSV" in text:
         return csv_error(error)
-    if "Could not" in text or "not a valid" in text.lower() or "magic bytes" in text or "Parquet" in text:
+    damaged = ("could not", "not a valid", "magic bytes", "parquet", "thrift", "protocol")
+    if isinstance(error, duckdb.InvalidInputException) or any(sign in text.lower() for sign in damaged):
         return DataError("the file is damaged or not of the kind its name says")
     return _engine_error(error)
 
