@@ -1,6 +1,6 @@
 """Coverage of splu's intervals through publish and query, for all kinds of questions.
 
-45 releases of one table of 8,000 rows; the condition goes with the sensitive value. False alarm: ALPHA for each
+30 releases of one table of 8,000 rows; the condition goes with the sensitive value. False alarm: ALPHA for each
 question's bias and ALPHA for the pooled coverage. A channel for another gamma must be caught.
 """
 
@@ -20,7 +20,7 @@ from sfumato.query import Release
 
 pytestmark = pytest.mark.statistical
 
-RELEASES, ROWS, VALUES = 45, 8000, 10
+RELEASES, ROWS, VALUES = 30, 8000, 10
 QUESTIONS = (
     "SELECT COUNT(*) AS n FROM release WHERE s = 7 AND sex = 'f'",
     "SELECT COUNT(*) AS n FROM release WHERE s = 1 AND sex = 'f'",
