@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from .answers import Answer
     from .mechanisms.anatomy import Anatomy
     from .mechanisms.distribution_draw import DistributionDraw
+    from .mechanisms.randomized_response import RandomizedResponse
+    from .mechanisms.small_domain import SmallDomain
     from .mechanisms.splu import Splu
+    from .mechanisms.target_distribution import TargetDistribution
     from .mechanisms.uniform import UniformPerturbation
     from .model.public import Roles
     from .publish import publish
@@ -25,9 +28,12 @@ _PUBLIC = {
     "Anatomy": "mechanisms.anatomy",
     "Answer": "answers",
     "DistributionDraw": "mechanisms.distribution_draw",
+    "RandomizedResponse": "mechanisms.randomized_response",
     "Release": "query",
     "Roles": "model.public",
+    "SmallDomain": "mechanisms.small_domain",
     "Splu": "mechanisms.splu",
+    "TargetDistribution": "mechanisms.target_distribution",
     "UniformPerturbation": "mechanisms.uniform",
     "datasets": "",
     "errors": "",
@@ -67,9 +73,12 @@ __all__ = [
     "Anatomy",
     "Answer",
     "DistributionDraw",
+    "RandomizedResponse",
     "Release",
     "Roles",
+    "SmallDomain",
     "Splu",
+    "TargetDistribution",
     "UniformPerturbation",
     "__version__",
     "datasets",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .errors import UnsupportedQuery
 from .model.public import Asked, Codes, Estimated, Floats, Observed
 from .sql.functionals import Functional, Layout, Limits, coefficients, functionals, limits, products
-from .sql.nodes import FALSE, TRUE, UNKNOWN, Aggregate, Query, Truth
+from .sql.nodes import FALSE, TRUE, UNKNOWN, Aggregate, Query, Truth, conjunction
 from .sql.observation import Observation
 
 CERTAIN_DENOMINATOR = 3.0  # a ratio is answered when its denominator is this many standard errors above zero
@@ -205,6 +205,7 @@ def _answer_set(
         binary=all(bool(np.all(H.data == 1)) for H in matrices),
         z=asking.z(comparisons),
         options=asking.options,
+        groups=len(combos),
     )
     possible = limits(observed, asked, strata.positive)
     found = _estimated(observed, asked, possible, estimate)
@@ -213,7 +214,9 @@ def _answer_set(
     for j, (aggregate, (top, bottom)) in enumerate(zip(query.aggregates, parts, strict=True)):
         numbers = _Numbers(found, possible, asked, J, len(combos))
         if aggregate.kind in {"min", "max", "quantile"}:
-            result = _order_bounds(aggregate, query, bound, observed, asked, top)
+            result = _order_bounds(
+                aggregate, query, bound, _selected(aggregate, query, keys, strata, observed), asked, top
+            )
         elif aggregate.kind == "ratio":
             result = numbers.ratio(aggregate, top, bottom, bound, observed)
         else:
@@ -273,8 +276,9 @@ def _estimated(observed: Observed, asked: Asked, possible: Limits, estimate: Est
         low=np.where(exact, possible.low, low),
         high=np.where(exact, possible.low, high),
         covariance=covariance,
-        minimum=fix(found.minimum, possible.low),
-        maximum=fix(found.maximum, possible.low),
+        # a method that cannot bound a functional says NaN: the trivial limits hold anyway
+        minimum=None if found.minimum is None else fix(np.fmax(found.minimum, possible.low), possible.low),
+        maximum=None if found.maximum is None else fix(np.fmin(found.maximum, possible.high), possible.low),
         caveats=found.caveats,
     )
 
@@ -429,7 +433,7 @@ class _Numbers:
             found = bound("ratio", observed, self.asked, top, bottom, None) if bound is not None else None
             if found is not None:
                 low, high, extra = found
-                notes += tuple(extra)
+                notes = tuple(extra)  # bounds need no certain denominator
                 nothing = np.full_like(low, np.nan)
                 return _Result(
                     np.where(exact, ratio, nothing),
@@ -453,6 +457,32 @@ class _Numbers:
         )
 
 
+def _selected(
+    aggregate: Aggregate, query: Query, keys: tuple[int, ...], strata: _Strata, observed: Observed
+) -> Observed:
+    """The observed rows that a MIN, MAX or quantile is taken over; refuses conditions on changed columns."""
+    terms = aggregate.numerator
+    condition = conjunction((query.where, *(t.condition for t in terms)))
+    touched = any(query.leaves[i].unit is not None for i in condition.leaves())
+    if touched or len(terms) != 1 or any(query.keys[i].unit is not None for i in keys):
+        raise UnsupportedQuery(
+            f"{aggregate.kind.upper()} is answered for a column as it is, without conditions on changed columns",
+            sql=query.text,
+            position=aggregate.position,
+            hint="Ask for COUNT, SUM or AVG with that condition, or drop it.",
+        )
+    truths = list(strata.patterns.T)
+    holds = np.broadcast_to(condition.truth(truths) == TRUE, (len(strata.patterns),))
+    stay = holds[observed.pattern[observed.stratum]]
+    return replace(
+        observed,
+        stratum=observed.stratum[stay],
+        part=observed.part[stay],
+        value=observed.value[stay],
+        moments=observed.moments[stay],
+    )
+
+
 def _order_bounds(
     aggregate: Aggregate,
     query: Query,
@@ -462,7 +492,10 @@ def _order_bounds(
     top: list[int],
 ) -> _Result:
     """MIN, MAX and quantiles, where the mechanism can bound them."""
-    found = bound(aggregate.kind, observed, asked, top, [], aggregate.share)
+    kind = aggregate.kind
+    if kind == "quantile":  # DuckDB: MEDIAN and QUANTILE_CONT interpolate, QUANTILE and QUANTILE_DISC do not
+        kind = "quantile_cont" if aggregate.text.upper().startswith(("MEDIAN", "QUANTILE_CONT")) else "quantile_disc"
+    found = bound(kind, observed, asked, top, [], aggregate.share)
     if found is None:
         raise UnsupportedQuery(
             f"{aggregate.kind.upper()} cannot be answered with its error by this method",

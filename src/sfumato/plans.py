@@ -7,6 +7,7 @@ from typing import Any
 from .text import number, table
 
 SHOWN_VALUES = 12
+SHOWN_TABLES = 20
 
 
 def render(report: dict[str, Any]) -> str:
@@ -23,9 +24,11 @@ def render(report: dict[str, Any]) -> str:
     if "sub_tables" in report:
         rows = [
             [str(t["id"]), f"{t['size']:,}", str(len(t["domain"])), f"{t['gamma']:.3g}", f"{t['retention']:.1%}"]
-            for t in report["sub_tables"]
+            for t in report["sub_tables"][:SHOWN_TABLES]
         ]
-        parts.append(table(["sub-table", "rows", "values", "gamma", "retention"], rows))
+        more = len(report["sub_tables"]) - SHOWN_TABLES
+        text = table(["sub-table", "rows", "values", "gamma", "retention"], rows)
+        parts.append(text + (f"\n... and {more} more sub-tables (--json shows all)" if more > 0 else ""))
     if "amplification" in report:
         parts.append(_amplification(report["amplification"]))
     if "expected_error" in report:

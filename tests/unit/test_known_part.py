@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tables import MARK, people
 
 import sfumato as sf
+from tables import MARK, people
 
 
 @pytest.fixture(scope="module")

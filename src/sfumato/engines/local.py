@@ -98,7 +98,7 @@ class LocalTable:
             counts = table[KEY].to_numpy().astype(np.int64)
             histograms.append(Histogram(codes=np.stack(codes, axis=1).astype(np.int32), true_counts=counts))
         rows = int(histograms[0].true_counts.sum())
-        return Profile(rows=rows, domains=ordered, histograms=tuple(histograms))
+        return Profile(rows=rows, domains=ordered, histograms=tuple(histograms), sensitive=needs.sensitive)
 
     def _joint_counts(self, columns: list[str]) -> pa.Table:
         with self._session() as session:

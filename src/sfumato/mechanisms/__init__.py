@@ -5,10 +5,21 @@ from __future__ import annotations
 from typing import cast
 
 from ..errors import SpecError
-from . import anatomy, distribution_draw, splu, uniform
+from . import anatomy, distribution_draw, randomized_response, small_domain, splu, target_distribution, uniform
 from .base import Mechanism
 
-REGISTRY: dict[str, Mechanism] = {m.NAME: cast(Mechanism, m) for m in (uniform, splu, anatomy, distribution_draw)}
+REGISTRY: dict[str, Mechanism] = {
+    module.NAME: cast(Mechanism, module)
+    for module in (
+        uniform,
+        small_domain,
+        splu,
+        target_distribution,
+        randomized_response,
+        anatomy,
+        distribution_draw,
+    )
+}
 
 
 def mechanism(name: str) -> Mechanism:

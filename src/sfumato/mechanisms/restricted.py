@@ -13,6 +13,7 @@ from ..model.private import Profile
 from ..model.public import Guarantee, Integers, Trust
 from ..stats.gamma import gamma_bound
 from ..stats.perturbation import SubTables
+from ..stats.predicted_error import standard_errors
 
 
 def parse_rhos(rho1: Ratio, rho2: Ratio) -> tuple[Fraction, Fraction]:
@@ -64,16 +65,10 @@ def protection(profile: Profile, rho1: Fraction) -> dict[str, Any]:
 def expected_error(tables: SubTables, true_counts: Integers, profile: Profile) -> dict[str, Any]:
     """Standard error of each value's total and of its count among 1 % and 10 % of the rows.
 
-    `true_counts[i, x]` is the number of records of value x in sub-table i. pp.md section 7:
-    Var = sum_i [ f_i (p+q)(1-p-q) + (n_i - f_i) q (1-q) ] / p^2 over the sub-tables that hold x;
-    among a share a of the rows, chosen without regard to the value, it is a times that.
+    `true_counts` as for `standard_errors`. Every term of the variance is proportional to the rows asked about, so
+    among a share a of the rows, chosen without regard to the value, the error is sqrt(a) times the total's.
     """
-    variance = np.zeros(true_counts.shape[1])
-    for i in range(len(tables)):
-        p, q, held = tables.p[i], tables.q[i], tables.domain(i)
-        f, n = true_counts[i, held], true_counts[i].sum()
-        variance[held] += (f * (p + q) * (1 - p - q) + (n - f) * q * (1 - q)) / p**2
-    se = np.sqrt(variance)
+    se = standard_errors(tables, true_counts, len(profile.domains[0]))
     return {
         "values": [value_label(v) for v in profile.domains[0].values],
         "total": se.tolist(),

@@ -131,5 +131,5 @@ def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
     }
     return protection(profile, plan.rho1) | {
         "sub_tables": [table],
-        "expected_error": expected_error(plan.tables, counts[None, :], profile),
+        "expected_error": expected_error(plan.tables, counts, profile),
     }

@@ -19,11 +19,13 @@ class Needs:
     `units`: columns that are coded together as one value (a compound sensitive value is one unit of two columns).
     `joints`: tuples of unit numbers whose joint histogram planning needs.
     `changed`: which units' columns the mechanism replaces or withholds; the others are only looked at.
+    `sensitive`: numbers of the units that hold sensitive columns, where planning must tell them from the others.
     """
 
     units: tuple[tuple[str, ...], ...]
     joints: tuple[tuple[int, ...], ...]
     changed: tuple[bool, ...]
+    sensitive: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -41,6 +43,7 @@ class Profile:
     rows: int
     domains: tuple[Domain, ...]  # one per unit
     histograms: tuple[Histogram, ...]  # one per joint
+    sensitive: tuple[int, ...] = ()  # as in Needs
 
     def true_counts(self, joint: int = 0, unit: int = 0) -> Integers:
         """Counts over the whole domain of a joint of one unit (number `unit`); 0 for values that do not occur."""

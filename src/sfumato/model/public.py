@@ -163,6 +163,7 @@ class Asked:
     binary: bool  # every coefficient is 0 or 1
     z: float  # normal quantile of the level
     options: Mapping[str, str] = field(default_factory=dict)  # e.g. {"estimator": "paper"}
+    groups: int = 1  # of unit keys: functional f = group * J + j with J = functionals / groups
 
     @property
     def shape(self) -> tuple[int, ...]:

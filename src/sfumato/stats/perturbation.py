@@ -42,6 +42,14 @@ def perturb(codes: Codes, domain: Codes, p: float, rng: np.random.Generator) -> 
     return np.where(kept, codes, drawn).astype(np.int32, copy=False)
 
 
+def perturb_parts(tables: SubTables, codes: Codes, part: NDArray[np.int64], rng: np.random.Generator) -> Codes:
+    """`perturb` for rows of several sub-tables at once: row r through the channel of sub-table `part[r]`."""
+    keep = (tables.p * 2**32).astype(np.uint64)  # rounds down
+    kept = rng.integers(0, 2**32, size=len(codes), dtype=np.uint32) < keep[part]
+    drawn = tables.values[tables.start[part] + rng.integers(0, np.diff(tables.start)[part])]
+    return np.where(kept, codes, drawn).astype(np.int32, copy=False)
+
+
 @dataclass(slots=True)
 class _Sums:
     """Running sums over sub-tables, (T, F); covariance (T, P)."""

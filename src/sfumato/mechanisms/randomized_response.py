@@ -1,0 +1,280 @@
+"""randomized-response: every chosen column keeps its value with probability p, else shows another one.
+
+Columns are randomised independently; keep probabilities are the ones of least error whose disclosure risk stays at or
+below tau = 1/l, or are given. rr.md.
+
+Guarantee: (1) proved: each released cell has a local privacy loss of at most epsilon = ln(p / q). (2) conditional: the
+paper's disclosure risk, f * eta * rho, is at most tau for every person.
+Assumes: for (2), a reader who knows the quasi-identifiers, picks one released record and reconstructs; nothing else.
+Cost: one pass to count distinct cells, a search on counts (seconds), one pass to randomise; no rows are exchanged.
+Error: the variance of a count grows with the product over mentioned columns of 1 + (d - 1) / theta^2.
+Does not protect against: learning the shares of a group (they are a result of the release); several releases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError, PlanError, SpecError
+from ..model.numbers import Ratio, exact
+from ..model.private import Batch, Needs, Profile, Released, Work
+from ..model.public import Asked, Domain, Estimated, Evidence, Guarantee, Observed, Roles, Trust
+from ..stats import response_estimate
+from ..stats.disclosure import CELL_LIMIT, Cells, epsilon, infimum, round_up, view, views
+from ..stats.keep_search import KeepPlan, search_keep
+from ..stats.kronecker import check_keep, theta_of_keep
+from ..stats.posteriors import baseline
+from ..stats.randomise import randomise_codes
+from . import response_report
+from .base import Planned
+
+NAME = "randomized-response"
+TITLE = "Randomised response"
+TRUST = Trust.CONDITIONAL
+LUMPABLE = True
+PART: str | None = None
+WITHHELD = False
+SCOPES = ("s", "qi", "both")
+MOST_NUMBERS = 100  # distinct numbers a column may have without bins or a declared domain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomizedResponse:
+    """Randomise the sensitive columns (scope "s"), the quasi-identifiers ("qi") or both.
+
+    `risk` (or `l`, for risk = 1/l) lets the method choose keep probabilities; `keep` gives them, per column, and
+    columns it does not name are published as they are.
+    """
+
+    scope: str = "both"
+    risk: Ratio | None = None
+    l: Ratio | None = None
+    keep: Mapping[str, Ratio] | str | None = field(default=None, metadata={"help": "column=p, ..."})
+    cell_limit: int = CELL_LIMIT
+
+    def __post_init__(self) -> None:
+        if self.scope not in SCOPES:
+            raise SpecError(f'scope must be one of {", ".join(SCOPES)}, got "{self.scope}"', field="scope")
+        given = [name for name in ("risk", "l", "keep") if getattr(self, name) is not None]
+        if len(given) != 1:
+            what = "none was given" if not given else " and ".join(given) + " were given"
+            raise SpecError(f"give one of risk, l and keep probabilities; {what}", field="risk")
+        if self.cell_limit < 1:
+            raise SpecError(f"cell_limit must be at least 1, got {self.cell_limit}", field="cell_limit")
+        if self.keep is not None:
+            self.keeps()
+        else:
+            self.tau()
+
+    def tau(self) -> Fraction | None:
+        """The bound on the risk; None with given keep probabilities."""
+        if self.risk is not None:
+            tau = exact(self.risk, "risk")
+            if not 0 < tau <= 1:
+                raise SpecError(f"risk must lie above 0 and at most 1, got {tau}; state it as 1/l", field="risk")
+            return tau
+        if self.l is not None:
+            l = exact(self.l, "l")
+            if l < 1:
+                raise SpecError(f"l must be at least 1, got {l}", field="l")
+            return 1 / l
+        return None
+
+    def keeps(self) -> dict[str, Fraction]:
+        """Given keep probabilities by column."""
+        if self.keep is None:
+            return {}
+        pairs = self.keep.items() if isinstance(self.keep, Mapping) else _pairs(self.keep)
+        found = {column: exact(p, "keep") for column, p in pairs}
+        for column, p in found.items():
+            if not 0 < p <= 1:
+                raise SpecError(
+                    f'keep probability of "{column}" is {p}; it must lie above 1 / (values of the column) and at '
+                    "most at 1",
+                    field="keep",
+                )
+        return found
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    parts = [part.partition("=") for part in text.split(",") if part.strip()]
+    if not parts or not all(separator for _, separator, _ in parts):
+        raise SpecError(f'keep probabilities are written column=p,column=p, got "{text}"', field="keep")
+    return [(column.strip(), value.strip()) for column, _, value in parts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the release states. One entry per randomised column, in the order of the units."""
+
+    scope: str
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+    keep: tuple[float, ...]
+    risk: Fraction | None  # tau; None where keep probabilities were given
+    baseline: dict[str, float]  # per sensitive column, share of its most frequent value, rounded up to two digits
+
+    @property
+    def thetas(self) -> tuple[float, ...]:
+        return tuple(1.0 if p >= 1 else theta_of_keep(p, d) for p, d in zip(self.keep, self.sizes, strict=True))
+
+
+Spec = RandomizedResponse
+
+
+def needs(spec: RandomizedResponse, roles: Roles) -> Needs:
+    """One unit per quasi-identifier and per sensitive column; the randomised ones first."""
+    quasi, sensitive = list(roles.quasi), list(roles.sensitive)
+    given = spec.keeps()
+    unknown = [column for column in given if column not in quasi + sensitive]
+    if unknown:
+        raise SpecError(
+            f'a keep probability is given for "{unknown[0]}", which is neither a quasi-identifier nor sensitive',
+            field="keep",
+        )
+    if spec.scope in {"qi", "both"} and not quasi and not given:
+        raise SpecError(f'scope "{spec.scope}" needs quasi-identifiers (--qi), or use scope s', field="scope")
+    chosen = set(given) or {"s": set(sensitive), "qi": set(quasi), "both": {*quasi, *sensitive}}[spec.scope]
+    ordered = sorted(quasi + sensitive, key=lambda column: column not in chosen)  # stable: the chosen ones first
+    return Needs(
+        units=tuple((column,) for column in ordered),
+        joints=(tuple(range(len(ordered))),),
+        changed=tuple(column in chosen for column in ordered),
+        sensitive=tuple(ordered.index(column) for column in sensitive),
+    )
+
+
+def plan(spec: RandomizedResponse, profile: Profile, rng: np.random.Generator) -> Planned:
+    """Keep probabilities from the table's distinct cells, or as given."""
+    names = [domain.columns[0] for domain in profile.domains]
+    randomised = _randomised(spec, profile)
+    for domain, moves in zip(profile.domains, randomised, strict=True):
+        if moves:
+            _check_categories(domain)
+    given, tau = spec.keeps(), spec.tau()
+    found: KeepPlan | None = None
+    if tau is None:
+        keep = tuple(float(given.get(name, Fraction(1))) for name in names)
+    else:
+        found = _search(spec, profile, randomised, tau)
+        keep = found.keep
+    for name, p, domain, moves in zip(names, keep, profile.domains, randomised, strict=True):
+        if moves:
+            check_keep(p, len(domain), name)
+    changed = [u for u, moves in enumerate(randomised) if moves]
+    cells = cells_of(profile)
+    public = Plan(
+        scope=spec.scope if tau is not None else "given",
+        columns=tuple(names[u] for u in changed),
+        sizes=tuple(len(profile.domains[u]) for u in changed),
+        keep=tuple(keep[u] for u in changed),
+        risk=tau,
+        baseline={names[s]: _baseline(cells, s) for s in profile.sensitive},
+    )
+    return Planned(public=public, work=Work(secret=(found, spec.cell_limit)))
+
+
+def _randomised(spec: RandomizedResponse, profile: Profile) -> list[bool]:
+    """Which units may move; the same rule as in `needs`."""
+    given, sensitive = spec.keeps(), set(profile.sensitive)
+    if given:
+        return [domain.columns[0] in given for domain in profile.domains]
+    return [spec.scope == "both" or (spec.scope == "s") == (u in sensitive) for u in range(len(profile.domains))]
+
+
+def _check_categories(domain: Domain) -> None:
+    """Refuse a column of numbers that stands for a quantity: bins or a declared domain make it categories."""
+    if domain.declared:
+        return
+    values = [v[0] for v in domain.values if v[0] is not None]
+    fractional = any(isinstance(v, float | Decimal) for v in values)
+    whole = all(isinstance(v, int) and not isinstance(v, bool) for v in values)
+    if fractional or (whole and len(values) > MOST_NUMBERS):
+        raise DataError(
+            f'column "{domain.columns[0]}" holds {len(values)} different numbers; give public bins '
+            f"(--bins {domain.columns[0]}=EDGE,EDGE,...) or declare its domain (--domain)",
+            column=domain.columns[0],
+        )
+
+
+def cells_of(profile: Profile) -> Cells:
+    """The distinct cells of the table as the risk functions take them."""
+    histogram = profile.histograms[0]
+    return Cells(
+        codes=histogram.codes.astype(np.int64),
+        true_counts=histogram.true_counts,
+        sizes=tuple(len(domain) for domain in profile.domains),
+    )
+
+
+def _baseline(cells: Cells, unit: int) -> float:
+    others = [u for u in range(len(cells.sizes)) if u != unit]
+    one = view(cells, quasi=others[:0], sensitive=[unit], randomised=[False] * len(cells.sizes))
+    return round_up(baseline(one), 2)
+
+
+def _search(spec: RandomizedResponse, profile: Profile, randomised: list[bool], tau: Fraction) -> KeepPlan:
+    cells = cells_of(profile)
+    sensitive = list(profile.sensitive)
+    quasi = [u for u in range(len(cells.sizes)) if u not in sensitive]
+    seen = views(cells, quasi=quasi, sensitive=sensitive, randomised=randomised, cell_limit=spec.cell_limit)
+    try:
+        return search_keep(seen, sizes=cells.sizes, randomised=randomised, tau=tau)
+    except PlanError as refusal:
+        limits = {}
+        for scope in SCOPES:
+            moves = [scope == "both" or (scope == "s") == (u in sensitive) for u in range(len(cells.sizes))]
+            others = views(cells, quasi=quasi, sensitive=sensitive, randomised=moves, cell_limit=spec.cell_limit)
+            limits[scope] = infimum(others, moves)
+        able = [scope for scope, low in limits.items() if low < tau and scope != spec.scope]
+        hint = f"scope {' or '.join(able)} could reach it" if able else "no scope reaches it: merge or drop columns"
+        raise PlanError(f"scope {spec.scope}: {refusal}; {hint}", limit=refusal.limit) from None
+
+
+def apply(plan: Plan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+    """Every randomised column on its own; the others are left as they are."""
+    new = [
+        randomise_codes(codes, keep=p, size=d, rng=rng)
+        for codes, p, d in zip(batch.codes, plan.keep, plan.sizes, strict=False)
+    ]
+    return Released(codes=(*new, *[None] * (len(batch.codes) - len(new))))
+
+
+def released_domains(plan: Plan, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
+    """Values stay in their domains."""
+    return domains
+
+
+def guarantee(plan: Plan) -> Guarantee:
+    """Epsilon per column from the channel that runs, and the bound on the paper's risk."""
+    losses = {
+        name: round_up(epsilon(theta, d))
+        for name, theta, d in zip(plan.columns, plan.thetas, plan.sizes, strict=True)
+        if theta < 1.0
+    }
+    total = round_up(sum(losses.values())) if losses else None
+    return response_report.guarantee_text(plan.risk, plan.baseline, losses, total, TRUST)
+
+
+def estimate(plan: Plan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+    """By the Kronecker product of the columns' inverse channels."""
+    thetas = [plan.thetas[u] for u in asked.units]
+    return response_estimate.estimate(thetas, observed, asked, rows=evidence.rows)
+
+
+def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
+    """Keep probabilities, the paper's risk with the readers it leaves out, and the error to expect."""
+    names = [domain.columns[0] for domain in profile.domains]
+    keep = dict(zip(plan.columns, plan.keep, strict=True))
+    thetas = [theta_of_keep(keep[n], len(d)) if n in keep else 1.0 for n, d in zip(names, profile.domains, strict=True)]
+    thetas = [1.0 if keep.get(n, 1.0) >= 1 else t for n, t in zip(names, thetas, strict=True)]
+    found, cell_limit = work.secret
+    return {"keep": keep} | response_report.risk_report(
+        cells_of(profile), profile, thetas, keep, found=found, cell_limit=cell_limit
+    )

@@ -1,0 +1,233 @@
+"""small-domain: records split at random into sub-tables with few sensitive values, each perturbed by itself.
+
+"Small Domain Randomization: Same Privacy, More Utility" (VLDB 2010), with the corrections of pp.md: gamma rounded
+down, a minimum sub-table size, in strict mode a cap on gamma, and better partitions (`stats.partitioning`).
+
+Guarantee: a reader who gives a protected value at most rho1 after learning the record's sub-table ends with at
+most rho2 (strict); the same for the one reader whose prior is the sub-table's own frequencies (paper).
+Assumes: she looks at one record's published value; which records form a sub-table is random.
+Cost: planning O(m log m + t^2 theta) on the histogram; one pass to count, one to perturb; O(m) memory.
+Error: that of `uniform` with about 1 / rho1 values, among the rows of the sub-tables that hold the value asked for.
+Does not protect against: priors above rho1; values more frequent than rho1; a reader who knows the composition
+of a small sub-table, or other records' values; learning which values occur in a record's sub-table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import SpecError
+from ..model.numbers import Ratio
+from ..model.private import Batch, Deal, Needs, Profile, Released, Work
+from ..model.public import Asked, Domain, Estimated, Evidence, Guarantee, Observed, Roles, Trust
+from ..stats import perturbation
+from ..stats.gamma import floor_significant, gamma_bound, keep_probabilities, posterior
+from ..stats.merging import CAP_DIGITS, Costs
+from ..stats.partitioning import Partition, distance_from_best, partition
+from .base import Planned
+from .restricted import expected_error, parse_rhos, protection, restricted_guarantee, value_label
+
+NAME = "small-domain"
+TITLE = "Small-domain perturbation"
+TRUST = Trust.PROVED  # of strict mode, the default; a paper-mode guarantee says conditional
+LUMPABLE = True
+PART: str | None = "sub_table"
+WITHHELD = False
+NOT_COVERED = (
+    "the histogram of a sub-table: balanced sub-tables are flat, so size over values is often a true count",
+    "that a record's true value is one of its sub-table's values",
+    "readers who know the composition of a small sub-table, or other records' true values",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallDomain:
+    """Restrict the posterior of every protected value to rho2, with far more values kept than `uniform` keeps."""
+
+    rho1: Ratio
+    rho2: Ratio
+    mode: Literal["strict", "paper"] = "strict"
+    objective: Literal["variance", "bound"] = "variance"
+    delta: float = 0.05  # of the bound objective; never changes the plan
+    min_size: int = 1000
+
+    def __post_init__(self) -> None:
+        parse_rhos(self.rho1, self.rho2)
+        for name, value, allowed in (
+            ("mode", self.mode, ("strict", "paper")),
+            ("objective", self.objective, ("variance", "bound")),
+        ):
+            if value not in allowed:
+                raise SpecError(f'{name} must be {allowed[0]} or {allowed[1]}, got "{value}"', field=name)
+        if not isinstance(self.delta, int | float) or not 0 < self.delta < 1:
+            raise SpecError(f"delta must be a number between 0 and 1, got {self.delta!r}", field="delta")
+        if isinstance(self.min_size, bool) or not isinstance(self.min_size, int) or self.min_size < 1:
+            raise SpecError(f"min_size must be a whole number of at least 1, got {self.min_size!r}", field="min_size")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the release states: the parameters and, for each sub-table, its values, gamma and size."""
+
+    rho1: Fraction
+    rho2: Fraction
+    mode: Literal["strict", "paper"]
+    domains: tuple[tuple[int, ...], ...]  # codes of the values that occur in each sub-table, ascending
+    gammas: tuple[Fraction, ...]  # rounded down; what runs
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        gamma_bound(self.rho1, self.rho2)
+        if not 0 < len(self.domains) == len(self.gammas) == len(self.sizes):
+            raise ValueError("domains, gammas and sizes need one entry for each sub-table")
+        if any(g <= 1 for g in self.gammas) or any(n < 1 for n in self.sizes):
+            raise ValueError("a sub-table needs a gamma above 1 and at least one record")
+        if any(not d or d[0] < 0 or any(a >= b for a, b in pairwise(d)) for d in self.domains):
+            raise ValueError("the codes of a sub-table's domain must ascend from 0 on")
+
+    @property
+    def tables(self) -> perturbation.SubTables:
+        pairs = [keep_probabilities(g, len(d)) for g, d in zip(self.gammas, self.domains, strict=True)]
+        return perturbation.SubTables(
+            start=np.cumsum([0, *(len(d) for d in self.domains)]),
+            values=np.fromiter((v for d in self.domains for v in d), dtype=np.int32),
+            p=np.array([float(p) for p, _ in pairs]),
+            q=np.array([float(q) for _, q in pairs]),
+        )
+
+
+Spec = SmallDomain
+
+
+def needs(spec: SmallDomain, roles: Roles) -> Needs:
+    """The sensitive columns, taken together as one value."""
+    return Needs(units=(tuple(roles.sensitive),), joints=((0,),), changed=(True,))
+
+
+def plan(spec: SmallDomain, profile: Profile, rng: np.random.Generator) -> Planned:
+    """The cheapest partition found; how many records of each value go where stays private."""
+    costs = _costs(spec, profile.rows)
+    found = partition(profile.true_counts(), costs)
+    public = Plan(
+        rho1=costs.rho1,
+        rho2=costs.rho2,
+        mode=spec.mode,
+        domains=tuple(tuple(t.values.tolist()) for t in found.sub_tables),
+        gammas=tuple(t.gamma for t in found.sub_tables),
+        sizes=tuple(t.size for t in found.sub_tables),
+    )
+    return Planned(public=public, work=Work(deals=(_deal(found),), secret=(found, costs)))
+
+
+def _costs(spec: SmallDomain, rows: int) -> Costs:
+    rho1, rho2 = parse_rhos(spec.rho1, spec.rho2)
+    return Costs(
+        rho1=rho1,
+        rho2=rho2,
+        rows=rows,
+        min_size=spec.min_size,
+        strict=spec.mode == "strict",
+        objective=spec.objective,
+        delta=spec.delta,
+    )
+
+
+def _deal(found: Partition) -> Deal:
+    """For each value, the sub-tables that hold it and how many of its records each gets."""
+    values = np.concatenate([t.values for t in found.sub_tables])
+    labels = np.repeat(np.arange(len(found.sub_tables)), [t.values.size for t in found.sub_tables])
+    order = np.argsort(values, kind="stable")
+    start = np.searchsorted(values[order], np.arange(found.protected.size + 1))
+    counts = np.concatenate([t.true_counts for t in found.sub_tables])[order]
+    return Deal(unit=0, start=start, labels=labels[order], counts=counts)
+
+
+def apply(plan: Plan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+    """Each value kept with its sub-table's p, else redrawn from the sub-table's values; the sub-table is published."""
+    (codes,), (part,) = batch.codes, batch.labels
+    return Released(codes=(perturbation.perturb_parts(plan.tables, codes, part, rng),), extra={"sub_table": part})
+
+
+def released_domains(plan: Plan, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
+    return domains
+
+
+def guarantee(plan: Plan) -> Guarantee:
+    """Restricted (rho1, rho2), computed from the channels that run."""
+    strict = plan.mode == "strict"
+    reached = posterior(plan.rho1, max(plan.gammas)) if strict else plan.rho2
+    stated = restricted_guarantee(
+        plan.rho1, plan.rho2, reached, Trust.PROVED if strict else Trust.CONDITIONAL, extra_not_covered=NOT_COVERED
+    )
+    if strict:
+        return replace(
+            stated,
+            statement=(
+                f"A reader who, knowing a record's sub-table, gave a sensitive value at most {plan.rho1}, or its share "
+                f"of the sub-table, gives it at most {plan.rho2} after seeing the record's published value."
+            ),
+        )
+    cap = gamma_bound(plan.rho1, plan.rho2)
+    above = sum(gamma > cap for gamma in plan.gammas)
+    other = f"priors other than those frequencies: {above} of {len(plan.gammas)} sub-tables exceed gamma(rho1, rho2)"
+    return replace(
+        stated,
+        statement=(
+            "A reader whose prior for a record is the frequency table of its sub-table "
+            f"gives a sensitive value at most {plan.rho2} after seeing the record's published value."
+        ),
+        not_covered=(*stated.not_covered, other),
+    )
+
+
+def estimate(plan: Plan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+    return perturbation.estimate(plan.tables, evidence, observed, asked)
+
+
+def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
+    """The sub-tables beside plain `uniform`, which values are not protected, and the error to expect."""
+    found, costs = work.secret
+    values = profile.domains[0].values
+    uniform = keep_probabilities(floor_significant(gamma_bound(plan.rho1, plan.rho2), CAP_DIGITS), len(values))
+    tables = []
+    for i, table in enumerate(found.sub_tables):
+        p, q = table.keep_probabilities
+        largest = int(table.true_counts[found.protected[table.values]].max())
+        tables.append(
+            {
+                "id": i,
+                "size": table.size,
+                "domain": [value_label(values[v]) for v in table.values],
+                "counts": table.true_counts.tolist(),
+                "rho1": str(Fraction(largest, table.size)),
+                "gamma": float(table.gamma),
+                "keep": float(p + q),
+                "retention": float(p),
+            }
+        )
+    best = distance_from_best(found, costs) if costs.strict and found.all_protected else None
+    notes = [
+        f"retention averaged over records: {found.retention:.1%}; plain uniform would keep {float(uniform[0]):.1%}"
+    ]
+    if best is not None:
+        notes.append(
+            f"the standard errors are {best:.3f} times the least possible for any sub-tables (root mean square)"
+        )
+    if len(tables) == 1:
+        notes.append("one table is best here: the release is that of uniform on the values that occur")
+    return protection(profile, plan.rho1) | {
+        "theta": found.theta,
+        "sub_tables": tables,
+        "retention": found.retention,
+        "uniform_retention": float(uniform[0]),
+        "distance_from_best": best,
+        "expected_error": expected_error(
+            plan.tables, np.concatenate([t.true_counts for t in found.sub_tables]), profile
+        ),
+        "notes": notes,
+    }

@@ -1,0 +1,150 @@
+"""What a target-distribution plan looks like from outside: sensitive.parquet, and the custodian's report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model.private import Profile
+from ..model.public import Floats, Integers
+from ..stats.group_audit import audit_group, only_homogeneous
+from .target_planning import Made
+
+SHOWN_GROUPS = 1000
+AUDITED_GROUPS, AUDITED_ROWS, AUDITED_NODES = 40, 80, 2000
+
+
+def side_table(made: Made) -> dict[str, NDArray[Any]]:
+    """sensitive.parquet: every group's blocks in canonical order; what they cover, for people who read it by eye."""
+    tree = made.shape.tree
+    side: dict[str, NDArray[Any]] = {
+        "group_id": made.group.astype(np.int32),
+        "block": made.node.astype(np.int32),
+        "count": made.count,
+    }
+    if made.shape.values is not None:
+        points = np.array([float(v) for v in made.shape.values])
+        whole = all(v.denominator == 1 and abs(v) < 2**62 for v in made.shape.values)
+        if whole:
+            points = np.array([int(v) for v in made.shape.values])
+        return side | {"low": points[tree.start[made.node]], "high": points[tree.stop[made.node] - 1]}
+    names = np.array([block_label(made, v) for v in range(tree.nodes)], dtype=object)
+    return side | {"values": names[made.node]}
+
+
+def block_label(made: Made, node: int) -> str:
+    """A block as people read it: its label in the hierarchy, or its values."""
+    tree = made.shape.tree
+    a, b = int(tree.start[node]), int(tree.stop[node])
+    label = tree.labels[node] if tree.labels else None
+    if b - a == 1:
+        return made.labels[a]
+    return label if label is not None else " | ".join(made.labels[a:b])
+
+
+def report(made: Made, profile: Profile) -> dict[str, Any]:
+    """Groups with their blocks and fakes, bound widths to expect, what a reader of the algorithm learns, notices."""
+    return {
+        "groups": [_group(made, g) for g in range(min(SHOWN_GROUPS, len(made.group_rows)))],
+        "groups_in_all": len(made.group_rows),
+        "target_moved": [float(t.distance) for t in made.targets],
+        "root_share": float(made.count[made.node == 0].sum() / max(1, made.count.sum())),
+        "expected_error": {
+            "meaning": "half the width of the certain bounds on COUNT(*) WHERE the value holds",
+            "values": list(made.labels),
+            "total": _count_widths(made, 1.0).tolist(),
+            "among_1_percent": _count_widths(made, 0.01).tolist(),
+            "among_10_percent": _count_widths(made, 0.1).tolist(),
+        },
+        "audit": audit(made),
+        "notices": list(made.notices),
+    }
+
+
+def _blocks_of(made: Made, group: int) -> slice:
+    return slice(*np.searchsorted(made.group, [group, group + 1]).tolist())
+
+
+def _group(made: Made, g: int) -> dict[str, Any]:
+    tree, mine = made.shape.tree, _blocks_of(made, g)
+    blocks = [
+        {"low": made.labels[tree.start[v]], "high": made.labels[tree.stop[v] - 1], "count": int(c)}
+        for v, c in zip(made.node[mine].tolist(), made.count[mine].tolist(), strict=True)
+    ]
+    return {
+        "key": made.group_keys[g],
+        "size": int(made.group_rows[g]),
+        "blocks": blocks,
+        "fakes": int(made.fakes[g]),
+    }
+
+
+def _count_widths(made: Made, share: float) -> Floats:
+    """Half the width of the bounds on every value's count among a share of each group's rows.
+
+    distribution.md section 3: between max(0, s - (n+k-must)) and min(s, may).
+    """
+    tree, groups = made.shape.tree, len(made.group_rows)
+    width = np.zeros(tree.leaves)
+    step = max(1, 2**22 // tree.nodes)
+    for first in range(0, groups, step):
+        last = min(first + step, groups)
+        mine = slice(*np.searchsorted(made.group, [first, last]).tolist())
+        edges = np.zeros((last - first, tree.leaves + 1), dtype=np.int64)
+        must = np.zeros((last - first, tree.leaves), dtype=np.int64)
+        group, node, count = made.group[mine] - first, made.node[mine], made.count[mine]
+        np.add.at(edges, (group, tree.start[node]), count)
+        np.add.at(edges, (group, tree.stop[node]), -count)
+        leaf = tree.children[node] == 0
+        np.add.at(must, (group[leaf], tree.start[node[leaf]]), count[leaf])
+        may = np.cumsum(edges, axis=1)[:, :-1]
+        rows = made.group_rows[first:last][:, None]
+        selected = np.rint(rows * share)
+        every = rows + made.fakes[first:last][:, None]
+        width += (np.minimum(selected, may) - np.maximum(0, selected - (every - must))).sum(axis=0)
+    return width / 2
+
+
+def audit(made: Made) -> dict[str, Any]:
+    """What a reader who knows the algorithm learns: the smallest groups without fakes, with two priors."""
+    tree = made.shape.tree
+    plain = np.flatnonzero((made.fakes == 0) & (made.group_rows > 0) & (made.group_rows <= AUDITED_ROWS))
+    chosen = plain[np.argsort(made.group_rows[plain], kind="stable")][:AUDITED_GROUPS]
+    if tree.nodes > AUDITED_NODES:
+        chosen = chosen[:0]
+    overall = (made.true_total / max(1, int(made.true_total.sum()))).tolist()
+    found: list[dict[str, Any]] = []
+    homogeneous = 0
+    for g in chosen.tolist():
+        blocks = _dense(made, g)
+        target = made.targets[int(made.group_part[g])]
+        homogeneous += only_homogeneous(tree, target.weights, blocks)
+        for name, prior in (("target", list(target.probabilities)), ("overall", overall)):
+            seen = audit_group(tree, target.weights, blocks, prior)
+            if seen is not None:
+                found.append({"prior": name, "distance": seen.distance, "largest": seen.largest})
+    leaf = tree.children[made.node] == 0
+    wide = np.zeros(len(made.group_rows), dtype=np.int64)
+    np.add.at(wide, made.group[~leaf], made.count[~leaf])
+    return {
+        "audited_groups": len(chosen),
+        "posterior": {
+            name: {
+                "largest": max((f["largest"] for f in found if f["prior"] == name), default=None),
+                "furthest_from_prior": max((f["distance"] for f in found if f["prior"] == name), default=None),
+            }
+            for name in ("target", "overall")
+        },
+        "only_one_value_possible": homogeneous,
+        "exact_multiset": int(((wide == 0) & (made.group_rows > 1)).sum()),
+        "knobs": "larger groups (partition_by, min_group), fakes, a target nearer to the groups",
+    }
+
+
+def _dense(made: Made, group: int) -> Integers:
+    blocks = np.zeros(made.shape.tree.nodes, dtype=np.int64)
+    mine = _blocks_of(made, group)
+    blocks[made.node[mine]] = made.count[mine]
+    return blocks

@@ -1,0 +1,183 @@
+"""What every registered method must do. The table of examples is in examples.py.
+
+False-alarm probability: each statistical test below uses ALPHA in all, shared among its cells.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+from scipy.stats import binomtest
+
+from constants import ALPHA, SEED
+from contract.examples import COUNTS, EXAMPLES, diseases, profile_for, roles
+from sfumato.errors import SpecError
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms.base import Planned
+from sfumato.model.private import Batch, Profile, Released
+from sfumato.model.public import Trust
+from sfumato.randomness import Secret
+from sfumato.stats.allocation import Dealer
+
+METHODS = list(REGISTRY)
+
+
+def planned(name: str, seed: int = SEED) -> tuple[Any, Profile, Planned, dict[str, np.ndarray]]:
+    mechanism, spec, columns = REGISTRY[name], EXAMPLES[name].spec(), diseases()
+    needs = mechanism.needs(spec, roles())
+    profile = profile_for(needs, columns)
+    codes = {unit: columns[unit[0]] for unit in needs.units}
+    return needs, profile, mechanism.plan(spec, profile, Secret.from_seed(seed).stream("plan")), codes
+
+
+def released(name: str, seed: int, batches: int = 1) -> tuple[list[np.ndarray], list[Released]]:
+    """(true codes of unit 0, what is published) batch by batch."""
+    needs, _, plan, codes = planned(name, seed)
+    secret = Secret.from_seed(seed)
+    dealers = [Dealer(d, secret.stream(f"shuffle {k}")) for k, d in enumerate(plan.work.deals)]
+    arrays = [codes[unit] for unit in needs.units]
+    truth, out = [], []
+    for number, rows in enumerate(np.array_split(np.arange(len(arrays[0])), batches)):
+        here = tuple(a[rows] for a in arrays)
+        rng = secret.stream("deal", number)
+        labels = tuple(d.deal(here[deal.unit], rng) for d, deal in zip(dealers, plan.work.deals, strict=True))
+        batch = Batch(rows=len(rows), codes=here, labels=labels)
+        before = copy.deepcopy(here)
+        out.append(REGISTRY[name].apply(plan.public, plan.work, batch, secret.stream("apply", number)))
+        assert all(np.array_equal(a, b) for a, b in zip(before, here, strict=True)), "apply changed its input"
+        truth.append(here[0])
+    for dealer in dealers:
+        dealer.close()
+    return truth, out
+
+
+def test_every_method_has_an_example() -> None:
+    assert set(EXAMPLES) == set(REGISTRY)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_plan_survives_json(name: str) -> None:
+    _, _, plan, _ = planned(name)
+    adapter = TypeAdapter(REGISTRY[name].Plan)
+    assert adapter.validate_json(adapter.dump_json(plan.public)) == plan.public
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_plan_is_pure(name: str) -> None:
+    assert planned(name)[2].public == planned(name)[2].public
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_public_half_holds_no_true_count(name: str) -> None:
+    """Eight distinct counts, none of which the release may state."""
+    _, _, plan, _ = planned(name)
+
+    def numbers(value: Any) -> set[int]:
+        if isinstance(value, dict):
+            value = list(value.values())
+        if isinstance(value, list):
+            return set().union(*(numbers(v) for v in value)) if value else set()
+        return {value} if isinstance(value, int) and not isinstance(value, bool) else set()
+
+    stated = numbers(TypeAdapter(REGISTRY[name].Plan).dump_python(plan.public, mode="json"))
+    assert not stated & set(COUNTS.tolist())
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("batches", [1, 7])
+def test_apply_keeps_shape_type_and_domain(name: str, batches: int) -> None:
+    needs, profile, plan, _ = planned(name)
+    domains = REGISTRY[name].released_domains(plan.public, profile.domains)
+    for truth, out in zip(*released(name, SEED, batches), strict=True):
+        assert len(out.codes) == len(needs.units)
+        for u, codes in enumerate(out.codes):
+            if codes is not None:
+                assert codes.shape == truth.shape
+                assert codes.dtype == np.int32
+                assert codes.min() >= 0
+                assert codes.max() < len(domains[u])
+        for extra in out.extra.values():
+            assert extra.shape == truth.shape
+        if REGISTRY[name].WITHHELD:
+            assert all(c is None for c, changed in zip(out.codes, needs.changed, strict=True) if changed)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_same_secret_same_output(name: str) -> None:
+    for a, b in zip(released(name, SEED, 3)[1], released(name, SEED, 3)[1], strict=True):
+        for x, y in zip([*a.codes, *a.extra.values()], [*b.codes, *b.extra.values()], strict=True):
+            assert np.array_equal(x, y) if x is not None else y is None
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_bad_specs_are_refused(name: str) -> None:
+    example = EXAMPLES[name]
+    assert example.bad, "name some bad arguments"
+    for arguments in example.bad:
+        with pytest.raises(SpecError):
+            REGISTRY[name].Spec(**(example.good | arguments))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_guarantee_says_what_it_is(name: str) -> None:
+    _, _, plan, _ = planned(name)
+    guarantee = REGISTRY[name].guarantee(plan.public)
+    assert guarantee.trust == REGISTRY[name].TRUST
+    assert guarantee.statement
+    if guarantee.trust is not Trust.BASELINE:
+        assert guarantee.assumptions
+        assert guarantee.not_covered
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_report_is_json(name: str) -> None:
+    import json
+
+    _, profile, plan, _ = planned(name)
+    report = REGISTRY[name].report(plan.public, plan.work, profile)
+    assert "expected_error" in report
+    json.loads(json.dumps(report, default=str))
+
+
+def confusion(name: str, batches: int, releases: int) -> np.ndarray:
+    """Published code by true code, added over releases."""
+    size = len(COUNTS)
+    table = np.zeros((size, size), dtype=np.int64)
+    for r in range(releases):
+        for truth, out in zip(*released(name, SEED + r, batches), strict=True):
+            np.add.at(table, (truth, out.codes[0]), 1)
+    return table
+
+
+def worst_cell(table: np.ndarray, channel: np.ndarray) -> float:
+    """The least p-value of exact binomial tests, one per cell of the channel."""
+    return min(
+        binomtest(int(table[x, y]), int(table[x].sum()), float(np.clip(channel[x, y], 0, 1))).pvalue
+        for x in range(len(table))
+        for y in range(len(table))
+    )
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", [n for n in METHODS if n in EXAMPLES and EXAMPLES[n].channel])
+@pytest.mark.parametrize("batches", [1, 7, 100])
+def test_every_cell_of_the_channel(name: str, batches: int) -> None:
+    """Every cell agrees with the declared channel, the first and the last value included.
+
+    Exact binomial tests at ALPHA / 64 each; dealt methods vary less than binomially, which lowers the alarm rate.
+    A channel whose keep probability is 30 % lower or higher is rejected by the same test.
+    """
+    _, profile, plan, _ = planned(name)
+    channel = EXAMPLES[name].channel(plan.public, profile)
+    assert np.allclose(channel.sum(axis=1), 1)
+    table = confusion(name, batches, releases=40)
+    assert worst_cell(table, channel) > ALPHA / channel.size
+    for wrong in (0.7, 1.3):
+        off = channel * (1 - np.eye(len(channel)))
+        kept = np.minimum(np.diag(channel) * wrong, 0.999)
+        bent = off * ((1 - kept) / off.sum(axis=1))[:, None] + np.diag(kept)
+        assert worst_cell(table, bent) < ALPHA / channel.size
