@@ -95,7 +95,7 @@ EXAMPLES = {
         channel=_decoy_channel,
     ),
     "distribution-draw": Example(
-        spec=lambda: REGISTRY["distribution-draw"].Spec(),
+        spec=REGISTRY["distribution-draw"].Spec,
         bad=(),  # it has no arguments
         channel=_draw_channel,
     ),
