@@ -131,11 +131,12 @@ def plan(
 
 def query(
     release: ReleasePath,
-    sql: Annotated[str, typer.Argument(help="the question", metavar="SQL")],
+    sql: Annotated[str | None, typer.Argument(help="the question; a prompt opens without it", metavar="SQL")] = None,
     level: Annotated[float, typer.Option("--level", help="confidence level")] = 0.95,
     form: Annotated[str, typer.Option("--format", help="table, json or csv")] = "table",
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="level holds for all rows at once")] = False,
     estimator: Annotated[str | None, typer.Option("--estimator", help="another estimator of the method")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="say how it would be answered; no data")] = False,
 ) -> None:
     """Ask a release SQL and get every answer with its error.
 
@@ -145,7 +146,16 @@ def query(
 
     if form not in {"table", "json", "csv"}:
         raise SpecError(f'--format is table, json or csv, got "{form}"', field="format")
-    answer = open_release(release).sql(sql, level=level, simultaneous=simultaneous, estimator=estimator)
+    opened = open_release(release)
+    if sql is None:
+        from .shell import terminal
+
+        terminal(opened, level=level)
+        return
+    if explain:
+        _say(opened.explain(sql))
+        return
+    answer = opened.sql(sql, level=level, simultaneous=simultaneous, estimator=estimator)
     if form == "json":
         _say(answer.to_json())
     elif form == "csv":
