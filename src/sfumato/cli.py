@@ -105,6 +105,9 @@ def plan(
     engine: EngineName = "local",
     memory: Memory = "1500MB",
     as_json: Json = False,
+    page: Annotated[
+        str | None, typer.Option("--report", help="also write an HTML page with curves", metavar="FILE")
+    ] = None,
     **options: Any,
 ) -> None:
     """Show what would be published and what it costs; nothing is written. For the custodian: it holds true counts.
@@ -127,6 +130,10 @@ def plan(
         delimiter=delimiter,
     )
     report = prepared.report()
+    if page is not None:
+        from .charts import plan_page, write_page
+
+        write_page(page, plan_page(report, render(report), prepared.curves()))
     _say(json.dumps(report, ensure_ascii=False, default=str) if as_json else render(report))
 
 

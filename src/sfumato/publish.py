@@ -20,7 +20,7 @@ from .errors import DataError, SpecError
 from .mechanisms import mechanism_of
 from .mechanisms.base import Mechanism, Planned
 from .model.private import Batch, Needs, Profile
-from .model.public import Column, Roles, Scalar
+from .model.public import Column, Curve, Roles, Scalar
 from .query import Release
 from .randomness import Secret
 from .release import bundle
@@ -53,6 +53,11 @@ class Prepared:
             "parameters": TypeAdapter(self.mechanism.Plan).dump_python(public, mode="json"),
             "guarantee": guarantee,
         } | self.mechanism.report(public, self.planned.work, self.profile)
+
+    def curves(self) -> tuple[Curve, ...]:
+        """Lines that a report draws, where the mechanism has some."""
+        draw = getattr(self.mechanism, "curves", None)
+        return () if draw is None else tuple(draw(self.planned.public))
 
 
 def prepare(

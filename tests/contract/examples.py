@@ -15,6 +15,8 @@ import numpy as np
 from sfumato.mechanisms import REGISTRY
 from sfumato.model.private import Histogram, Needs, Profile
 from sfumato.model.public import Domain, Roles
+from sfumato.stats.decoys import slot_table
+from sfumato.stats.grouping import random_margins_chain
 
 COUNTS = np.array([260, 230, 210, 180, 160, 130, 110, 80])  # true counts of eight diseases
 DISEASES = ("angina", "bronchitis", "cold", "diabetes", "eczema", "flu", "gout", "hepatitis")
@@ -73,6 +75,17 @@ def _small_domain_channel(plan: Any, profile: Profile) -> np.ndarray:
     return channel
 
 
+def _decoy_channel(plan: Any, profile: Profile) -> np.ndarray:
+    """The mean over random groupings of the true counts, which the reader approximates from the published ones."""
+    counts, (size,) = profile.true_counts(), plan.sizes
+    groupings = random_margins_chain(counts, size, np.random.default_rng(1), samples=1000)
+    return sum(slot_table(grouping) for grouping in groupings) / (1000 * counts[:, None])
+
+
+def _draw_channel(plan: Any, profile: Profile) -> np.ndarray:
+    return np.tile(profile.true_counts() / profile.rows, (len(COUNTS), 1))
+
+
 RHO = {"rho1": "1/5", "rho2": "1/2"}
 BAD_RHO = (
     {"rho1": 0}, {"rho1": -1}, {"rho1": "1/2"}, {"rho1": "2/3"}, {"rho2": 1}, {"rho1": "1/0"}, {"rho1": "many"},
@@ -117,4 +130,18 @@ EXAMPLES = {
             {"work_limit": 0},
         ),
     ),
-}
+    "splu": Example(
+        spec=lambda: REGISTRY["splu"].Spec(gamma=4),
+        good={"gamma": 4},
+        bad=(
+            {"gamma": 1}, {"gamma": 2.5}, {"gamma": "x"}, {"gamma": True}, {"gamma": "disease=1"}, {"epsilon": 0},
+            {"epsilon": 1}, {"t_e": "1"}, {"alpha": 0}, {"grouping": "alphabetic"},
+        ),
+        channel=_decoy_channel,
+    ),
+    "distribution-draw": Example(
+        spec=REGISTRY["distribution-draw"].Spec,
+        bad=(),  # it has no arguments
+        channel=_draw_channel,
+    ),
+}  # fmt: skip
