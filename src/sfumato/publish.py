@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from .engines.base import Engine, Table
 from .engines.codes import Coder
+from .engines.hierarchies import with_hierarchies
 from .engines.local import LocalEngine
 from .errors import DataError, SpecError
 from .mechanisms import mechanism_of
@@ -67,6 +68,7 @@ def prepare(
     delimiter: str | None = None,
 ) -> Prepared:
     """Read, profile and plan. Nothing is written."""
+    method = with_hierarchies(method)
     mechanism = mechanism_of(method)
     chosen: Engine = engine or LocalEngine()
     table = chosen.open(source, delimiter=delimiter)

@@ -89,7 +89,8 @@ class LocalTable:
         for joint, table in zip(needs.joints, tables, strict=True):
             for u in joint:
                 if u not in domains:
-                    domains[u] = self._domain(needs.units[u], table, declared, null_as_value or not needs.changed[u])
+                    looked_at = not needs.changed[u] and u not in needs.sensitive
+                    domains[u] = self._domain(needs.units[u], table, declared, null_as_value or looked_at)
         ordered = tuple(domains[u] for u in range(len(needs.units)))
         coders = [Coder(d, self._arrow) for d in ordered]
         histograms = []
