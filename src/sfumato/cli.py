@@ -136,6 +136,9 @@ def query(
     form: Annotated[str, typer.Option("--format", help="table, json or csv")] = "table",
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="level holds for all rows at once")] = False,
     estimator: Annotated[str | None, typer.Option("--estimator", help="another estimator of the method")] = None,
+    population: Annotated[
+        bool, typer.Option("--population", help="errors for a population of which the table is a sample")
+    ] = False,
 ) -> None:
     """Ask a release SQL and get every answer with its error.
 
@@ -145,7 +148,10 @@ def query(
 
     if form not in {"table", "json", "csv"}:
         raise SpecError(f'--format is table, json or csv, got "{form}"', field="format")
-    answer = open_release(release).sql(sql, level=level, simultaneous=simultaneous, estimator=estimator)
+    if population and estimator:
+        raise SpecError("--population is an estimator of its own; leave --estimator out", field="estimator")
+    chosen = "population" if population else estimator
+    answer = open_release(release).sql(sql, level=level, simultaneous=simultaneous, estimator=chosen)
     if form == "json":
         _say(answer.to_json())
     elif form == "csv":
