@@ -52,7 +52,9 @@ def profile_for(needs: Needs, columns: dict[str, np.ndarray]) -> Profile:
         codes = np.stack([columns[needs.units[u][0]] for u in joint], axis=1)
         distinct, counts = np.unique(codes, axis=0, return_counts=True)
         histograms.append(Histogram(codes=distinct.astype(np.int32), true_counts=counts.astype(np.int64)))
-    return Profile(rows=len(columns["disease"]), domains=domains, histograms=tuple(histograms), sensitive=needs.sensitive)
+    return Profile(
+        rows=len(columns["disease"]), domains=domains, histograms=tuple(histograms), sensitive=needs.sensitive
+    )
 
 
 def _uniform_channel(plan: Any, profile: Profile) -> np.ndarray:
