@@ -131,7 +131,7 @@ def plan(
 
 def query(
     release: ReleasePath,
-    sql: Annotated[str, typer.Argument(help="the question", metavar="SQL")],
+    sql: Annotated[str | None, typer.Argument(help="the question; a prompt opens without it", metavar="SQL")] = None,
     level: Annotated[float, typer.Option("--level", help="confidence level")] = 0.95,
     form: Annotated[str, typer.Option("--format", help="table, json or csv")] = "table",
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="level holds for all rows at once")] = False,
@@ -139,6 +139,7 @@ def query(
     population: Annotated[
         bool, typer.Option("--population", help="errors for a population of which the table is a sample")
     ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="say how it would be answered; no data")] = False,
 ) -> None:
     """Ask a release SQL and get every answer with its error.
 
@@ -150,8 +151,18 @@ def query(
         raise SpecError(f'--format is table, json or csv, got "{form}"', field="format")
     if population and estimator:
         raise SpecError("--population is an estimator of its own; leave --estimator out", field="estimator")
-    chosen = "population" if population else estimator
-    answer = open_release(release).sql(sql, level=level, simultaneous=simultaneous, estimator=chosen)
+    opened = open_release(release)
+    if sql is None:
+        from .shell import terminal
+
+        terminal(opened, level=level)
+        return
+    if explain:
+        _say(opened.explain(sql))
+        return
+    answer = opened.sql(
+        sql, level=level, simultaneous=simultaneous, estimator="population" if population else estimator
+    )
     if form == "json":
         _say(answer.to_json())
     elif form == "csv":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,14 @@ from .mechanisms.base import Mechanism
 from .model.public import Domain, Evidence
 from .release.bundle import check_contents, check_digests, read_manifest, writing
 from .release.manifest import Manifest
+from .sql.explain import explanation
 from .sql.functionals import UnitView, layout
 from .sql.nodes import Query, Schema
-from .sql.observation import observation
+from .sql.observation import Observation, direct, observation, quoted
 from .sql.parse import parse
 from .sql.scalar import nearest
 from .stats.intervals import normal_quantile
+from .strata import Frame, factorise, truth
 
 DEFAULT_LEVEL = 0.95
 
@@ -150,8 +152,29 @@ class Release:
         query = parse(text, self.schema)
         self._check_values(query)
         views = self._views(query)
-        table, weight = self.reader.source()
-        wanted = observation(
+        wanted = self._observation(query, *self.reader.source())
+        seen = self.reader.query(wanted.sql, text=text)
+        place = layout(query.units(), views.views, lumpable=self.mechanism.LUMPABLE)
+        codes = {u: self._coders[u].encode([seen[c] for c in names]) for u, names in wanted.raw.items()}
+        frame = Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
+        asking = assemble.Asking(
+            z=lambda comparisons: normal_quantile(level, comparisons if simultaneous else 1),
+            options={"estimator": estimator} if estimator else {},
+            estimate=self._estimate,
+            bound=self._bound,
+            direct=lambda aggregate, keys: self.reader.query(direct(query, aggregate, keys), text=text),
+        )
+        columns, kind, caveats = assemble.answer(frame, asking)
+        refined = self.reader.refine(
+            columns, having=query.having, order=query.order, limit=query.limit, offset=query.offset, text=text
+        )
+        shown, names = assemble.shown(query, refined)
+        return Answer(
+            method=self.manifest.method, level=level, kind=kind, table=shown, aggregates=names, caveats=caveats
+        )
+
+    def _observation(self, query: Query, table: str, weight: str | None) -> Observation:
+        return observation(
             query,
             tuple(d.columns for d in self.domains),
             lumpable=self.mechanism.LUMPABLE,
@@ -160,22 +183,21 @@ class Release:
             table=table,
             weight=weight,
         )
-        seen = self.reader.query(wanted.sql, text=text)
-        place = layout(query.units(), views.views, lumpable=self.mechanism.LUMPABLE)
-        codes = {u: self._coders[u].encode([seen[c] for c in names]) for u, names in wanted.raw.items()}
-        frame = assemble.Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
-        asking = assemble.Asking(
-            z=lambda comparisons: normal_quantile(level, comparisons if simultaneous else 1),
-            options={"estimator": estimator} if estimator else {},
-        )
-        columns, kind, caveats = assemble.answer(frame, asking, self._estimate, self._bound)
-        refined = self.reader.refine(
-            columns, having=query.having, order=query.order, limit=query.limit, offset=query.offset, text=text
-        )
-        shown, names = assemble.shown(query, refined)
-        return Answer(
-            method=self.manifest.method, level=level, kind=kind, table=shown, aggregates=names, caveats=caveats
-        )
+
+    def explain(self, text: str) -> str:
+        """What will be observed, by which weights and with which variance; no data is read but the domains."""
+        query = parse(text, self.schema)
+        self._check_values(query)
+        place = layout(query.units(), self._views(query).views, lumpable=self.mechanism.LUMPABLE)
+        wanted = self._observation(query, "release", None)
+        return explanation(query, wanted, place, self.domains, self.mechanism)
+
+    def count(self, where: str | None = None, by: Sequence[str] = (), **options: Any) -> Answer:
+        """How many rows meet the condition, in all or by some columns; aggregate `n`."""
+        names = ", ".join(quoted(name) for name in by)
+        sql = f"SELECT {names + ', ' if by else ''}COUNT(*) AS n FROM release"
+        sql += (f" WHERE {where}" if where else "") + (f" GROUP BY {names} ORDER BY {names}" if by else "")
+        return self.sql(sql, **options)
 
     def table(self, columns: list[str], *, nonnegative: str | None = None) -> pa.Table:
         """Counts of every cell over some columns; `nonnegative` "em" or "simplex": no cell below 0, and no errors."""
@@ -213,12 +235,12 @@ class Release:
             expressions += [f"COALESCE(CAST({query.values[i][1]} AS DOUBLE), 0)" for i in values]
             table = self.reader.on_domain(self.domains[u], self._types, expressions, text=query.text)
             columns = iter(table.columns)
-            truth = {i: assemble.truth(next(columns)) for i in leaves}
+            truths = {i: truth(next(columns)) for i in leaves}
             groups = {}
             for i in keys:
-                groups[i], labels[i] = assemble.factorise(next(columns))
+                groups[i], labels[i] = factorise(next(columns))
             numbers = {i: next(columns).to_numpy().astype(float) for i in values}
-            views[u] = UnitView(size=len(self.domains[u]), leaves=truth, groups=groups, numbers=numbers)
+            views[u] = UnitView(size=len(self.domains[u]), leaves=truths, groups=groups, numbers=numbers)
         return _Views(views, labels)
 
     def _check_values(self, query: Query) -> None:

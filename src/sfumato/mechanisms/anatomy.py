@@ -33,6 +33,7 @@ TRUST = Trust.CONDITIONAL
 LUMPABLE = False
 PART: str | None = "group_id"
 WITHHELD = True
+FORMULA = "M w = h over the groups' own channel; Var = sum over values u of x(F-x)/(F-1) times the variance of w"
 GROUPINGS = ("random", "largest")
 
 

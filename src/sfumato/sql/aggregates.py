@@ -89,7 +89,7 @@ class Terms:
         if isinstance(node, exp.Filter):
             wanted, call = self.condition(node.expression.this), node.this
         made = Aggregate(
-            name=name, kind="sum", numerator=(), text=str(node.sql(dialect="duckdb")), position=position, hidden=hidden
+            name=name, kind="sum", numerator=(), text=self.scope.sql(node), position=position, hidden=hidden
         )
         if isinstance(call, exp.CountIf):
             return replace(made, numerator=(Term(conjunction((wanted, self.condition(call.this)))),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .nodes import Query
+from .nodes import Aggregate, Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +83,11 @@ def observation(
         moments=moments,
         positive=positive,
     )
+
+
+def direct(query: Query, aggregate: Aggregate, keys: tuple[int, ...]) -> str:
+    """SQL for an aggregate of untouched columns under untouched conditions, which the engine answers exactly."""
+    columns = [f"{query.keys[i].sql} AS k{i}" for i in keys]
+    where = f" WHERE {' AND '.join(f'({sql})' for sql in query.pushed)}" if query.pushed else ""
+    group = f" GROUP BY {', '.join(str(j + 1) for j in range(len(keys)))}" if keys else ""
+    return f"SELECT {', '.join([*columns, f'CAST({aggregate.text} AS DOUBLE) AS v'])} FROM release{where}{group}"

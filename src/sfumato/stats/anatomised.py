@@ -166,7 +166,7 @@ def _bounds(
     """[ sum max(0, c_g(P) + c_g(A) - |g|), sum min(c_g(P), c_g(A)) ] for counts; no bound for other functionals."""
     shape = (observed.keys, asked.functionals)
     low, high = np.zeros(shape), np.zeros(shape)
-    counting = (asked.measure == 0) & asked.binary
+    counting = (asked.measure == 0) & asked.indicator
     low[:, ~counting], high[:, ~counting] = -np.inf, np.inf
     pattern, key = observed.pattern[observed.stratum], observed.key[observed.stratum]
     size = (groups.start[seen + 1] - groups.start[seen]).astype(float)[:, None]

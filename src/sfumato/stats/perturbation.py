@@ -147,16 +147,18 @@ def _add_values(
     sums.value[at] += e1
     rows = N[0].sum(axis=1)[:, None]
     # A functional that takes every value of the sub-table counts its rows, exactly.
-    whole_domain = asked.binary & (np.diff(H.indptr) == H.shape[1])
-    if asked.binary:
-        v0 = np.where(whole_domain, 0.0, b1 * (1 - b1) / p**2)
-        slope = np.where(whole_domain, 0.0, (1 - p - 2 * b1) / p)
-        sums.variance[at] += n2 * v0 + slope * np.clip(e2, 0, n2)
-    else:
-        v0 = slope = np.zeros_like(b1)
+    indicator = asked.indicator[active]
+    whole_domain = indicator & (np.diff(H.indptr) == H.shape[1])
+    counted = indicator & ~whole_domain
+    v0 = np.where(counted, b1 * (1 - b1) / p**2, 0.0)
+    slope = np.where(counted, (1 - p - 2 * b1) / p, 0.0)
+    clipped = n2 * v0 + slope * np.clip(e2, 0, n2)
+    if not indicator.all():
         ehh, _ = back(HH, b2, asked.products[measure, measure])
         unbiased = (p * (1 - p) * ehh - 2 * p * b1 * e2 + n2 * (b2 - b1**2)) / p**2
-        sums.variance[at] += np.maximum(unbiased, n2 * _least_variance(H, b1, b2, p))
+        guarded = np.maximum(unbiased, n2 * _least_variance(H, b1, b2, p))
+        clipped = np.where(indicator, clipped, guarded)
+    sums.variance[at] += clipped
     sums.v0[at] += n2 * v0
     sums.known[at] += np.where(whole_domain, rows, 0.0)
     sums.rows[at] += np.where(whole_domain, 0.0, rows)
@@ -204,8 +206,7 @@ def _collect(sums: _Sums, observed: Observed, asked: Asked) -> Estimated:
     value, variance, known = add(sums.value), np.maximum(add(sums.variance), 0.0), add(sums.known)
     half = asked.z * np.sqrt(variance)
     low, high = value - half, value + half
-    if asked.binary:
-        counting = np.broadcast_to(asked.measure == 0, value.shape) & (rows < SMALL)
-        score_low, score_high = score_interval(value - known, add(sums.v0), slope, asked.z)
-        low, high = np.where(counting, known + score_low, low), np.where(counting, known + score_high, high)
+    counting = np.broadcast_to((asked.measure == 0) & asked.indicator, value.shape) & (rows < SMALL)
+    score_low, score_high = score_interval(value - known, add(sums.v0), slope, asked.z)
+    low, high = np.where(counting, known + score_low, low), np.where(counting, known + score_high, high)
     return Estimated(value=value, variance=variance, low=low, high=high, covariance=add(sums.covariance))
