@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .assemble import factorise
 from .engines.sources import quoted
 from .errors import QueryError, UnsupportedQuery
 from .stats.association import Association, estimated_association
 from .stats.kronecker import AxisMap, Floats, channel
 from .stats.nonnegative import expectation_maximisation, project_to_simplex
 from .stats.response import all_cells
+from .strata import factorise
 
 WAYS = ("em", "simplex")
 MAX_CELLS = 20_000_000

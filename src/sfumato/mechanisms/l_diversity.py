@@ -36,6 +36,7 @@ TRUST = Trust.CONDITIONAL
 LUMPABLE = False
 PART: str | None = None
 WITHHELD = False
+FORMULA = "a row counts with the mean of h over the values of its labels; limits: least and largest h there"
 MISSING = "(missing)"
 
 Rows = Sequence[Sequence[str]]
