@@ -245,11 +245,10 @@ def released_domains(plan: Plan, domains: tuple[Domain, ...]) -> tuple[Domain, .
 def guarantee(plan: Plan) -> Guarantee:
     """What the kind of diversity promises."""
     says = {
-        "frequency": f"no sensitive value holds more than 1/({plan.l}) of the rows" if plan.l.denominator > 1
-        else f"no sensitive value holds more than 1/{plan.l} of the rows",
+        "frequency": f"no sensitive value holds more than {1 / plan.l} of the rows",
         "entropy": f"the sensitive values have an entropy of at least log({plan.l})",
         "distinct": f"there are at least {plan.l} different sensitive values",
-    }[plan.kind]  # fmt: skip
+    }[plan.kind]
     weaker = () if plan.kind == "frequency" else ("a bound on the share of the most frequent value in a class",)
     return Guarantee(
         model=f"{plan.kind} l-diversity",

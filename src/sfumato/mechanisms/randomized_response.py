@@ -41,7 +41,9 @@ TRUST = Trust.CONDITIONAL
 LUMPABLE = True
 PART: str | None = None
 WITHHELD = False
-FORMULA = "w = P^-T h over the classes of the mentioned columns; Var = sum w^2 - P^-T h^2; z sqrt(Var + z^2 max|w|^2 / 4)"
+FORMULA = (
+    "w = P^-T h over the classes of the mentioned columns; Var = sum w^2 - P^-T h^2; z sqrt(Var + z^2 max|w|^2 / 4)"
+)
 SCOPES = ("s", "qi", "both")
 MOST_NUMBERS = 100  # distinct numbers a column may have without bins or a declared domain
 
