@@ -25,6 +25,7 @@ from ..model.numbers import Ratio, exact
 from ..model.private import Batch, Needs, Profile, Released, Work
 from ..model.public import Asked, Domain, Estimated, Evidence, Guarantee, Integers, Observed, Roles, Trust
 from ..stats import generalised
+from ..stats.disclosure import distinct_rows
 from ..stats.hierarchy import Hierarchy, from_rows, intervals, prefixes, suppress
 from ..stats.lattice import KINDS, Generalisation, class_of, diverse, search_lattice
 from .base import Planned
@@ -161,10 +162,12 @@ def plan(spec: LDiversity, profile: Profile, rng: np.random.Generator) -> Planne
 def _cells(profile: Profile) -> tuple[Integers, Integers]:
     """(distinct QI cells, counts per sensitive value)."""
     histogram = profile.histograms[0]
-    cells, where = np.unique(histogram.codes[:, :-1].astype(np.int64), axis=0, return_inverse=True)
-    table = np.zeros((len(cells), len(profile.domains[-1])), dtype=np.int64)
-    np.add.at(table, (where.reshape(-1), histogram.codes[:, -1]), histogram.true_counts)
-    return cells, table
+    cells, where = distinct_rows(histogram.codes[:, :-1].astype(np.int64))
+    values = len(profile.domains[-1])
+    flat = np.bincount(
+        where * values + histogram.codes[:, -1], weights=histogram.true_counts, minlength=len(cells) * values
+    )
+    return cells, flat.astype(np.int64).reshape(len(cells), values)
 
 
 def hierarchy_of(domain: Domain, what: Any) -> Hierarchy:
