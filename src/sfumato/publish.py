@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from .engines.base import Engine, Table
+from .engines.base import Engine, Table, bin_labels
 from .engines.codes import Coder
+from .engines.hierarchies import with_hierarchies
 from .engines.local import LocalEngine
 from .errors import DataError, SpecError
 from .mechanisms import mechanism_of
@@ -72,6 +73,7 @@ def prepare(
     delimiter: str | None = None,
 ) -> Prepared:
     """Read, profile and plan. Nothing is written."""
+    method = with_hierarchies(method)
     mechanism = mechanism_of(method)
     chosen: Engine = engine or LocalEngine()
     table = chosen.open(source, delimiter=delimiter)
@@ -79,6 +81,11 @@ def prepare(
     check_roles(roles, table.columns, reserved=mechanism.PART)
     declared = dict(domains or {})
     needs = mechanism.needs(method, roles)
+    edges = method.edges() if hasattr(method, "edges") else {}
+    if edges:
+        table = table.binned(edges)
+        missing: list[Scalar] = [None] if null_as_value else []
+        declared |= {name: [*bin_labels(cuts), *missing] for name, cuts in edges.items()}
     unknown = [name for name in declared if name not in {c for unit in needs.units for c in unit}]
     if unknown:
         raise SpecError(f'a domain is declared for "{unknown[0]}", which the method does not change', field="domain")

@@ -203,6 +203,23 @@ class Release:
         sql += (f" WHERE {where}" if where else "") + (f" GROUP BY {names} ORDER BY {names}" if by else "")
         return self.sql(sql, **options)
 
+    def table(self, columns: list[str], *, nonnegative: str | None = None) -> pa.Table:
+        """Counts of every cell over some columns; `nonnegative` "em" or "simplex": no cell below 0, and no errors."""
+        from .contingency import table
+
+        return table(self, columns, nonnegative)
+
+    def association(self, x: str, y: str) -> Any:
+        """How much column x tells about column y: the uncertainty coefficient I(X; Y) / H(Y), with its error."""
+        from .contingency import association
+
+        return association(self, x, y)
+
+    def encode(self, unit: int, column: pa.ChunkedArray) -> tuple[Any, pa.Array]:
+        """(codes of a published column, values of the codes) of a unit of one column."""
+        coder = self._coders[unit]
+        return coder.encode([column]), pa.array([v[0] for v in coder.domain.values], type=column.type)
+
     def _estimate(self, observed: Any, asked: Any) -> Any:
         return self.mechanism.estimate(self.plan, self.evidence, observed, asked)
 

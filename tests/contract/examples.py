@@ -54,7 +54,9 @@ def profile_for(needs: Needs, columns: dict[str, np.ndarray]) -> Profile:
         codes = np.stack([columns[needs.units[u][0]] for u in joint], axis=1)
         distinct, counts = np.unique(codes, axis=0, return_counts=True)
         histograms.append(Histogram(codes=distinct.astype(np.int32), true_counts=counts.astype(np.int64)))
-    return Profile(rows=len(columns["disease"]), domains=domains, histograms=tuple(histograms))
+    return Profile(
+        rows=len(columns["disease"]), domains=domains, histograms=tuple(histograms), sensitive=needs.sensitive
+    )
 
 
 def _uniform_channel(plan: Any, profile: Profile) -> np.ndarray:
@@ -84,6 +86,11 @@ def _decoy_channel(plan: Any, profile: Profile) -> np.ndarray:
 
 def _draw_channel(plan: Any, profile: Profile) -> np.ndarray:
     return np.tile(profile.true_counts() / profile.rows, (len(COUNTS), 1))
+
+
+def _keep_channel(keep: float, size: int) -> np.ndarray:
+    other = (1 - keep) / (size - 1)
+    return (keep - other) * np.eye(size) + other
 
 
 RHO = {"rho1": "1/5", "rho2": "1/2"}
@@ -143,5 +150,22 @@ EXAMPLES = {
         spec=REGISTRY["distribution-draw"].Spec,
         bad=(),  # it has no arguments
         channel=_draw_channel,
+    ),
+    "randomized-response": Example(
+        spec=lambda: REGISTRY["randomized-response"].Spec(keep={"disease": "0.6"}),
+        bad=(
+            {}, {"risk": 0}, {"risk": "3/2"}, {"risk": "1/0"}, {"risk": float("nan")}, {"l": "1/2"}, {"l": 0},
+            {"risk": "1/3", "l": 3}, {"keep": "disease"}, {"keep": {"disease": 0}}, {"keep": {"disease": 1.1}},
+            {"keep": {"disease": float("nan")}}, {"risk": "1/3", "scope": "all"}, {"l": 3, "cell_limit": 0},
+        ),
+        channel=lambda plan, profile: _keep_channel(plan.keep[0], plan.sizes[0]),
+    ),
+    "l-diversity": Example(
+        spec=lambda: REGISTRY["l-diversity"].Spec(l=3),
+        good={"l": 3},
+        bad=(
+            {"l": "1/2"}, {"l": "many"}, {"kind": "other"}, {"suppression": 1}, {"suppression": "-1/2"},
+            {"hierarchies": "age"},
+        ),
     ),
 }  # fmt: skip
