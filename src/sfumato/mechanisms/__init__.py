@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import cast
 
 from ..errors import SpecError
-from . import anatomy, distribution_draw, l_diversity, randomized_response, small_domain, splu, target_distribution, uniform
+from . import (
+    anatomy,
+    distribution_draw,
+    l_diversity,
+    randomized_response,
+    small_domain,
+    splu,
+    target_distribution,
+    uniform,
+)
 from .base import Mechanism
 
 REGISTRY: dict[str, Mechanism] = {
