@@ -17,7 +17,7 @@ METHODS: dict[str, tuple[float | None, tuple[str, ...]]] = {
     "splu": (1.5, (*ONE, "--gamma", "occupation=6")),
     "randomized-response": (2.0, (*ONE, "--scope", "both", "--risk", "1/6")),
     "anatomy": (2.0, (*ONE, "--l", "6")),
-    "target-distribution": (2.0, (*ONE,)),
+    "target-distribution": (2.0, (*ONE, "--target", "uniform", "--partition-by", "age")),
     "l-diversity": (None, (*ONE, "--l", "6")),
     "distribution-draw": (None, (*ONE,)),
 }
