@@ -19,6 +19,7 @@ RUN = "from sfumato.cli import main; main()"
 METHODS: dict[str, tuple[str, ...]] = {
     "uniform": ("--rho1", "1/5", "--rho2", "1/3"),
     "anatomy": ("--l", "3"),
+    "target-distribution": ("--partition-by", "sex"),
     "small-domain": ("--rho1", "1/5", "--rho2", "1/3", "--min-size", "50"),
     "splu": ("--gamma", "3"),
     "distribution-draw": (),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from .nodes import ALWAYS, Aggregate, Condition, Leaf, Lookup, Term, conjunction
-from .scalar import BOOLEAN, Node, Scope, refuse, span
+from .scalar import BOOLEAN, Node, Scope, call_span, refuse, span
 
 QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc)
 AGGREGATES = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, *QUANTILES)
@@ -83,7 +83,7 @@ class Terms:
 
     def aggregate(self, name: str, node: Node, *, hidden: bool = False) -> Aggregate:
         """An aggregate call, perhaps with FILTER, as terms."""
-        text, position = self.scope.text, span(node)
+        text, position = self.scope.text, call_span(node, self.scope.text)
         wanted = ALWAYS
         call = node
         if isinstance(node, exp.Filter):

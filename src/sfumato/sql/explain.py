@@ -27,7 +27,7 @@ def explanation(query: Query, wanted: Observation, place: Layout, domains: Seque
         how = {
             "sum": f"sum of {len(above)} weighted count(s)",
             "ratio": f"ratio of weighted sums ({len(above)} over {len(below)}), delta method with covariance",
-        }.get(aggregate.kind, "certain bounds")
+        }.get(aggregate.kind, "certain bounds" if aggregate.numerator[0].value >= 0 else "exact, by the engine")
         lines.append(f"{aggregate.name or aggregate.text}: {how}")
     formula = getattr(mechanism, "FORMULA", "")
     if place.units and formula:
