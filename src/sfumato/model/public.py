@@ -119,6 +119,17 @@ class Guarantee:
     trust: Trust
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Lines to draw for people: series name -> points (x, y)."""
+
+    title: str
+    x: str
+    y: str
+    series: Mapping[str, tuple[tuple[float, float], ...]]
+    log: bool = False  # both axes
+
+
 # --- questions and answers, as a mechanism sees them ---------------------------------------------------------
 
 
