@@ -80,9 +80,9 @@ class Answer:
             skip |= {f"{name}{end}" for end in ("_se", "_low", "_high", "_min", "_max")}
         for name in names:
             if name in self.aggregates:
-                interval = (
-                    "certain bounds" if all(r[name] is None for r in rows) and rows else f"{self.level:.0%} interval"
-                )
+                only_bounds = all(r[name] is None or r[f"{name}_se"] == 0 for r in rows)
+                unknown = any(r[name] is None for r in rows)
+                interval = "certain bounds" if only_bounds and unknown else f"{self.level:.0%} interval"
                 header += [name, "± se", interval] + (["certain bounds"] if f"{name}_min" in names else [])
                 for row, out in zip(rows, cells, strict=True):
                     out += [number(row[name]), number(row[f"{name}_se"])]

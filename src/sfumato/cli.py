@@ -78,6 +78,7 @@ def publish(
             delimiter=delimiter,
             force=force,
             progress=progress,
+            notify=_note,
         )
     for unit in release.domains:
         if not unit.declared:
@@ -143,6 +144,9 @@ def query(
     form: Annotated[str, typer.Option("--format", help="table, json or csv")] = "table",
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="level holds for all rows at once")] = False,
     estimator: Annotated[str | None, typer.Option("--estimator", help="another estimator of the method")] = None,
+    population: Annotated[
+        bool, typer.Option("--population", help="errors for a population of which the table is a sample")
+    ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="say how it would be answered; no data")] = False,
 ) -> None:
     """Ask a release SQL and get every answer with its error.
@@ -153,6 +157,8 @@ def query(
 
     if form not in {"table", "json", "csv"}:
         raise SpecError(f'--format is table, json or csv, got "{form}"', field="format")
+    if population and estimator:
+        raise SpecError("--population is an estimator of its own; leave --estimator out", field="estimator")
     opened = open_release(release)
     if sql is None:
         from .shell import terminal
@@ -162,7 +168,9 @@ def query(
     if explain:
         _say(opened.explain(sql))
         return
-    answer = opened.sql(sql, level=level, simultaneous=simultaneous, estimator=estimator)
+    answer = opened.sql(
+        sql, level=level, simultaneous=simultaneous, estimator="population" if population else estimator
+    )
     if form == "json":
         _say(answer.to_json())
     elif form == "csv":

@@ -105,6 +105,9 @@ class Numbers:
             if unknown[~exact].all():  # bounds are all there is: they are the interval
                 low, high = np.where(exact, low, minimum), np.where(exact, high, maximum)
                 minimum = maximum = None
+                pinned = unknown & (low == high)  # bounds that meet are the number itself
+                value, se = np.where(pinned, low, value), np.where(pinned, 0.0, se)
+                exact, unknown = exact | pinned, unknown & ~pinned
             else:
                 low, high = np.clip(low, minimum, maximum), np.clip(high, minimum, maximum)
         kind = (
@@ -146,6 +149,7 @@ class Numbers:
                 low, high, extra = found
                 notes = tuple(extra)  # bounds need no certain denominator
                 nothing = np.full_like(low, np.nan)
+                ratio, exact = np.where(low == high, low, ratio), exact | (low == high)
                 return Result(
                     np.where(exact, ratio, nothing),
                     np.where(exact, 0.0, nothing),

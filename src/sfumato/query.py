@@ -30,7 +30,7 @@ from .sql.observation import Observation, direct, observation, quoted
 from .sql.parse import parse
 from .sql.scalar import nearest
 from .stats.intervals import normal_quantile
-from .strata import Frame, factorise, truth
+from .strata import Frame, add_up_parts, factorise, truth
 
 DEFAULT_LEVEL = 0.95
 NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
@@ -155,6 +155,8 @@ class Release:
         views = self._views(query)
         wanted = self._observation(query, *self.reader.source())
         seen = self.reader.query(wanted.sql, text=text)
+        if wanted.by_row:
+            seen = add_up_parts(seen)
         place = layout(query.units(), views.views, lumpable=self.mechanism.LUMPABLE)
         codes = {u: self._coders[u].encode([seen[c] for c in names]) for u, names in wanted.raw.items()}
         frame = Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
@@ -166,10 +168,11 @@ class Release:
             direct=lambda aggregate, keys: self.reader.query(direct(query, aggregate, keys), text=text),
         )
         columns, kind, caveats = assemble.answer(frame, asking)
-        refined = self.reader.refine(
-            columns, having=query.having, order=query.order, limit=query.limit, offset=query.offset, text=text
-        )
-        shown, names = assemble.shown(query, refined)
+        if query.refined:
+            columns = self.reader.refine(
+                columns, having=query.having, order=query.order, limit=query.limit, offset=query.offset, text=text
+            )
+        shown, names = assemble.shown(query, columns)
         return Answer(
             method=self.manifest.method, level=level, kind=kind, table=shown, aggregates=names, caveats=caveats
         )
@@ -199,6 +202,23 @@ class Release:
         sql = f"SELECT {names + ', ' if by else ''}COUNT(*) AS n FROM release"
         sql += (f" WHERE {where}" if where else "") + (f" GROUP BY {names} ORDER BY {names}" if by else "")
         return self.sql(sql, **options)
+
+    def table(self, columns: list[str], *, nonnegative: str | None = None) -> pa.Table:
+        """Counts of every cell over some columns; `nonnegative` "em" or "simplex": no cell below 0, and no errors."""
+        from .contingency import table
+
+        return table(self, columns, nonnegative)
+
+    def association(self, x: str, y: str) -> Any:
+        """How much column x tells about column y: the uncertainty coefficient I(X; Y) / H(Y), with its error."""
+        from .contingency import association
+
+        return association(self, x, y)
+
+    def encode(self, unit: int, column: pa.ChunkedArray) -> tuple[Any, pa.Array]:
+        """(codes of a published column, values of the codes) of a unit of one column."""
+        coder = self._coders[unit]
+        return coder.encode([column]), pa.array([v[0] for v in coder.domain.values], type=column.type)
 
     def _estimate(self, observed: Any, asked: Any) -> Any:
         return self.mechanism.estimate(self.plan, self.evidence, observed, asked)

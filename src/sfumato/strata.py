@@ -91,16 +91,8 @@ def sort_into_strata(frame: Frame) -> Strata:
         else:
             mine = np.zeros(rows, dtype=np.intp)
         value = value * frame.place.shape[axis] + mine
-    moments = (
-        np.stack([seen[f"m{j}"].to_numpy() for j in range(len(wanted.moments))], axis=1)
-        if rows
-        else np.zeros((0, len(wanted.moments)))
-    )
-    positive = (
-        np.stack([moments[:, 0], *(seen[name].to_numpy() for name in wanted.positive.values())], axis=1)
-        if rows
-        else np.zeros((0, 1 + len(wanted.positive)))
-    )
+    moments = _floats(seen, [f"m{j}" for j in range(len(wanted.moments))])
+    positive = np.column_stack([moments[:, 0], _floats(seen, list(wanted.positive.values()))])
     return Strata(
         stratum=stratum,
         first=first,
@@ -108,18 +100,39 @@ def sort_into_strata(frame: Frame) -> Strata:
         patterns=full,
         value=value,
         part=seen[wanted.part].to_numpy().astype(np.int64) if wanted.part else np.zeros(rows, dtype=np.int64),
-        moments=np.nan_to_num(moments),
-        positive=np.nan_to_num(positive),
+        moments=moments,
+        positive=positive,
         keys=keys,
     )
+
+
+def _floats(table: pa.Table, names: Sequence[str]) -> Floats:
+    """Columns side by side; the sums of no rows, which are NULL, count as 0."""
+    columns = [pc.fill_null(table[n], 0.0) if table[n].null_count else table[n] for n in names]
+    arrays = [column.to_numpy() for column in columns]
+    return np.stack(arrays, axis=1) if arrays else np.zeros((table.num_rows, 0))
+
+
+def add_up_parts(rows: pa.Table) -> pa.Table:
+    """The sums of every column by `part`; a table without row weights has one row of weight 1 each."""
+    part = rows["part"].to_numpy()
+    count = np.bincount(part)
+    there = np.flatnonzero(count)
+    columns = {"part": there, "m0": count[there].astype(float)}
+    for name in rows.column_names[1:]:
+        columns[name] = np.bincount(part, weights=rows[name].to_numpy())[there]
+    return pa.table(columns)
 
 
 def distinct_rows(columns: Sequence[NDArray[Any]], rows: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """(distinct rows, number of the distinct row of every row)."""
     if not columns:
         return np.zeros((min(rows, 1), 0), dtype=np.int8), np.zeros(rows, dtype=np.intp)
+    varied = [column for column in columns if rows and (column[0] != column).any()]
+    if not varied:
+        return np.stack(columns, axis=1)[:1], np.zeros(rows, dtype=np.intp)
     joint = np.zeros(rows, dtype=np.int64)
-    for column in columns:
+    for column in varied:
         joint = joint * (int(column.max(initial=0)) + 1) + column
     _, first, inverse = np.unique(joint, return_index=True, return_inverse=True)
     return np.stack(columns, axis=1)[first], inverse.reshape(-1)

@@ -63,9 +63,8 @@ def question(rng: np.random.Generator, *, sensitive: bool = True, sums: bool = T
     features = set()
     where = _where(rng, features, sensitive=sensitive)
     keys, group = _group(rng, features, sensitive=sensitive)
-    aggregates = []
-    for j in range(int(rng.integers(1, 3))):
-        aggregates.append(f"{_aggregate(rng, features, sensitive=sensitive, sums=sums)} AS n{j}")
+    count = int(rng.integers(1, 3))
+    aggregates = [f"{_aggregate(rng, features, sensitive=sensitive, sums=sums)} AS n{j}" for j in range(count)]
     names = [f"k{i}" for i in range(len(keys))]
     select = ", ".join([*(f"{k} AS {n}" for k, n in zip(keys, names, strict=True)), *aggregates])
     sql = (
