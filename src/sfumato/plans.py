@@ -66,7 +66,7 @@ def _audit(audit: dict[str, Any]) -> str:
     ]
     rows.append(["groups that admit one value only", str(audit["only_one_value_possible"])])
     rows.append(["groups published as exact values, shuffled", str(audit["exact_multiset"])])
-    head = f"what a reader who knows the algorithm learns ({audit['audited_groups']} smallest groups without fakes)\n"
+    head = f"what a reader who knows the algorithm learns ({audit['audited_groups']} small groups)\n"
     return head + table(["", "worst"], rows) + f"\nhelps: {audit['knobs']}"
 
 

@@ -386,5 +386,13 @@ def test_the_audit_lists_groups_and_renders() -> None:
     assert by_key["911"]["target"]["from_prior"] == 0
     assert by_key["913"]["target"]["largest"] >= 0.25
     shown = render(report)
-    assert "who knows the algorithm learns (3 smallest groups" in shown
+    assert "who knows the algorithm learns (3 small groups" in shown
     assert "30..60 x2" in shown
+
+
+def test_small_groups_with_fakes_are_audited_by_trying_every_histogram() -> None:
+    """912** with one fake shows each salary once: any one of them may be the fake, so a row stays uniform."""
+    prepared = prepare(SALARIES, roles=ROLES, method=by_zip(fakes="1/3"), secret=Secret.from_seed(1))
+    by_key = {g["key"]: g for g in prepared.report()["audit"]["groups"]}
+    assert by_key["912"]["target"] == {"largest": 0.25, "from_prior": 0}
+    assert by_key["913"]["target"]["from_prior"] > 0

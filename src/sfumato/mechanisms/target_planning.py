@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..model.private import Histogram, Profile
 from ..model.public import Domain, Integers
 from ..stats import transform
-from ..stats.fake_choice import Rule, allowed_fakes, choose_fakes
+from ..stats.fake_choice import FakeChoice, allowed_fakes, choose_fakes
 from ..stats.group_audit import only_homogeneous
 from ..stats.targets import Target
 from .target_parsing import Grouping, Shape, parse_rule, shape_of, target_of
@@ -40,6 +40,7 @@ class Made:
     node: Integers
     count: Integers
     fakes: Integers  # per group
+    spec: Any
     whole: NDArray[np.bool_]  # groups too small to plan: sent to the root whatever their values
     random_depth: bool
     notices: tuple[str, ...]
@@ -76,6 +77,7 @@ def make(spec: Any, profile: Profile, rng: np.random.Generator | None = None) ->
         node=found[1],
         count=found[2],
         fakes=fakes,
+        spec=spec,
         whole=groups.rows < spec.min_group,
         random_depth=rng is not None,
         notices=tuple(dict.fromkeys(notices)),
@@ -223,17 +225,8 @@ def _plan_groups(
             mine = np.flatnonzero(groups.part[first:last] == part)
             rows = groups.rows[first:last][mine]
             small = rows < spec.min_group
-            allowed = np.where(small, 0, allowed_fakes(rows, Fraction(str(spec.fakes))))
-            choice = choose_fakes(
-                tree,
-                target.weights,
-                true[mine],
-                spans=shape.spans,
-                ends=shape.ends,
-                allowed=allowed,
-                rule=_rule(spec.choose_fakes),
-                work_limit=max(1, spec.work_limit * int(rows.sum()) // all_rows),
-            )
+            limit = max(1, spec.work_limit * int(rows.sum()) // all_rows)
+            choice = _fakes(spec, shape, target, true[mine], work_limit=limit)
             available = true[mine] + choice.fakes
             planned = transform.plan(tree, target.weights, available, rng=rng)
             if tree.leaves > 1:  # too few rows to hide among: nothing but the target itself
@@ -255,6 +248,27 @@ def _plan_groups(
     return (columns[0], columns[1], columns[2]), fakes, notices
 
 
+def _fakes(spec: Any, shape: Shape, target: Target, true: Integers, *, work_limit: int) -> FakeChoice:
+    """The fakes of every group; none for groups that go to the root whole."""
+    rows = true.sum(axis=1)
+    return choose_fakes(
+        shape.tree,
+        target.weights,
+        true,
+        spans=shape.spans,
+        ends=shape.ends,
+        allowed=np.where(rows < spec.min_group, 0, allowed_fakes(rows, Fraction(str(spec.fakes)))),
+        rule="paper" if spec.choose_fakes == "paper" else "width",
+        work_limit=work_limit,
+    )
+
+
+def replan(spec: Any, shape: Shape, target: Target, true: Integers) -> Integers:
+    """What the algorithm would publish for other histograms: how a reader who knows it reasons."""
+    available = true + _fakes(spec, shape, target, true, work_limit=spec.work_limit).fakes
+    return transform.plan(shape.tree, target.weights, available)
+
+
 def _told(
     shape: Shape, target: Target, planned: Integers, true: Integers, fakes: Integers, small: NDArray[np.bool_]
 ) -> int:
@@ -263,7 +277,3 @@ def _told(
     alike = (rows > 1) & (rows <= AUDITED_ROWS) & (true.max(axis=1, initial=0) == rows) & (fakes == 0) & ~small
     chosen = np.flatnonzero(alike)[:AUDITED_GROUPS]
     return sum(only_homogeneous(shape.tree, target.weights, planned[g]) for g in chosen.tolist())
-
-
-def _rule(text: str) -> Rule:
-    return "paper" if text == "paper" else "width"
