@@ -242,6 +242,8 @@ def experiments(quick: bool) -> dict[str, Any]:
         real,
         {f"{name}-{k}": Setting(by_age=name == "QISA", parts=k) for name in ("SAonly", "QISA") for k in (1, 2, 10)},
     )
+    out["parts-adult-exact"] = sweep(real, {f"SAonly-{k}": Setting(parts=k, max_weight=None) for k in (1, 2, 10)})
+    out["work-limit"] = work_limit(real, even)
     out["run-time"] = run_time((1_000, 10_000, 100_000) if quick else (1_000, 10_000, 100_000, 1_000_000), rng)
     return out
 
@@ -252,6 +254,33 @@ def _pairs(texts: dict[str, str]) -> dict[str, Setting]:
         for label, text in texts.items()
         for name in ("SA-only", "QI-SA")
     }
+
+
+def work_limit(*tables: Table) -> dict[str, Any]:
+    """How much wider the bounds on the total get when the work limit lowers the number of fakes tried."""
+    rows = {}
+    for name, table in zip(("adult", "uniform"), tables, strict=True):
+        tree = blocktree.balanced(len(table.domain))
+        spans = blocktree.spans(tree, table.domain.tolist())
+        ends = table.domain[tree.start].astype(float), table.domain[tree.stop - 1].astype(float)
+        true = np.bincount(table.codes, minlength=len(table.domain))[None]
+        target = targets.quantise(tree, targets.zipf_masses(len(table.domain), Fraction(1, 10)))
+        allowed = np.minimum(allowed_fakes(true.sum(axis=1), Fraction(1, 5)), 240)
+        widths: dict[str, float] = {}
+        for share in (1, 2, 4, 8, 16):
+            capped = allowed // share
+            choice = choose_fakes(tree, target.weights, true, spans=spans, ends=ends, allowed=capped, work_limit=10**12)
+            plans = transform.plan(tree, target.weights, true + choice.fakes)
+            widths[str(share)] = float(transform.bound_width(plans, *ends, true.sum(axis=1))[0])
+        none = transform.plan(tree, target.weights, true)
+        rows[name] = {
+            "fakes_allowed": int(allowed[0]),
+            "error": {f"t/{k}": round(w / widths["1"], 4) for k, w in widths.items()}
+            | {"0": round(float(transform.bound_width(none, *ends, true.sum(axis=1))[0]) / widths["1"], 4)},
+            "root_share": 0.0,
+            "distance": float(target.distance),
+        }
+    return rows
 
 
 def run_time(sizes: tuple[int, ...], rng: np.random.Generator) -> dict[str, Any]:
@@ -267,6 +296,8 @@ def draw(results: dict[str, Any], folder: Path) -> None:
     import altair as alt
 
     for name, rows in results.items():
+        if name == "work-limit":
+            continue
         across = "rows" if name == "run-time" else "age range"
         what = "seconds" if name == "run-time" else "relative error"
         points = [

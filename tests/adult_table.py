@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
+from sfumato import datasets
 from sfumato.stats.disclosure import Cells
 
 TRAINING = 32_561
@@ -22,14 +22,14 @@ ESGRO = ("education", "income", "sex", "race", "occupation")
 def data_folder() -> Path:
     folder = os.environ.get("SFUMATO_DATA")
     if not folder:
-        pytest.skip("SFUMATO_DATA is not set: the Adult table is not at hand")
+        pytest.skip("SFUMATO_DATA is not set: the hierarchies are not at hand")
     return Path(folder)
 
 
 @functools.cache
 def adult(training: bool = True) -> pa.Table:
     """Rows without missing values, of the training file or of both files."""
-    table = pq.read_table(data_folder() / "adult.parquet")
+    table = datasets.adult()
     table = table.slice(0, TRAINING) if training else table
     keep = functools.reduce(pc.and_, [pc.is_valid(table[c]) for c in table.column_names])
     return table.filter(keep)

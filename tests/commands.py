@@ -1,16 +1,16 @@
-"""The real command line in its own process, and how each method is asked for in tests."""
+"""The real command line, and how each method is asked for in tests."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("sfumato.cli")
+from sfumato.cli import main
 
 SRC = Path(__file__).parents[1] / "src"
 RUN = "from sfumato.cli import main; main()"
@@ -19,6 +19,7 @@ RUN = "from sfumato.cli import main; main()"
 METHODS: dict[str, tuple[str, ...]] = {
     "uniform": ("--rho1", "1/5", "--rho2", "1/3"),
     "anatomy": ("--l", "3"),
+    "target-distribution": ("--partition-by", "sex"),
     "small-domain": ("--rho1", "1/5", "--rho2", "1/3", "--min-size", "50"),
     "splu": ("--gamma", "3"),
     "distribution-draw": (),
@@ -41,8 +42,19 @@ class Done:
 
 
 def sfumato(*arguments: object, cwd: Path | None = None) -> Done:
-    """The finished command `sfumato arguments...`."""
-    env = {**os.environ, "PYTHONPATH": str(SRC), "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
-    command = [sys.executable, "-c", RUN, *map(str, arguments)]
+    """The finished command `sfumato arguments...`, in this process: the same `main`, without its start-up time."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.chdir(cwd or Path.cwd()):
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as leaving:
+            code = leaving.code if isinstance(leaving.code, int) else 0
+    return Done(code=code, out=out.getvalue(), err=err.getvalue())
+
+
+def process(*arguments: object, before: str = "", cwd: Path | None = None) -> Done:
+    """The finished command in a process of its own, after the lines of Python in `before`."""
+    env = {**os.environ, "PYTHONPATH": str(SRC), "NO_COLOR": "1", "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", f"{before}\n{RUN}", *map(str, arguments)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=cwd, env=env)
     return Done(code=done.returncode, out=done.stdout, err=done.stderr)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .answers import Answer
     from .mechanisms.anatomy import Anatomy
     from .mechanisms.distribution_draw import DistributionDraw
+    from .mechanisms.l_diversity import LDiversity
     from .mechanisms.randomized_response import RandomizedResponse
     from .mechanisms.small_domain import SmallDomain
     from .mechanisms.splu import Splu
@@ -28,6 +29,7 @@ _PUBLIC = {
     "Anatomy": "mechanisms.anatomy",
     "Answer": "answers",
     "DistributionDraw": "mechanisms.distribution_draw",
+    "LDiversity": "mechanisms.l_diversity",
     "RandomizedResponse": "mechanisms.randomized_response",
     "Release": "query",
     "Roles": "model.public",
@@ -73,6 +75,7 @@ __all__ = [
     "Anatomy",
     "Answer",
     "DistributionDraw",
+    "LDiversity",
     "RandomizedResponse",
     "Release",
     "Roles",

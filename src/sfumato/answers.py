@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from .text import number, table
 
+MAY_BE_ZERO = "  (may be 0)"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer:
@@ -78,13 +80,14 @@ class Answer:
             skip |= {f"{name}{end}" for end in ("_se", "_low", "_high", "_min", "_max")}
         for name in names:
             if name in self.aggregates:
-                interval = (
-                    "certain bounds" if all(r[name] is None for r in rows) and rows else f"{self.level:.0%} interval"
-                )
+                only_bounds = all(r[name] is None or r[f"{name}_se"] == 0 for r in rows)
+                unknown = any(r[name] is None for r in rows)
+                interval = "certain bounds" if only_bounds and unknown else f"{self.level:.0%} interval"
                 header += [name, "± se", interval] + (["certain bounds"] if f"{name}_min" in names else [])
                 for row, out in zip(rows, cells, strict=True):
                     out += [number(row[name]), number(row[f"{name}_se"])]
-                    out.append(_range(row[f"{name}_low"], row[f"{name}_high"]))
+                    mark = MAY_BE_ZERO if self._may_be_zero(row, name) else ""
+                    out.append(_range(row[f"{name}_low"], row[f"{name}_high"]) + mark)
                     if f"{name}_min" in names:
                         out.append(_range(row[f"{name}_min"], row[f"{name}_max"]))
             elif name not in skip:
@@ -93,6 +96,17 @@ class Answer:
                     value = row[name]
                     out.append("NULL" if value is None else number(value) if isinstance(value, float) else str(value))
         return header, cells
+
+    def _may_be_zero(self, row: dict[str, Any], name: str) -> bool:
+        """The interval of a group reaches zero: the release cannot tell it from an empty one."""
+        low, high = row[f"{name}_low"], row[f"{name}_high"]
+        return low is not None and high is not None and low <= 0 <= high and low < high
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks; every interval is drawn on a scale that its column shares."""
+        from .html import answer_table
+
+        return answer_table(self)
 
     def __str__(self) -> str:
         return "\n".join([table(*self.display()), *(f"note: {caveat}" for caveat in self.caveats)])

@@ -78,6 +78,7 @@ def publish(
             delimiter=delimiter,
             force=force,
             progress=progress,
+            notify=_note,
         )
     for unit in release.domains:
         if not unit.declared:
@@ -104,6 +105,9 @@ def plan(
     engine: EngineName = "local",
     memory: Memory = "1500MB",
     as_json: Json = False,
+    page: Annotated[
+        str | None, typer.Option("--report", help="also write an HTML page with curves", metavar="FILE")
+    ] = None,
     **options: Any,
 ) -> None:
     """Show what would be published and what it costs; nothing is written. For the custodian: it holds true counts.
@@ -126,16 +130,24 @@ def plan(
         delimiter=delimiter,
     )
     report = prepared.report()
+    if page is not None:
+        from .charts import plan_page, write_page
+
+        write_page(page, plan_page(report, render(report), prepared.curves()))
     _say(json.dumps(report, ensure_ascii=False, default=str) if as_json else render(report))
 
 
 def query(
     release: ReleasePath,
-    sql: Annotated[str, typer.Argument(help="the question", metavar="SQL")],
+    sql: Annotated[str | None, typer.Argument(help="the question; a prompt opens without it", metavar="SQL")] = None,
     level: Annotated[float, typer.Option("--level", help="confidence level")] = 0.95,
     form: Annotated[str, typer.Option("--format", help="table, json or csv")] = "table",
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="level holds for all rows at once")] = False,
     estimator: Annotated[str | None, typer.Option("--estimator", help="another estimator of the method")] = None,
+    population: Annotated[
+        bool, typer.Option("--population", help="errors for a population of which the table is a sample")
+    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="say how it would be answered; no data")] = False,
 ) -> None:
     """Ask a release SQL and get every answer with its error.
 
@@ -145,7 +157,20 @@ def query(
 
     if form not in {"table", "json", "csv"}:
         raise SpecError(f'--format is table, json or csv, got "{form}"', field="format")
-    answer = open_release(release).sql(sql, level=level, simultaneous=simultaneous, estimator=estimator)
+    if population and estimator:
+        raise SpecError("--population is an estimator of its own; leave --estimator out", field="estimator")
+    opened = open_release(release)
+    if sql is None:
+        from .shell import terminal
+
+        terminal(opened, level=level)
+        return
+    if explain:
+        _say(opened.explain(sql))
+        return
+    answer = opened.sql(
+        sql, level=level, simultaneous=simultaneous, estimator="population" if population else estimator
+    )
     if form == "json":
         _say(answer.to_json())
     elif form == "csv":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .errors import VerificationError
+from .errors import PlanError, ReleaseError, VerificationError
 from .query import Release
 from .release.bundle import check_digests
 from .release.manifest import guarantee_model
@@ -49,6 +49,13 @@ def verify(release: Release, *, test: bool = False) -> Iterator[str]:
         raise VerificationError("the stated guarantee is not the one that the published parameters give")
     yield f"guarantee recomputed from the parameters: {computed.statement}"
     release.check_contents()
+    check = getattr(release.mechanism, "check", None)
+    if check is not None:
+        try:
+            check(release.plan, release.evidence)
+        except (PlanError, ReleaseError) as error:
+            raise VerificationError(f"the published groups do not keep the guarantee: {error}") from None
+        yield "guarantee holds for the published groups"
     yield f"{manifest.rows:,} rows, columns and values as stated"
     if manifest.reproducible and not test:
         raise VerificationError("the release was made with a seed, so its noise can be undone; for tests say --test")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from .text import number, table
 
 SHOWN_VALUES = 12
+SHOWN_BLOCKS = 8
 SHOWN_TABLES = 20
 
 
@@ -31,11 +33,31 @@ def render(report: dict[str, Any]) -> str:
         parts.append(text + (f"\n... and {more} more sub-tables (--json shows all)" if more > 0 else ""))
     if "amplification" in report:
         parts.append(_amplification(report["amplification"]))
+    if "groups_in_all" in report:
+        parts.append(_groups(report["groups"], report["groups_in_all"]))
+    if "audit" in report:
+        parts.append("what a reader who knows the algorithm learns: " + json.dumps(report["audit"]))
     if "expected_error" in report:
         parts.append(_errors(report["expected_error"]))
     for key in ("notes", "warnings"):
         parts += [f"note: {line}" for line in report.get(key, ())]
     return "\n\n".join(parts)
+
+
+def _groups(groups: list[dict[str, Any]], in_all: int) -> str:
+    """The blocks of the first groups."""
+    rows = [
+        [g["key"], f"{g['size']:,}", str(g["fakes"]), "  ".join(map(_block, g["blocks"][:SHOWN_BLOCKS]))]
+        for g in groups[:SHOWN_VALUES]
+    ]
+    text = table(["group", "rows", "fakes", "blocks"], rows)
+    more = in_all - len(rows)
+    return text + (f"\n... and {more} more groups (--json shows them)" if more > 0 else "")
+
+
+def _block(block: dict[str, Any]) -> str:
+    ends = block["low"] if block["low"] == block["high"] else f"{block['low']}..{block['high']}"
+    return f"{ends} x{block['count']}"
 
 
 def _amplification(grown: dict[str, Any]) -> str:
@@ -54,7 +76,8 @@ def _errors(error: dict[str, Any]) -> str:
         [str(value), *(number(numbers[i]) for _, numbers in columns)]
         for i, value in enumerate(error["values"][:SHOWN_VALUES])
     ]
-    text = "standard error of the count of each value: over all rows, and among 1 % and 10 % of them\n"
+    what = error.get("meaning", "standard error of the count of each value")
+    text = f"{what}: over all rows, and among 1 % and 10 % of them\n"
     text += table(["value", *(name.replace("_", " ") for name, _ in columns)], rows)
     more = len(error["values"]) - SHOWN_VALUES
     return text + (f"\n... and {more} more values (--json shows all)" if more > 0 else "")

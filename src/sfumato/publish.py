@@ -13,14 +13,15 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from .engines.base import Engine, Table
+from .engines.base import Engine, Table, bin_labels
 from .engines.codes import Coder
+from .engines.hierarchies import with_hierarchies
 from .engines.local import LocalEngine
 from .errors import DataError, SpecError
 from .mechanisms import mechanism_of
 from .mechanisms.base import Mechanism, Planned
 from .model.private import Batch, Needs, Profile
-from .model.public import Column, Roles, Scalar
+from .model.public import Column, Curve, Roles, Scalar
 from .query import Release
 from .randomness import Secret
 from .release import bundle
@@ -54,6 +55,11 @@ class Prepared:
             "guarantee": guarantee,
         } | self.mechanism.report(public, self.planned.work, self.profile)
 
+    def curves(self) -> tuple[Curve, ...]:
+        """Lines that a report draws, where the mechanism has some."""
+        draw = getattr(self.mechanism, "curves", None)
+        return () if draw is None else tuple(draw(self.planned.public))
+
 
 def prepare(
     source: Any,
@@ -67,6 +73,7 @@ def prepare(
     delimiter: str | None = None,
 ) -> Prepared:
     """Read, profile and plan. Nothing is written."""
+    method = with_hierarchies(method)
     mechanism = mechanism_of(method)
     chosen: Engine = engine or LocalEngine()
     table = chosen.open(source, delimiter=delimiter)
@@ -74,6 +81,11 @@ def prepare(
     check_roles(roles, table.columns, reserved=mechanism.PART)
     declared = dict(domains or {})
     needs = mechanism.needs(method, roles)
+    edges = method.edges() if hasattr(method, "edges") else {}
+    if edges:
+        table = table.binned(edges)
+        missing: list[Scalar] = [None] if null_as_value else []
+        declared |= {name: [*bin_labels(cuts), *missing] for name, cuts in edges.items()}
     unknown = [name for name in declared if name not in {c for unit in needs.units for c in unit}]
     if unknown:
         raise SpecError(f'a domain is declared for "{unknown[0]}", which the method does not change', field="domain")
@@ -97,6 +109,7 @@ def publish(
     delimiter: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
+    notify: Callable[[str], None] | None = None,
 ) -> Release:
     """A release of the table, in the folder `out` (or a temporary one: `release.save(path)` keeps it)."""
     secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
@@ -114,6 +127,8 @@ def publish(
                 null_as_value=null_as_value,
                 delimiter=delimiter,
             )
+            for note in prepared.planned.work.notes:
+                (notify or _ignore)(note)
             manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
             bundle.finish(folder, manifest)
     except BaseException:
@@ -121,6 +136,10 @@ def publish(
             shutil.rmtree(scratch, ignore_errors=True)
         raise
     return Release(target, manifest, scratch=scratch)
+
+
+def _ignore(_: str) -> None:
+    """Nobody listens."""
 
 
 def write(
@@ -266,10 +285,10 @@ def check_roles(roles: Roles, columns: Mapping[str, str], *, reserved: str | Non
         raise SpecError(f'there is no column "{missing[0]}"{hint}', field=missing[0])
     free = [name for name in columns if name not in given]
     if free:
-        names = ",".join(free)
+        more = f" (and {len(free) - 1} more)" if len(free) > 1 else ""
         raise SpecError(
-            f'column "{free[0]}" has no role{f" (and {len(free) - 1} more)" if len(free) > 1 else ""}; '
-            f"add --qi {names}, --keep {names} or --drop {names}, or --rest quasi|keep|drop for all the others",
+            f'column "{free[0]}" has no role{more}; add --qi {",".join(free)} (or --keep, --drop), '
+            "or --rest quasi|keep|drop for all the others",
             field=free[0],
         )
     folded: dict[str, str] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,23 @@ from . import assemble
 from .answers import Answer
 from .engines.codes import Coder
 from .engines.reading import ReleaseReader
-from .errors import DataError, QueryError, ReleaseError, VerificationError
+from .errors import DataError, QueryError, ReleaseError, UnsupportedQuery, VerificationError
 from .mechanisms import REGISTRY
 from .mechanisms.base import Mechanism
 from .model.public import Domain, Evidence
 from .release.bundle import check_contents, check_digests, read_manifest, writing
 from .release.manifest import Manifest
+from .sql.explain import explanation
 from .sql.functionals import UnitView, layout
 from .sql.nodes import Query, Schema
-from .sql.observation import observation
+from .sql.observation import Observation, direct, observation, quoted
 from .sql.parse import parse
 from .sql.scalar import nearest
 from .stats.intervals import normal_quantile
+from .strata import Frame, add_up_parts, factorise, truth
 
 DEFAULT_LEVEL = 0.95
+NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
 
 
 def open_release(path: str | Path, *, check: bool = True) -> Release:
@@ -150,8 +153,32 @@ class Release:
         query = parse(text, self.schema)
         self._check_values(query)
         views = self._views(query)
-        table, weight = self.reader.source()
-        wanted = observation(
+        wanted = self._observation(query, *self.reader.source())
+        seen = self.reader.query(wanted.sql, text=text)
+        if wanted.by_row:
+            seen = add_up_parts(seen)
+        place = layout(query.units(), views.views, lumpable=self.mechanism.LUMPABLE)
+        codes = {u: self._coders[u].encode([seen[c] for c in names]) for u, names in wanted.raw.items()}
+        frame = Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
+        asking = assemble.Asking(
+            z=lambda comparisons: normal_quantile(level, comparisons if simultaneous else 1),
+            options={"estimator": estimator} if estimator else {},
+            estimate=self._estimate,
+            bound=self._bound,
+            direct=lambda aggregate, keys: self.reader.query(direct(query, aggregate, keys), text=text),
+        )
+        columns, kind, caveats = assemble.answer(frame, asking)
+        if query.refined:
+            columns = self.reader.refine(
+                columns, having=query.having, order=query.order, limit=query.limit, offset=query.offset, text=text
+            )
+        shown, names = assemble.shown(query, columns)
+        return Answer(
+            method=self.manifest.method, level=level, kind=kind, table=shown, aggregates=names, caveats=caveats
+        )
+
+    def _observation(self, query: Query, table: str, weight: str | None) -> Observation:
+        return observation(
             query,
             tuple(d.columns for d in self.domains),
             lumpable=self.mechanism.LUMPABLE,
@@ -160,22 +187,38 @@ class Release:
             table=table,
             weight=weight,
         )
-        seen = self.reader.query(wanted.sql, text=text)
-        place = layout(query.units(), views.views, lumpable=self.mechanism.LUMPABLE)
-        codes = {u: self._coders[u].encode([seen[c] for c in names]) for u, names in wanted.raw.items()}
-        frame = assemble.Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
-        asking = assemble.Asking(
-            z=lambda comparisons: normal_quantile(level, comparisons if simultaneous else 1),
-            options={"estimator": estimator} if estimator else {},
-        )
-        columns, kind, caveats = assemble.answer(frame, asking, self._estimate, self._bound)
-        refined = self.reader.refine(
-            columns, having=query.having, order=query.order, limit=query.limit, offset=query.offset, text=text
-        )
-        shown, names = assemble.shown(query, refined)
-        return Answer(
-            method=self.manifest.method, level=level, kind=kind, table=shown, aggregates=names, caveats=caveats
-        )
+
+    def explain(self, text: str) -> str:
+        """What will be observed, by which weights and with which variance; no data is read but the domains."""
+        query = parse(text, self.schema)
+        self._check_values(query)
+        place = layout(query.units(), self._views(query).views, lumpable=self.mechanism.LUMPABLE)
+        wanted = self._observation(query, "release", None)
+        return explanation(query, wanted, place, self.domains, self.mechanism)
+
+    def count(self, where: str | None = None, by: Sequence[str] = (), **options: Any) -> Answer:
+        """How many rows meet the condition, in all or by some columns; aggregate `n`."""
+        names = ", ".join(quoted(name) for name in by)
+        sql = f"SELECT {names + ', ' if by else ''}COUNT(*) AS n FROM release"
+        sql += (f" WHERE {where}" if where else "") + (f" GROUP BY {names} ORDER BY {names}" if by else "")
+        return self.sql(sql, **options)
+
+    def table(self, columns: list[str], *, nonnegative: str | None = None) -> pa.Table:
+        """Counts of every cell over some columns; `nonnegative` "em" or "simplex": no cell below 0, and no errors."""
+        from .contingency import table
+
+        return table(self, columns, nonnegative)
+
+    def association(self, x: str, y: str) -> Any:
+        """How much column x tells about column y: the uncertainty coefficient I(X; Y) / H(Y), with its error."""
+        from .contingency import association
+
+        return association(self, x, y)
+
+    def encode(self, unit: int, column: pa.ChunkedArray) -> tuple[Any, pa.Array]:
+        """(codes of a published column, values of the codes) of a unit of one column."""
+        coder = self._coders[unit]
+        return coder.encode([column]), pa.array([v[0] for v in coder.domain.values], type=column.type)
 
     def _estimate(self, observed: Any, asked: Any) -> Any:
         return self.mechanism.estimate(self.plan, self.evidence, observed, asked)
@@ -194,15 +237,30 @@ class Release:
             expressions = [query.leaves[i].sql for i in leaves]
             expressions += [query.keys[i].sql for i in keys]
             expressions += [f"COALESCE(CAST({query.values[i][1]} AS DOUBLE), 0)" for i in values]
+            self._check_numbers(query, values)
             table = self.reader.on_domain(self.domains[u], self._types, expressions, text=query.text)
             columns = iter(table.columns)
-            truth = {i: assemble.truth(next(columns)) for i in leaves}
+            truths = {i: truth(next(columns)) for i in leaves}
             groups = {}
             for i in keys:
-                groups[i], labels[i] = assemble.factorise(next(columns))
+                groups[i], labels[i] = factorise(next(columns))
             numbers = {i: next(columns).to_numpy().astype(float) for i in values}
-            views[u] = UnitView(size=len(self.domains[u]), leaves=truth, groups=groups, numbers=numbers)
+            views[u] = UnitView(size=len(self.domains[u]), leaves=truths, groups=groups, numbers=numbers)
         return _Views(views, labels)
+
+    def _check_numbers(self, query: Query, values: list[int]) -> None:
+        """Refuse sums over a changed column that is not a number."""
+        for i in values:
+            unit, sql = query.values[i]
+            kinds = self.reader.on_domain(self.domains[unit], self._types, [sql], text=query.text).schema
+            if not any(check(kinds[0].type) for check in NUMERIC):
+                aggregate = next(a for a in query.aggregates if any(t.value == i for t in a.numerator))
+                raise UnsupportedQuery(
+                    f"{aggregate.text} needs numbers, and {sql} holds none",
+                    sql=query.text,
+                    position=aggregate.position,
+                    hint="Ask for COUNT(*) and GROUP BY the column.",
+                )
 
     def _check_values(self, query: Query) -> None:
         """Refuse a literal that is no value of the column it is compared with, and suggest near ones."""

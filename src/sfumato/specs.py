@@ -11,6 +11,7 @@ from typing import Any
 
 from .errors import SpecError
 from .mechanisms import mechanism
+from .parameter_files import READERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,7 @@ class Field:
     kind: type
     required: bool
     help: str
+    file: str | None = None  # the text may name a file of this sort (see parameter_files)
 
 
 def fields_of(spec: type) -> list[Field]:
@@ -30,7 +32,8 @@ def fields_of(spec: type) -> list[Field]:
     for field in dataclasses.fields(spec):
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         text = field.metadata.get("help", "")
-        found.append(Field(name=field.name, kind=_kind(hints[field.name]), required=required, help=text))
+        kind, file = _kind(hints[field.name]), field.metadata.get("file")
+        found.append(Field(name=field.name, kind=kind, required=required, help=text, file=file))
     return found
 
 
@@ -59,6 +62,8 @@ def build(method: str, given: Mapping[str, Any], *, said: Callable[[str], str] =
 
 
 def _convert(value: Any, field: Field, said: str) -> Any:
+    if field.file and isinstance(value, str) and value.lower().endswith((".csv", ".txt")):
+        return READERS[field.file](value)
     if not isinstance(value, str) or field.kind is str:
         return value
     if field.kind is tuple:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from commands import METHODS, RUN, SRC, sfumato
+from commands import METHODS, RUN, SRC, process, sfumato
 from constants import SEED
 from sfumato.datasets import census_table
 from sfumato.errors import SfumatoError
@@ -124,11 +124,8 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))
 def test_disk_full_leaves_nothing(source: Path, tmp_path: Path) -> None:
     """Files may not grow beyond 4 KiB: every write past that fails, as on a full disk."""
     out = tmp_path / "out"
-    command = [sys.executable, "-c", LIMIT.format(size=4096) + RUN]
-    command += ["publish", str(source), str(out), *ROLES, *UNIFORM]
-    environment = {**os.environ, "PYTHONPATH": str(SRC), "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
-    assert done.returncode in {1, 2}
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    done = process("publish", source, out, *ROLES, *UNIFORM, before=LIMIT.format(size=4096))
+    assert done.code in {1, 2}
+    assert "Traceback" not in done.text
+    assert len(done.err.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []

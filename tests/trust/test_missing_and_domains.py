@@ -87,5 +87,5 @@ def test_value_outside_the_declared_domain_is_refused_without_quoting_it(tmp_pat
 
 
 def _declared(release: Path) -> bool:
-    columns = json.loads((release / "release.json").read_text())["columns"]
-    return bool(next(column for column in columns if column["name"] == "disease")["declared"])
+    (unit,) = json.loads((release / "release.json").read_text())["units"]
+    return bool(unit["declared"])

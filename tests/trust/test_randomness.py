@@ -14,6 +14,9 @@ from commands import METHODS, SRC, sfumato
 from sfumato.randomness import Secret
 from tables import ROLES, people
 
+# Generators that make no noise: a reader's replay of a public computation (seeded by the release's digest), starting
+# points of a search, a custodian's forecast.
+PUBLIC = {"decoy_channel.py", "keep_search.py", "response_report.py"}
 GENERATORS = {"default_rng", "RandomState", "seed", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}
 
 
@@ -62,7 +65,7 @@ def test_no_module_makes_a_generator_of_its_own() -> None:
     """Only randomness.py (and the made-up tables of datasets) may; no other module names a numpy generator."""
     offenders = []
     for file in sorted((SRC / "sfumato").rglob("*.py")):
-        if file.name == "randomness.py" or "datasets" in file.parts:
+        if file.name in {"randomness.py", *PUBLIC} or "datasets" in file.parts:
             continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and node.attr in GENERATORS and _under_random(node):

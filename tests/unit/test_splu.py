@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction as F
 from pathlib import Path
 
 import numpy as np
@@ -318,3 +319,30 @@ class TestDistributionDraw:
     def test_one_column_only(self):
         with pytest.raises(SpecError, match="one sensitive column"):
             sf.publish(workers(), roles=TWO, method=sf.DistributionDraw())
+
+
+def test_plan_report_draws_the_guarantee(tmp_path: Path):
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    from commands import sfumato
+
+    pq.write_table(workers(), tmp_path / "t.parquet")
+    done = sfumato(
+        "plan", tmp_path / "t.parquet", "--sa", "job", "--rest", "quasi", "--method", "splu", "--gamma", "4",
+        "--report", tmp_path / "plan.html",
+    )  # fmt: skip
+    assert done.code == 0, done.text
+    page = (tmp_path / "plan.html").read_text()
+    assert page.count("<svg") == 2
+    assert "T_f" in page
+    assert "http-equiv" not in page
+    assert "<script" not in page
+
+
+def test_curves_hold_the_thresholds():
+    plan = splu.Plan(
+        gamma={"a": 10}, grouping="random-margins", grouping_version=1, epsilon=F(3, 10), alpha=3, t_e=F(1, 20)
+    )
+    hidden, kept = splu.curves(plan)
+    assert min(y for x, y in hidden.series["gamma 10"] if x <= 3) == pytest.approx(0.612580, abs=5e-7)
+    assert dict(kept.series["gamma 10"])[0.05] == 41

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +28,9 @@ class Table(Protocol):
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """First pass: domains and joint counts."""
 
+    def binned(self, edges: Mapping[str, Sequence[float]]) -> Table:
+        """The same table with some numeric columns replaced by the label of their bin."""
+
     def arrow_types(self) -> Mapping[str, pa.DataType]:
         """Arrow type of every column as `write` will hand it to the transform."""
 
@@ -42,6 +46,11 @@ class Table(Protocol):
         """Second pass: stream the columns through the transform into one Parquet file in key order; rows written."""
 
 
+def bin_labels(edges: Sequence[float]) -> list[str]:
+    """Names of the half-open bins from each edge to the next; the last has no upper end."""
+    return [f"[{a:g}, {b:g})" for a, b in pairwise(edges)] + [f"[{edges[-1]:g}, inf)"]
+
+
 class Engine(Protocol):
     """Opens tables."""
 
@@ -51,4 +60,4 @@ class Engine(Protocol):
         """A handle on the source; nothing is read yet but its schema."""
 
 
-__all__ = ["Domain", "Engine", "Keys", "Progress", "Table", "Transform"]
+__all__ = ["Domain", "Engine", "Keys", "Progress", "Table", "Transform", "bin_labels"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import pyarrow.compute as pc
 from ..errors import DataError, EngineError, ReleaseError, SfumatoError, SpecError
 from ..model.private import Histogram, Needs, Profile
 from ..model.public import Domain, Scalar
-from .base import Keys, Progress, Transform
+from .base import Keys, Progress, Transform, bin_labels
 from .codes import Coder
 from .sources import Bind, binder, csv_error, quoted
 
@@ -33,6 +35,8 @@ _PLAIN: tuple[str, ...] = (
     "UINTEGER",
     "UBIGINT",
 )
+_NUMERIC = (*_PLAIN[1:], "FLOAT", "DOUBLE", "DECIMAL", "HUGEINT", "UHUGEINT")
+BELOW = "below the first bin"
 _PLAIN += ("FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIME", "BLOB")
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
 
@@ -67,6 +71,7 @@ class LocalTable:
 
     def __init__(self, engine: LocalEngine, bind: Bind) -> None:
         self._engine, self._bind = engine, bind
+        self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
         with self._session() as session:
             self.columns = {
                 name: _released_type(name, str(kind))
@@ -89,7 +94,8 @@ class LocalTable:
         for joint, table in zip(needs.joints, tables, strict=True):
             for u in joint:
                 if u not in domains:
-                    domains[u] = self._domain(needs.units[u], table, declared, null_as_value or not needs.changed[u])
+                    looked_at = not needs.changed[u] and u not in needs.sensitive
+                    domains[u] = self._domain(needs.units[u], table, declared, null_as_value or looked_at)
         ordered = tuple(domains[u] for u in range(len(needs.units)))
         coders = [Coder(d, self._arrow) for d in ordered]
         histograms = []
@@ -191,7 +197,23 @@ class LocalTable:
             yield _one(pa.Table.from_batches(held))
 
     def _select(self, columns: list[str]) -> str:
-        return ", ".join(f"CAST({quoted(c)} AS {self.columns[c]}) AS {quoted(c)}" for c in columns)
+        return ", ".join(f"CAST({self._bins.get(c, quoted(c))} AS {self.columns[c]}) AS {quoted(c)}" for c in columns)
+
+    def binned(self, edges: Mapping[str, Sequence[float]]) -> LocalTable:
+        """Bins [edge, next edge), the last without upper end; a value below the first edge gets no known label."""
+        result = copy.copy(self)
+        result._bins, result.columns, result._arrow = dict(self._bins), dict(self.columns), dict(self._arrow)
+        for binned, cuts in edges.items():
+            kind = self.columns.get(binned)
+            if kind is None or not kind.startswith(_NUMERIC):
+                raise SpecError(f'bins are given for "{binned}", which is not a column of numbers', field="bins")
+            column, labels = quoted(binned), bin_labels(cuts)
+            empty = f"{column} IS NULL" + (f" OR isnan({column})" if kind in {"FLOAT", "DOUBLE"} else "")
+            names = [BELOW, *labels[:-1]]
+            whens = [f"WHEN {column} < {cut!r} THEN '{name}'" for cut, name in zip(cuts, names, strict=True)]
+            result._bins[binned] = f"CASE WHEN {empty} THEN NULL {' '.join(whens)} ELSE '{labels[-1]}' END"
+            result.columns[binned], result._arrow[binned] = "VARCHAR", pa.string()
+        return result
 
     def _session(self, *, bind: bool = True) -> _Session:
         return _Session(self._engine, self._bind if bind else None)
@@ -204,19 +226,20 @@ class _Session:
         self._engine, self._bind = engine, bind
 
     def __enter__(self) -> _Session:
-        self._spill = tempfile.TemporaryDirectory(prefix="sfumato-spill-", ignore_cleanup_errors=True)
-        self.con = self._engine.connect(self._spill.name)
-        if self._bind is not None:
-            try:
-                self.source = self._bind(self.con)
-            except duckdb.Error as error:
-                raise _reading_error(error) from None
-            self.source.create_view("source")
+        with ExitStack() as stack:  # undone here when binding fails, kept for __exit__ when it does not
+            spill = tempfile.TemporaryDirectory(prefix="sfumato-spill-", ignore_cleanup_errors=True)
+            self.con = stack.enter_context(self._engine.connect(stack.enter_context(spill)))
+            if self._bind is not None:
+                try:
+                    self.source = self._bind(self.con)
+                    self.source.create_view("source")
+                except (duckdb.Error, pa.ArrowException) as error:
+                    raise _reading_error(error) from None
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.con.close()
-        self._spill.cleanup()
+        self._stack.close()
 
     def query(self, sql: str) -> _Query:
         return _Query(self.con, sql)
@@ -270,7 +293,8 @@ def _reading_error(error: Exception) -> SfumatoError:
     text = str(error)
     if "CSV" in text:
         return csv_error(error)
-    if "Could not" in text or "not a valid" in text.lower() or "magic bytes" in text or "Parquet" in text:
+    damaged = ("could not", "not a valid", "magic bytes", "parquet", "thrift", "protocol")
+    if isinstance(error, duckdb.InvalidInputException) or any(sign in text.lower() for sign in damaged):
         return DataError("the file is damaged or not of the kind its name says")
     return _engine_error(error)
 

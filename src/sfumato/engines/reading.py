@@ -15,6 +15,7 @@ from .codes import Coder
 from .sources import quoted
 
 CELLS_AFTER = 2  # questions asked of an open release before its distinct cells are counted once and kept
+KEPT = 256  # evaluations of expressions on a domain
 CELLS_SHARE = 0.5  # ... if they are at most this share of the rows
 
 
@@ -23,6 +24,7 @@ class ReleaseReader:
 
     def __init__(self, data: Path, rows: int) -> None:
         self._rows, self._asked, self._cells = rows, 0, False
+        self._evaluated: dict[tuple[tuple[str, ...], tuple[str, ...]], pa.Table] = {}
         self._con = duckdb.connect()
         self._con.execute("SET autoinstall_known_extensions=false")
         self._con.execute("SET autoload_known_extensions=false")
@@ -47,11 +49,8 @@ class ReleaseReader:
         """Count the distinct cells once, where that pays; later questions run over them."""
         if not self._cells and self._rows > 10_000:
             names = ", ".join(quoted(name) for name in self.types)
-            sample = f"(SELECT * FROM release LIMIT {min(self._rows, 200_000)})"
-            distinct, seen = self._con.execute(
-                f"SELECT count(*), sum(n) FROM (SELECT count(*) AS n FROM {sample} GROUP BY {names})"
-            ).fetchall()[0]
-            if distinct <= CELLS_SHARE * seen:
+            distinct = self._con.execute(f"SELECT approx_count_distinct(hash({names})) FROM release").fetchall()[0][0]
+            if distinct <= CELLS_SHARE * self._rows:
                 self._con.execute(f"CREATE TABLE cells AS SELECT {names}, count(*) AS __n__ FROM release GROUP BY ALL")
                 self._cells = True
         return self._cells
@@ -77,7 +76,15 @@ class ReleaseReader:
             raise QueryError(f"DuckDB failed on this question: {reason}", sql=text) from None
 
     def on_domain(self, domain: Domain, types: Mapping[str, str], expressions: list[str], *, text: str) -> pa.Table:
-        """SQL expressions evaluated on every value of a domain, in domain order."""
+        """SQL expressions evaluated on every value of a domain, in domain order; recent ones are kept."""
+        key = (domain.columns, tuple(expressions))
+        if key not in self._evaluated:
+            if len(self._evaluated) >= KEPT:
+                self._evaluated.pop(next(iter(self._evaluated)))
+            self._evaluated[key] = self._on_domain(domain, types, expressions, text=text)
+        return self._evaluated[key]
+
+    def _on_domain(self, domain: Domain, types: Mapping[str, str], expressions: list[str], *, text: str) -> pa.Table:
         columns = {"__code__": pa.array(np.arange(len(domain)))}
         for j, name in enumerate(domain.columns):
             columns[name] = pa.array([_text(v[j]) for v in domain.values], type=pa.string())

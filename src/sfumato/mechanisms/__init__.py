@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import cast
 
 from ..errors import SpecError
-from . import anatomy, distribution_draw, randomized_response, small_domain, splu, target_distribution, uniform
+from . import (
+    anatomy,
+    distribution_draw,
+    l_diversity,
+    randomized_response,
+    small_domain,
+    splu,
+    target_distribution,
+    uniform,
+)
 from .base import Mechanism
 
 REGISTRY: dict[str, Mechanism] = {
@@ -17,6 +26,7 @@ REGISTRY: dict[str, Mechanism] = {
         target_distribution,
         randomized_response,
         anatomy,
+        l_diversity,
         distribution_draw,
     )
 }

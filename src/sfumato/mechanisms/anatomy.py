@@ -33,6 +33,7 @@ TRUST = Trust.CONDITIONAL
 LUMPABLE = False
 PART: str | None = "group_id"
 WITHHELD = True
+FORMULA = "M w = h over the groups' own channel; Var = sum over values u of x(F-x)/(F-1) times the variance of w"
 GROUPINGS = ("random", "largest")
 
 
@@ -178,7 +179,7 @@ def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
     se = anatomised.expected_se(channel, 0.01), anatomised.expected_se(channel, 0.1)
     return {
         "groups": plan.groups,
-        "suppressed_rows": int(profile.rows - len(groups.codes)),
+        "suppressed_rows": int(profile.rows - groups.sizes.sum()),
         "expected_error": {
             "values": [value_label(v) for v in profile.domains[0].values],
             "total": [0.0] * len(profile.domains[0]),

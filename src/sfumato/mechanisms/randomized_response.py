@@ -13,10 +13,11 @@ Does not protect against: learning the shares of a group (they are a result of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,9 @@ TRUST = Trust.CONDITIONAL
 LUMPABLE = True
 PART: str | None = None
 WITHHELD = False
+FORMULA = (
+    "w = P^-T h over the classes of the mentioned columns; Var = sum w^2 - P^-T h^2; z sqrt(Var + z^2 max|w|^2 / 4)"
+)
 SCOPES = ("s", "qi", "both")
 MOST_NUMBERS = 100  # distinct numbers a column may have without bins or a declared domain
 
@@ -56,6 +60,9 @@ class RandomizedResponse:
     risk: Ratio | None = None
     l: Ratio | None = None
     keep: Mapping[str, Ratio] | str | None = field(default=None, metadata={"help": "column=p, ..."})
+    bins: Mapping[str, Sequence[Ratio]] | str | None = field(
+        default=None, metadata={"help": "column=EDGE,EDGE,...,column=EDGE,... for columns of numbers"}
+    )
     cell_limit: int = CELL_LIMIT
 
     def __post_init__(self) -> None:
@@ -69,8 +76,8 @@ class RandomizedResponse:
             raise SpecError(f"cell_limit must be at least 1, got {self.cell_limit}", field="cell_limit")
         if self.keep is not None:
             self.keeps()
-        else:
-            self.tau()
+        self.tau()
+        self.edges()
 
     def tau(self) -> Fraction | None:
         """The bound on the risk; None with given keep probabilities."""
@@ -85,6 +92,17 @@ class RandomizedResponse:
                 raise SpecError(f"l must be at least 1, got {l}", field="l")
             return 1 / l
         return None
+
+    def edges(self) -> dict[str, tuple[float, ...]]:
+        """Lower edges of the bins of each binned column; the last bin has no upper end."""
+        if self.bins is None:
+            return {}
+        given = self.bins if isinstance(self.bins, Mapping) else _lists(self.bins)
+        found = {column: tuple(float(exact(e, "bins")) for e in edges) for column, edges in given.items()}
+        for column, edges in found.items():
+            if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
+                raise SpecError(f'bins of "{column}" need two or more edges that rise', field="bins")
+        return found
 
     def keeps(self) -> dict[str, Fraction]:
         """Given keep probabilities by column."""
@@ -107,6 +125,21 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     if not parts or not all(separator for _, separator, _ in parts):
         raise SpecError(f'keep probabilities are written column=p,column=p, got "{text}"', field="keep")
     return [(column.strip(), value.strip()) for column, _, value in parts]
+
+
+def _lists(text: str) -> dict[str, list[str]]:
+    """ "age=17,25,35,hours=0,20,40": a name starts a new list."""
+    found: dict[str, list[str]] = {}
+    column = None
+    for part in text.split(","):
+        name, separator, value = part.partition("=")
+        if separator:
+            column = name.strip()
+            found[column] = []
+        if column is None:
+            raise SpecError(f'bins are written column=EDGE,EDGE,..., got "{text}"', field="bins")
+        found[column].append((value if separator else part).strip())
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +165,12 @@ def needs(spec: RandomizedResponse, roles: Roles) -> Needs:
     """One unit per quasi-identifier and per sensitive column; the randomised ones first."""
     quasi, sensitive = list(roles.quasi), list(roles.sensitive)
     given = spec.keeps()
-    unknown = [column for column in given if column not in quasi + sensitive]
-    if unknown:
-        raise SpecError(
-            f'a keep probability is given for "{unknown[0]}", which is neither a quasi-identifier nor sensitive',
-            field="keep",
-        )
+    for what, columns in (("a keep probability is", given), ("bins are", spec.edges())):
+        unknown = [column for column in columns if column not in quasi + sensitive]
+        if unknown:
+            raise SpecError(
+                f'{what} given for "{unknown[0]}", which is neither a quasi-identifier nor sensitive', field="keep"
+            )
     if spec.scope in {"qi", "both"} and not quasi and not given:
         raise SpecError(f'scope "{spec.scope}" needs quasi-identifiers (--qi), or use scope s', field="scope")
     chosen = set(given) or {"s": set(sensitive), "qi": set(quasi), "both": {*quasi, *sensitive}}[spec.scope]
@@ -266,6 +299,11 @@ def estimate(plan: Plan, evidence: Evidence, observed: Observed, asked: Asked) -
     """By the Kronecker product of the columns' inverse channels."""
     thetas = [plan.thetas[u] for u in asked.units]
     return response_estimate.estimate(thetas, observed, asked, rows=evidence.rows)
+
+
+def axes(plan: Plan) -> tuple[float, ...]:
+    """theta of every unit: what contingency tables of the release need."""
+    return plan.thetas
 
 
 def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:

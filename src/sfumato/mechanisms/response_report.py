@@ -92,7 +92,7 @@ def risk_report(
     exact = all(v.grid is not None or not v.moving for v in seen)
     targets = [_target(v, names, thetas) for v in seen]
     losses = {n: round_up(epsilon(t, d)) for n, t, d in zip(names, thetas, cells.sizes, strict=True) if t < 1.0}
-    notes = []
+    notes = _said(targets, keep, losses, exact=exact)
     if not exact:
         notes.append(
             "the quasi-identifiers have too many cells for the exact risk: a rigorous upper bound was used, so the "
@@ -109,6 +109,26 @@ def risk_report(
         "notes": notes,
         "expected_error": expected_error(cells, profile, thetas, sensitive[0]),
     }
+
+
+def _said(
+    targets: Sequence[Mapping[str, Any]], keep: Mapping[str, float], losses: Mapping[str, float], *, exact: bool
+) -> list[str]:
+    """The same for people: keep probabilities, then every reader with a sentence that says who she is."""
+    lines = ["kept with probability: " + ", ".join(f"{name} {p:g}" for name, p in keep.items())]
+    for t in targets:
+        what = " and ".join(t["sensitive"])
+        lines.append(f"paper_risk of {what}: {'' if exact else 'at most '}{t['risk']:.4f}. {EXPLAINED['risk']}")
+        lines.append(f"baseline of {what}: {t['baseline']:.3f}. {EXPLAINED['baseline']}")
+        if "linking_posterior" in t:
+            linked = t["linking_posterior"]
+            figures = f"{linked['mean_for_the_true_value']:.3f} on average, {linked['largest']:.3f} at most"
+            lines.append(f"linking posterior of {what}: {figures}. {EXPLAINED['linking_posterior']}")
+        if "record_posterior" in t:
+            lines.append(f"record posterior of {what}: {t['record_posterior']:.3f}. {EXPLAINED['record_posterior']}")
+    if losses:
+        lines.append("epsilon: " + ", ".join(f"{n} {e:g}" for n, e in losses.items()) + f". {EXPLAINED['epsilon']}")
+    return lines
 
 
 def _target(v: View, names: Sequence[str], thetas: Sequence[float]) -> dict[str, Any]:

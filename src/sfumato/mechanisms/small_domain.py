@@ -186,7 +186,10 @@ def guarantee(plan: Plan) -> Guarantee:
 
 
 def estimate(plan: Plan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
-    return perturbation.estimate(plan.tables, evidence, observed, asked)
+    """Sub-table by sub-table, then added up."""
+    if "tables" not in evidence.memo:
+        evidence.memo["tables"] = plan.tables
+    return perturbation.estimate(evidence.memo["tables"], evidence, observed, asked)
 
 
 def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:

@@ -23,10 +23,10 @@ import numpy as np
 from ..errors import PlanError, ReleaseError, SpecError
 from ..model.numbers import Ratio, exact
 from ..model.private import Batch, Deal, Needs, Profile, Released, Work
-from ..model.public import Asked, Domain, Estimated, Evidence, Guarantee, Integers, Observed, Roles, Trust
+from ..model.public import Asked, Curve, Domain, Estimated, Evidence, Guarantee, Integers, Observed, Roles, Trust
 from ..stats import decoy_answers, decoy_comparison
 from ..stats.decoy_channel import DecoyChannel, rebuild_channel
-from ..stats.decoy_guarantee import amplification, large_sum_utility, small_sum_privacy
+from ..stats.decoy_guarantee import amplification, error_probability, large_sum_utility, small_sum_privacy
 from ..stats.decoys import draw_slots
 from ..stats.grouping import largest_buckets, random_margins
 from .base import Planned
@@ -308,3 +308,30 @@ def _expected_error(true_counts: Integers, values: list[Any], size: int) -> dict
         "among_1_percent": among(0.01),
         "among_10_percent": among(0.1),
     }
+
+
+def curves(plan: Plan) -> tuple[Curve, ...]:
+    """What is hidden against the total, and from which total on it is kept against the chance of missing it."""
+    f = np.arange(1, max(40, 4 * plan.alpha) + 1)
+    share, sizes = f"{float(plan.epsilon):.4g}", sorted(set(plan.sizes))
+    hidden = Curve(
+        title=f"Small sums: T_p is the lowest point up to alpha = {plan.alpha}",
+        x="true total f",
+        y=f"Pr[relative error above {share}]",
+        series={
+            f"gamma {size}": tuple(zip(f.tolist(), error_probability(f, size, plan.epsilon).tolist(), strict=True))
+            for size in sizes
+        },
+    )
+    chances = [Fraction(k, 1000) for k in (2, 5, 10, 20, 50, 100, 200, 300)]
+    kept = Curve(
+        title="Large sums: totals from T_f on are kept",
+        x=f"T_E: chance of a relative error of {share} or more",
+        y="T_f",
+        series={
+            f"gamma {size}": tuple((float(t), float(large_sum_utility(size, plan.epsilon, t))) for t in chances)
+            for size in sizes
+        },
+        log=True,
+    )
+    return hidden, kept

@@ -13,14 +13,14 @@ know other rows of the group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from ..errors import SpecError
+from ..errors import ReleaseError, SpecError
 from ..model.numbers import Ratio, exact
 from ..model.private import Batch, Needs, Profile, Released, Work
 from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Guarantee, Observed, Roles, Trust
@@ -55,16 +55,21 @@ class TargetDistribution:
     partition_by, target_by: columns, or rules such as "age//10" (ranges of ten) and "zip[:3]" (first three characters).
     fakes: a share of each group's rows, or a number. max_weight: largest sum of weights at a node.
     min_group: smaller groups are merged with their neighbours. choose_fakes: "width" or "paper".
+    randomise_depth: pass on a random share of the blocks at every node, so that they cannot be inverted exactly; wider
+    bounds, and how much it hides was not measured.
     """
 
-    target: Any = "source"
-    hierarchy: Any = "balanced(2)"
+    target: Any = field(default="source", metadata={"file": "target", "help": "text, or a file of value,weight"})
+    hierarchy: Any = field(
+        default="balanced(2)", metadata={"file": "hierarchy", "help": "text, or a file of value;label;..;*"}
+    )
     partition_by: tuple[str, ...] | list[str] | str = ()
     target_by: tuple[str, ...] | list[str] | str = ()
     fakes: Ratio = "0.05"
     max_weight: int = MAX_WEIGHT
     min_group: int = 5
     choose_fakes: str = "width"
+    randomise_depth: bool = False
     work_limit: int = WORK_LIMIT
 
     def __post_init__(self) -> None:
@@ -117,6 +122,7 @@ class Plan:
     min_group: int
     fakes: Fraction
     choose_fakes: str
+    randomise_depth: bool
 
     @property
     def tree(self) -> BlockTree:
@@ -147,8 +153,8 @@ def needs(spec: TargetDistribution, roles: Roles) -> Needs:
 
 
 def plan(spec: TargetDistribution, profile: Profile, rng: np.random.Generator) -> Planned:
-    """Tree, targets, groups, fakes and blocks; nothing is random."""
-    made = planning.make(spec, profile)
+    """Tree, targets, groups, fakes and blocks; nothing is random but, where asked for, the depth of the blocks."""
+    made = planning.make(spec, profile, rng if spec.randomise_depth else None)
     public = Plan(
         scheme=SCHEME,
         target=parsing.target_text(spec.target),
@@ -170,8 +176,9 @@ def plan(spec: TargetDistribution, profile: Profile, rng: np.random.Generator) -
         min_group=spec.min_group,
         fakes=exact(spec.fakes, "fakes"),
         choose_fakes=spec.choose_fakes,
+        randomise_depth=spec.randomise_depth,
     )
-    return Planned(public=public, work=Work(side=target_report.side_table(made), secret=made))
+    return Planned(public=public, work=Work(side=target_report.side_table(made), notes=made.notices, secret=made))
 
 
 def apply(plan: Plan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
@@ -260,9 +267,18 @@ def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
 
 def _release(plan: Plan, evidence: Evidence) -> blockwise.Release:
     if "release" not in evidence.memo:
-        side: Mapping[str, Any] = evidence.side
+        try:
+            tree = plan.tree
+        except SpecError as error:
+            raise ReleaseError(f"release.json describes no hierarchy: {error}") from None
+        if any(len(part.weights) != tree.nodes or min(part.weights) < 0 for part in plan.parts) or (
+            len(plan.group_part) != len(plan.group_rows)
+            or not set(plan.group_part) <= set(range(len(plan.parts)))
+            or tree.leaves != len(evidence.domains[0])
+        ):
+            raise ReleaseError("release.json states weights or groups that do not fit its hierarchy")
         evidence.memo["release"] = blockwise.open_blocks(
-            plan.tree, np.array(plan.order, dtype=np.int64), side, np.array(plan.group_rows, dtype=np.int64)
+            tree, np.array(plan.order, dtype=np.int64), evidence.side, np.array(plan.group_rows, dtype=np.int64)
         )
     found: blockwise.Release = evidence.memo["release"]
     return found

@@ -37,11 +37,12 @@ class Made:
     node: Integers
     count: Integers
     fakes: Integers  # per group
+    random_depth: bool
     notices: tuple[str, ...]
     true_total: Integers  # over the leaves
 
 
-def make(spec: Any, profile: Profile) -> Made:
+def make(spec: Any, profile: Profile, rng: np.random.Generator | None = None) -> Made:
     """The whole plan: tree, groups, targets, fakes, blocks; every block count checked exactly."""
     shape = shape_of(spec.hierarchy, profile.domains[0])
     leaf_of = np.empty(len(shape.order), dtype=np.int64)
@@ -56,7 +57,7 @@ def make(spec: Any, profile: Profile) -> Made:
     np.add.at(per_part, (groups.part[group], value), count)
     made = [target_of(spec, shape, profile.domains[0], name, per_part[p]) for p, name in enumerate(groups.part_names)]
     notices = list(_notices(spec, shape, made, groups))
-    found, fakes, fake_notice = _plan_groups(spec, shape, made, groups, (group, value, count))
+    found, fakes, fake_notice = _plan_groups(spec, shape, made, groups=groups, entries=(group, value, count), rng=rng)
     notices += fake_notice
     return Made(
         shape=shape,
@@ -71,6 +72,7 @@ def make(spec: Any, profile: Profile) -> Made:
         node=found[1],
         count=found[2],
         fakes=fakes,
+        random_depth=rng is not None,
         notices=tuple(dict.fromkeys(notices)),
         true_total=per_part.sum(axis=0),
     )
@@ -189,7 +191,13 @@ def _notices(spec: Any, shape: Shape, made: list[Target], groups: _Groups) -> It
 
 
 def _plan_groups(
-    spec: Any, shape: Shape, made: list[Target], groups: _Groups, entries: tuple[Integers, Integers, Integers]
+    spec: Any,
+    shape: Shape,
+    made: list[Target],
+    *,
+    groups: _Groups,
+    entries: tuple[Integers, Integers, Integers],
+    rng: np.random.Generator | None,
 ) -> tuple[tuple[Integers, Integers, Integers], Integers, list[str]]:
     """Blocks of every group as sparse columns, the number of fakes of each, and notices; chunks bound the memory."""
     tree, total = shape.tree, len(groups.rows)
@@ -221,7 +229,7 @@ def _plan_groups(
                 work_limit=max(1, spec.work_limit * int(rows.sum()) // all_rows),
             )
             available = true[mine] + choice.fakes
-            planned = transform.plan(tree, target.weights, available)
+            planned = transform.plan(tree, target.weights, available, rng=rng)
             if tree.leaves > 1:  # too few rows to hide among: nothing but the target itself
                 planned[small] = 0
                 planned[small, 0] = rows[small]

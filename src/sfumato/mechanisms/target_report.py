@@ -53,13 +53,13 @@ def report(made: Made, profile: Profile) -> dict[str, Any]:
         "root_share": float(made.count[made.node == 0].sum() / max(1, made.count.sum())),
         "expected_error": {
             "meaning": "half the width of the certain bounds on COUNT(*) WHERE the value holds",
-            "values": list(made.labels),
+            "values": [_value(made, leaf) for leaf in range(len(made.labels))],
             "total": _count_widths(made, 1.0).tolist(),
             "among_1_percent": _count_widths(made, 0.01).tolist(),
             "among_10_percent": _count_widths(made, 0.1).tolist(),
         },
         "audit": audit(made),
-        "notices": list(made.notices),
+        "notes": list(made.notices),
     }
 
 
@@ -67,10 +67,18 @@ def _blocks_of(made: Made, group: int) -> slice:
     return slice(*np.searchsorted(made.group, [group, group + 1]).tolist())
 
 
+def _value(made: Made, leaf: int) -> Any:
+    """A value as JSON: a number where the column is numeric."""
+    if made.shape.values is None:
+        return made.labels[leaf]
+    number = made.shape.values[leaf]
+    return int(number) if number.denominator == 1 else float(number)
+
+
 def _group(made: Made, g: int) -> dict[str, Any]:
     tree, mine = made.shape.tree, _blocks_of(made, g)
     blocks = [
-        {"low": made.labels[tree.start[v]], "high": made.labels[tree.stop[v] - 1], "count": int(c)}
+        {"low": _value(made, int(tree.start[v])), "high": _value(made, int(tree.stop[v]) - 1), "count": int(c)}
         for v, c in zip(made.node[mine].tolist(), made.count[mine].tolist(), strict=True)
     ]
     return {
@@ -112,7 +120,7 @@ def audit(made: Made) -> dict[str, Any]:
     tree = made.shape.tree
     plain = np.flatnonzero((made.fakes == 0) & (made.group_rows > 0) & (made.group_rows <= AUDITED_ROWS))
     chosen = plain[np.argsort(made.group_rows[plain], kind="stable")][:AUDITED_GROUPS]
-    if tree.nodes > AUDITED_NODES:
+    if tree.nodes > AUDITED_NODES or made.random_depth:  # the audit inverts the fixed algorithm
         chosen = chosen[:0]
     overall = (made.true_total / max(1, int(made.true_total.sum()))).tolist()
     found: list[dict[str, Any]] = []

@@ -32,6 +32,7 @@ TRUST = Trust.PROVED
 LUMPABLE = True
 PART: str | None = None
 WITHHELD = False
+FORMULA = "w = (h - q sum h) / p; Var = n b(1-b)/p^2 + f (1-p-2b)/p, f cut to [0, n]; score set below 1000 rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,6 +119,17 @@ class Guarantee:
     trust: Trust
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Lines to draw for people: series name -> points (x, y)."""
+
+    title: str
+    x: str
+    y: str
+    series: Mapping[str, tuple[tuple[float, float], ...]]
+    log: bool = False  # both axes
+
+
 # --- questions and answers, as a mechanism sees them ---------------------------------------------------------
 
 
@@ -172,6 +183,15 @@ class Asked:
     @property
     def functionals(self) -> int:
         return len(self.measure)
+
+    @property
+    def indicator(self) -> NDArray[np.bool_]:
+        """(F,): functionals whose coefficients are all 0 or 1, whatever else is asked beside them."""
+        fine = np.ones(self.functionals, dtype=bool)
+        for H in self.coefficients:
+            row = np.repeat(np.arange(H.shape[0]), np.diff(H.indptr))
+            fine[row[H.data != 1]] = False
+        return fine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from .manifest import Manifest
 
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 
 
-def datapackage(manifest: Manifest, sizes: dict[str, int]) -> dict[str, Any]:
+def datapackage(manifest: Manifest, sizes: dict[str, int], schemas: dict[str, pa.Schema]) -> dict[str, Any]:
     """The description of the bundle's files for readers that do not know sfumato."""
-    in_side = (
-        {name for unit in manifest.units for name in unit.columns} if "sensitive.parquet" in manifest.files else set()
-    )
+    stated = {c.name: _field_type(c.released_type or c.type) for c in manifest.columns}
     resources = []
     for name, file in manifest.files.items():
-        keep = [
-            c for c in manifest.columns if (c.name in in_side) == (name == "sensitive.parquet") or c.role == "group"
-        ]
+        fields = [{"name": f.name, "type": stated.get(f.name) or _arrow_type(f.type)} for f in schemas[name]]
         resources.append(
             {
                 "name": name.removesuffix(".parquet"),
@@ -27,7 +25,7 @@ def datapackage(manifest: Manifest, sizes: dict[str, int]) -> dict[str, Any]:
                 "mediatype": "application/vnd.apache.parquet",
                 "bytes": sizes[name],
                 "hash": f"sha256:{file.sha256}",
-                "schema": {"fields": [{"name": c.name, "type": _field_type(c.released_type or c.type)} for c in keep]},
+                "schema": {"fields": fields},
             }
         )
     return {
@@ -38,6 +36,13 @@ def datapackage(manifest: Manifest, sizes: dict[str, int]) -> dict[str, Any]:
         ),
         "resources": resources,
     }
+
+
+def _arrow_type(kind: pa.DataType) -> str:
+    """The type of a column that only the release has (a block, its count)."""
+    if pa.types.is_integer(kind):
+        return "integer"
+    return "number" if pa.types.is_floating(kind) else "string" if pa.types.is_string(kind) else "any"
 
 
 def _field_type(kind: str) -> str:

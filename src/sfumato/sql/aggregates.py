@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from .nodes import ALWAYS, Aggregate, Condition, Leaf, Lookup, Term, conjunction
-from .scalar import BOOLEAN, Node, Scope, refuse, span
+from .scalar import BOOLEAN, Node, Scope, call_span, refuse, span
 
 QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc)
 AGGREGATES = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, *QUANTILES)
@@ -83,13 +83,13 @@ class Terms:
 
     def aggregate(self, name: str, node: Node, *, hidden: bool = False) -> Aggregate:
         """An aggregate call, perhaps with FILTER, as terms."""
-        text, position = self.scope.text, span(node)
+        text, position = self.scope.text, call_span(node, self.scope.text)
         wanted = ALWAYS
         call = node
         if isinstance(node, exp.Filter):
             wanted, call = self.condition(node.expression.this), node.this
         made = Aggregate(
-            name=name, kind="sum", numerator=(), text=str(node.sql(dialect="duckdb")), position=position, hidden=hidden
+            name=name, kind="sum", numerator=(), text=self.scope.sql(node), position=position, hidden=hidden
         )
         if isinstance(call, exp.CountIf):
             return replace(made, numerator=(Term(conjunction((wanted, self.condition(call.this)))),))

@@ -156,17 +156,20 @@ def limits(observed: Observed, asked: Asked, positive: Floats) -> Limits:
     for b, H in enumerate(asked.coefficients):
         if H.shape[1]:
             most[b], least[b] = _extreme(H, np.maximum), _extreme(H, np.minimum)
-    totals = np.zeros((T, observed.moments.shape[1]))
-    np.add.at(totals, observed.stratum, observed.moments)
-    plus = np.zeros((T, positive.shape[1]))
-    np.add.at(plus, observed.stratum, positive)
+    totals = _add_rows(observed.moments, observed.stratum, T)
+    plus = _add_rows(positive, observed.stratum, T)
     up = plus[:, asked.measure]
     down = totals[:, asked.products[0, asked.measure]] - up
     h_least, h_most = least[observed.pattern], most[observed.pattern]
-    low, high = np.zeros((observed.keys, F)), np.zeros((observed.keys, F))
-    np.add.at(low, observed.key, up * h_least + down * h_most)
-    np.add.at(high, observed.key, up * h_most + down * h_least)
+    low = _add_rows(up * h_least + down * h_most, observed.key, observed.keys)
+    high = _add_rows(up * h_most + down * h_least, observed.key, observed.keys)
     return Limits(low, high)
+
+
+def _add_rows(values: Floats, place: NDArray[np.intp], size: int) -> Floats:
+    """Rows of `values` added up by place."""
+    columns = [np.bincount(place, weights=values[:, j], minlength=size) for j in range(values.shape[1])]
+    return np.stack(columns, axis=1) if columns else np.zeros((size, 0))
 
 
 def _extreme(H: sp.csr_array, better: np.ufunc) -> Floats:

@@ -131,6 +131,11 @@ class Query:
     offset: int | None
     lookups: tuple[Lookup, ...]
 
+    @property
+    def refined(self) -> bool:
+        """Whether HAVING, ORDER BY or LIMIT apply to the answer."""
+        return self.having is not None or self.order is not None or (self.limit, self.offset) != (None, None)
+
     def units(self) -> tuple[int, ...]:
         """The units the question involves, in order."""
         found = {leaf.unit for leaf in self.leaves} | {key.unit for key in self.keys} | {u for u, _ in self.values}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .nodes import Query
+from .nodes import Aggregate, Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Observation:
     part: str | None
     moments: tuple[tuple[int, int], ...]  # (a, b): sum of measure a times measure b; (0, 0) counts rows
     positive: dict[int, str]  # measure -> sum of its positive part
+    by_row: bool = False  # rows are not yet added up: only the part tells them apart
 
 
 def quoted(name: str) -> str:
@@ -62,17 +63,23 @@ def observation(
     in_part = part if part is not None and wanted else None
     if in_part is not None:
         columns.append((quoted(in_part), "part"))
+    # Thousands of small groups and nothing else to tell rows apart: adding up by array is faster than by hashing.
+    by_row = withheld and in_part is not None and len(columns) == 1
     measures = ["1", *(f"COALESCE(CAST({sql} AS DOUBLE), 0)" for sql in query.measures[1:])]
     n = weight or "1"
     moments = tuple((a, b) for b in range(len(measures)) for a in range(b + 1))
     sums = ["COUNT(*)" if weight is None else f"SUM({weight})"]
     sums += [f"SUM({n} * {measures[a]} * {measures[b]})" for a, b in moments[1:]]
     positive = {m: f"p{m}" for m in range(1, len(measures))}
+    positives = [f"SUM({n} * GREATEST({measures[m]}, 0))" for m in positive]
+    if by_row:
+        sums = [n if j == 0 else sql.removeprefix("SUM") for j, sql in enumerate(sums)]
+        positives = [sql.removeprefix("SUM") for sql in positives]
     selected = [f"{sql} AS {name}" for sql, name in columns]
-    selected += [f"CAST({sql} AS DOUBLE) AS m{j}" for j, sql in enumerate(sums)]
-    selected += [f"CAST(SUM({n} * GREATEST({measures[m]}, 0)) AS DOUBLE) AS {name}" for m, name in positive.items()]
+    selected += [f"CAST({sql} AS DOUBLE) AS m{j}" for j, sql in enumerate(sums) if j or weight or not by_row]
+    selected += [f"CAST({sql} AS DOUBLE) AS {name}" for sql, name in zip(positives, positive.values(), strict=True)]
     where = f" WHERE {' AND '.join(f'({sql})' for sql in query.pushed)}" if query.pushed else ""
-    group = f" GROUP BY {', '.join(str(i + 1) for i in range(len(columns)))}" if columns else ""
+    group = f" GROUP BY {', '.join(str(i + 1) for i in range(len(columns)))}" if columns and not by_row else ""
     return Observation(
         sql=f"SELECT {', '.join(selected)} FROM {table}{where}{group}",
         keys=keys,
@@ -82,4 +89,13 @@ def observation(
         part="part" if in_part is not None else None,
         moments=moments,
         positive=positive,
+        by_row=by_row,
     )
+
+
+def direct(query: Query, aggregate: Aggregate, keys: tuple[int, ...]) -> str:
+    """SQL for an aggregate of untouched columns under untouched conditions, which the engine answers exactly."""
+    columns = [f"{query.keys[i].sql} AS k{i}" for i in keys]
+    where = f" WHERE {' AND '.join(f'({sql})' for sql in query.pushed)}" if query.pushed else ""
+    group = f" GROUP BY {', '.join(str(j + 1) for j in range(len(keys)))}" if keys else ""
+    return f"SELECT {', '.join([*columns, f'CAST({aggregate.text} AS DOUBLE) AS v'])} FROM release{where}{group}"

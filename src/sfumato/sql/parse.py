@@ -15,7 +15,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from ..errors import QueryError
 from .aggregates import AGGREGATES, Terms
 from .nodes import Aggregate, Condition, Key, Query, Schema, conjunction
-from .scalar import Node, Scope, nearest, refuse, span
+from .scalar import Node, Scope, call_span, nearest, refuse, span
 
 CLAUSES = {"kind", "hint", "distinct", "expressions", "limit", "offset", "from_", "where", "group", "having", "order"}
 CLAUSES |= {"exclude", "operation_modifiers"}
@@ -25,7 +25,10 @@ MAX_LENGTH = 100_000
 
 def parse(text: str, schema: Schema) -> Query:
     """The question that the text asks of a release with this schema."""
-    return _Parser(text, schema).query(_select(text))
+    try:
+        return _Parser(text, schema).query(_select(text))
+    except RecursionError:
+        raise QueryError("the query is nested too deeply") from None
 
 
 def _select(text: str) -> Node:
@@ -146,6 +149,8 @@ class _Parser:
         for item in select.expressions:
             if isinstance(item, exp.Star) or (item.find(exp.Star) and not item.find(exp.Count)):
                 raise refuse("* asks for rows; a release answers aggregates", self.text, item, hint="Ask for COUNT(*).")
+            if item.find(exp.Window):
+                raise refuse("window functions are not answered from a release", self.text, item.find(exp.Window))
             node = item.this if isinstance(item, exp.Alias) else item
             if isinstance(item, exp.Alias):
                 self.aliases[item.alias.lower()] = node
@@ -250,10 +255,16 @@ class _Parser:
             inner = node.expressions[0]
             if isinstance(inner, exp.Column) and inner.name.lower() in self.aliases:
                 inner = self.aliases[inner.name.lower()]
+            inner = inner.unnest()
+            if not isinstance(inner.this if isinstance(inner, exp.Filter) else inner, AGGREGATES):
+                raise refuse(f"{node.name.upper()} takes an aggregate or its alias", self.text, node)
             return self._column(name, inner, hidden=True) + ENDS[node.name.upper()]
         target = node.this if isinstance(node, exp.Filter) else node
         if isinstance(target, AGGREGATES):
             return self._aggregate(name, node, hidden=hidden)
+        if isinstance(target, exp.AggFunc):
+            name = target.sql_name() if not isinstance(target, exp.AnonymousAggFunc) else target.name
+            raise refuse(f"{name.upper()} is not answered with its error", self.text, at=call_span(node, self.text))
         if self._is_aggregate(node):
             raise refuse(
                 "arithmetic on aggregates is not answered with its error",

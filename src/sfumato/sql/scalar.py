@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -60,6 +61,16 @@ def span(node: Node) -> tuple[int, int] | None:
     """Half-open place of the node in the text: from its first to its last token that has a place."""
     places = [(n.meta["start"], n.meta["end"] + 1) for n in node.walk() if "start" in n.meta]
     return (min(a for a, _ in places), max(b for _, b in places)) if places else None
+
+
+def call_span(node: Node, text: str) -> tuple[int, int] | None:
+    """`span`, widened to the name and the brackets of the function call."""
+    found = span(node)
+    if found is None:
+        return None
+    before = re.search(r"\w+\s*\(\s*$", text[: found[0]])
+    after = re.match(r"\s*\)", text[found[1] :])
+    return (before.start() if before else found[0], found[1] + (after.end() if after else 0))
 
 
 def refuse(

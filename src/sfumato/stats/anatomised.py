@@ -8,15 +8,14 @@ sum of h over the true values: these are the weights W(g).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as la
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..model.public import Asked, Codes, Estimated, Floats, Integers, Observed
+from ..model.public import Asked, Codes, Estimated, Floats, Observed
 
 VARIANCE_GROUPS = 200_000  # moments of W are taken over at most this many groups, which are in random order
 SINGULAR = 1e-6  # a functional is identified when M w = h leaves a smaller residual
@@ -24,41 +23,44 @@ SINGULAR = 1e-6  # a functional is identified when M w = h leaves a smaller resi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Groups:
-    """Group g holds the values `codes[start[g]:start[g + 1]]`."""
+    """Group g holds the values `members[:, g]`; short groups are filled up with `values`, which is no value's code."""
 
-    start: Integers
-    codes: Codes
+    members: NDArray[np.intp]  # (largest size, groups), one contiguous row per place in the group
+    sizes: Floats
     values: int
 
     def __len__(self) -> int:
-        return len(self.start) - 1
+        return len(self.sizes)
 
-    @property
-    def sizes(self) -> Integers:
-        return np.diff(self.start)
+    def total(self, w: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:
+        """Sum of w over the values of each group."""
+        padded = np.append(w, 0.0)
+        result = np.zeros(len(self.sizes[groups]))
+        for row in self.members:
+            result += padded[row[groups]]
+        return result
 
-    def mean(self, w: Floats, groups: NDArray[np.int64]) -> Floats:
-        """(groups, columns of w): the average of w over each group's values."""
-        flat, owner, sizes = self.slots(groups)
-        if len(sizes) and (sizes == sizes[0]).all():
-            return w[flat].reshape(len(groups), int(sizes[0]), -1).mean(axis=1)
-        ones = sp.csr_array((1.0 / sizes[owner], (owner, flat)), shape=(len(groups), self.values))
-        return np.asarray(ones @ w)
+    def mean(self, w: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:
+        """Average of w over the values of each group."""
+        return self.total(w, groups) / self.sizes[groups]
 
-    def slots(self, groups: NDArray[np.int64]) -> tuple[Codes, NDArray[np.int64], Integers]:
-        """(value, number of the group in `groups`) of every slot, and the sizes."""
-        sizes = self.start[groups + 1] - self.start[groups]
-        owner = np.repeat(np.arange(len(groups)), sizes)
-        offset = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return self.codes[self.start[groups][owner] + offset], owner, sizes
+    def by_value(self, weight: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:
+        """For each value, the sum of the weights of the groups that hold it."""
+        result = np.zeros(self.values + 1)
+        for row in self.members:
+            result += np.bincount(row[groups], weights=weight, minlength=self.values + 1)
+        return result[:-1]
 
 
 def groups_of(group: NDArray[np.int64], codes: Codes, values: int) -> Groups:
     """The groups of sensitive.parquet, whose rows are sorted by group."""
-    count = int(group.max()) + 1 if len(group) else 0
-    start = np.zeros(count + 1, dtype=np.int64)
-    np.cumsum(np.bincount(group, minlength=count), out=start[1:])
-    return Groups(start=start, codes=codes, values=values)
+    sizes = np.bincount(group)
+    width, start = int(sizes.max(initial=0)), np.cumsum(sizes) - sizes
+    members = np.full((width, len(sizes)), values, dtype=np.intp)
+    for j in range(width):
+        there = sizes > j
+        members[j, there] = codes[start[there] + j]
+    return Groups(members=members, sizes=sizes.astype(float), values=values)
 
 
 class Channel:
@@ -66,17 +68,15 @@ class Channel:
 
     def __init__(self, groups: Groups) -> None:
         self.groups = groups
-        self.true_counts = np.bincount(groups.codes, minlength=groups.values)  # published: every value is in the bundle
-        together = np.zeros((groups.values, groups.values))
-        for size, members in _by_size(groups):
-            for i in range(size):
-                together[np.arange(groups.values), np.arange(groups.values)] += (
-                    np.bincount(members[:, i], minlength=groups.values) / size
-                )
-                for j in range(i + 1, size):
-                    flat = members[:, i].astype(np.int64) * groups.values + members[:, j]
-                    pair = np.bincount(flat, minlength=groups.values**2).reshape(together.shape) / size
-                    together += pair + pair.T
+        size, width = groups.values + 1, len(groups.members)
+        self.true_counts = groups.by_value(np.ones(len(groups))).astype(np.int64)  # every value is in the bundle
+        together = np.zeros((size, size))
+        for i in range(width):
+            for j in range(i, width):
+                flat = groups.members[i] * size + groups.members[j]
+                pair = np.bincount(flat, weights=1 / groups.sizes, minlength=size**2).reshape(size, size)
+                together += pair if i == j else pair + pair.T
+        together = together[:-1, :-1]
         self.present = np.flatnonzero(self.true_counts)
         C = together[np.ix_(self.present, self.present)]
         self.M = C / self.true_counts[self.present][:, None]
@@ -105,14 +105,6 @@ class Channel:
         return x
 
 
-def _by_size(groups: Groups) -> Iterator[tuple[int, Codes]]:
-    """The groups of each size as (number, size) arrays of values."""
-    sizes = groups.sizes
-    for size in np.unique(sizes):
-        chosen = groups.start[:-1][sizes == size]
-        yield int(size), groups.codes[chosen[:, None] + np.arange(size)]
-
-
 def estimate(channel: Channel, observed: Observed, asked: Asked) -> Estimated:
     """Debiased estimates with their variance under the random assignment, and bounds that always hold.
 
@@ -124,19 +116,17 @@ def estimate(channel: Channel, observed: Observed, asked: Asked) -> Estimated:
     h = np.stack([H.toarray() for H in asked.coefficients]) if B else np.zeros((0, F, groups.values))
     pairs = [channel.weights(h[b]) for b in range(B)]
     w = h if plain else np.array([p[0] for p in pairs]).reshape(h.shape)
-    # Observed groups once; every entry points to its group.
-    seen, place = np.unique(observed.part, return_inverse=True)
-    pattern, key = observed.pattern[observed.stratum], observed.key[observed.stratum]
+    entries = _Entries(groups, observed)
     value = np.zeros((observed.keys, F))
     for b in range(B):
-        entries = np.flatnonzero(pattern == b)
-        if len(entries):
-            W = groups.mean(w[b].T, seen)
-            first = observed.moments[entries][:, asked.products[0, asked.measure]]
-            np.add.at(value, key[entries], first * W[place[entries]])
+        at = entries.of(b)
+        for f in np.flatnonzero(h[b].any(axis=1)):
+            moment = observed.moments[at, asked.products[0, asked.measure[f]]]
+            weights = moment * groups.mean(w[b, f], observed.part[at])
+            value[:, f] += np.bincount(entries.key[at], weights=weights, minlength=observed.keys)
     known = np.ones(F, dtype=bool) if plain else np.all([p[1] for p in pairs], axis=0) if B else np.ones(F, dtype=bool)
-    minimum, maximum = _bounds(groups, observed, asked, h, seen, place)
-    variance, covariance = variances(channel, _Sums(channel, observed, seen, place), asked, h, w, observed.keys)
+    minimum, maximum = _bounds(groups, observed, asked, h, entries)
+    variance, covariance = variances(channel, _Sums(channel, observed, entries), asked, h, w, observed.keys)
     caveats = []
     if plain:
         variance, covariance = np.full_like(variance, np.nan), np.zeros_like(covariance)
@@ -160,27 +150,34 @@ def estimate(channel: Channel, observed: Observed, asked: Asked) -> Estimated:
     )
 
 
-def _bounds(
-    groups: Groups, observed: Observed, asked: Asked, h: Floats, seen: NDArray[np.int64], place: NDArray[np.intp]
-) -> tuple[Floats, Floats]:
+class _Entries:
+    """Which observed entries belong to a pattern, and to which output row."""
+
+    def __init__(self, groups: Groups, observed: Observed) -> None:
+        self.key, self._pattern = observed.key[observed.stratum], observed.pattern[observed.stratum]
+        self._single = len(np.unique(observed.pattern)) <= 1
+        # Groups are in random order, so those with small numbers are a random sample of them.
+        self.sampled = observed.part < VARIANCE_GROUPS
+        self.scale = len(groups) / min(len(groups), VARIANCE_GROUPS)
+
+    def of(self, b: int) -> NDArray[np.intp] | slice:
+        return slice(None) if self._single else np.flatnonzero(self._pattern == b)
+
+
+def _bounds(groups: Groups, observed: Observed, asked: Asked, h: Floats, entries: _Entries) -> tuple[Floats, Floats]:
     """[ sum max(0, c_g(P) + c_g(A) - |g|), sum min(c_g(P), c_g(A)) ] for counts; no bound for other functionals."""
     shape = (observed.keys, asked.functionals)
     low, high = np.zeros(shape), np.zeros(shape)
-    counting = (asked.measure == 0) & asked.binary
+    counting = (asked.measure == 0) & asked.indicator
     low[:, ~counting], high[:, ~counting] = -np.inf, np.inf
-    pattern, key = observed.pattern[observed.stratum], observed.key[observed.stratum]
-    size = (groups.start[seen + 1] - groups.start[seen]).astype(float)[:, None]
     for b in range(len(h)):
-        entries = np.flatnonzero(pattern == b)
-        if len(entries) and counting.any():
-            inside = np.rint(groups.mean(h[b][counting].T, seen) * size)[place[entries]]  # c_g(A)
-            rows = observed.moments[entries, :1]
-            at = np.ix_(np.arange(observed.keys), counting)
-            least, most = np.zeros((observed.keys, inside.shape[1])), np.zeros((observed.keys, inside.shape[1]))
-            np.add.at(least, key[entries], np.maximum(0.0, rows + inside - size[place[entries]]))
-            np.add.at(most, key[entries], np.minimum(rows, inside))
-            low[at] += least
-            high[at] += most
+        at = entries.of(b)
+        rows, parts, key = observed.moments[at, 0], observed.part[at], entries.key[at]
+        room = rows - groups.sizes[parts]
+        for f in np.flatnonzero(counting & h[b].any(axis=1)):
+            inside = groups.total(h[b, f], parts)  # c_g(A)
+            low[:, f] += np.bincount(key, weights=np.maximum(0.0, room + inside), minlength=observed.keys)
+            high[:, f] += np.bincount(key, weights=np.minimum(rows, inside), minlength=observed.keys)
     return low, high
 
 
@@ -220,22 +217,20 @@ class _Moments:
     """Covariance of two weight functions over the groups that hold each value; from at most VARIANCE_GROUPS groups."""
 
     def __init__(self, channel: Channel, w: Floats) -> None:
-        groups = channel.groups
-        some = np.arange(min(len(groups), VARIANCE_GROUPS))
-        self._values, self._groups, self._w = groups.values, groups, w
-        self._some = some
-        self._flat, self._owner, _ = groups.slots(some)
-        self._held = np.maximum(np.bincount(self._flat, minlength=groups.values), 1)
+        self._groups, self._w = channel.groups, w
+        self._some = slice(0, VARIANCE_GROUPS)
+        ones = np.ones(len(self._groups.sizes[self._some]))
+        self._held = np.maximum(self._groups.by_value(ones, self._some), 1)
         self._kept: dict[tuple[int, int], tuple[Floats, Floats]] = {}
 
     def _weight(self, b: int, i: int) -> tuple[Floats, Floats]:
         if (b, i) not in self._kept:
-            W = self._groups.mean(self._w[b, i][:, None], self._some)[:, 0]
+            W = self._groups.mean(self._w[b, i], self._some)
             self._kept[(b, i)] = (W, self._average(W))
         return self._kept[(b, i)]
 
     def _average(self, W: Floats) -> Floats:
-        return np.bincount(self._flat, weights=W[self._owner], minlength=self._values) / self._held
+        return self._groups.by_value(W, self._some) / self._held
 
     def covariance(self, b: int, i: int, c: int, j: int) -> Floats:
         """Cov_u(W_bi, W_cj) for every value u."""
@@ -244,36 +239,30 @@ class _Moments:
 
 
 class _Sums:
-    """Estimated sums of a moment over the true values, per output row and pattern."""
+    """Estimated sums of a moment over the true values, per output row and pattern; from a sample of the groups."""
 
-    def __init__(self, channel: Channel, observed: Observed, seen: NDArray[np.int64], place: NDArray[np.intp]) -> None:
-        self._channel, self._observed, self._place = channel, observed, place
-        self._flat, self._owner, sizes = channel.groups.slots(seen)
-        self._share = 1.0 / sizes
-        self._seen = len(seen)
+    def __init__(self, channel: Channel, observed: Observed, entries: _Entries) -> None:
+        self._channel, self._observed, self._entries = channel, observed, entries
         self._kept: dict[tuple[int, int], Floats] = {}
 
     def __call__(self, b: int, column: int) -> Floats:
-        """(K, values): x^ cut to [0, F_u] for counts, to at least 0 for other moments."""
+        """(K, values): x^ cut to [0, F_u] for counts."""
         if (b, int(column)) not in self._kept:
             self._kept[(b, int(column))] = self._compute(b, int(column))
         return self._kept[(b, int(column))]
 
     def _compute(self, b: int, column: int) -> Floats:
-        observed, channel = self._observed, self._channel
-        entries = np.flatnonzero(observed.pattern[observed.stratum] == b)
-        key = observed.key[observed.stratum][entries]
-        per_group = sp.csr_array(
-            (observed.moments[entries, column] * self._share[self._place[entries]], (key, self._place[entries])),
-            shape=(observed.keys, self._seen),
-        )
-        holds = sp.csr_array(
-            (np.ones(len(self._flat)), (self._owner, self._flat)), shape=(self._seen, channel.groups.values)
-        )
-        x = channel.back((per_group @ holds).toarray())
-        if column == 0:
-            return np.clip(x, 0.0, channel.true_counts)
-        return x
+        observed, groups, entries = self._observed, self._channel.groups, self._entries
+        at = entries.of(b)
+        chosen = entries.sampled[at]
+        part, key = observed.part[at][chosen], entries.key[at][chosen]
+        weight = observed.moments[at, column][chosen] * entries.scale / groups.sizes[part]
+        size = groups.values + 1
+        a = np.zeros(observed.keys * size)
+        for row in groups.members:
+            a += np.bincount(key * size + row[part], weights=weight, minlength=len(a))
+        x = self._channel.back(a.reshape(observed.keys, size)[:, :-1])
+        return np.clip(x, 0.0, self._channel.true_counts) if column == 0 else x
 
 
 def expected_se(channel: Channel, share: float) -> Floats:

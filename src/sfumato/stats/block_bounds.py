@@ -173,6 +173,7 @@ class Bounder:
     def __init__(self, blocks: Blocks) -> None:
         self.blocks = blocks
         self.copies = int(blocks.count.sum())
+        self.sizes = blocks.sizes
         self._kept: dict[tuple[int, ...], tuple[Ordered, Ordered]] = {}
 
     def tables(self, h: Numbers) -> tuple[Ordered, Ordered]:
@@ -190,12 +191,31 @@ class Bounder:
 
     def totals(self, selection: Selection, h: Numbers) -> list[Bounds]:
         """Bounds on the sum of h over the selected rows, for every output row."""
-        up, down = self.tables(h)
-        low = selection.per_key(up.sums(selection)) if len(selection.group) else [0] * selection.keys
-        high = selection.per_key(down.sums(selection)) if len(selection.group) else [0] * selection.keys
+        low, high = self.whole_totals(selection, h)
         return [
-            (Fraction(int(a), h.denominator), Fraction(-int(b), h.denominator)) for a, b in zip(low, high, strict=True)
+            (Fraction(int(a), h.denominator), Fraction(int(b), h.denominator)) for a, b in zip(low, high, strict=True)
         ]
+
+    def whole_totals(self, selection: Selection, h: Numbers) -> tuple[Exact, Exact]:
+        """The same as whole numbers over the denominator of h."""
+        if not len(selection.group):
+            return np.zeros(selection.keys, dtype=np.int64), np.zeros(selection.keys, dtype=np.int64)
+        if h.whole.dtype == np.int64 and ((h.whole == 0) | (h.whole == 1)).all():
+            return self._counts(selection, h)
+        up, down = self.tables(h)
+        return selection.per_key(up.sums(selection)), -selection.per_key(down.sums(selection))
+
+    def _counts(self, selection: Selection, h: Numbers) -> tuple[Exact, Exact]:
+        """Bounds on a count without sorting: between max(0, s - (n+k - must)) and min(s, may), section 3."""
+        blocks = self.blocks
+        least, _ = node_least(blocks.tree, h.whole)
+        most, _ = node_least(blocks.tree, -h.whole)
+        must, may = np.zeros(blocks.groups, dtype=np.int64), np.zeros(blocks.groups, dtype=np.int64)
+        np.add.at(must, blocks.group, blocks.count * least[blocks.node])
+        np.add.at(may, blocks.group, blocks.count * -most[blocks.node])
+        free = (self.sizes - must)[selection.group]
+        low = selection.per_key(np.maximum(0, selection.rows - free))
+        return low, selection.per_key(np.minimum(selection.rows, may[selection.group]))
 
     def order_statistic(self, selection: Selection, h: Numbers, position: int) -> Bounds | None:
         """Bounds on the `position`-th smallest h (from 1) of the selected rows; None when nothing is selected.

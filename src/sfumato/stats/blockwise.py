@@ -95,17 +95,14 @@ def estimate(release: Release, observed: Observed, asked: Asked) -> Estimated:
         if asked.measure[f] != 0:
             low[:, f], high[:, f] = np.nan, np.nan
             continue
-        least, most, uncertain = [Fraction(0)] * observed.keys, [Fraction(0)] * observed.keys, 0
+        uncertain, parts = 0, []
         for b, selection in enumerate(selections):
             h = _over_domain(asked, b, f)
-            if not len(selection.group) or not h.any():
-                continue
-            uncertain += bool((h != h[0]).any())
-            bounds = release.bounder.totals(selection, release.numbers(h))
-            least = [a + x[0] for a, x in zip(least, bounds, strict=True)]
-            most = [a + x[1] for a, x in zip(most, bounds, strict=True)]
+            if len(selection.group) and h.any():
+                uncertain += bool(np.ptp(h))
+                parts.append((selection, h))
+        low[:, f], high[:, f] = _sums(release, parts, np.ones(observed.keys, dtype=np.int64))
         several |= uncertain > 1
-        low[:, f], high[:, f] = [_down(x) for x in least], [_up(x) for x in most]
     nothing = np.full(shape, np.nan)
     return Estimated(
         value=nothing,
@@ -136,6 +133,10 @@ def ratios(
         ]
         used = [b for b, (a, d) in enumerate(functions) if len(selections[b].group) and (a.any() or d.any())]
         several |= sum(bool(np.ptp(functions[b][0]) or np.ptp(functions[b][1])) for b in used) > 1
+        if all((functions[b][1] == 1).all() for b in used):  # a known number of rows: bounds on the total, divided
+            rows = sum((selections[b].per_key(selections[b].rows) for b in used), np.zeros(observed.keys, np.int64))
+            low[:, c], high[:, c] = _sums(release, [(selections[b], functions[b][0]) for b in used], rows)
+            continue
         for k in range(observed.keys):
             parts = [
                 (mine, release.numbers(functions[b][0]), release.numbers(functions[b][1]))
@@ -147,6 +148,35 @@ def ratios(
                 low[k, c], high[k, c] = _down(found[0]), _up(found[1])
             sometimes |= any((n.whole == 0).any() for _, _, n in parts)
     return low, high, (*((SOMETIMES_NULL,) if sometimes else ()), *((OUTER,) if several else ()))
+
+
+def _sums(
+    release: Release, parts: Sequence[tuple[Selection, Floats]], over: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Bounds on the added totals of the parts, divided by `over` and rounded outward; NaN where that is 0."""
+    numbers = [release.numbers(h) for _, h in parts]
+    denominator = math.lcm(*(n.denominator for n in numbers))
+    low, high = np.zeros(len(over), dtype=object), np.zeros(len(over), dtype=object)
+    for (selection, _), n in zip(parts, numbers, strict=True):
+        least, most = release.bounder.whole_totals(selection, n)
+        low, high = low + least * (denominator // n.denominator), high + most * (denominator // n.denominator)
+    return _rounded(low, over * denominator, -math.inf), _rounded(high, over * denominator, math.inf)
+
+
+def _rounded(whole: NDArray[Any], over: NDArray[np.int64], towards: float) -> Floats:
+    """whole / over as floats that do not lie on the wrong side of the number."""
+    out = np.full(len(over), np.nan)
+    for i in np.flatnonzero(over).tolist():
+        a, b = int(whole[i]), int(over[i])
+        near = a / b  # correctly rounded for Python integers
+        out[i] = near if a % b == 0 and near == a // b else _step(near, Fraction(a, b), towards)
+    return out
+
+
+def _step(near: float, x: Fraction, towards: float) -> float:
+    """`near`, or its neighbour if it lies on the wrong side of x."""
+    wrong = Fraction(near) > x if towards < 0 else Fraction(near) < x
+    return math.nextafter(near, towards) if wrong else near
 
 
 def order_statistics(
@@ -196,11 +226,9 @@ def _selection(observed: Observed, pattern: int | None) -> Selection:
 
 def _down(x: Fraction) -> float:
     """The nearest float that is not above x."""
-    near = float(x)
-    return near if Fraction(near) <= x else math.nextafter(near, -math.inf)
+    return _step(float(x), x, -math.inf)
 
 
 def _up(x: Fraction) -> float:
     """The nearest float that is not below x."""
-    near = float(x)
-    return near if Fraction(near) >= x else math.nextafter(near, math.inf)
+    return _step(float(x), x, math.inf)

@@ -133,26 +133,28 @@ class _Answering:
         self.parts = observations(channels, observed, asked)
         K, F = observed.keys, asked.functionals
         self.uncertain = np.array([part.uncertain for part in self.parts], dtype=bool).reshape(-1, F)
-        # A total is known for questions that one pattern alone makes uncertain.
         self.alone = (self.uncertain.sum(axis=0) == 1) & (self.channel is not None)
-        self.value, self.variance, self.share = np.zeros((K, F)), np.zeros((K, F)), np.zeros((K, F))
+        self.value, self.variance = np.zeros((K, F)), np.zeros((K, F))
+        self.share = np.zeros((len(self.parts), K, F))  # of the gap to the total that each pattern took
         self.low, self.high = np.full((K, F), np.nan), np.full((K, F), np.nan)  # of totals
         self.known = np.ones((K, F), bool)
 
     def run(self) -> None:
         """Add up all patterns."""
-        for part, uncertain in zip(self.parts, self.uncertain, strict=True):
+        for b, (part, uncertain) in enumerate(zip(self.parts, self.uncertain, strict=True)):
             filled, width = np.diff(part.coefficients.indptr), max(1, part.coefficients.shape[1])
             single = (filled == 1) & uncertain & ~part.unseen
             for g in np.unique(self.asked.measure):
                 mine = self.asked.measure == g
                 for at in _chunks(np.flatnonzero(single & mine), max(1, CELLS // max(1, len(part.rows)))):
-                    self._add(part, self._each(part, at, int(g)))
+                    self._add(b, self._each(part, at, int(g)))
                 for at in _chunks(np.flatnonzero((filled > 0) & ~single & mine), max(1, CELLS // width)):
-                    self._add(part, self._any(part, at, int(g)))
+                    self._add(b, self._any(part, at, int(g)))
             never = np.flatnonzero(part.unseen & (filled == 0) & (self.asked.measure == 0))
             if self.channel is not None and len(never):
                 self.low[:, never], self.high[:, never] = total_interval(np.zeros(1), self.channel.size, self.asked.z)
+        for f in np.flatnonzero(self.uncertain.sum(axis=0) > 1):
+            self.variance[:, f] = np.maximum(0.0, self._covariance(int(f), int(f)))
 
     def _each(self, part: Observation, at: NDArray[np.intp], g: int) -> _Piece:
         """Questions about one value each, without weights: a GROUP BY of thousands of values is cheap."""
@@ -198,16 +200,15 @@ class _Answering:
         inside = Estimates(value=first @ w, variance=np.maximum(0.0, second @ v))
         return _Piece(at, inside, first @ v, whole, self.weights.identified(h, w), False)
 
-    def _add(self, part: Observation, piece: _Piece) -> None:
-        """Calibrate where one pattern alone carries the question, add up, and note what totals say."""
-        at, found, known = piece.at, piece.inside, piece.known[None, :]
+    def _add(self, b: int, piece: _Piece) -> None:
+        """Calibrate, add up, and note what totals say where one pattern alone carries the question."""
+        part, at, found, known = self.parts[b], piece.at, piece.inside, piece.known[None, :]
         if piece.whole is not None:
             whole, alone = piece.whole, self.alone[at]
             counting = self.asked.measure[at] == 0
             # A count's variance lies between 0 and the whole's, so it takes between none and all of the gap.
             cross = np.where(counting, np.clip(piece.cross, 0.0, whole.variance), piece.cross)
-            found, share = calibrate(found, np.where(alone, cross, 0.0), whole)
-            self.share[:, at] += share
+            found, self.share[b][:, at] = calibrate(found, cross, whole)
             everything = (part.rows == self.rows)[:, None] & counting & alone
             found = Estimates(
                 value=np.where(everything, whole.total, found.value),
@@ -225,43 +226,38 @@ class _Answering:
         self.known[:, at] &= known
 
     def covariances(self) -> Floats:
-        """(K, P) covariances of the pairs asked for, calibration included.
-
-        The estimate of question i is sum over rows of (g_i [row in P_i] - l_i) w_i plus l_i times the total, so
-        Cov = sum g_i g_j v - l_j sum g_i v - l_i sum g_j v + l_i l_j (sum over all v + Cov(totals)), with
-        v = w_i w_j - w_ij.
-        """
-        asked = self.asked
-        found = np.zeros((len(self.value), len(asked.pairs)))
-        for p, (i, j) in enumerate(asked.pairs):
-            gi, gj = asked.measure[i], asked.measure[j]
-            li, lj = self.share[:, i], self.share[:, j]
-            hi, hj = self._calibrating(i), self._calibrating(j)
-            for part in self.parts:
-                a, b = (part.coefficients[[f]].toarray().T for f in (i, j))
-                for left, right, share, column in (
-                    (a, b, np.ones(len(li)), asked.products[gi, gj]),
-                    (a, hj, -lj, asked.products[0, gi]),
-                    (hi, b, -li, asked.products[0, gj]),
-                ):
-                    if left is not None and right is not None and left.any() and right.any():
-                        found[:, p] += share * (part.moments[column] @ self._product(left, right))[:, 0]
-            if hi is not None and hj is not None and self.channel is not None:
-                y, M = self.channel.counts, self.channel.matrix
-                totals = float(y @ (hi * hj)[:, 0]) - float(y @ (hi * M.forward(hj))[:, 0])
-                found[:, p] += li * lj * (float(self.channel.published @ self._product(hi, hj)[:, 0]) + totals)
+        """(K, P) covariances of the pairs asked for."""
+        found = np.zeros((len(self.value), len(self.asked.pairs)))
+        for p, (i, j) in enumerate(self.asked.pairs):
+            found[:, p] = self._covariance(int(i), int(j))
         return found
 
-    def _calibrating(self, f: int) -> Floats | None:
-        """The coefficients with which question f is calibrated."""
-        if not self.alone[f]:
-            return None
-        part = self.parts[int(np.argmax(self.uncertain[:, f]))]
-        return np.asarray(part.coefficients[[f]].toarray().T)
+    def _covariance(self, i: int, j: int) -> Floats:
+        """(K,) covariance of two questions, calibration included, summed over pairs of patterns.
 
-    def _product(self, left: Floats, right: Floats) -> Floats:
-        """v = w_i w_j - w_ij over published values."""
-        return self.weights.of(left) * self.weights.of(right) - self.weights.of(left * right)
+        In pattern b question i is sum over rows of (g_i [row in P_b] - l_i) w_i, plus l_i times the total. So it is
+        [b = c] sum_b g_i g_j v - l_j sum_b g_i v - l_i sum_c g_j v + l_i l_j (sum over all rows of v + Cov(totals)),
+        with v = w_i w_j - w_ij, sum_b over the rows inside P and pattern b.
+        """
+        gi, gj, column = self.asked.measure[i], self.asked.measure[j], self.asked.products
+        found = np.zeros(len(self.value))
+        for b in np.flatnonzero(self.uncertain[:, i]):
+            for c in np.flatnonzero(self.uncertain[:, j]):
+                first, second = self.parts[b], self.parts[c]
+                hi, hj = (p.coefficients[[f]].toarray().T for p, f in ((first, i), (second, j)))
+                if self.channel is None and b != c:
+                    continue
+                v = self.weights.of(hi) * self.weights.of(hj) - self.weights.of(hi * hj)
+                if b == c:
+                    found += (first.moments[column[gi, gj]] @ v)[:, 0]
+                if self.channel is not None:
+                    li, lj, channel = self.share[b][:, i], self.share[c][:, j], self.channel
+                    totals = channel.counts @ (hi * hj - hi * channel.matrix.forward(hj))[:, 0]
+                    found -= (
+                        lj * (first.moments[column[0, gi]] @ v)[:, 0] + li * (second.moments[column[0, gj]] @ v)[:, 0]
+                    )
+                    found += li * lj * (float(channel.published @ v[:, 0]) + float(totals))
+        return found
 
 
 def estimate(channels: tuple[DecoyChannel, ...], rows: int, observed: Observed, asked: Asked) -> Estimated:

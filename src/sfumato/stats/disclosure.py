@@ -101,7 +101,7 @@ def view(
 ) -> View:
     """The view of one target; `randomised` says which columns of the table may have a keep probability below 1."""
     codes, total = cells.codes, cells.rows
-    rows, row_of = _distinct(codes[:, list(quasi)])
+    rows, row_of = distinct_rows(codes[:, list(quasi)])
     s_sizes = [cells.sizes[c] for c in sensitive]
     s_code = np.ravel_multi_index(tuple(codes[:, c] for c in sensitive), s_sizes)
     width = math.prod(s_sizes)
@@ -110,7 +110,7 @@ def view(
     shares = true_counts / total
     moving = tuple(c for c in quasi if randomised[c])
     fixed = [j for j, c in enumerate(quasi) if not randomised[c]]
-    fixed_rows, fixed_of = _distinct(rows[:, fixed])
+    fixed_rows, fixed_of = distinct_rows(rows[:, fixed])
     place = np.column_stack([fixed_of, *(rows[:, j] for j, c in enumerate(quasi) if randomised[c])])
     shape = (len(fixed_rows), *(cells.sizes[c] for c in moving))
     grid = None
@@ -145,10 +145,14 @@ def views(
     return [view(cells, quasi=q, sensitive=s, randomised=randomised, cell_limit=cell_limit) for q, s in targets]
 
 
-def _distinct(rows: Ints) -> tuple[Ints, Ints]:
-    """The distinct rows, sorted, and the position of every input row among them."""
+def distinct_rows(rows: Ints) -> tuple[Ints, Ints]:
+    """The distinct rows of codes, sorted, and the position of every input row among them."""
     if rows.shape[1] == 0:
         return np.zeros((1, 0), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+    sizes = [int(c.max(initial=0)) + 1 for c in rows.T]
+    if math.prod(sizes) < 1 << 62:  # one integer per row sorts much faster
+        keys, where = np.unique(np.ravel_multi_index(tuple(rows.T), sizes), return_inverse=True)
+        return np.column_stack(np.unravel_index(keys, sizes)).astype(np.int64), where.reshape(-1)
     out, where = np.unique(rows, axis=0, return_inverse=True)
     return out, where.reshape(-1)
 

@@ -22,7 +22,7 @@ from sfumato.stats.transform import Counts, bound_width, plan
 
 Rule = Literal["width", "paper"]
 
-WORK_LIMIT = 2_000_000_000  # cell updates over all groups: ten to twenty seconds
+WORK_LIMIT = 500_000_000  # cell updates over all groups: a few seconds
 MAX_CELLS = 2**25  # float64 cells kept at a time
 
 

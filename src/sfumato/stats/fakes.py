@@ -26,6 +26,8 @@ from sfumato.stats.transform import Counts, node_counts, unit_sums
 
 Costs = NDArray[np.float64]
 
+CACHED = 2**15  # float64 cells of one slab of a convolution
+
 
 @dataclass(slots=True, kw_only=True)
 class _Node:
@@ -182,15 +184,20 @@ def _children(tree: BlockTree, node: int) -> range:
 
 
 def _convolve(a: Costs, b: Costs) -> Costs:
-    """out[.., k] = min over x of a[.., x] + b[.., k - x]."""
+    """out[.., k] = min over x of a[.., x] + b[.., k - x]; some rows at a time, so that they stay in the cache."""
     size = a.shape[-1]
-    out = a[..., :1] + b
-    room = np.empty_like(b)
-    for x in range(1, size):
-        term = room[..., : size - x]
-        np.add(b[..., : size - x], a[..., x : x + 1], out=term)
-        np.minimum(out[..., x:], term, out=out[..., x:])
-    return out
+    first, second = a.reshape(-1, size), b.reshape(-1, size)
+    out = np.empty_like(second)
+    step = max(1, CACHED // size)
+    room = np.empty((min(step, len(out)), size))
+    for at in range(0, len(out), step):
+        left, right, best = first[at : at + step], second[at : at + step], out[at : at + step]
+        np.add(right, left[:, :1], out=best)
+        for x in np.flatnonzero(np.isfinite(left[:, 1:]).any(axis=0)) + 1:
+            term = room[: len(left), : size - x]
+            np.add(right[:, : size - x], left[:, x : x + 1], out=term)
+            np.minimum(best[:, x:], term, out=best[:, x:])
+    return out.reshape(a.shape)
 
 
 def _shift(cost: Costs, need: Counts) -> Costs:

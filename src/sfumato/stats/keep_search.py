@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 
 from sfumato.errors import PlanError, SpecError
 from sfumato.stats.disclosure import View, infimum, max_risk, reconstruction
-from sfumato.stats.keep_bound import distinct_targets, largest_log_odds, split_log_odds
+from sfumato.stats.keep_bound import largest_log_odds, split_log_odds, worst_targets
 from sfumato.stats.kronecker import Floats, keep_of_theta, log_error, theta_of_keep
 
 STARTS = 8
@@ -252,11 +252,11 @@ def _search_bound(problem: _Problem) -> Floats:
     For given sensitive thetas (one common value: a line search, refined twice) the largest E is closed form.
     """
     quasi = [c for c in problem.free if any(c in v.moving for v in problem.views)]
-    targets = [distinct_targets(v) for v in problem.views]
     rest = [c for c in problem.free if c not in quasi]
     sizes = problem.sizes
+    few = [worst_targets(v, problem.tau, rest) for v in problem.views]
 
-    def solve(s_theta: float) -> tuple[float, Floats]:
+    def solve(s_theta: float, targets: Sequence[View]) -> tuple[float, Floats]:
         thetas = [s_theta if c in rest else 1.0 for c in range(len(sizes))]
         budget = largest_log_odds(targets, thetas, problem.tau)
         if budget <= 0:
@@ -266,14 +266,12 @@ def _search_bound(problem: _Problem) -> Floats:
         x = np.array([thetas[c] for c in problem.free])
         return problem.objective(x), x
 
-    value, x = solve(1.0)
-    low, high = 0.02, 1.0
+    best, low, high = 1.0, 0.02, 1.0
     for _ in range(3 if rest else 0):
         line = np.linspace(low, high, 21)
-        outcomes = [solve(float(t)) for t in line]
-        k = int(np.argmin([o[0] for o in outcomes]))
-        value, x = min(outcomes[k], (value, x), key=lambda o: o[0])
-        low, high = float(line[max(k - 1, 0)]), float(line[min(k + 1, len(line) - 1)])
+        k = int(np.argmin([solve(float(t), few)[0] for t in line]))
+        best, low, high = float(line[k]), float(line[max(k - 1, 0)]), float(line[min(k + 1, len(line) - 1)])
+    value, x = solve(best, problem.views)  # all cells again: the few only steered the search
     if not math.isfinite(value):
         raise PlanError(
             "no keep probabilities satisfy the bound for this many quasi-identifier cells; "
@@ -299,7 +297,7 @@ def _finish(problem: _Problem, best: Floats, low: float) -> KeepPlan:
     unrounded = tuple(keep_of_theta(t, d) for t, d in zip(thetas, sizes, strict=True))
     keep = tuple(_round_down(p, d) for p, d in zip(unrounded, sizes, strict=True))
     rounded = [theta_of_keep(p, d) if p < 1.0 else 1.0 for p, d in zip(keep, sizes, strict=True)]
-    risk = max_risk(problem.all_views, rounded)
+    risk = max_risk(problem.views or problem.all_views, rounded)  # cells left out have risk <= f <= tau
     if problem.views and risk > problem.tau:
         raise PlanError(f"the rounded keep probabilities have risk {risk:.6g}, above {problem.tau:.6g}", limit=low)
     return KeepPlan(

@@ -89,7 +89,9 @@ class _Search:
         kind: Kind,
         limit: int,
     ) -> None:
-        self.codes, self.true_counts, self.hierarchies = codes, true_counts, hierarchies
+        self.codes, self.hierarchies, self.values = codes, hierarchies, true_counts.shape[1]
+        self.cell, self.value = np.nonzero(true_counts)  # most cells hold few values
+        self.weight = true_counts[self.cell, self.value].astype(np.float64)
         self.l, self.kind, self.limit = l, kind, limit
         self.rows = int(true_counts.sum())
         self.shape = tuple(h.height + 1 for h in hierarchies)
@@ -106,10 +108,9 @@ class _Search:
         """(rows suppressed, classes kept) if the node is feasible, else None; an infeasible node rules out more."""
         self.checked += 1
         where, n = class_of(self.codes, self.hierarchies, node)
-        width = self.true_counts.shape[1]
-        flat = (where[:, None] * width + np.arange(width)).ravel()
-        table = np.bincount(flat, weights=self.true_counts.ravel(), minlength=n * width).astype(np.int64)
-        table = table.reshape(n, width)
+        flat = where[self.cell] * self.values + self.value
+        table = np.bincount(flat, weights=self.weight, minlength=n * self.values).astype(np.int64)
+        table = table.reshape(n, self.values)
         good = diverse(table, l=self.l, kind=self.kind)
         total = table.sum(axis=1)
         suppressed = int(total[~good].sum())

@@ -50,9 +50,40 @@ def perturb_parts(tables: SubTables, codes: Codes, part: NDArray[np.int64], rng:
     return np.where(kept, codes, drawn).astype(np.int32, copy=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """All sub-tables side by side: a column for each class of values that a sub-table holds.
+
+    Rows of `moments` are the observed pairs (stratum, sub-table); a pair has entries in its sub-table's columns only.
+    """
+
+    part: NDArray[np.intp]  # sub-table of each column
+    class_: NDArray[np.intp]  # class of each column
+    size: Floats  # values of that class in the sub-table
+    total: Floats  # published rows of the whole sub-table that show one
+    stratum: NDArray[np.intp]  # of each pair
+    pair_part: NDArray[np.intp]
+    moments: list[sp.csr_array]
+
+
+@dataclass(frozen=True, slots=True)
+class _Active:
+    """The (pair, functional) combinations in which the functional tells values of the sub-table apart, flat."""
+
+    pair: NDArray[np.intp]
+    functional: NDArray[np.intp]
+    p: Floats
+    b1: Floats  # q times the sum of h over the sub-table's values
+    b2: Floats  # the same for h^2
+    total: Floats  # the sum of h over all published rows of the sub-table
+    whole: Floats  # those rows
+    constant: NDArray[np.bool_]  # h is not 0 for any value of the sub-table
+    least: Floats  # the least variance that one row can add
+
+
 @dataclass(slots=True)
 class _Sums:
-    """Running sums over sub-tables, (T, F); covariance (T, P)."""
+    """Sums over sub-tables, (T, F); covariance (T, P)."""
 
     value: Floats
     variance: Floats
@@ -64,129 +95,135 @@ class _Sums:
     weight: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One sub-table as the question sees it: its channel, and how its values fall into C classes."""
-
-    p: float
-    q: float
-    cols: NDArray[np.intp]  # the classes that hold a value of SA_i
-    size: Floats  # how many values each holds
-    total: Floats  # published rows of the whole sub-table, by class
-
-
 def estimate(tables: SubTables, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
     """Unbiased estimates summed over sub-tables, with the spec's clipped variance and small-n score interval."""
     T, F, P = observed.strata, asked.functionals, len(asked.pairs)
     sums = _Sums(*(np.zeros((T, P if name == "covariance" else F)) for name in _Sums.__slots__))
-    (classes,), (width,) = asked.classes, asked.shape
-    totals = _totals_by_class(tables, evidence, asked)
-    by_part = np.argsort(observed.part, kind="stable")
-    edges = np.searchsorted(observed.part[by_part], np.arange(len(tables) + 1))
-    for i in range(len(tables)):
-        entries = by_part[edges[i] : edges[i + 1]]
-        if len(entries):
-            size = np.bincount(classes[tables.domain(i)], minlength=width).astype(float)
-            cols = np.flatnonzero(size)
-            part = _Part(float(tables.p[i]), float(tables.q[i]), cols, size[cols], totals[i][cols])
-            _add_part(sums, part, observed, entries, asked)
+    cells = _cells(tables, evidence, observed, asked)
+    pattern = observed.pattern[cells.stratum]
+    for b in np.unique(pattern):
+        H = asked.coefficients[b][:, cells.class_]  # (F, columns)
+        pairs = np.flatnonzero(pattern == b)
+        _add_values(sums, _active(tables, cells, H, pairs), cells, H, asked)
+        if P:
+            _add_covariance(sums, tables, cells, H, asked, pairs)
     return _collect(sums, observed, asked)
 
 
-def _totals_by_class(tables: SubTables, evidence: Evidence, asked: Asked) -> Floats:
-    """Published rows of each whole sub-table, by class: they tell in which sub-tables a value's records lie."""
-    part, codes, count = evidence.totals(asked.units)
+def _cells(tables: SubTables, evidence: Evidence, observed: Observed, asked: Asked) -> _Cells:
     (classes,), (width,) = asked.classes, asked.shape
-    flat = np.bincount(part * width + classes[codes[:, 0]], weights=count, minlength=len(tables) * width)
-    return flat.reshape(len(tables), width).astype(float)
-
-
-def _add_part(sums: _Sums, part: _Part, observed: Observed, entries: NDArray[np.intp], asked: Asked) -> None:
-    column_of = np.zeros(asked.shape[0], dtype=np.intp)
-    column_of[part.cols] = np.arange(len(part.cols))
-    strata, t = np.unique(observed.stratum[entries], return_inverse=True)
-    place = (t, column_of[observed.value[entries]])
+    part_of_value = np.repeat(np.arange(len(tables)), np.diff(tables.start))
+    column, size = np.unique(part_of_value * width + classes[tables.values], return_counts=True)
+    part, codes, count = evidence.totals(asked.units)
+    where = np.searchsorted(column, part * width + classes[codes[:, 0]])
+    total = np.bincount(where, weights=count, minlength=len(column)).astype(float)
+    pair, row = np.unique(observed.stratum * len(tables) + observed.part, return_inverse=True)
+    at = (row, np.searchsorted(column, observed.part * width + observed.value))
     moments = [
-        sp.csr_array((observed.moments[entries, j], place), shape=(len(strata), len(part.cols)))
+        sp.csr_array((observed.moments[:, j], at), shape=(len(pair), len(column)))
         for j in range(observed.moments.shape[1])
     ]
-    for b in np.unique(observed.pattern[strata]):
-        here = np.flatnonzero(observed.pattern[strata] == b)
-        H = asked.coefficients[b][:, part.cols]
-        active = np.flatnonzero(np.diff(H.indptr))
-        N = [moment[here] for moment in moments]
-        if len(active):
-            _add_values(sums, part, N, H[active], asked, np.ix_(strata[here], active), active)
-        if len(asked.pairs):
-            _add_covariance(sums, part, N, H, asked, strata[here])
+    return _Cells(
+        column // width, column % width, size.astype(float), total, pair // len(tables), pair % len(tables), moments
+    )
 
 
-def _add_values(
-    sums: _Sums,
-    part: _Part,
-    N: list[sp.csr_array],
-    H: sp.csr_array,
-    asked: Asked,
-    at: tuple[NDArray[np.intp], ...],
-    active: NDArray[np.intp],
-) -> None:
-    p, measure = part.p, asked.measure[active]
-    HH = H.power(2)
-    b1, b2 = part.q * (H @ part.size), part.q * (HH @ part.size)
+def _active(tables: SubTables, cells: _Cells, H: sp.csr_array, pairs: NDArray[np.intp]) -> _Active:
+    """Sums of h over each sub-table, once for each (sub-table, functional), then laid out by pair."""
+    F = H.shape[0]
+    functional = np.repeat(np.arange(F), np.diff(H.indptr))
+    combo, at = np.unique(cells.part[H.indices] * F + functional, return_inverse=True)
+    part, f = combo // F, combo % F
+    p, q = tables.p[part], tables.q[part]
+    size, h = cells.size[H.indices], H.data
+
+    def add(weights: Floats) -> Floats:
+        return np.bincount(at, weights=weights, minlength=len(combo)).astype(float)
+
+    b1, b2, total = q * add(size * h), q * add(size * h**2), add(cells.total[H.indices] * h)
+    constant = add(np.ones(len(h))) == np.bincount(cells.part, minlength=len(tables))[part]
+    # min over true values of Var(w(Y) | value) = [p(1-p) h^2 - 2 p b h + b2 - b^2] / p^2; h is 0 somewhere or constant
+    least = np.where(constant, np.inf, 0.0)
+    np.minimum.at(least, at, (p * (1 - p))[at] * h**2 - 2 * (p * b1)[at] * h)
+    least = np.maximum(least + b2 - b1**2, 0.0) / p**2
+    whole = np.bincount(cells.part, weights=cells.total, minlength=len(tables))[part]
+    start = np.searchsorted(part, np.arange(len(tables) + 1))
+    mine = cells.pair_part[pairs]
+    length = np.diff(start)[mine]
+    stop = np.cumsum(length)
+    flat = np.arange(stop[-1] if len(stop) else 0) + np.repeat(start[mine] + length - stop, length)
+    by_combo = (f, p, b1, b2, total, whole, constant, least)
+    return _Active(np.repeat(pairs, length), *(x[flat] for x in by_combo))
+
+
+def _add_values(sums: _Sums, on: _Active, cells: _Cells, H: sp.csr_array, asked: Asked) -> None:
+    """The formulas of pp.md section 7 for every active combination, added up by stratum."""
+    measure = asked.measure[on.functional]
+    at = cells.stratum[on.pair], on.functional
 
     def back(h: sp.csr_array, b: Floats, column: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """(e, n): e = (o - b n) / p for the moment that each functional uses."""
-        o, n = np.zeros((N[0].shape[0], h.shape[0])), np.zeros((N[0].shape[0], h.shape[0]))
+        o, n = np.zeros(len(column)), np.zeros(len(column))
         for j in np.unique(column):
-            f = np.flatnonzero(column == j)
-            o[:, f], n[:, f] = (N[j] @ h[f].T).toarray(), N[j].sum(axis=1)[:, None]
-        return (o - b * n) / p, n
+            k = np.flatnonzero(column == j)
+            o[k] = _lookup((cells.moments[j] @ h.T).tocsr(), on.pair[k], on.functional[k])
+            n[k] = cells.moments[j].sum(axis=1)[on.pair[k]]
+        return (o - b * n) / on.p, n
 
-    e1, _ = back(H, b1, asked.products[0, measure])
-    e2, n2 = back(H, b1, asked.products[measure, measure])
-    sums.value[at] += e1
-    rows = N[0].sum(axis=1)[:, None]
+    e1, _ = back(H, on.b1, asked.products[0, measure])
+    e2, n2 = back(H, on.b1, asked.products[measure, measure])
+    rows = cells.moments[0].sum(axis=1)[on.pair]
     # A functional that takes every value of the sub-table counts its rows, exactly.
-    whole_domain = asked.binary & (np.diff(H.indptr) == H.shape[1])
-    if asked.binary:
-        v0 = np.where(whole_domain, 0.0, b1 * (1 - b1) / p**2)
-        slope = np.where(whole_domain, 0.0, (1 - p - 2 * b1) / p)
-        sums.variance[at] += n2 * v0 + slope * np.clip(e2, 0, n2)
-    else:
-        v0 = slope = np.zeros_like(b1)
-        ehh, _ = back(HH, b2, asked.products[measure, measure])
-        unbiased = (p * (1 - p) * ehh - 2 * p * b1 * e2 + n2 * (b2 - b1**2)) / p**2
-        sums.variance[at] += np.maximum(unbiased, n2 * _least_variance(H, b1, b2, p))
-    sums.v0[at] += n2 * v0
-    sums.known[at] += np.where(whole_domain, rows, 0.0)
-    sums.rows[at] += np.where(whole_domain, 0.0, rows)
-    whole = part.total.sum()
-    share = np.where(whole_domain, 0.0, np.clip((H @ part.total - b1 * whole) / p, 1, max(whole, 1)))
-    sums.slope[at] += share * slope
-    sums.weight[at] += share
+    indicator = asked.indicator[on.functional]
+    exact = on.constant & indicator
+    counted = indicator & ~exact
+    v0 = np.where(counted, on.b1 * (1 - on.b1) / on.p**2, 0.0)
+    slope = np.where(counted, (1 - on.p - 2 * on.b1) / on.p, 0.0)
+    variance = n2 * v0 + slope * np.clip(e2, 0, n2)
+    if not indicator.all():
+        ehh, _ = back(H.power(2), on.b2, asked.products[measure, measure])
+        unbiased = (on.p * (1 - on.p) * ehh - 2 * on.p * on.b1 * e2 + n2 * (on.b2 - on.b1**2)) / on.p**2
+        variance = np.where(indicator, variance, np.maximum(unbiased, n2 * on.least))
+    share = np.where(exact, 0.0, np.clip((on.total - on.b1 * on.whole) / on.p, 1, np.maximum(on.whole, 1)))
+    for name, term in (
+        ("value", e1),
+        ("variance", variance),
+        ("v0", n2 * v0),
+        ("known", np.where(exact, rows, 0.0)),
+        ("rows", np.where(exact, 0.0, rows)),
+        ("slope", share * slope),
+        ("weight", share),
+    ):
+        np.add.at(getattr(sums, name), at, term)
 
 
-def _least_variance(H: sp.csr_array, b1: Floats, b2: Floats, p: float) -> Floats:
-    """min over true values s of Var(w(Y) | s) = [p(1-p) h^2 - 2 p b h + b2 - b^2] / p^2, for each functional."""
-    row = np.repeat(np.arange(H.shape[0]), np.diff(H.indptr))
-    own = p * (1 - p) * H.data**2 - 2 * p * b1[row] * H.data
-    least = np.where(np.diff(H.indptr) < H.shape[1], 0.0, np.inf)  # a value with h = 0
-    np.minimum.at(least, row, own)
-    return np.maximum(least + b2 - b1**2, 0.0) / p**2
+def _lookup(matrix: sp.csr_array, row: NDArray[np.intp], column: NDArray[np.intp]) -> Floats:
+    """matrix[row[k], column[k]] for all k."""
+    matrix.sort_indices()
+    width = matrix.shape[1]
+    keys = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)) * width + matrix.indices
+    wanted = row * width + column
+    place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+    found = keys[place] == wanted if len(keys) else np.zeros(len(wanted), dtype=bool)
+    return np.where(found, matrix.data[place] if len(keys) else 0.0, 0.0)
 
 
 def _add_covariance(
-    sums: _Sums, part: _Part, N: list[sp.csr_array], H: sp.csr_array, asked: Asked, ahead: NDArray[np.intp]
+    sums: _Sums, tables: SubTables, cells: _Cells, H: sp.csr_array, asked: Asked, pairs: NDArray[np.intp]
 ) -> None:
     """Cov = sum over true s of N_s [p(1-p) h1 h2 - p b2 h1 - p b1 h2 + b12 - b1 b2] / p^2, with N_s estimated."""
-    p = part.p
+    mine = cells.pair_part[pairs]
+    p, q = tables.p[mine], tables.q[mine]
     for k, (f1, f2) in enumerate(asked.pairs):
         h1, h2 = H[[f1]].toarray()[0], H[[f2]].toarray()[0]
-        M = N[asked.products[asked.measure[f1], asked.measure[f2]]]
+        M = cells.moments[asked.products[asked.measure[f1], asked.measure[f2]]][pairs]
         n = M.sum(axis=1)
-        b1, b2, b12 = (part.q * float(h @ part.size) for h in (h1, h2, h1 * h2))
+        b1, b2, b12 = (
+            q * np.bincount(cells.part, weights=cells.size * h, minlength=len(tables))[mine] for h in (h1, h2, h1 * h2)
+        )
         e1, e2, e12 = ((M @ h - b * n) / p for h, b in ((h1, b1), (h2, b2), (h1 * h2, b12)))
-        sums.covariance[ahead, k] += (p * (1 - p) * e12 - p * b2 * e1 - p * b1 * e2 + n * (b12 - b1 * b2)) / p**2
+        term = (p * (1 - p) * e12 - p * b2 * e1 - p * b1 * e2 + n * (b12 - b1 * b2)) / p**2
+        np.add.at(sums.covariance[:, k], cells.stratum[pairs], term)
 
 
 def _collect(sums: _Sums, observed: Observed, asked: Asked) -> Estimated:
@@ -204,8 +241,7 @@ def _collect(sums: _Sums, observed: Observed, asked: Asked) -> Estimated:
     value, variance, known = add(sums.value), np.maximum(add(sums.variance), 0.0), add(sums.known)
     half = asked.z * np.sqrt(variance)
     low, high = value - half, value + half
-    if asked.binary:
-        counting = np.broadcast_to(asked.measure == 0, value.shape) & (rows < SMALL)
-        score_low, score_high = score_interval(value - known, add(sums.v0), slope, asked.z)
-        low, high = np.where(counting, known + score_low, low), np.where(counting, known + score_high, high)
+    counting = np.broadcast_to((asked.measure == 0) & asked.indicator, value.shape) & (rows < SMALL)
+    score_low, score_high = score_interval(value - known, add(sums.v0), slope, asked.z)
+    low, high = np.where(counting, known + score_low, low), np.where(counting, known + score_high, high)
     return Estimated(value=value, variance=variance, low=low, high=high, covariance=add(sums.covariance))

@@ -77,6 +77,10 @@ def parse_target(text: str) -> tuple[str, tuple[Fraction, ...]]:
     if match:
         numbers = tuple(_fraction(part) for part in match[2].split(",")) if match[2] else ()
         if len(numbers) == wanted[match[1]]:
+            if match[1] == "zipf":
+                zipf_masses(1, numbers[0])  # refuses what is out of range
+            elif match[1] == "normal":
+                normal_masses([0], *numbers)
             return match[1], numbers
     raise SpecError(
         f"target {text!r} is none of source, uniform, normal(mean,sd), zipf(s) or a file of value,weight",

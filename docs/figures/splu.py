@@ -1,4 +1,4 @@
-"""Draws the figures of docs/methods/splu.md: `python docs/methods/figures/splu.py` writes SVG files beside itself."""
+"""Draws the figures of docs/methods/splu.md: `python docs/figures/splu.py` writes SVG files beside itself."""
 
 from __future__ import annotations
 

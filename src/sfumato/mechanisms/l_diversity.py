@@ -1,0 +1,330 @@
+"""l-diversity: generalise the quasi-identifiers until every class of equal ones holds diverse sensitive values.
+
+Full-domain generalisation: one level of its hierarchy for each column, the same for all rows; the node of least loss
+in the lattice. rr.md section 5 (baselines), errata R13.
+
+Guarantee: in every class of rows with equal published quasi-identifiers the sensitive values are l-diverse; with kind
+"frequency" none holds more than 1/l of the class.
+Assumes: a reader who knows a person's quasi-identifiers and nothing about the others in her class.
+Cost: one pass to count, a lattice search on distinct cells (seconds for eight columns), one pass to generalise.
+Error: even spread inside a class is assumed; where it fails estimates are biased. Certain limits stand beside them.
+Does not protect against: readers who know members of a class, or can rule out values; it publishes true values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..errors import SpecError
+from ..model.numbers import Ratio, exact
+from ..model.private import Batch, Needs, Profile, Released, Work
+from ..model.public import Asked, Domain, Estimated, Evidence, Guarantee, Integers, Observed, Roles, Trust
+from ..stats import generalised
+from ..stats.disclosure import distinct_rows
+from ..stats.hierarchy import Hierarchy, from_rows, intervals, prefixes, suppress
+from ..stats.lattice import KINDS, Generalisation, class_of, diverse, search_lattice
+from .base import Planned
+from .restricted import value_label
+
+NAME = "l-diversity"
+TITLE = "l-diversity"
+TRUST = Trust.CONDITIONAL
+LUMPABLE = False
+PART: str | None = None
+WITHHELD = False
+FORMULA = "a row counts with the mean of h over the values of its labels; limits: least and largest h there"
+MISSING = "(missing)"
+
+Rows = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LDiversity:
+    """Generalise until every class is l-diverse; rows of at most a share `suppression` may be left out.
+
+    `hierarchies` maps a column to ARX-style rows (value, then one label per level), or to "interval:5/10/20",
+    "prefix:3/1" or "suppress"; a column without one is kept or suppressed as a whole.
+    """
+
+    l: Ratio
+    kind: str = "frequency"
+    hierarchies: Mapping[str, Any] | str | None = field(
+        default=None, metadata={"help": "column=FILE.csv|interval:5/10|prefix:3/1|suppress, ..."}
+    )
+    suppression: Ratio = Fraction(0)
+
+    def __post_init__(self) -> None:
+        if exact(self.l, "l") < 1:
+            raise SpecError(f"l must be at least 1, got {self.l}", field="l")
+        if self.kind not in KINDS:
+            raise SpecError(f'kind must be one of {", ".join(KINDS)}, got "{self.kind}"', field="kind")
+        if not 0 <= exact(self.suppression, "suppression") < 1:
+            raise SpecError(
+                f"suppression is a share of the rows, at least 0 and below 1, got {self.suppression}",
+                field="suppression",
+            )
+        self.given()
+
+    def given(self) -> dict[str, Any]:
+        """Hierarchies by column, as given."""
+        if self.hierarchies is None:
+            return {}
+        if isinstance(self.hierarchies, Mapping):
+            return dict(self.hierarchies)
+        parts = [part.partition("=") for part in self.hierarchies.split(",") if part.strip()]
+        if not all(separator for _, separator, _ in parts):
+            raise SpecError(
+                f'hierarchies are written column=WHAT,column=WHAT, got "{self.hierarchies}"', field="hierarchies"
+            )
+        return {column.strip(): what.strip() for column, _, what in parts}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """One generalised column: the label of every value of its domain."""
+
+    column: str
+    level: int
+    height: int
+    labels: tuple[str, ...]
+    member: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the release states."""
+
+    l: Fraction
+    kind: str
+    suppression: Fraction  # at most this share of the rows was left out
+    columns: tuple[Level, ...]
+
+    def __post_init__(self) -> None:
+        for level in self.columns:
+            if any(not 0 <= code < len(level.labels) for code in level.member):
+                raise ValueError(f"a value of {level.column} has no label")
+
+
+Spec = LDiversity
+
+
+def needs(spec: LDiversity, roles: Roles) -> Needs:
+    """One unit per quasi-identifier, and the sensitive column to look at."""
+    if len(roles.sensitive) != 1:
+        raise SpecError("l-diversity takes one sensitive column; give the others another role", field="sensitive")
+    if not roles.quasi:
+        raise SpecError("l-diversity generalises quasi-identifiers; name them with --qi", field="quasi")
+    unknown = [column for column in spec.given() if column not in roles.quasi]
+    if unknown:
+        raise SpecError(
+            f'a hierarchy is given for "{unknown[0]}", which is not a quasi-identifier', field="hierarchies"
+        )
+    n = len(roles.quasi)
+    return Needs(
+        units=tuple((column,) for column in (*roles.quasi, *roles.sensitive)),
+        joints=(tuple(range(n + 1)),),
+        changed=(*[True] * n, False),
+        sensitive=(n,),
+    )
+
+
+def plan(spec: LDiversity, profile: Profile, rng: np.random.Generator) -> Planned:
+    """The feasible node of least loss."""
+    hierarchies = [hierarchy_of(domain, spec.given().get(domain.columns[0])) for domain in profile.domains[:-1]]
+    codes, table = _cells(profile)
+    l, suppression = exact(spec.l, "l"), exact(spec.suppression, "suppression")
+    kind = next(k for k in KINDS if k == spec.kind)
+    found = search_lattice(codes, table, hierarchies, l=l, kind=kind, suppression=suppression)
+    columns = tuple(
+        Level(
+            column=h.column,
+            level=level,
+            height=h.height,
+            labels=h.labels[level],
+            member=tuple(int(c) for c in h.levels[level]),
+        )
+        for h, level in zip(hierarchies, found.levels, strict=True)
+    )
+    public = Plan(l=l, kind=spec.kind, suppression=suppression, columns=columns)
+    where, n = class_of(codes, hierarchies, found.levels)
+    sums = np.zeros((n, table.shape[1]), dtype=np.int64)
+    np.add.at(sums, where, table)
+    good = diverse(sums, l=l, kind=kind)
+    keeper = None if good.all() else Keeper.of(codes, where, good)
+    return Planned(public=public, work=Work(secret=(found, keeper)))
+
+
+def _cells(profile: Profile) -> tuple[Integers, Integers]:
+    """(distinct QI cells, counts per sensitive value)."""
+    histogram = profile.histograms[0]
+    cells, where = distinct_rows(histogram.codes[:, :-1].astype(np.int64))
+    values = len(profile.domains[-1])
+    flat = np.bincount(
+        where * values + histogram.codes[:, -1], weights=histogram.true_counts, minlength=len(cells) * values
+    )
+    return cells, flat.astype(np.int64).reshape(len(cells), values)
+
+
+def hierarchy_of(domain: Domain, what: Any) -> Hierarchy:
+    """The hierarchy a person means for a column; missing values are a class of their own below the top."""
+    column = domain.columns[0]
+    values = [v[0] for v in domain.values]
+    if what is None or what == "suppress":
+        return suppress(column, [MISSING if v is None else v for v in values])
+    if isinstance(what, str):
+        name, _, numbers = what.partition(":")
+        try:
+            steps = [int(n) for n in numbers.split("/")]
+        except ValueError:
+            steps = []
+        if name == "prefix" and steps:
+            return prefixes(column, [MISSING if v is None else v for v in values], steps)
+        if name == "interval" and steps:
+            numeric = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+            if len(numeric) < len(values):
+                raise SpecError(f'intervals need numbers; "{column}" has other values', field="hierarchies")
+            return intervals(column, numeric, steps)
+        raise SpecError(
+            f'hierarchy of "{column}" must be interval:5/10, prefix:3/1, suppress or a table, got "{what}"',
+            field="hierarchies",
+        )
+    rows = [[str(cell) for cell in row] for row in what]
+    if None in values and rows:
+        rows.append([MISSING, *[MISSING] * (len(rows[0]) - 2), *rows[0][-1:]])
+    return from_rows(column, [MISSING if v is None else v for v in values], rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Keeper:
+    """Which cells stay, for rows of codes of any batch: prefixes of the cells numbered column by column."""
+
+    steps: tuple[Integers, ...]  # per column after the first: sorted keys prefix * size + code
+    sizes: tuple[int, ...]
+    stay: np.ndarray[Any, Any]  # per number of the whole cell
+
+    @classmethod
+    def of(cls, cells: Integers, where: Integers, good: np.ndarray[Any, Any]) -> Keeper:
+        """From the distinct cells, their classes and which classes are diverse."""
+        sizes = tuple(int(c.max()) + 1 for c in cells.T)
+        number, steps = cells[:, 0], []
+        for column, size in zip(cells.T[1:], sizes[1:], strict=True):
+            keys = np.unique(number * size + column)
+            steps.append(keys)
+            number = np.searchsorted(keys, number * size + column)
+        stay = np.zeros(int(number.max()) + 1, dtype=bool)
+        stay[number] = good[where]
+        return cls(steps=tuple(steps), sizes=sizes, stay=stay)
+
+    def __call__(self, codes: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        number = codes[0].astype(np.int64)
+        for keys, size, column in zip(self.steps, self.sizes[1:], codes[1:], strict=True):
+            number = np.searchsorted(keys, number * size + column)
+        return np.asarray(self.stay[number])
+
+
+def apply(plan: Plan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+    """Labels for values; rows of classes that are not diverse stay behind."""
+    _, keeper = work.secret
+    codes = batch.codes[: len(plan.columns)]
+    new = [np.asarray(level.member, dtype=np.int32)[c] for level, c in zip(plan.columns, codes, strict=True)]
+    return Released(codes=(*new, None), stay=None if keeper is None else keeper(codes))
+
+
+def released_domains(plan: Plan, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
+    """Labels where a column is generalised."""
+    out = list(domains)
+    for i, level in enumerate(plan.columns):
+        if level.level:
+            values = tuple((label,) for label in level.labels)
+            out[i] = Domain(columns=domains[i].columns, values=values, declared=domains[i].declared)
+    return tuple(out)
+
+
+def guarantee(plan: Plan) -> Guarantee:
+    """What the kind of diversity promises."""
+    says = {
+        "frequency": f"no sensitive value holds more than {1 / plan.l} of the rows",
+        "entropy": f"the sensitive values have an entropy of at least log({plan.l})",
+        "distinct": f"there are at least {plan.l} different sensitive values",
+    }[plan.kind]
+    weaker = () if plan.kind == "frequency" else ("a bound on the share of the most frequent value in a class",)
+    return Guarantee(
+        model=f"{plan.kind} l-diversity",
+        parameters={"l": str(plan.l), "kind": plan.kind, "suppression": str(plan.suppression)},
+        statement=f"In every class of rows with equal published quasi-identifiers {says}.",
+        assumptions=(
+            "the reader knows a person's quasi-identifiers and nothing about the others in the class",
+            "she does not reason about how the classes were chosen",
+            "the table is published once",
+        ),
+        not_covered=(
+            *weaker,
+            "a reader who knows other members of the class, or can rule out values",
+            "the exact histogram of the sensitive column inside each class, which is published",
+            "columns that are published as they are",
+        ),
+        trust=TRUST,
+    )
+
+
+def estimate(plan: Plan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+    """Even spread inside a class, with certain limits."""
+    members = [np.asarray(plan.columns[u].member, dtype=np.int64) for u in asked.units]
+    found = generalised.estimate(members, observed, asked)
+    if not plan.suppression:
+        return found
+    left_out = f"up to {float(plan.suppression):.2g} of the rows were left out; answers are about the published ones"
+    return Estimated(
+        value=found.value,
+        variance=found.variance,
+        low=found.low,
+        high=found.high,
+        covariance=found.covariance,
+        minimum=found.minimum,
+        maximum=found.maximum,
+        caveats=(*found.caveats, left_out),
+    )
+
+
+def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
+    """Levels, what they cost, and the error to expect."""
+    found: Generalisation = work.secret[0]
+    return {
+        "levels": {level.column: f"{level.level} of {level.height}" for level in plan.columns},
+        "information_loss": found.loss,
+        "classes": found.classes,
+        "suppressed_rows": found.suppressed,
+        "nodes": {"checked": found.checked, "in_lattice": found.nodes},
+        "expected_error": expected_error(plan, profile),
+    }
+
+
+def expected_error(plan: Plan, profile: Profile) -> dict[str, Any]:
+    """Root mean square of the even-spread error, over single quasi-identifier values that hold about 1 % or 10 %."""
+    codes, table = _cells(profile)
+    rows = table.sum()
+    picked: dict[float, list[Any]] = {0.01: [], 0.1: []}
+    for j, level in enumerate(plan.columns):
+        true = np.zeros((len(level.member), table.shape[1]))
+        np.add.at(true, codes[:, j], table)
+        member = np.asarray(level.member)
+        whole = np.zeros((len(level.labels), table.shape[1]))
+        np.add.at(whole, member, true)
+        even = whole[member] / np.bincount(member)[member][:, None]
+        share = true.sum(axis=1) / rows
+        for target, kept in picked.items():
+            near = (share > target / 2) & (share < 2 * target)
+            kept.append((even - true)[near])
+    among = {t: np.concatenate(kept) for t, kept in picked.items()}
+    rms = {t: np.sqrt((e**2).mean(axis=0)) if len(e) else np.zeros(table.shape[1]) for t, e in among.items()}
+    return {
+        "values": [value_label(v) for v in profile.domains[-1].values],
+        "total": [0.0] * table.shape[1],
+        "among_1_percent": rms[0.01].tolist(),
+        "among_10_percent": rms[0.1].tolist(),
+    }
