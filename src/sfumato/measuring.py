@@ -17,7 +17,7 @@ import numpy as np
 from .candidates import GIVES, LAPLACE, WHY, Candidate, epsilon_of
 from .errors import QueryError, SfumatoError
 from .expected import ExpectedRelease, foreseeable, mean_absolute_error
-from .model.public import Floats
+from .model.public import Floats, Roles
 from .publish import Prepared, write
 from .query import Release
 from .randomness import Secret
@@ -25,7 +25,7 @@ from .reconstruction import reconstruction
 from .release import bundle
 from .release.manifest import guarantee_model
 from .setting import Setting
-from .workload import Answers, Workload
+from .workload import Answers, Workload, quoted
 
 SLOW_PLAN = 2.0  # seconds from which a plan that draws nothing is kept for all releases
 DRAWN = ("anatomy", "splu")  # plans that draw: every release needs its own
@@ -88,6 +88,7 @@ class _Run:
     publish_seconds: float
     query_seconds: float
     size: int
+    largest_share: float | None  # of one value among the records a reader cannot tell apart
 
 
 def _asked(
@@ -105,6 +106,7 @@ def _asked(
             answers = setting.workload.ask(release, candidate.estimator)
             end = time.perf_counter()
             rebuilt = reconstruction(setting.reference, release, candidate.estimator) if setting.reference else None
+            share = largest_share(release, setting.roles) if candidate.method == "l-diversity" else None
             size = sum(f.stat().st_size for f in release.path.iterdir())
         runs.append(
             _Run(
@@ -113,9 +115,17 @@ def _asked(
                 publish_seconds=middle - start,
                 query_seconds=end - middle,
                 size=size,
+                largest_share=share,
             )
         )
     return runs
+
+
+def largest_share(release: Release, roles: Roles) -> float:
+    """The largest share that one sensitive value has among the rows with equal published quasi-identifiers."""
+    by, own = (", ".join(quoted(c) for c in columns) for columns in (roles.quasi, roles.sensitive))
+    counts = f"SELECT count(*) AS n, sum(count(*)) OVER (PARTITION BY {by}) AS of FROM release GROUP BY {by}, {own}"
+    return float(release.reader.query(f"SELECT max(n / of) AS share FROM ({counts})")["share"][0].as_py())
 
 
 @contextmanager
@@ -156,6 +166,7 @@ def _summary(setting: Setting, runs: Sequence[_Run], planned: float, keep_points
             "publish": round(float(np.mean([r.publish_seconds for r in runs])), 3),
             "workload": round(float(np.mean([r.query_seconds for r in runs])), 3),
         },
+        "largest_share": runs[0].largest_share,
         "bytes": int(np.mean([r.size for r in runs])),
     }
     if keep_points:

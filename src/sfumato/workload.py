@@ -209,6 +209,8 @@ def sql_workload(truth: Truth, text: str, *, sensitive: Sequence[str]) -> Worklo
     places: dict[tuple[int, str, Key], int] = {}
     answers: list[float] = []
     for number, sql in enumerate(statements):
+        if not isinstance(sqlglot.parse_one(sql, dialect="duckdb"), sqlglot.exp.Select):
+            raise SpecError("a workload holds SELECT statements only", field="workload")
         table = truth.reader.query(sql, text=sql)
         aggregates = _aggregates(sql, table.column_names)
         keys = [n for n in table.column_names if n not in aggregates]
@@ -299,8 +301,7 @@ def _split(text: str) -> list[str]:
 def _aggregates(sql: str, columns: Sequence[str]) -> list[str]:
     """Names of the columns of a SELECT that hold an aggregate."""
     select = sqlglot.parse_one(sql, dialect="duckdb")
-    if not isinstance(select, sqlglot.exp.Select):
-        raise SpecError("a workload holds SELECT statements only", field="workload")
+    assert isinstance(select, sqlglot.exp.Select)
     found = [e.find(sqlglot.exp.AggFunc) is not None for e in select.selects]
     if len(found) != len(columns):
         raise SpecError("a workload question must name its columns; SELECT * is not answered", field="workload")
