@@ -132,6 +132,28 @@ def test_sums_of_generalised_numbers() -> None:
     assert (row["s"], row["s_min"], row["s_max"]) == pytest.approx((value, low, high))
 
 
+def test_bounds_of_a_share_hold_for_every_assignment() -> None:
+    """Six rows, all ways to give them base values of their labels: the bounds are the extremes, not wider."""
+    table = pa.table({"age": [1, 2, 3, 4, 1, 3], "disease": ["a", "b", "a", "b", "b", "a"]})
+    roles = sf.Roles(sensitive="disease", quasi=["age"])
+    release = sf.publish(table, roles=roles, method=sf.LDiversity(l=2, hierarchies={"age": "interval:2"}), seed=1)
+    rows = pq.read_table(release.path / "data.parquet").to_pylist()
+    (level,), (domain,) = release.plan.columns, release.domains
+    assert level.level > 0
+    ages = [
+        [v[0] for v, m in zip(domain.values, level.member, strict=True) if level.labels[m] == r["age"]] for r in rows
+    ]
+    shares = []
+    for world in itertools.product(*ages):
+        chosen = [r["disease"] == "a" for r, age in zip(rows, world, strict=True) if age < 3]
+        if chosen:
+            shares.append(np.mean(chosen))
+    answer = release.sql("SELECT AVG(CASE WHEN disease = 'a' THEN 1 ELSE 0 END) AS s FROM release WHERE age < 3")
+    row = answer.rows()[0]
+    assert (row["s_min"], row["s_max"]) == pytest.approx((min(shares), max(shares)), abs=1e-9)
+    assert (row["s_low"], row["s_high"]) == pytest.approx((min(shares), max(shares)), abs=1e-9)
+
+
 def test_hierarchy_files_in_arx_style(tmp_path) -> None:
     path = tmp_path / "zip.csv"
     path.write_text("1011;10;*\n1012;10;*\n1021;10;*\n2011;20;*\n2012;20;*\n")

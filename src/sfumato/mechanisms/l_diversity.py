@@ -291,6 +291,24 @@ def estimate(plan: Plan, evidence: Evidence, observed: Observed, asked: Asked) -
     )
 
 
+def bound(
+    plan: Plan,
+    evidence: Evidence,
+    kind: str,
+    observed: Observed,
+    asked: Asked,
+    top: list[int],
+    bottom: list[int],
+    share: float | None,
+) -> tuple[Any, Any, tuple[str, ...]] | None:
+    """Certain bounds of shares and averages."""
+    if kind != "ratio":
+        return None
+    members = [np.asarray(plan.columns[u].member, dtype=np.int64) for u in asked.units]
+    found = generalised.ratio_bounds(members, observed, asked, top, bottom)
+    return None if found is None else (*found, ())
+
+
 def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
     """Levels, what they cost, and the error to expect."""
     found: Generalisation = work.secret[0]
