@@ -45,11 +45,14 @@ def estimate(members: Sequence[Integers], observed: Observed, asked: Asked) -> E
             first, second = table(asked.products[0, g]), table(asked.products[g, g])
             value[:, f] += (first @ cells.mean[f].T).toarray()
             variance[:, f] += (second @ spread[f].T).toarray()
+            least, most = cells.least[f].T, cells.most[f].T
             if g == 0:
-                low[:, f] += (first @ cells.least[f].T).toarray()
-                high[:, f] += (first @ cells.most[f].T).toarray()
-            else:  # the sign of the measure is not known row by row
-                low[:, f], high[:, f] = -np.inf, np.inf
+                low[:, f] += (first @ least).toarray()
+                high[:, f] += (first @ most).toarray()
+            else:  # the sign of the measure is not known row by row: certain only where h is the same all over a class
+                open_ended = (table(0) @ (most - least)).toarray() > 0
+                low[:, f] = np.where(open_ended, -np.inf, low[:, f] + (first @ least).toarray())
+                high[:, f] = np.where(open_ended, np.inf, high[:, f] + (first @ most).toarray())
         if len(asked.pairs):
             left, right = asked.pairs.T
             joint = cells.mean_of_products(left, right) - cells.mean[left].multiply(cells.mean[right]).tocsr()
