@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter, defaultdict
 from fractions import Fraction
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.errors import DataError, PlanError, SpecError
+from sfumato.errors import DataError, PlanError, ReleaseError, SpecError
 from sfumato.publish import prepare
 from sfumato.randomness import Secret
 
@@ -211,3 +212,14 @@ def test_report_is_for_the_custodian() -> None:
 def test_bad_requests(roles, options, what) -> None:
     with pytest.raises(SpecError, match=what):
         sf.publish(people(), roles=roles, method=sf.LDiversity(l=2, **options))
+
+
+@pytest.mark.parametrize("change", [{"member": [0, 1]}, {"labels": ["a", "a"]}, {"column": "sex"}])
+def test_a_forged_release_is_refused(tmp_path, change) -> None:
+    make().save(tmp_path / "forged")
+    path = tmp_path / "forged" / "release.json"
+    stated = json.loads(path.read_text())
+    stated["parameters"]["columns"][0] |= change
+    path.write_text(json.dumps(stated))
+    with pytest.raises(ReleaseError):
+        sf.open_release(tmp_path / "forged")
