@@ -20,6 +20,7 @@ class Run:
     """One finished process."""
 
     seconds: float
+    cpu_seconds: float  # of all its threads: tells a slow program from a busy machine
     peak_mib: float
     output: str
 
@@ -60,7 +61,8 @@ def run(command: tuple[str, ...]) -> Run:
         if child.returncode != 0:
             message = f"{' '.join(command)[:200]} ended with {child.returncode}: {errors.read()[-500:]}"
             raise RuntimeError(message)
-        return Run(seconds=seconds, peak_mib=usage.ru_maxrss / 1024, output=output.read())
+        cpu = usage.ru_utime + usage.ru_stime
+        return Run(seconds=seconds, cpu_seconds=cpu, peak_mib=usage.ru_maxrss / 1024, output=output.read())
 
 
 def python(code: str, *arguments: object) -> Run:

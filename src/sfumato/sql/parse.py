@@ -25,7 +25,10 @@ MAX_LENGTH = 100_000
 
 def parse(text: str, schema: Schema) -> Query:
     """The question that the text asks of a release with this schema."""
-    return _Parser(text, schema).query(_select(text))
+    try:
+        return _Parser(text, schema).query(_select(text))
+    except RecursionError:
+        raise QueryError("the query is nested too deeply") from None
 
 
 def _select(text: str) -> Node:
@@ -252,6 +255,9 @@ class _Parser:
             inner = node.expressions[0]
             if isinstance(inner, exp.Column) and inner.name.lower() in self.aliases:
                 inner = self.aliases[inner.name.lower()]
+            inner = inner.unnest()
+            if not isinstance(inner.this if isinstance(inner, exp.Filter) else inner, AGGREGATES):
+                raise refuse(f"{node.name.upper()} takes an aggregate or its alias", self.text, node)
             return self._column(name, inner, hidden=True) + ENDS[node.name.upper()]
         target = node.this if isinstance(node, exp.Filter) else node
         if isinstance(target, AGGREGATES):

@@ -1,0 +1,43 @@
+"""The JSON Schema of release.json: generated, shipped, and true of real releases."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+
+import sfumato as sf
+from contract.examples import EXAMPLES
+from sfumato.mechanisms import REGISTRY
+from sfumato.schema import FILE, release_schema, text
+from tables import MARK, people
+
+SPECS = {
+    "small-domain": lambda: sf.SmallDomain(rho1="1/5", rho2="1/2", min_size=100),
+    "target-distribution": lambda: sf.TargetDistribution(fakes="0"),
+    "randomized-response": lambda: sf.RandomizedResponse(keep="disease=0.6"),
+}
+
+
+def test_shipped_copy_is_current(update_golden: bool) -> None:
+    if update_golden:
+        FILE.write_text(text(), encoding="utf-8")
+    assert FILE.read_text(encoding="utf-8") == text(), "make golden writes it"
+
+
+def test_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(release_schema())
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_real_releases_obey_it(name: str) -> None:
+    spec = SPECS.get(name, EXAMPLES[name].spec)()
+    roles = sf.Roles(sensitive="disease", quasi=["age", "sex"], insensitive=["number"], identifying=[f"{MARK}_name"])
+    release = sf.publish(people(), roles=roles, method=spec, seed=1)
+    stated = json.loads((release.path / "release.json").read_text(encoding="utf-8"))
+    validator = jsonschema.Draft202012Validator(release_schema())
+    validator.validate(stated)
+    for broken in ({"rows": -1}, {"extra": 1}, {"parameters": {"nonsense": 1}}, {"files": {"../x": {}}}):
+        with pytest.raises(jsonschema.ValidationError):
+            validator.validate(stated | broken)
