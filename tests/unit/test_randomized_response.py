@@ -342,3 +342,13 @@ def test_a_forged_release_is_refused(release, tmp_path, change) -> None:
     path.write_text(json.dumps(stated))
     with pytest.raises(ReleaseError):
         sf.open_release(tmp_path / "forged")
+
+
+def test_too_many_cells_for_the_risk_is_said_and_given_keeps_still_publish(monkeypatch) -> None:
+    monkeypatch.setattr("sfumato.stats.disclosure.TABLE_LIMIT", 10)
+    with pytest.raises(PlanError, match="too many to compute the risk"):
+        sf.publish(people(), roles=ROLES, method=sf.RandomizedResponse(l=2))
+    prepared = prepare(people(), roles=ROLES, method=sf.RandomizedResponse(keep=KEEP), secret=Secret.from_seed(1))
+    report = prepared.report()
+    assert report["risk"] is None
+    assert set(report["epsilon"]) == set(KEEP)

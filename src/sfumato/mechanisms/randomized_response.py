@@ -152,6 +152,7 @@ class Plan:
     keep: tuple[float, ...]
     risk: Fraction | None  # tau; None where keep probabilities were given
     baseline: dict[str, float]  # per sensitive column, share of its most frequent value, rounded up to two digits
+    intervals: str = "data set"  # what error bars speak about unless a question asks for a population
 
     def __post_init__(self) -> None:
         if not len(self.columns) == len(self.sizes) == len(self.keep):
