@@ -143,6 +143,11 @@ class Numbers:
             low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)  # a share
         empty = (B.value == 0) & (B.se == 0)
         ratio, se, low, high = (np.where(sure, x, np.nan) for x in (ratio, se, low, high))
+        if minimum is not None and maximum is not None and not certain.all() and A.kind != "bounds":
+            wider = bound("ratio", observed, self.asked, top, bottom, None)
+            if wider is not None:  # certain, also where the denominator is not
+                minimum, maximum = np.where(certain, minimum, wider[0]), np.where(certain, maximum, wider[1])
+                low, high = np.where(certain, low, minimum), np.where(certain, high, maximum)
         notes: tuple[str, ...] = ()
         if (~sure & ~empty).any():
             within = f"within {CERTAIN_DENOMINATOR:g} standard errors of zero"
