@@ -1,7 +1,8 @@
 """100,000 random questions on random releases: the bounds contain the truth every time (no tolerance, no chance).
 
-Four tests of 25,000. Each of 2,000 tables has its own tree, target, groups and fakes; each is asked 50 questions that select random rows.
-A plan with one block moved away from the truth must be caught, so the sweep is not vacuous.
+Four tests of 25,000. Each of 2,000 tables has its own tree, target, groups and fakes; each is asked 50 questions that
+select random rows.
+Mirrored values must be caught for every aggregate, so the sweep is not vacuous.
 """
 
 from __future__ import annotations
