@@ -298,6 +298,7 @@ def test_nonnegative_tables_and_association(release) -> None:
         other.table(["sex"], nonnegative="em")
 
 
+@pytest.mark.slow
 def test_twelve_quasi_identifiers_published_and_queried() -> None:
     """Over 10^12 cells: planned with the bound in seconds, sampled estimates beside it, published and asked."""
     quasi = ["age", "workclass", "education", "marital_status", "relationship", "race", "sex", "hours_per_week",
