@@ -31,7 +31,7 @@ def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def _everything(release: Path) -> str:
-    """All bytes of all files (Parquet footers are not compressed), all strings of the JSON and all cells, as one text."""
+    """All bytes of all files (Parquet footers are not compressed), all strings of the JSON, all cells: one text."""
     raw = [file.read_bytes().decode("latin-1") for file in release.rglob("*") if file.is_file()]
     cells = [str(pq.read_table(file).to_pydict()) for file in release.rglob("*.parquet")]
     texts = [text for file in release.rglob("*.json") for text in _strings(json.loads(file.read_text()))]
