@@ -240,6 +240,10 @@ def application(command: str | None) -> typer.Typer:
         app.command(name)(_with_method(function, load=command == name) if name in WITH_METHOD else function)
     app.command("inspect")(inspect_)
     app.command("verify")(verify)
+    from . import choosing
+
+    for name, function in choosing.COMMANDS.items():
+        app.command(name)(function)
     return app
 
 

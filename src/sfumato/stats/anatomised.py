@@ -8,6 +8,7 @@ sum of h over the true values: these are the weights W(g).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,7 +126,7 @@ def estimate(channel: Channel, observed: Observed, asked: Asked) -> Estimated:
             value[:, f] += np.bincount(entries.key[at], weights=weights, minlength=observed.keys)
     known = np.ones(F, dtype=bool) if plain else np.all([p[1] for p in pairs], axis=0) if B else np.ones(F, dtype=bool)
     minimum, maximum = _bounds(groups, observed, asked, h, entries)
-    variance, covariance = _variances(channel, observed, asked, h, w, entries)
+    variance, covariance = variances(channel, _Sums(channel, observed, entries), asked, h, w, observed.keys)
     caveats = []
     if plain:
         variance, covariance = np.full_like(variance, np.nan), np.zeros_like(covariance)
@@ -180,25 +181,20 @@ def _bounds(groups: Groups, observed: Observed, asked: Asked, h: Floats, entries
     return low, high
 
 
-def _variances(
-    channel: Channel,
-    observed: Observed,
-    asked: Asked,
-    h: Floats,
-    w: Floats,
-    entries: _Entries,
+def variances(
+    channel: Channel, sums: Callable[[int, int], Floats], asked: Asked, h: Floats, w: Floats, keys: int
 ) -> tuple[Floats, Floats]:
     """Variances (K, F) and covariances (K, P) under the random assignment of records to groups.
 
-    For the F_u records of value u, in strata b with sums S_b of their g and S_bb of g^2 (estimated), the total of
+    `sums(b, column)` is (K, values): a moment by true value in the strata of pattern b, as estimated or as it is.
+    For the F_u records of value u, in strata b with sums S_b of their g and S_bb of g^2, the total of
     g W_b(group) over a random assignment has covariance, for functionals i and j,
         sum_b,b' ( [b = b'] S_bb - S_b S_b' / F_u ) F_u / (F_u - 1) Cov_u(W_bi, W_b'j),
     Cov_u over the groups that hold u. With g = 1 and one stratum this is x_u (F_u - x_u) / (F_u - 1) Cov_u.
     """
-    K, F, P, B = observed.keys, asked.functionals, len(asked.pairs), len(h)
+    K, F, P, B = keys, asked.functionals, len(asked.pairs), len(h)
     variance, covariance = np.zeros((K, F)), np.zeros((K, P))
     wanted = [(f, f) for f in range(F)] + [(int(a), int(b)) for a, b in asked.pairs]
-    sums = _Sums(channel, observed, entries)
     counts = channel.true_counts.astype(float)
     factor = np.where(counts > 1, counts / np.maximum(counts - 1, 1), 0.0)
     moments = _Moments(channel, w)

@@ -1,4 +1,4 @@
-"""Adult as contingency tables and three methods' estimates of them, for `benchmarks.randomized_response`."""
+"""Adult as contingency tables and three methods' estimates of them, as the randomised-response paper compares them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ import functools
 import os
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from sfumato.datasets import adult
-from sfumato.stats.disclosure import Cells, views
-from sfumato.stats.hierarchy import Hierarchy, from_rows, suppress
-from sfumato.stats.keep_search import KeepPlan, search_keep
-from sfumato.stats.kronecker import apply_maps, channel, inverse, theta_of_keep
-from sfumato.stats.lattice import search_lattice
-from sfumato.stats.nonnegative import expectation_maximisation, project_to_simplex
-from sfumato.stats.randomise import randomise_codes
+from ..datasets import adult
+from ..stats.disclosure import Cells, views
+from ..stats.hierarchy import Hierarchy, from_rows, suppress
+from ..stats.keep_search import KeepPlan, search_keep
+from ..stats.kronecker import apply_maps, channel, inverse, theta_of_keep
+from ..stats.lattice import search_lattice
+from ..stats.nonnegative import expectation_maximisation, project_to_simplex
+from ..stats.randomise import randomise_codes
 
+Array = NDArray[Any]
 TRAINING = 32_561
 EMGRW = ("education", "marital_status", "sex", "race", "workclass")
 ESGRO = ("education", "income", "sex", "race", "occupation")
@@ -29,7 +32,7 @@ FILES = {"education": "education", "income": "salary-class", "sex": "sex", "race
 
 
 @functools.cache
-def codes_of(columns: tuple[str, ...]) -> tuple[np.ndarray, tuple[int, ...], tuple[tuple[object, ...], ...]]:
+def codes_of(columns: tuple[str, ...]) -> tuple[Array, tuple[int, ...], tuple[tuple[object, ...], ...]]:
     """Codes (rows, columns) of the 30,162 complete training rows, domain sizes, domains."""
     table = adult().slice(0, TRAINING)
     table = table.filter(functools.reduce(pc.and_, [pc.is_valid(table[c]) for c in table.column_names]))
@@ -40,7 +43,7 @@ def codes_of(columns: tuple[str, ...]) -> tuple[np.ndarray, tuple[int, ...], tup
     return np.column_stack(codes).astype(np.int32), tuple(map(len, domains)), domains
 
 
-def tensor(codes: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
+def tensor(codes: Array, sizes: tuple[int, ...]) -> Array:
     """Counts over the whole cross product."""
     flat = np.ravel_multi_index(tuple(codes.T), sizes)
     return np.bincount(flat, minlength=int(np.prod(sizes))).reshape(sizes).astype(float)
@@ -57,8 +60,8 @@ def plan(columns: tuple[str, ...], scope: str, l: int) -> KeepPlan:
 
 
 def randomised_tables(
-    codes: np.ndarray, sizes: tuple[int, ...], keep: tuple[float, ...], rng: np.random.Generator
-) -> dict[str, np.ndarray]:
+    codes: Array, sizes: tuple[int, ...], keep: tuple[float, ...], rng: np.random.Generator
+) -> dict[str, Array]:
     """One release and the estimates of its full table: plain inverse, EM, simplex projection, clipping."""
     new = [
         randomise_codes(codes[:, j], keep=p, size=d, rng=rng) for j, (p, d) in enumerate(zip(keep, sizes, strict=True))
@@ -76,7 +79,7 @@ def randomised_tables(
     }
 
 
-def anatomy_table(codes: np.ndarray, sizes: tuple[int, ...], l: int, rng: np.random.Generator) -> np.ndarray:
+def anatomy_table(codes: Array, sizes: tuple[int, ...], l: int, rng: np.random.Generator) -> Array:
     """Anatomy (Xiao and Tao) and the estimate that spreads a group's values evenly over its rows.
 
     Groups take one row from each of the l largest buckets; leftovers join a group that lacks their value.
@@ -124,7 +127,9 @@ def hierarchies(columns: tuple[str, ...]) -> list[Hierarchy]:
     return out
 
 
-def diversity_table(columns: tuple[str, ...], l: int, kind: str = "entropy") -> tuple[np.ndarray, tuple[int, ...]]:
+def diversity_table(
+    columns: tuple[str, ...], l: int, kind: Literal["frequency", "entropy", "distinct"] = "entropy"
+) -> tuple[Array, tuple[int, ...]]:
     """The l-diverse generalisation of least loss and its estimate, uniform inside a class; the levels."""
     codes, sizes, _ = codes_of(columns)
     chosen = hierarchies(columns)
@@ -135,7 +140,7 @@ def diversity_table(columns: tuple[str, ...], l: int, kind: str = "entropy") -> 
         full[tuple(observed.T)].astype(np.int64),
         chosen,
         l=Fraction(l),
-        kind=kind,  # type: ignore[arg-type]
+        kind=kind,
     )
     estimate = full
     for axis, (hierarchy, level) in enumerate(zip(chosen, found.levels, strict=True)):

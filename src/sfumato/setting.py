@@ -1,0 +1,111 @@
+"""What `compare` and `recommend` share about a table: read once, its workload, the bound. Private."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from .candidates import Candidate, Facts, choose_rho1, integer_type, parse_bound
+from .engines.base import Engine
+from .engines.local import LocalEngine
+from .errors import DataError
+from .model.numbers import Ratio
+from .model.public import Roles, Scalar
+from .publish import Prepared, check_roles, prepare
+from .randomness import Secret
+from .reconstruction import Reference
+from .workload import CONDITIONS, Truth, Workload, query_pool, sql_workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Setting:
+    """The table, its workload and the bound: everything the methods share. Private."""
+
+    source: Any
+    roles: Roles
+    tau: Fraction
+    rho1: Fraction
+    facts: Facts
+    truth: Truth
+    workload: Workload
+    reference: Reference | None
+    engine: Engine
+    domains: Mapping[str, Sequence[Scalar]]
+    null_as_value: bool
+    delimiter: str | None
+
+    def at(self, bound: Ratio, rho1: Ratio | None = None) -> Setting:
+        """The same table and workload at another bound."""
+        tau = parse_bound(bound)
+        return replace(self, tau=tau, rho1=choose_rho1(self.facts, tau, rho1))
+
+    def prepare(self, candidate: Candidate, secret: Secret) -> Prepared:
+        """The method's plan for the table."""
+        return prepare(
+            self.source,
+            roles=self.roles,
+            method=candidate.spec(),
+            secret=secret,
+            engine=self.engine,
+            domains=self.domains,
+            null_as_value=self.null_as_value,
+            delimiter=self.delimiter,
+        )
+
+
+def make_setting(
+    source: Any,
+    *,
+    roles: Roles,
+    bound: Ratio,
+    rho1: Ratio | None = None,
+    workload: str | None = None,
+    pool_seed: int = 0,
+    conditions: int = CONDITIONS,
+    hierarchies: Any = None,
+    engine: Engine | None = None,
+    domains: Mapping[str, Sequence[Scalar]] | None = None,
+    null_as_value: bool = False,
+    delimiter: str | None = None,
+) -> Setting:
+    """Reads the table once. `workload` is SQL text, one statement per question; None takes the query pool."""
+    tau = parse_bound(bound)
+    chosen: Engine = engine or LocalEngine()
+    table = chosen.open(source, delimiter=delimiter)
+    roles = roles.resolve(table.columns)
+    check_roles(roles, table.columns)
+    sensitive, quasi = tuple(roles.sensitive), tuple(roles.quasi)
+    columns = [c for c in table.columns if c in {*sensitive, *quasi, *roles.insensitive}]
+    truth = Truth(table, columns, 0)
+    counts = truth.counts(sensitive)
+    truth.rows = sum(counts.values())
+    if not truth.rows:
+        raise DataError("the table has no rows")
+    facts = Facts(
+        rows=truth.rows,
+        counts=tuple(counts.values()),
+        sizes={c: len(truth.counts([c])) for c in quasi},
+        integers=frozenset(c for c in quasi if integer_type(table.columns[c])),
+        hierarchies=hierarchies,
+    )
+    asked = (
+        query_pool(truth, sensitive=sensitive, quasi=quasi, seed=pool_seed, conditions=conditions)
+        if workload is None
+        else sql_workload(truth, workload, sensitive=sensitive)
+    )
+    return Setting(
+        source=source,
+        roles=roles,
+        tau=tau,
+        rho1=choose_rho1(facts, tau, rho1),
+        facts=facts,
+        truth=truth,
+        workload=asked,
+        reference=Reference.strongest(truth, sensitive, facts.sizes),
+        engine=chosen,
+        domains=domains or {},
+        null_as_value=null_as_value,
+        delimiter=delimiter,
+    )

@@ -1,0 +1,66 @@
+"""The error foreseen from a plan is the error that releases show.
+
+Per method: R releases, one cell in each of six disjoint parts of the table. With e = estimate - mean and s the foreseen
+standard error, the sum of (e / s)^2 over cells and releases is close to chi-square with 6 R degrees of freedom: records
+are randomised independently, and each cell sums hundreds of them. Bounds at ALPHA / 2 on either side: the false-alarm
+probability is ALPHA per method up to that approximation. A foreseen error 30 % too low or too high is rejected.
+`splu` and `anatomy` draw groups over the whole table, which ties the parts together weakly (by less than 1 / 6 of the
+variance); the same bounds are used with half the degrees of freedom, which widens them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from comparing import people, roles
+from constants import ALPHA, SEED
+from sfumato.candidates import candidates
+from sfumato.compare import make_setting
+from sfumato.expected import ExpectedRelease
+from sfumato.measuring import trial
+from sfumato.publish import prepare
+from sfumato.randomness import Secret
+
+RELEASES = 45
+SQL = "SELECT area, COUNT(*) AS n FROM release WHERE disease = 'd03' GROUP BY area ORDER BY area"
+TABLE = people(rows=3000)
+
+pytestmark = pytest.mark.statistical
+
+
+def scores(method: str) -> np.typing.NDArray[np.float64]:
+    """((estimate - mean) / foreseen standard error) of every cell and release."""
+    setting = make_setting(TABLE, roles=roles(("area", "sex")), bound="1/3", conditions=5)
+    spec = candidates(method, setting.tau, setting.facts, setting.rho1)[0].spec()
+    found = []
+    for k in range(RELEASES):
+        secret = Secret.from_seed(SEED + k)
+        prepared = prepare(TABLE, roles=setting.roles, method=spec, secret=secret)
+        foreseen = ExpectedRelease(prepared, setting.truth).sql(SQL).table
+        with trial(prepared, secret) as release:
+            seen = release.sql(SQL).table["n"].to_numpy()
+        found.append((seen - foreseen["n"].to_numpy()) / foreseen["n_se"].to_numpy())
+    return np.array(found)
+
+
+def accepted(z: np.typing.NDArray[np.float64], freedom: float) -> bool:
+    """Whether the mean square of z could be 1."""
+    mean = float((z**2).mean())
+    return bool(chi2.ppf(ALPHA / 2, freedom) / freedom < mean < chi2.isf(ALPHA / 2, freedom) / freedom)
+
+
+@pytest.mark.parametrize(
+    ("method", "share"),
+    [("uniform", 1.0), ("small-domain", 1.0), ("randomized-response", 1.0), ("splu", 0.5), ("anatomy", 0.5)],
+)
+def test_releases_err_as_foreseen(method: str, share: float) -> None:
+    z = scores(method)
+    assert accepted(z, share * z.size), (z**2).mean()
+
+
+def test_a_wrong_prediction_is_rejected() -> None:
+    z = scores("uniform")
+    assert not accepted(z / 0.7, z.size)
+    assert not accepted(z / 1.45, z.size)

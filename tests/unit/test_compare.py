@@ -1,0 +1,111 @@
+"""compare: every method once, equal bounds, honest refusals; the command line on top."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from commands import sfumato
+from comparing import people, roles
+from sfumato.candidates import GIVES, LAPLACE, Facts, choose_rho1
+from sfumato.compare import compare
+from sfumato.comparisons import render_comparison
+from sfumato.errors import SpecError
+from sfumato.mechanisms import REGISTRY
+
+TABLE = people(rows=2500)
+
+
+@pytest.fixture(scope="module")
+def document() -> dict:  # type: ignore[type-arg]
+    return compare(TABLE, roles=roles(), bound="1/3", releases=2, conditions=12, seed=4, keep_points=20)
+
+
+def test_one_entry_per_registered_method_and_laplace(document) -> None:  # type: ignore[no-untyped-def]
+    assert [m["method"] for m in document["methods"]] == [*REGISTRY, LAPLACE]
+    assert set(GIVES) == {*REGISTRY, LAPLACE}
+    for entry in document["methods"]:
+        assert {"method", "trust", "applicable", "reason", "expected_error", "observed_error"} <= set(entry)
+        assert entry["applicable"] or entry["reason"]
+        assert entry["gives_away"]["why"]
+
+
+def test_the_document_is_json(document) -> None:  # type: ignore[no-untyped-def]
+    assert json.loads(json.dumps(document))["bound"] == "1/3"
+    assert {"bound", "rows", "workload", "methods"} <= set(document)
+
+
+def test_equal_means_equal(document) -> None:  # type: ignore[no-untyped-def]
+    by = {m["method"]: m for m in document["methods"]}
+    assert by["uniform"]["parameters"]["rho2"] == by["small-domain"]["parameters"]["rho2"] == "1/3"
+    assert by["uniform"]["parameters"]["rho1"] == by["small-domain"]["parameters"]["rho1"]
+    assert by["anatomy"]["parameters"]["l"] == by["splu"]["parameters"]["gamma"] == 3
+    assert by["randomized-response"]["parameters"]["risk"] == "1/3"
+    if "l-diversity" in by and by["l-diversity"]["applicable"]:
+        assert by["l-diversity"]["parameters"]["kind"] == "frequency"
+        assert by["l-diversity"]["largest_share"] <= 1 / 3
+
+
+def test_foreseen_and_observed_errors_are_near(document) -> None:  # type: ignore[no-untyped-def]
+    """Two releases: within a third; the statistical suite is sharper."""
+    for entry in document["methods"]:
+        if entry["applicable"] and entry["expected_error"] and entry["observed_error"]:
+            for band, expected in entry["expected_error"].items():
+                assert entry["observed_error"][band] == pytest.approx(expected, rel=0.34), entry["method"]
+
+
+def test_ranks_are_within_a_trust_label(document) -> None:  # type: ignore[no-untyped-def]
+    for trust in ("proved", "conditional"):
+        ranked = [m for m in document["methods"] if m["trust"] == trust and m["rank"]]
+        ranked.sort(key=lambda m: m["rank"])
+        errors = [next(iter(m["observed_error"].values())) for m in ranked]
+        assert [m["rank"] for m in ranked] == list(range(1, len(ranked) + 1))
+        assert errors == sorted(errors)
+
+
+def test_methods_that_only_bound_say_how_wide(document) -> None:  # type: ignore[no-untyped-def]
+    by = {m["method"]: m for m in document["methods"]}
+    assert by["target-distribution"]["observed_error"] is None
+    assert by["target-distribution"]["bound_width"]["0.001"] > 0
+    assert by["anatomy"]["bound_width"]["0.001"] > 0
+
+
+def test_an_unreachable_bound_is_a_reason_not_a_failure() -> None:
+    document = compare(TABLE, roles=roles(), bound="1/11", releases=1, conditions=10, methods=["anatomy", "uniform"])
+    by = {m["method"]: m for m in document["methods"]}
+    assert not by["anatomy"]["applicable"]
+    assert "most frequent" in by["anatomy"]["reason"]
+    assert "anatomy" in render_comparison(document)
+
+
+def test_the_prior_is_rounded_up_and_stays_below_the_bound() -> None:
+    facts = Facts(rows=1000, counts=(76, 70, 50), sizes={}, integers=frozenset())
+    assert choose_rho1(facts, Fraction(1, 6)) == Fraction(1, 13)
+    assert choose_rho1(facts, Fraction(1, 13)) == Fraction(76, 1000)
+    assert choose_rho1(facts, Fraction(1, 15)) == Fraction(1, 20)  # two values are beyond the bound
+    assert choose_rho1(facts, Fraction(1, 6), "1/20") == Fraction(1, 20)
+    with pytest.raises(SpecError):
+        choose_rho1(facts, Fraction(1, 25))
+
+
+@pytest.mark.parametrize("bound", ["0", "1", "7/6", "x", None])
+def test_a_bad_bound_is_refused(bound: str | None) -> None:
+    with pytest.raises(SpecError):
+        compare(TABLE, roles=roles(), bound=bound, releases=1)  # type: ignore[arg-type]
+
+
+def test_the_command_prints_one_json_document(tmp_path: Path) -> None:
+    pq.write_table(TABLE, tmp_path / "t.parquet")
+    (tmp_path / "w.sql").write_text("SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'd01' GROUP BY sex")
+    arguments = ["compare", str(tmp_path / "t.parquet"), "--sa", "disease", "--rest", "quasi", "--bound", "1/3"]
+    arguments += ["--workload", str(tmp_path / "w.sql"), "--releases", "1", "--methods", "uniform,laplace", "--json"]
+    done = sfumato(*arguments)
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert [m["method"] for m in found["methods"]] == ["uniform", "laplace"]
+    assert found["methods"][0]["observed_error"]["all"] > 0
+    assert not found["methods"][1]["applicable"]

@@ -1,0 +1,91 @@
+"""The query pool and SQL workloads: what is asked, and that answers land at their places."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from comparing import QUASI, people, roles
+from sfumato.engines.local import LocalEngine
+from sfumato.errors import QueryError, SpecError
+from sfumato.mechanisms.uniform import UniformPerturbation
+from sfumato.publish import publish
+from sfumato.workload import Truth, Workload, literal, query_pool, sql_workload
+
+TABLE = people()
+
+
+@pytest.fixture(scope="module")
+def truth() -> Truth:
+    return Truth(LocalEngine().open(TABLE), TABLE.column_names, TABLE.num_rows)
+
+
+def pool(truth: Truth, seed: int = 0) -> Workload:
+    return query_pool(truth, sensitive=["disease"], quasi=QUASI, seed=seed, conditions=40)
+
+
+def test_the_pool_is_the_same_for_the_same_seed(truth: Truth) -> None:
+    first, again, other = pool(truth), pool(truth), pool(truth, seed=1)
+    assert [s.places for s in first.sets] == [s.places for s in again.sets]
+    assert [s.places for s in first.sets] != [s.places for s in other.sets]
+
+
+def test_true_counts_are_those_of_the_table(truth: Truth) -> None:
+    workload, frame = pool(truth), TABLE.to_pandas()
+    for chosen in workload.sets[:6]:
+        for key, place in list(chosen.places.items())[:5]:
+            hit = np.ones(len(frame), dtype=bool)
+            for column, value in zip((*chosen.columns, "disease"), key, strict=True):
+                hit &= (frame[column] == value).to_numpy()
+            assert workload.truth[place] == hit.sum()
+
+
+def test_a_band_holds_the_questions_at_or_above_its_share(truth: Truth) -> None:
+    workload = pool(truth)
+    assert workload.truth.min() >= 0.001 * TABLE.num_rows
+    for name, mask in workload.bands.items():
+        assert (workload.truth[mask] >= float(name) * TABLE.num_rows).all()
+        assert (workload.truth[~mask] < float(name) * TABLE.num_rows).all()
+
+
+def test_every_question_gets_an_answer_close_to_the_truth_where_noise_is_small(truth: Truth) -> None:
+    """rho2 close to 1 keeps nearly every value; a misplaced answer would be far off."""
+    release = publish(TABLE, roles=roles(), method=UniformPerturbation(rho1="1/4", rho2="99999/100000"), seed=1)
+    workload = pool(truth)
+    answers = workload.ask(release)
+    assert np.isfinite(answers.value).all()
+    assert np.abs(answers.value - workload.truth).max() < 12
+    assert (answers.low <= answers.high).all()
+
+
+def test_a_part_of_the_pool_keeps_places_and_truth(truth: Truth) -> None:
+    whole = pool(truth)
+    part = whole.part(3)
+    assert len(part.sets) == 3
+    places = [(key, s.columns, part.truth[p]) for s in part.sets for key, p in s.places.items()]
+    expected = [(key, s.columns, whole.truth[p]) for s in whole.sets[:3] for key, p in s.places.items()]
+    assert places == expected
+    assert sorted(p for s in part.sets for p in s.places.values()) == list(range(len(part)))
+
+
+def test_sql_statements_are_questions(truth: Truth) -> None:
+    text = """SELECT COUNT(*) AS n FROM release WHERE disease = 'd01';
+    SELECT sex, COUNT(*) AS n, AVG(grade) AS g FROM release WHERE disease IN ('d02', 'd03') GROUP BY sex;"""
+    workload = sql_workload(truth, text, sensitive=["disease"])
+    assert len(workload.statements) == 2
+    assert len(workload) == 1 + 2 * 2
+    release = publish(TABLE, roles=roles(), method=UniformPerturbation(rho1="1/4", rho2="99999/100000"), seed=1)
+    answers = workload.ask(release)
+    assert np.abs(answers.value - workload.truth).max() < 12
+
+
+@pytest.mark.parametrize("text", ["", "SELECT", "DELETE FROM release", "SELECT 0 * COUNT(*) AS n FROM release"])
+def test_a_workload_that_asks_nothing_is_refused(truth: Truth, text: str) -> None:
+    with pytest.raises((SpecError, QueryError)):
+        sql_workload(truth, text, sensitive=["disease"])
+
+
+def test_literals_are_quoted() -> None:
+    assert literal("O'Brien") == "'O''Brien'"
+    assert literal(True) == "TRUE"
+    assert literal(4) == "4"
