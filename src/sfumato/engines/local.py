@@ -20,6 +20,7 @@ from ..model.private import Histogram, Needs, Profile
 from ..model.public import Domain, Scalar
 from .base import Keys, Progress, Transform, bin_labels
 from .codes import Coder
+from .database import connect
 from .sources import Bind, binder, csv_error, quoted
 
 BATCH_ROWS = 131_072
@@ -52,10 +53,8 @@ class LocalEngine:
 
     def connect(self, spill: str) -> duckdb.DuckDBPyConnection:
         """A private in-memory database with our limits and no access to the network or extensions."""
-        con = duckdb.connect()
+        con = connect()
         con.execute(f"SET threads={int(self.threads)}")
-        con.execute("SET autoinstall_known_extensions=false")
-        con.execute("SET autoload_known_extensions=false")
         try:
             con.execute("SET memory_limit=?", [self.memory])
         except duckdb.Error:
