@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 
 REPRODUCED, TREND, DIFFERS, PAPER = "reproduced", "trend holds", "differs", "paper is wrong"
-NO_DATA, LOST = "needs SFUMATO_DATA", "not comparable"
-VERDICTS = (REPRODUCED, TREND, DIFFERS, PAPER, LOST, NO_DATA)
+CLOSE, NO_DATA, LOST = "close on stand-in data", "needs SFUMATO_DATA", "not comparable"
+VERDICTS = (REPRODUCED, TREND, CLOSE, DIFFERS, PAPER, LOST, NO_DATA)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +25,19 @@ class Finding:
 
 
 def number(
-    item: str, published: float, ours: float, *, within: float, unit: str = "", digits: int = 3, note: str = ""
+    item: str,
+    published: float,
+    ours: float,
+    *,
+    within: float,
+    unit: str = "",
+    digits: int = 3,
+    note: str = "",
+    standin: bool = False,
 ) -> Finding:
-    """A published number: reproduced where ours lies within `within` of it."""
-    verdict = REPRODUCED if abs(ours - published) <= within * (1 + 1e-9) else DIFFERS
+    """A published number: reproduced where ours lies within `within` of it, "close" where the data are others."""
+    hit = abs(ours - published) <= within * (1 + 1e-9)
+    verdict = (CLOSE if standin else REPRODUCED) if hit else DIFFERS
     return Finding(
         item=item, published=f"{published:g}{unit}", ours=f"{ours:.{digits}g}{unit}", verdict=verdict, note=note
     )

@@ -18,10 +18,18 @@ from .findings import DIFFERS, PAPER, REPRODUCED, Finding, number, percents, ris
 TITLE = "Limiting Attribute Disclosure in Randomization Based Microdata Release"
 ROWS = "the 30,162 complete training rows, which the published tables were computed on"
 TABLE_3: dict[str, dict[int, tuple[float, ...]]] = {
-    "qi": {2: (0.824, 0.872, 0.920, 0.941), 3: (0.548, 0.812, 0.898, 0.985)}
-    | {4: (0.382, 0.736, 0.918, 0.961), 5: (0.314, 0.615, 0.873, 0.938)},
-    "both": {2: (0.824, 0.872, 0.920, 0.941, 1.0), 3: (0.573, 0.821, 0.913, 0.973, 0.955)}
-    | {4: (0.428, 0.780, 0.926, 0.953, 0.871), 5: (0.353, 0.688, 0.902, 0.953, 0.813)},
+    "qi": {
+        2: (0.824, 0.872, 0.920, 0.941),
+        3: (0.548, 0.812, 0.898, 0.985),
+        4: (0.382, 0.736, 0.918, 0.961),
+        5: (0.314, 0.615, 0.873, 0.938),
+    },
+    "both": {
+        2: (0.824, 0.872, 0.920, 0.941, 1.0),
+        3: (0.573, 0.821, 0.913, 0.973, 0.955),
+        4: (0.428, 0.780, 0.926, 0.953, 0.871),
+        5: (0.353, 0.688, 0.902, 0.953, 0.813),
+    },
 }
 RR_S = {2: 0.650, 3: 0.267, 4: 0.217, 5: 0.167}
 PAIRS = ("ES", "EG", "ER", "SG", "SR", "GR", "EO", "SO", "GO", "RO")
@@ -71,13 +79,16 @@ def table_3() -> Iterator[Finding]:
             found = tables.plan(tables.EMGRW, scope, l)
             for name, printed, ours in zip(names, row, found.keep, strict=False):
                 note = ROWS if (l, name) == (2, "E") else ""
+                if abs(ours - printed) > 0.0025:
+                    note = "the optimum is flat: neighbours on the bound err the same to four digits"
                 if (scope, l) == ("qi", 3):
                     note = "the printed row is not optimal: ours has less error at the same risk"
-                within = 0.02 if (scope, l) == ("qi", 3) else 0.0025
-                yield number(f"Table 3, RR-{scope.upper()}, l = {l}: p_{name}", printed, ours, within=within, note=note)
-            largest = float(found.risk)
-            yield number(
-                f"Table 3, RR-{scope.upper()}, l = {l}: largest risk", round(1 / l, 4), largest, within=0.0006, digits=4
+                yield number(f"Table 3, RR-{scope.upper()}, l = {l}: p_{name}", printed, ours, within=0.0025, note=note)
+            yield trend(
+                f"Table 3, RR-{scope.upper()}, l = {l}: largest risk",
+                f"at most 1/{l}",
+                f"{float(found.risk):.4f}",
+                holds=float(found.risk) <= 1 / l,
             )
     for l, printed in RR_S.items():
         try:
@@ -160,6 +171,7 @@ def esgro() -> Iterator[Finding]:
     codes, sizes, _ = tables.codes_of(tables.ESGRO)
     true, rng = tables.tensor(codes, sizes), np.random.default_rng(SEED)
     errors: dict[str, list[tuple[float, float, float]]] = {"RR-QI": [], "anatomy": [], "l-diversity": []}
+    kept: dict[str, list[float]] = {"RR-QI": [], "anatomy": [], "l-diversity": []}
     for l in (3, 4, 5):
         keep = tables.plan(tables.ESGRO, "qi", l).keep
         runs = [tables.randomised_tables(codes, sizes, keep, rng) for _ in range(REPEATS)]
@@ -180,14 +192,17 @@ def esgro() -> Iterator[Finding]:
         for k, pair in enumerate(PAIRS[6:]):
             ours = association(bucketed, pair)
             yield number(
-                f"Table 5, anatomy, l = {l}, {pair[0]}-{pair[1]}", ANATOMY[l][k], round(ours, 2), within=0.15,
-                note="random choices inside buckets" if k == 0 else "",
+                f"Table 5, anatomy, l = {l}, {pair[0]}-{pair[1]}", ANATOMY[l][k], round(ours, 2), within=0.05,
+                note="one release; groups are drawn at random inside the largest buckets",
             )  # fmt: skip
             found = association(general, pair)
             yield number(
                 f"Table 5, l-diversity, l = {l}, {pair[0]}-{pair[1]}", DIVERSITY[l][k], round(found, 2), within=0.05,
-                note=f"levels {levels}: other hierarchies, another node of least loss" if k == 0 else "",
+                note=f"levels {levels}: other hierarchies, another node of least loss",
             )  # fmt: skip
+        kept["RR-QI"].append(float(np.mean([association(r["inverse"], p) for r in runs for p in PAIRS[6:]])))
+        kept["anatomy"].append(float(np.mean([association(bucketed, p) for p in PAIRS[6:]])))
+        kept["l-diversity"].append(float(np.mean([association(general, p) for p in PAIRS[6:]])))
         plain = np.mean([[base_error(true, r["em"]), cube_error(true, r["em"])] for r in runs], axis=0)
         distance = float(np.mean([euclidean_distance(true, r["em"]) for r in runs]))
         errors["RR-QI"].append((float(plain[0]), float(plain[1]), distance))
@@ -208,8 +223,9 @@ def esgro() -> Iterator[Finding]:
             f"{item}, l = 3 to 5", f"RR-QI has the least {what}", shown, holds=best, note="RR-QI by EM, entropy l"
         )
     yield trend(
-        "Figure 7, mean association of quasi-identifiers with O",
+        "Figure 7, mean association of quasi-identifiers with O, l = 3 to 5 (x 100)",
         "RR-QI keeps most",
-        "see the rows of table 5",
-        holds=True,
+        "; ".join(f"{name} " + " ".join(f"{x:.2f}" for x in v) for name, v in kept.items()),
+        holds=all(r >= max(a, d) for r, a, d in zip(kept["RR-QI"], kept["anatomy"], kept["l-diversity"], strict=True)),
+        note="the original mean is 4.40",
     )
