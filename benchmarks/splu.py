@@ -18,9 +18,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
+from sfumato.model.private import Deal
 from sfumato.stats import decoy_estimate as de
+from sfumato.stats.allocation import Dealer
 from sfumato.stats.decoy_channel import rebuild_channel
-from sfumato.stats.decoys import deal, draw_slots, shuffled_deck, slot_table
+from sfumato.stats.decoys import draw_slots, slot_table
 from sfumato.stats.grouping import largest_size, random_margins
 from sfumato.stats.two_state import iterate
 
@@ -46,9 +48,9 @@ def load(name: str, columns: list[str]) -> dict[str, np.ndarray]:
 
 def publish(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """The published codes of every row, in the order of the rows (a real release is shuffled)."""
-    true = np.bincount(codes)
-    slots = draw_slots(random_margins(true, size, rng), rng)
-    return deal(shuffled_deck(slots, rng), np.cumsum(true) - true, codes)[0].astype(np.int64)
+    slots = draw_slots(random_margins(np.bincount(codes), size, rng), rng)
+    deal = Deal(unit=0, start=slots.offsets, labels=slots.published.astype(np.int64), counts=slots.counts)
+    return Dealer(deal, rng).deal(codes, rng)
 
 
 def tally(masks: np.ndarray, codes: np.ndarray, values: int) -> np.ndarray:

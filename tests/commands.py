@@ -24,6 +24,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "splu": ("--gamma", "3"),
     "distribution-draw": (),
     "randomized-response": ("--risk", "1/3"),
+    "l-diversity": ("--l", "3"),
 }
 
 

@@ -127,7 +127,12 @@ class Numbers:
         cov = sum((self._covariance(a, b) for a in top for b in bottom), np.zeros_like(A.value))
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = A.value / B.value
-            se = np.sqrt(np.maximum(A.se**2 - 2 * ratio * cov + (ratio * B.se) ** 2, 0.0)) / np.abs(B.value)
+            apart = A.se**2 + (ratio * B.se) ** 2
+            spread = apart - 2 * ratio * cov
+            # Estimated moments may contradict each other; below the least spread that any correlation leaves, the
+            # covariance is not believed and the two errors are added as if they were independent.
+            spread = np.where(spread <= (A.se - np.abs(ratio) * B.se) ** 2, apart, spread)
+            se = np.sqrt(spread) / np.abs(B.value)
             sure = (B.value > 0) & (B.value >= CERTAIN_DENOMINATOR * B.se)
             certain = (B.se == 0) & sure
             low = np.where(certain, A.low / B.value, ratio - self.asked.z * se)
@@ -138,6 +143,11 @@ class Numbers:
             low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)  # a share
         empty = (B.value == 0) & (B.se == 0)
         ratio, se, low, high = (np.where(sure, x, np.nan) for x in (ratio, se, low, high))
+        if minimum is not None and maximum is not None and not certain.all() and A.kind != "bounds":
+            wider = bound("ratio", observed, self.asked, top, bottom, None)
+            if wider is not None:  # certain, also where the denominator is not
+                minimum, maximum = np.where(certain, minimum, wider[0]), np.where(certain, maximum, wider[1])
+                low, high = np.where(certain, low, minimum), np.where(certain, high, maximum)
         notes: tuple[str, ...] = ()
         if (~sure & ~empty).any():
             within = f"within {CERTAIN_DENOMINATOR:g} standard errors of zero"
@@ -158,7 +168,8 @@ class Numbers:
                     "exact" if exact.all() else "bounds",
                     notes=notes,
                 )
-            low, high = np.where(certain, A.low / B.value, np.nan), np.where(certain, A.high / B.value, np.nan)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                low, high = np.where(certain, A.low / B.value, np.nan), np.where(certain, A.high / B.value, np.nan)
             return Result(
                 np.where(exact, ratio, np.nan),
                 np.where(exact, 0.0, np.nan),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from .text import number, table
@@ -36,7 +35,7 @@ def render(report: dict[str, Any]) -> str:
     if "groups_in_all" in report:
         parts.append(_groups(report["groups"], report["groups_in_all"]))
     if "audit" in report:
-        parts.append("what a reader who knows the algorithm learns: " + json.dumps(report["audit"]))
+        parts.append(_audit(report["audit"]))
     if "expected_error" in report:
         parts.append(_errors(report["expected_error"]))
     for key in ("notes", "warnings"):
@@ -53,6 +52,22 @@ def _groups(groups: list[dict[str, Any]], in_all: int) -> str:
     text = table(["group", "rows", "fakes", "blocks"], rows)
     more = in_all - len(rows)
     return text + (f"\n... and {more} more groups (--json shows them)" if more > 0 else "")
+
+
+def _audit(audit: dict[str, Any]) -> str:
+    """What a reader who knows the algorithm learns, in the worst of the audited groups."""
+    rows = [
+        [f"largest posterior, prior = {prior}", number(audit["largest_posterior"][prior])]
+        for prior in ("target", "overall")
+    ]
+    rows += [
+        [f"furthest from prior = {prior}", number(audit["furthest_from_prior"][prior])]
+        for prior in ("target", "overall")
+    ]
+    rows.append(["groups that admit one value only", str(audit["only_one_value_possible"])])
+    rows.append(["groups published as exact values, shuffled", str(audit["exact_multiset"])])
+    head = f"what a reader who knows the algorithm learns ({audit['audited_groups']} small groups)\n"
+    return head + table(["", "worst"], rows) + f"\nhelps: {audit['knobs']}"
 
 
 def _block(block: dict[str, Any]) -> str:

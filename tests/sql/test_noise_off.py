@@ -8,10 +8,10 @@ from fractions import Fraction
 import duckdb
 import numpy as np
 import pytest
+from benchmarks.questions import Question, question
 
 import sfumato as sf
 from constants import SEED
-from sql.generator import Question, question
 
 QUESTIONS = 250
 

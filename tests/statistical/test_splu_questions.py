@@ -90,3 +90,24 @@ def test_intervals_cover(runs):
     assert 0.93 - margin < covered.mean() < 0.98 + margin
     least = stats.binom.ppf(ALPHA / len(QUESTIONS), RELEASES, 0.93) / RELEASES
     assert (covered.mean(axis=0) >= least).all(), dict(zip(QUESTIONS, covered.mean(axis=0), strict=True))
+
+
+def test_few_rows_are_covered_too():
+    """400 blocks of 20 rows, all ten values, 10 releases: 40,000 intervals, weakly dependent within a release.
+
+    Coverage must lie above 0.93 less 6 standard errors of its mean over releases; the normal interval must not.
+    """
+    source = table().append_column("block", pa.array(np.arange(ROWS) % 400, pa.int32()))
+    ask = "SELECT block, s, COUNT(*) AS n FROM release GROUP BY block, s ORDER BY block, s"
+    true = np.bincount(source["block"].to_numpy() * VALUES + source["s"].to_numpy(), minlength=400 * VALUES)
+    score, normal = [], []
+    for k in range(10):
+        roles = sf.Roles(sensitive="s", quasi=["sex", "age", "block"])
+        answer = sf.publish(source, roles=roles, method=sf.Splu(gamma=4), seed=SEED + 1000 + k).sql(ask).to_pandas()
+        score.append(((answer.n_low <= true + 1e-9) & (true <= answer.n_high + 1e-9)).mean())
+        half = 1.959963984540054 * answer.n_se
+        normal.append(((answer.n - half <= true) & (true <= answer.n + half)).mean())
+    margin = 6 * np.std(score, ddof=1) / np.sqrt(10)
+    assert margin < 0.03
+    assert 0.93 - margin < np.mean(score) < 0.98
+    assert np.mean(normal) < 0.93 - margin

@@ -31,7 +31,7 @@ def test_the_papers_example():
 
 
 @given(histograms, st.data())
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_groups_are_balanced_and_add_up(counts, data):
     theta = data.draw(st.integers(1, int(counts.sum() // counts.max())))
     groups = balance(counts, theta)
@@ -69,7 +69,7 @@ def test_unbalanced_counts_are_refused():
 
 
 @given(histograms, st.lists(st.integers(0, 900), min_size=1, max_size=6), st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_unprotected_records_are_all_handed_out_in_proportion(counts, open_, split):
     groups = balance(np.concatenate([counts, np.zeros(len(open_), dtype=np.int64)]), 1)
     extra = np.concatenate([np.zeros_like(counts), np.array(open_, dtype=np.int64)])

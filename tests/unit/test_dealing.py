@@ -8,7 +8,7 @@ from sfumato.stats.dealing import deal
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=50).map(np.array), st.integers(1, 12), st.integers(1, 80))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_every_record_is_dealt_once_in_small_pieces(counts, bins, piece):
     groups = deal(counts, bins, piece)
     if groups is None:

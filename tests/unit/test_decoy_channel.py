@@ -5,10 +5,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from sfumato.model.private import Deal
 from sfumato.stats import decoy_channel
+from sfumato.stats.allocation import Dealer
 from sfumato.stats.conditional_poisson import fit_odds, leave_one_out, pair_matrix, symmetric_polynomials
 from sfumato.stats.decoy_channel import cap_counts, closed_form_channel, rebuild_channel, replay_channel
-from sfumato.stats.decoys import deal, draw_slots, shuffled_deck, slot_table
+from sfumato.stats.decoys import draw_slots, slot_table
 from sfumato.stats.grouping import largest_buckets, random_margins
 
 
@@ -175,17 +177,13 @@ def test_replay_needs_no_generator_state():
     assert one.matrix.forward(np.ones(5)) == pytest.approx(1)
 
 
-def test_dealing_in_batches_uses_every_card_once():
+def test_dealing_in_batches_gives_exactly_the_drawn_slots():
     f = np.array([40, 30, 30, 20, 0, 17])
     slots = draw_slots(random_margins(f, 3, np.random.default_rng(1)), np.random.default_rng(2))
     codes = np.random.default_rng(3).permutation(np.repeat(np.arange(6), f)).astype(np.int32)
-    deck = shuffled_deck(slots, np.random.default_rng(4))
-    start = np.cumsum(f) - f
-    whole, _ = deal(deck, start, codes)
-    parts = []
-    for batch in np.array_split(codes, 7):
-        published, start = deal(deck, start, batch)
-        parts.append(published)
-    assert np.array_equal(np.concatenate(parts), whole)
-    table = np.bincount(codes * 6 + whole, minlength=36).reshape(6, 6)
+    deal = Deal(unit=0, start=slots.offsets, labels=slots.published.astype(np.int64), counts=slots.counts)
+    dealer = Dealer(deal, np.random.default_rng(4))
+    published = np.concatenate([dealer.deal(b, np.random.default_rng(5)) for b in np.array_split(codes, 7)])
+    dealer.close()
+    table = np.bincount(codes * 6 + published, minlength=36).reshape(6, 6)
     assert np.array_equal(table, slots.table())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter, defaultdict
 from fractions import Fraction
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.errors import DataError, PlanError, SpecError
+from sfumato.errors import DataError, PlanError, ReleaseError, SpecError
 from sfumato.publish import prepare
 from sfumato.randomness import Secret
 
@@ -132,6 +133,28 @@ def test_sums_of_generalised_numbers() -> None:
     assert (row["s"], row["s_min"], row["s_max"]) == pytest.approx((value, low, high))
 
 
+def test_bounds_of_a_share_hold_for_every_assignment() -> None:
+    """Six rows, all ways to give them base values of their labels: the bounds are the extremes, not wider."""
+    table = pa.table({"age": [1, 2, 3, 4, 1, 3], "disease": ["a", "b", "a", "b", "b", "a"]})
+    roles = sf.Roles(sensitive="disease", quasi=["age"])
+    release = sf.publish(table, roles=roles, method=sf.LDiversity(l=2, hierarchies={"age": "interval:2"}), seed=1)
+    rows = pq.read_table(release.path / "data.parquet").to_pylist()
+    (level,), (domain,) = release.plan.columns, release.domains
+    assert level.level > 0
+    ages = [
+        [v[0] for v, m in zip(domain.values, level.member, strict=True) if level.labels[m] == r["age"]] for r in rows
+    ]
+    shares = []
+    for world in itertools.product(*ages):
+        chosen = [r["disease"] == "a" for r, age in zip(rows, world, strict=True) if age < 3]
+        if chosen:
+            shares.append(np.mean(chosen))
+    answer = release.sql("SELECT AVG(CASE WHEN disease = 'a' THEN 1 ELSE 0 END) AS s FROM release WHERE age < 3")
+    row = answer.rows()[0]
+    assert (row["s_min"], row["s_max"]) == pytest.approx((min(shares), max(shares)), abs=1e-9)
+    assert (row["s_low"], row["s_high"]) == pytest.approx((min(shares), max(shares)), abs=1e-9)
+
+
 def test_hierarchy_files_in_arx_style(tmp_path) -> None:
     path = tmp_path / "zip.csv"
     path.write_text("1011;10;*\n1012;10;*\n1021;10;*\n2011;20;*\n2012;20;*\n")
@@ -189,3 +212,14 @@ def test_report_is_for_the_custodian() -> None:
 def test_bad_requests(roles, options, what) -> None:
     with pytest.raises(SpecError, match=what):
         sf.publish(people(), roles=roles, method=sf.LDiversity(l=2, **options))
+
+
+@pytest.mark.parametrize("change", [{"member": [0, 1]}, {"labels": ["a", "a"]}, {"column": "sex"}])
+def test_a_forged_release_is_refused(tmp_path, change) -> None:
+    make().save(tmp_path / "forged")
+    path = tmp_path / "forged" / "release.json"
+    stated = json.loads(path.read_text())
+    stated["parameters"]["columns"][0] |= change
+    path.write_text(json.dumps(stated))
+    with pytest.raises(ReleaseError):
+        sf.open_release(tmp_path / "forged")

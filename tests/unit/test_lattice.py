@@ -172,3 +172,10 @@ def test_bad_hierarchies() -> None:
         intervals("q", [1, 2], [5, 12])
     with pytest.raises(SpecError, match="fall"):
         prefixes("q", ["a"], [1, 2])
+
+
+def test_with_suppression_a_coarser_node_can_be_worse() -> None:
+    """Ten rows of one value are left out at level 0; merged with the others they would spoil all twelve."""
+    codes, counts = np.array([[0], [1]]), np.array([[1, 1], [10, 0]])
+    found = search_lattice(codes, counts, [suppress("a", ["x", "y"])], l=Fraction(2), suppression=Fraction(10, 12))
+    assert (found.levels, found.suppressed, found.classes) == ((0,), 10, 1)

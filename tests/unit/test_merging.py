@@ -85,7 +85,7 @@ parameters = st.tuples(st.integers(1, 400), st.integers(1, 400), st.integers(2, 
 
 
 @given(parameters, st.booleans(), st.lists(st.tuples(st.integers(1, 10**6), st.integers(0, 10**6)), min_size=1))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_vector_gammas_are_the_exact_ones(rhos, strict, pairs):
     costs = Costs(rho1=rhos[0], rho2=rhos[1], rows=10**6, strict=strict)
     sizes = np.array([n for n, _ in pairs])
@@ -104,7 +104,7 @@ def test_parameters_with_long_decimals_stay_exact():
 
 
 @given(parameters, st.booleans(), st.integers(2, 10**6), st.data())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_gamma_never_exceeds_what_the_largest_share_allows(rhos, strict, size, data):
     largest = data.draw(st.integers(1, size))
     costs = Costs(rho1=rhos[0], rho2=rhos[1], rows=10**7, strict=strict)
@@ -129,7 +129,7 @@ random_groups = st.lists(
     st.integers(1, 60),
     st.lists(st.booleans(), min_size=9, max_size=9),
 )
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_the_dynamic_programme_finds_the_cheapest_cut(groups, strict, objective, min_size, flags):
     rows = sum(g.size for g in groups)
     protected = np.array(flags)

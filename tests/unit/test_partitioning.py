@@ -63,7 +63,7 @@ rhos = st.tuples(st.integers(1, 60), st.integers(1, 60)).map(lambda x: (F(x[0], 
 
 
 @given(histograms, rhos, st.booleans(), st.sampled_from(["variance", "bound"]), st.sampled_from([1, 50, 1000]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_any_histogram(counts, pair, strict, objective, min_size):
     costs = Costs(
         rho1=pair[0], rho2=pair[1], rows=int(counts.sum()), min_size=min_size, strict=strict, objective=objective

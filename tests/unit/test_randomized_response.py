@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 import sfumato as sf
 from adult_table import EMGRW, adult
-from sfumato.errors import DataError, PlanError, QueryError, SpecError, UnsupportedQuery
+from sfumato.errors import DataError, PlanError, QueryError, ReleaseError, SpecError, UnsupportedQuery
 from sfumato.publish import prepare
 from sfumato.randomness import Secret
 from sfumato.stats.association import uncertainty_coefficient
@@ -321,3 +321,34 @@ def test_twelve_quasi_identifiers_published_and_queried() -> None:
     truth = sum(pair == ("Female", ">50K") for pair in pairs)
     assert row["n_low"] <= truth <= row["n_high"]  # a fixed seed; 1112 people
     assert row["n_se"] > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"keep": [0.25, 0.8, 0.6]},
+        {"keep": [0.7, 0.8]},
+        {"keep": [0.7, 0.8, 1.5]},
+        {"sizes": [4, 2, 4]},
+        {"columns": ["town", "disease", "sex"]},
+    ],
+)
+def test_a_forged_release_is_refused(release, tmp_path, change) -> None:
+    """A singular channel, a wrong length, sizes or columns that are not those of the domains."""
+    release.save(tmp_path / "forged")
+    path = tmp_path / "forged" / "release.json"
+    stated = json.loads(path.read_text())
+    stated["parameters"] |= change
+    path.write_text(json.dumps(stated))
+    with pytest.raises(ReleaseError):
+        sf.open_release(tmp_path / "forged")
+
+
+def test_too_many_cells_for_the_risk_is_said_and_given_keeps_still_publish(monkeypatch) -> None:
+    monkeypatch.setattr("sfumato.stats.disclosure.TABLE_LIMIT", 10)
+    with pytest.raises(PlanError, match="too many to compute the risk"):
+        sf.publish(people(), roles=ROLES, method=sf.RandomizedResponse(l=2))
+    prepared = prepare(people(), roles=ROLES, method=sf.RandomizedResponse(keep=KEEP), secret=Secret.from_seed(1))
+    report = prepared.report()
+    assert report["risk"] is None
+    assert set(report["epsilon"]) == set(KEEP)

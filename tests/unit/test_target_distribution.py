@@ -19,6 +19,7 @@ from sfumato.errors import DataError, QueryError, SpecError, UnsupportedQuery, V
 from sfumato.inspecting import verify
 from sfumato.mechanisms import target_distribution
 from sfumato.parameter_files import read_hierarchy, read_target
+from sfumato.plans import render
 from sfumato.publish import prepare
 from sfumato.randomness import Secret
 from sfumato.specs import build
@@ -368,3 +369,30 @@ def test_randomised_depth_keeps_the_definition_and_widens_the_bounds(tmp_path: P
     (low, high), (wide_low, wide_high) = bounds(fixed, sql), bounds(loose, sql)
     assert wide_low <= low <= high <= wide_high
     assert (wide_low, wide_high) != (low, high)
+
+
+def test_groups_that_tell_their_one_value_are_told_to_the_custodian(tmp_path: Path) -> None:
+    told: list[str] = []
+    table = pa.table({"g": [1] * 6 + [2] * 6, "x": [1] * 6 + [1, 2] * 3})
+    method = sf.TargetDistribution(target="uniform", partition_by="g", fakes=0)
+    sf.publish(table, tmp_path / "o", roles=sf.Roles(sensitive="x", quasi=["g"]), method=method, notify=told.append)
+    assert any("1 groups hold one repeated value" in note for note in told)
+
+
+def test_the_audit_lists_groups_and_renders() -> None:
+    prepared = prepare(SALARIES, roles=ROLES, method=by_zip(), secret=Secret.from_seed(1))
+    report = prepared.report()
+    by_key = {g["key"]: g for g in report["audit"]["groups"]}
+    assert by_key["911"]["target"]["from_prior"] == 0
+    assert by_key["913"]["target"]["largest"] >= 0.25
+    shown = render(report)
+    assert "who knows the algorithm learns (3 small groups" in shown
+    assert "30..60 x2" in shown
+
+
+def test_small_groups_with_fakes_are_audited_by_trying_every_histogram() -> None:
+    """912** with one fake shows each salary once: any one of them may be the fake, so a row stays uniform."""
+    prepared = prepare(SALARIES, roles=ROLES, method=by_zip(fakes="1/3"), secret=Secret.from_seed(1))
+    by_key = {g["key"]: g for g in prepared.report()["audit"]["groups"]}
+    assert by_key["912"]["target"] == {"largest": 0.25, "from_prior": 0}
+    assert by_key["913"]["target"]["from_prior"] > 0

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import SpecError
+from ..errors import ReleaseError, SpecError
 from ..model.numbers import Ratio, exact
 from ..model.private import Batch, Needs, Profile, Released, Work
 from ..model.public import Asked, Domain, Estimated, Evidence, Guarantee, Integers, Observed, Roles, Trust
@@ -106,8 +106,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         for level in self.columns:
-            if any(not 0 <= code < len(level.labels) for code in level.member):
-                raise ValueError(f"a value of {level.column} has no label")
+            if set(level.member) != set(range(len(level.labels))) or len(set(level.labels)) != len(level.labels):
+                raise ValueError(f"values and labels of {level.column} do not fit each other")
 
 
 Spec = LDiversity
@@ -237,6 +237,9 @@ def apply(plan: Plan, work: Work, batch: Batch, rng: np.random.Generator) -> Rel
 
 def released_domains(plan: Plan, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
     """Labels where a column is generalised."""
+    found = tuple((domain.columns[0], len(domain)) for domain in domains[: len(plan.columns)])
+    if found != tuple((level.column, len(level.member)) for level in plan.columns):
+        raise ReleaseError("release.json states labels that do not fit its columns")
     out = list(domains)
     for i, level in enumerate(plan.columns):
         if level.level:
@@ -289,6 +292,24 @@ def estimate(plan: Plan, evidence: Evidence, observed: Observed, asked: Asked) -
         maximum=found.maximum,
         caveats=(*found.caveats, left_out),
     )
+
+
+def bound(
+    plan: Plan,
+    evidence: Evidence,
+    kind: str,
+    observed: Observed,
+    asked: Asked,
+    top: list[int],
+    bottom: list[int],
+    share: float | None,
+) -> tuple[Any, Any, tuple[str, ...]] | None:
+    """Certain bounds of shares and averages."""
+    if kind != "ratio":
+        return None
+    members = [np.asarray(plan.columns[u].member, dtype=np.int64) for u in asked.units]
+    found = generalised.ratio_bounds(members, observed, asked, top, bottom)
+    return None if found is None else (*found, ())
 
 
 def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError, PlanError, SpecError
+from ..errors import DataError, PlanError, ReleaseError, SpecError
 from ..model.numbers import Ratio, exact
 from ..model.private import Batch, Needs, Profile, Released, Work
 from ..model.public import Asked, Domain, Estimated, Evidence, Guarantee, Observed, Roles, Trust
@@ -152,6 +152,13 @@ class Plan:
     keep: tuple[float, ...]
     risk: Fraction | None  # tau; None where keep probabilities were given
     baseline: dict[str, float]  # per sensitive column, share of its most frequent value, rounded up to two digits
+    intervals: str = "data set"  # what error bars speak about unless a question asks for a population
+
+    def __post_init__(self) -> None:
+        if not len(self.columns) == len(self.sizes) == len(self.keep):
+            raise ValueError("one size and one keep probability per column")
+        for name, size, p in zip(self.columns, self.sizes, self.keep, strict=True):
+            check_keep(p, size, name)
 
     @property
     def thetas(self) -> tuple[float, ...]:
@@ -281,6 +288,9 @@ def apply(plan: Plan, work: Work, batch: Batch, rng: np.random.Generator) -> Rel
 
 def released_domains(plan: Plan, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
     """Values stay in their domains."""
+    found = tuple((domain.columns[0], len(domain)) for domain in domains[: len(plan.columns)])
+    if found != tuple(zip(plan.columns, plan.sizes, strict=True)):
+        raise ReleaseError("release.json states keep probabilities that do not fit its columns")
     return domains
 
 

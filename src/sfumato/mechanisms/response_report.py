@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import PlanError
 from ..model.private import Profile
 from ..model.public import Guarantee, Trust
 from ..stats.disclosure import Cells, View, epsilon, infimum, paper_risk, quasi_reconstruction, round_up, views
@@ -88,10 +89,18 @@ def risk_report(
     randomised = [name in keep for name in names]
     sensitive = list(profile.sensitive)
     quasi = [u for u in range(len(names)) if u not in sensitive]
-    seen = views(cells, quasi=quasi, sensitive=sensitive, randomised=randomised, cell_limit=cell_limit)
+    losses = {n: round_up(epsilon(t, d)) for n, t, d in zip(names, thetas, cells.sizes, strict=True) if t < 1.0}
+    stated = {
+        "epsilon": losses,
+        "epsilon_total": round_up(sum(losses.values())) if losses else None,
+        "expected_error": expected_error(cells, profile, thetas, sensitive[0]),
+    }
+    try:
+        seen = views(cells, quasi=quasi, sensitive=sensitive, randomised=randomised, cell_limit=cell_limit)
+    except PlanError as refusal:  # keep probabilities were given, and nobody asked for the risk
+        return {"risk": None, "infimum": None, "notes": [str(refusal)]} | stated
     exact = all(v.grid is not None or not v.moving for v in seen)
     targets = [_target(v, names, thetas) for v in seen]
-    losses = {n: round_up(epsilon(t, d)) for n, t, d in zip(names, thetas, cells.sizes, strict=True) if t < 1.0}
     notes = _said(targets, keep, losses, exact=exact)
     if not exact:
         notes.append(
@@ -102,13 +111,10 @@ def risk_report(
         "risk": max(t["risk"] for t in targets),
         "risk_is": "exact" if exact else "upper bound",
         "infimum": found.infimum if found else infimum(seen, randomised),
-        "epsilon": losses,
-        "epsilon_total": round_up(sum(losses.values())) if losses else None,
         "targets": targets,
         "explained": EXPLAINED,
         "notes": notes,
-        "expected_error": expected_error(cells, profile, thetas, sensitive[0]),
-    }
+    } | stated
 
 
 def _said(

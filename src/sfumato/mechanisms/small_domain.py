@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -92,13 +93,21 @@ class Plan:
 
     @property
     def tables(self) -> perturbation.SubTables:
-        pairs = [keep_probabilities(g, len(d)) for g, d in zip(self.gammas, self.domains, strict=True)]
-        return perturbation.SubTables(
-            start=np.cumsum([0, *(len(d) for d in self.domains)]),
-            values=np.fromiter((v for d in self.domains for v in d), dtype=np.int32),
-            p=np.array([float(p) for p, _ in pairs]),
-            q=np.array([float(q) for _, q in pairs]),
-        )
+        """The channels as arrays."""
+        return _tables(self.domains, self.gammas)
+
+
+@lru_cache(maxsize=4)  # every batch and every question asks for them
+def _tables(domains: tuple[tuple[int, ...], ...], gammas: tuple[Fraction, ...]) -> perturbation.SubTables:
+    kinds = {(g, len(d)) for g, d in zip(gammas, domains, strict=True)}
+    pair = {kind: tuple(float(x) for x in keep_probabilities(*kind)) for kind in kinds}
+    p, q = np.array([pair[g, len(d)] for g, d in zip(gammas, domains, strict=True)]).T
+    return perturbation.SubTables(
+        start=np.cumsum([0, *(len(d) for d in domains)]),
+        values=np.fromiter((v for d in domains for v in d), dtype=np.int32),
+        p=p,
+        q=q,
+    )
 
 
 Spec = SmallDomain
@@ -187,9 +196,7 @@ def guarantee(plan: Plan) -> Guarantee:
 
 def estimate(plan: Plan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
     """Sub-table by sub-table, then added up."""
-    if "tables" not in evidence.memo:
-        evidence.memo["tables"] = plan.tables
-    return perturbation.estimate(evidence.memo["tables"], evidence, observed, asked)
+    return perturbation.estimate(plan.tables, evidence, observed, asked)
 
 
 def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:

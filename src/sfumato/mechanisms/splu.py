@@ -216,7 +216,7 @@ def guarantee(plan: Plan) -> Guarantee:
         assumptions=(
             "totals are estimated by the published totals",
             "for the posterior: the reader knows nothing else about the record or its group",
-            "groups have gamma records; where the rows are no multiple of gamma, a few groups have one more",
+            "T_f: groups of exactly gamma; if the rows are no multiple of gamma, a few groups have one more",
             "the table is published once",
         ),
         not_covered=(

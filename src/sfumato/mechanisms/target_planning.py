@@ -10,15 +10,18 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..model.private import Histogram, Profile
 from ..model.public import Domain, Integers
 from ..stats import transform
-from ..stats.fake_choice import Rule, allowed_fakes, choose_fakes
+from ..stats.fake_choice import FakeChoice, allowed_fakes, choose_fakes
+from ..stats.group_audit import only_homogeneous
 from ..stats.targets import Target
 from .target_parsing import Grouping, Shape, parse_rule, shape_of, target_of
 
 CELLS = 2**22  # groups x nodes planned at a time
+AUDITED_GROUPS, AUDITED_ROWS = 40, 80  # per chunk; exact counting of histograms grows with the square of the rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -37,6 +40,8 @@ class Made:
     node: Integers
     count: Integers
     fakes: Integers  # per group
+    spec: Any
+    whole: NDArray[np.bool_]  # groups too small to plan: sent to the root whatever their values
     random_depth: bool
     notices: tuple[str, ...]
     true_total: Integers  # over the leaves
@@ -72,6 +77,8 @@ def make(spec: Any, profile: Profile, rng: np.random.Generator | None = None) ->
         node=found[1],
         count=found[2],
         fakes=fakes,
+        spec=spec,
+        whole=groups.rows < spec.min_group,
         random_depth=rng is not None,
         notices=tuple(dict.fromkeys(notices)),
         true_total=per_part.sum(axis=0),
@@ -207,6 +214,7 @@ def _plan_groups(
     out: list[tuple[Integers, Integers, Integers]] = []
     fakes = np.zeros(total, dtype=np.int64)
     notices: list[str] = []
+    told = 0
     all_rows = max(1, int(groups.rows.sum()))
     for first, last in pairwise([*range(0, total, step), total]):
         inside = slice(*np.searchsorted(group, [first, last]))
@@ -217,17 +225,8 @@ def _plan_groups(
             mine = np.flatnonzero(groups.part[first:last] == part)
             rows = groups.rows[first:last][mine]
             small = rows < spec.min_group
-            allowed = np.where(small, 0, allowed_fakes(rows, Fraction(str(spec.fakes))))
-            choice = choose_fakes(
-                tree,
-                target.weights,
-                true[mine],
-                spans=shape.spans,
-                ends=shape.ends,
-                allowed=allowed,
-                rule=_rule(spec.choose_fakes),
-                work_limit=max(1, spec.work_limit * int(rows.sum()) // all_rows),
-            )
+            limit = max(1, spec.work_limit * int(rows.sum()) // all_rows)
+            choice = _fakes(spec, shape, target, true[mine], work_limit=limit)
             available = true[mine] + choice.fakes
             planned = transform.plan(tree, target.weights, available, rng=rng)
             if tree.leaves > 1:  # too few rows to hide among: nothing but the target itself
@@ -235,12 +234,46 @@ def _plan_groups(
                 planned[small, 0] = rows[small]
             transform.check_plan(tree, target.weights, planned, available, sizes=available.sum(axis=1))
             plans[mine], fakes[first + mine] = planned, choice.fakes.sum(axis=1)
+            if rng is None:
+                told += _told(shape, target, planned, true[mine], choice.fakes.sum(axis=1), small)
             notices += [choice.notice] if choice.notice else []
         g, node = np.nonzero(plans)  # sorted by group, then by node: the canonical order
         out.append((g + first, node, plans[g, node]))
+    if told:
+        notices.append(
+            f"{told} groups hold one repeated value and their blocks tell so to a reader who knows the algorithm; "
+            "use larger groups or more fakes"
+        )
     columns = tuple(np.concatenate([chunk[i] for chunk in out]) for i in range(3))
     return (columns[0], columns[1], columns[2]), fakes, notices
 
 
-def _rule(text: str) -> Rule:
-    return "paper" if text == "paper" else "width"
+def _fakes(spec: Any, shape: Shape, target: Target, true: Integers, *, work_limit: int) -> FakeChoice:
+    """The fakes of every group; none for groups that go to the root whole."""
+    rows = true.sum(axis=1)
+    return choose_fakes(
+        shape.tree,
+        target.weights,
+        true,
+        spans=shape.spans,
+        ends=shape.ends,
+        allowed=np.where(rows < spec.min_group, 0, allowed_fakes(rows, Fraction(str(spec.fakes)))),
+        rule="paper" if spec.choose_fakes == "paper" else "width",
+        work_limit=work_limit,
+    )
+
+
+def replan(spec: Any, shape: Shape, target: Target, true: Integers) -> Integers:
+    """What the algorithm would publish for other histograms: how a reader who knows it reasons."""
+    available = true + _fakes(spec, shape, target, true, work_limit=spec.work_limit).fakes
+    return transform.plan(shape.tree, target.weights, available)
+
+
+def _told(
+    shape: Shape, target: Target, planned: Integers, true: Integers, fakes: Integers, small: NDArray[np.bool_]
+) -> int:
+    """How many groups of one repeated value (of the first that there are) can only be such, by their blocks."""
+    rows = true.sum(axis=1)
+    alike = (rows > 1) & (rows <= AUDITED_ROWS) & (true.max(axis=1, initial=0) == rows) & (fakes == 0) & ~small
+    chosen = np.flatnonzero(alike)[:AUDITED_GROUPS]
+    return sum(only_homogeneous(shape.tree, target.weights, planned[g]) for g in chosen.tolist())

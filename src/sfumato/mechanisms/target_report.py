@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import partial
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -9,11 +12,12 @@ from numpy.typing import NDArray
 
 from ..model.private import Profile
 from ..model.public import Floats, Integers
-from ..stats.group_audit import audit_group, only_homogeneous
-from .target_planning import Made
+from ..stats.group_audit import audit_group, enumerate_posterior, only_homogeneous
+from .target_planning import AUDITED_GROUPS, AUDITED_ROWS, Made, replan
 
 SHOWN_GROUPS = 1000
-AUDITED_GROUPS, AUDITED_ROWS, AUDITED_NODES = 40, 80, 2000
+AUDITED_NODES = 2000
+TRIED_HISTOGRAMS = 5000
 
 
 def side_table(made: Made) -> dict[str, NDArray[Any]]:
@@ -118,37 +122,62 @@ def _count_widths(made: Made, share: float) -> Floats:
 def audit(made: Made) -> dict[str, Any]:
     """What a reader who knows the algorithm learns: the smallest groups without fakes, with two priors."""
     tree = made.shape.tree
-    plain = np.flatnonzero((made.fakes == 0) & (made.group_rows > 0) & (made.group_rows <= AUDITED_ROWS))
+    plain = np.flatnonzero((made.fakes == 0) & ~made.whole & (made.group_rows > 0) & (made.group_rows <= AUDITED_ROWS))
     chosen = plain[np.argsort(made.group_rows[plain], kind="stable")][:AUDITED_GROUPS]
     if tree.nodes > AUDITED_NODES or made.random_depth:  # the audit inverts the fixed algorithm
         chosen = chosen[:0]
     overall = (made.true_total / max(1, int(made.true_total.sum()))).tolist()
-    found: list[dict[str, Any]] = []
-    homogeneous = 0
+    groups: list[dict[str, Any]] = []
     for g in chosen.tolist():
         blocks = _dense(made, g)
         target = made.targets[int(made.group_part[g])]
-        homogeneous += only_homogeneous(tree, target.weights, blocks)
+        entry: dict[str, Any] = {
+            "key": made.group_keys[g],
+            "size": int(made.group_rows[g]),
+            "only_one_value_possible": only_homogeneous(tree, target.weights, blocks),
+        }
         for name, prior in (("target", list(target.probabilities)), ("overall", overall)):
             seen = audit_group(tree, target.weights, blocks, prior)
-            if seen is not None:
-                found.append({"prior": name, "distance": seen.distance, "largest": seen.largest})
+            entry[name] = None if seen is None else {"largest": seen.largest, "from_prior": seen.distance}
+        groups.append(entry)
+    groups += [] if made.random_depth else _with_fakes(made, overall)
     leaf = tree.children[made.node] == 0
     wide = np.zeros(len(made.group_rows), dtype=np.int64)
     np.add.at(wide, made.group[~leaf], made.count[~leaf])
     return {
-        "audited_groups": len(chosen),
-        "posterior": {
-            name: {
-                "largest": max((f["largest"] for f in found if f["prior"] == name), default=None),
-                "furthest_from_prior": max((f["distance"] for f in found if f["prior"] == name), default=None),
-            }
-            for name in ("target", "overall")
-        },
-        "only_one_value_possible": homogeneous,
+        "audited_groups": len(groups),
+        "largest_posterior": {name: _most(groups, name, "largest") for name in ("target", "overall")},
+        "furthest_from_prior": {name: _most(groups, name, "from_prior") for name in ("target", "overall")},
+        "only_one_value_possible": sum(g.get("only_one_value_possible", False) for g in groups),
         "exact_multiset": int(((wide == 0) & (made.group_rows > 1)).sum()),
         "knobs": "larger groups (partition_by, min_group), fakes, a target nearer to the groups",
+        "groups": groups,
     }
+
+
+def _with_fakes(made: Made, overall: list[float]) -> list[dict[str, Any]]:
+    """The same for small groups with fakes, by trying every histogram that could have been there."""
+    tree = made.shape.tree
+    out: list[dict[str, Any]] = []
+    for g in np.flatnonzero(made.fakes > 0).tolist():
+        rows, target = int(made.group_rows[g]), made.targets[int(made.group_part[g])]
+        if len(out) == AUDITED_GROUPS or comb(rows + tree.leaves - 1, rows) > TRIED_HISTOGRAMS:
+            continue
+        entry: dict[str, Any] = {"key": made.group_keys[g], "size": rows}
+        for name, prior in (("target", target.probabilities), ("overall", tuple(Fraction(p) for p in overall))):
+            seen = enumerate_posterior(
+                tree, partial(replan, made.spec, made.shape, target), _dense(made, g), prior, rows=rows
+            )
+            entry[name] = seen and {
+                "largest": float(max(seen)),
+                "from_prior": float(sum(abs(a - b) for a, b in zip(seen, prior, strict=True))) / 2,
+            }
+        out.append(entry)
+    return out
+
+
+def _most(groups: list[dict[str, Any]], prior: str, what: str) -> float | None:
+    return max((g[prior][what] for g in groups if g[prior] is not None), default=None)
 
 
 def _dense(made: Made, group: int) -> Integers:

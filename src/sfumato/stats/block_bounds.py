@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -255,28 +255,35 @@ class Bounder:
         Each part is a selection for one output row with its functions top and bottom. Parts are bounded as if they did
         not compete for blocks: exact for one part, and never too narrow for more.
         """
-        low = self._least_ratio(parts)
+        touched = np.zeros(self.blocks.groups, dtype=bool)
+        for selection, _, _ in parts:
+            touched[selection.group] = True
+        mine = touched[self.blocks.group]
+        blocks = replace(
+            self.blocks, group=self.blocks.group[mine], node=self.blocks.node[mine], count=self.blocks.count[mine]
+        )
+        low = self._least_ratio(blocks, parts)
         flipped = [(s, Numbers(whole=-top.whole, denominator=top.denominator), bottom) for s, top, bottom in parts]
-        high = self._least_ratio(flipped)
+        high = self._least_ratio(blocks, flipped)
         return None if low is None or high is None else (low, -high)
 
-    def _least_ratio(self, parts: Sequence[tuple[Selection, Numbers, Numbers]]) -> Fraction | None:
+    def _least_ratio(self, blocks: Blocks, parts: Sequence[tuple[Selection, Numbers, Numbers]]) -> Fraction | None:
         """The least ratio, by Dinkelbach's search: for a trial ratio, the world with the least top - trial x bottom.
 
         Every step lowers the trial to the ratio of the world just found or proves it least, in exact arithmetic. The
         first world has the largest bottom.
         """
-        top, bottom = self._world(parts, None)
+        top, bottom = self._world(blocks, parts, None)
         if bottom == 0:
             return None
         while True:
             trial = top / bottom
-            top, bottom = self._world(parts, trial)
+            top, bottom = self._world(blocks, parts, trial)
             if top - trial * bottom >= 0:
                 return trial
 
     def _world(
-        self, parts: Sequence[tuple[Selection, Numbers, Numbers]], trial: Fraction | None
+        self, blocks: Blocks, parts: Sequence[tuple[Selection, Numbers, Numbers]], trial: Fraction | None
     ) -> tuple[Fraction, Fraction]:
         """Sums of top and bottom in a world with the least top - trial x bottom (None: the largest bottom)."""
         sums = [Fraction(0), Fraction(0)]
@@ -286,8 +293,8 @@ class Bounder:
                 score = -b
             else:  # (a / da - trial b / db) times da db and the trial's denominator
                 score = a * (bottom.denominator * trial.denominator) - b * (trial.numerator * top.denominator)
-            least, leaf = node_least(self.blocks.tree, score)
-            ordered = order_blocks(self.blocks, least)
+            least, leaf = node_least(blocks.tree, score)
+            ordered = order_blocks(blocks, least)
             taken, at = ordered.taken(selection), leaf[ordered.node]
             sums[0] += Fraction(int((taken * a[at]).sum()), top.denominator)
             sums[1] += Fraction(int((taken * b[at]).sum()), bottom.denominator)

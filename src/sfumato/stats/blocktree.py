@@ -159,7 +159,12 @@ def from_rows(
                 at = i
         return out
 
-    tree = _grow(len(table), levels, split, label=lambda start, level: table[start][level] if level < levels else None)
+    tops = {row[-1] for row in table}
+
+    def label(start: int, level: int) -> str:
+        return table[start][level] if level < levels else tops.copy().pop() if len(tops) == 1 else "*"
+
+    tree = _grow(len(table), levels, split, label=label)
     return tuple(keys), tree
 
 

@@ -18,9 +18,11 @@ from ..errors import QueryError
 from ..model.public import Asked, Estimated, Floats, Observed
 from .decoy_channel import DecoyChannel
 from .decoy_estimate import Estimates, Whole, calibrate, joint_weights, total_interval
+from .intervals import score_interval
 
 CELLS = 4_000_000  # numbers of a table held at once
 JOINT_VALUES = 2_000_000  # combinations of values of several columns that can be told apart in one question
+FEW_ROWS = 1_000  # below this many rows inside P the interval of a count is a score interval
 RESIDUAL = 1e-6  # a question is identified when M w = h up to this
 
 
@@ -88,16 +90,20 @@ class Weights:
         table = values.reshape(*self.shape, -1)
         return joint_weights(self.channels, table).reshape(values.shape)
 
-    def identified(self, values: Floats, weights: Floats) -> NDArray[np.bool_]:
-        """Which columns the channel tells apart: M w = h."""
-        if self.known:
-            return np.ones(values.shape[1], bool)
-        table = weights.reshape(*self.shape, -1)
+    def forward(self, values: Floats) -> Floats:
+        """M c for columns c."""
+        table = values.reshape(*self.shape, -1)
         for axis, channel in enumerate(self.channels):
             moved = np.moveaxis(table, axis, 0)
             flat = channel.matrix.forward(moved.reshape(len(moved), -1))
             table = np.moveaxis(flat.reshape(moved.shape), 0, axis)
-        gap = np.abs(table.reshape(values.shape) - values).max(axis=0, initial=0.0)
+        return table.reshape(values.shape)
+
+    def identified(self, values: Floats, weights: Floats) -> NDArray[np.bool_]:
+        """Which columns the channel tells apart: M w = h."""
+        if self.known:
+            return np.ones(values.shape[1], bool)
+        gap = np.abs(self.forward(weights) - values).max(axis=0, initial=0.0)
         bounded = all(np.isfinite(c.condition) or c.identifiable.any() for c in self.channels)
         return (gap <= RESIDUAL * np.maximum(1.0, np.abs(values).max(axis=0, initial=0.0))) & bounded
 
@@ -122,6 +128,8 @@ class _Piece:
     whole: Whole | None  # None for several columns: no total of their combinations is known
     known: NDArray[np.bool_]
     single: bool  # each asks about one value
+    own: Floats  # variance that a record adds which the question counts
+    other: Floats  # ... and one that it does not count, on average over the release
 
 
 class _Answering:
@@ -132,11 +140,11 @@ class _Answering:
         self.channel = channels[0] if len(channels) == 1 else None
         self.parts = observations(channels, observed, asked)
         K, F = observed.keys, asked.functionals
-        self.uncertain = np.array([part.uncertain for part in self.parts], dtype=bool).reshape(-1, F)
-        self.alone = (self.uncertain.sum(axis=0) == 1) & (self.channel is not None)
+        self.uncertain = np.array([part.uncertain for part in self.parts], dtype=bool).reshape(len(self.parts), F)
+        self.alone = self.uncertain.sum(axis=0) == 1  # one pattern carries all of the uncertainty
         self.value, self.variance = np.zeros((K, F)), np.zeros((K, F))
         self.share = np.zeros((len(self.parts), K, F))  # of the gap to the total that each pattern took
-        self.low, self.high = np.full((K, F), np.nan), np.full((K, F), np.nan)  # of totals
+        self.down, self.up = np.full((K, F), np.nan), np.full((K, F), np.nan)  # ends of intervals that are not normal
         self.known = np.ones((K, F), bool)
 
     def run(self) -> None:
@@ -148,11 +156,14 @@ class _Answering:
                 mine = self.asked.measure == g
                 for at in _chunks(np.flatnonzero(single & mine), max(1, CELLS // max(1, len(part.rows)))):
                     self._add(b, self._each(part, at, int(g)))
-                for at in _chunks(np.flatnonzero((filled > 0) & ~single & mine), max(1, CELLS // width)):
+                for at in _chunks(np.flatnonzero((filled > 0) & uncertain & ~single & mine), max(1, CELLS // width)):
                     self._add(b, self._any(part, at, int(g)))
-            never = np.flatnonzero(part.unseen & (filled == 0) & (self.asked.measure == 0))
+                plain = np.flatnonzero((filled > 0) & ~uncertain & mine)  # the same number for every value
+                sums = part.moments[self.asked.products[0, g]].sum(axis=1)
+                self.value[:, plain] += np.outer(sums, part.coefficients[plain].max(axis=1).toarray())
+            never = np.flatnonzero(part.unseen & (filled == 0) & (self.asked.measure == 0) & self.alone)
             if self.channel is not None and len(never):
-                self.low[:, never], self.high[:, never] = total_interval(np.zeros(1), self.channel.size, self.asked.z)
+                self.down[:, never], self.up[:, never] = total_interval(np.zeros(1), self.channel.size, self.asked.z)
         for f in np.flatnonzero(self.uncertain.sum(axis=0) > 1):
             self.variance[:, f] = np.maximum(0.0, self._covariance(int(f), int(f)))
 
@@ -180,7 +191,22 @@ class _Answering:
                 total=c * total,
                 total_variance=c**2 * total * (1 - 1 / self.channel.size),
             )
-        return _Piece(at, Estimates(value=value, variance=np.maximum(0.0, variance)), cross, whole, known, True)
+        inside = Estimates(value=value, variance=np.maximum(0.0, variance))
+        return _Piece(at, inside, cross, whole, known, True, *self._spread_each(s))
+
+    def _spread_each(self, s: NDArray[np.integer]) -> tuple[Floats, Floats]:
+        """Variance of w(published) for a record with and without the value asked for.
+
+        A record of s shows s with chance 1/gamma and weight b; the other weights have the mean that makes w unbiased
+        and are close to it. Over all records the mean of w^2 is sum_j f'_j w_j^2 / N, because f' M = f'.
+        """
+        has, both, part = np.ones(len(s)), np.ones(len(s)), np.ones(len(s))
+        for channel, code in zip(self.weights.channels, np.unravel_index(s, self.weights.shape), strict=True):
+            keep, b, share = 1 / channel.size, channel.matrix.own_weights()[code], channel.published / self.rows
+            has *= keep * b**2 + (1 - keep * b) ** 2 / (1 - keep)
+            both *= channel.matrix.squares(share)[code]
+            part *= share[code]
+        return np.maximum(has - 1, 0.0), np.maximum(both - part * has, 0.0) / np.maximum(1 - part, 1e-9)
 
     def _any(self, part: Observation, at: NDArray[np.intp], g: int) -> _Piece:
         """Questions about several values, by their weights."""
@@ -198,32 +224,64 @@ class _Answering:
                 total_variance=self.channel.total_variance(h),
             )
         inside = Estimates(value=first @ w, variance=np.maximum(0.0, second @ v))
-        return _Piece(at, inside, first @ v, whole, self.weights.identified(h, w), False)
+        known = self.weights.identified(h, w)
+        return _Piece(at, inside, first @ v, whole, known, False, *self._spread_any(h, w))
+
+    def _spread_any(self, h: Floats, w: Floats) -> tuple[Floats, Floats]:
+        """The same for a set of values: averages over the records in it and outside it, as the release has them."""
+        share = np.ones(1)
+        for channel in self.weights.channels:
+            share = np.outer(share, channel.published / self.rows).ravel()
+        spread = np.maximum(self.weights.forward(w**2) - h**2, 0.0)
+        inside, outside = share @ h, share @ (1 - h)
+        own = np.divide(share @ (h * spread), inside, out=np.zeros(len(inside)), where=inside > 0)
+        other = np.divide(share @ ((1 - h) * spread), outside, out=np.zeros(len(inside)), where=outside > 0)
+        return own, other
 
     def _add(self, b: int, piece: _Piece) -> None:
-        """Calibrate, add up, and note what totals say where one pattern alone carries the question."""
-        part, at, found, known = self.parts[b], piece.at, piece.inside, piece.known[None, :]
-        if piece.whole is not None:
-            whole, alone = piece.whole, self.alone[at]
+        """Calibrate and add up; all rows of the release are answered by the totals themselves."""
+        at, found, known, whole = piece.at, piece.inside, piece.known[None, :], piece.whole
+        everything = np.zeros(found.value.shape, bool)
+        if whole is not None:
             counting = self.asked.measure[at] == 0
             # A count's variance lies between 0 and the whole's, so it takes between none and all of the gap.
             cross = np.where(counting, np.clip(piece.cross, 0.0, whole.variance), piece.cross)
             found, self.share[b][:, at] = calibrate(found, cross, whole)
-            everything = (part.rows == self.rows)[:, None] & counting & alone
+            everything = (self.parts[b].rows == self.rows)[:, None] & counting & self.alone[at]
             found = Estimates(
                 value=np.where(everything, whole.total, found.value),
                 variance=np.where(everything, whole.total_variance, found.variance),
             )
-            known = known | everything
-            if self.asked.binary and self.channel is not None:
-                low, high = total_interval(whole.total, self.channel.size, self.asked.z)
-                if not piece.single:
-                    high = whole.total + self.asked.z * np.sqrt(whole.total_variance)
-                self.high[:, at] = np.where(counting & alone, high, np.nan)
-                self.low[:, at] = np.where(everything & piece.single, low, np.nan)
         self.value[:, at] += found.value
         self.variance[:, at] += found.variance
-        self.known[:, at] &= known
+        self.known[:, at] &= known | everything
+        if self.asked.binary:
+            self._interval(b, piece, found, everything)
+
+    def _interval(self, b: int, piece: _Piece, found: Estimates, everything: NDArray[np.bool_]) -> None:
+        """Ends for counts: score sets among few rows and for totals, and at most the total's upper end.
+
+        Among few rows the plain variance is too noisy. Then it is the set of counts x with (value - x)^2 <= z^2 Var(x),
+        Var(x) = x own + (n - x) other, times (1 - share) and plus share^2 Var(total) for the calibration.
+        """
+        at, rows, z, whole = piece.at, self.parts[b].rows[:, None], self.asked.z, piece.whole
+        share, half = self.share[b][:, at], z * np.sqrt(found.variance)
+        v0 = (1 - share) * rows * piece.other + (0.0 if whole is None else share**2 * whole.total_variance)
+        score = score_interval(found.value, v0, (1 - share) * (piece.own - piece.other), z)
+        low, high = (
+            np.where(rows < FEW_ROWS, s, n)
+            for s, n in zip(score, (found.value - half, found.value + half), strict=True)
+        )
+        if whole is not None and self.channel is not None:
+            least, most = total_interval(np.maximum(whole.total, 0.0), self.channel.size, z)
+            if not piece.single:
+                wide = z * np.sqrt(whole.total_variance)
+                least, most = whole.total - wide, whole.total + wide
+            low = np.where(everything, least, np.minimum(low, most))
+            high = np.where(everything, most, np.minimum(high, most))
+        counted = self.alone[at] & (self.asked.measure[at] == 0)
+        self.down[:, at] = np.where(counted, low - found.value, np.nan)
+        self.up[:, at] = np.where(counted, high - found.value, np.nan)
 
     def covariances(self) -> Floats:
         """(K, P) covariances of the pairs asked for."""
@@ -265,10 +323,8 @@ def estimate(channels: tuple[DecoyChannel, ...], rows: int, observed: Observed, 
     work = _Answering(channels, rows, observed, asked)
     work.run()
     half = asked.z * np.sqrt(work.variance)
-    high = np.fmin(work.value + half, work.high)
-    low = np.minimum(work.value - half, high)
-    totals = ~np.isnan(work.low)
-    low, high = np.where(totals, work.low, low), np.where(totals, work.high, high)
+    low = work.value + np.where(np.isnan(work.down), -half, work.down)
+    high = work.value + np.where(np.isnan(work.up), half, work.up)
     value, variance = work.value, work.variance
     caveats: tuple[str, ...] = ()
     if not work.known.all():

@@ -47,6 +47,9 @@ class Matrix(Protocol):
     def squares(self, observed: Floats) -> Floats:
         """(B o B) y with B = (M^T)^-1, entry by entry: the first term of the variance of every value's estimate."""
 
+    def own_weights(self) -> Floats:
+        """The diagonal of M^-1: what a row that shows s adds to the count of s."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
@@ -71,6 +74,10 @@ class Table:
         """(B o B) y."""
         return (self.inverse**2).T @ observed
 
+    def own_weights(self) -> Floats:
+        """The diagonal of M^-1."""
+        return np.diag(self.inverse)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blind:
@@ -88,6 +95,10 @@ class Blind:
 
     estimate = weights
     squares = weights
+
+    def own_weights(self) -> Floats:
+        """Of no use either."""
+        return np.zeros(len(self.share))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +145,12 @@ class LowRank:
             found[:, k] += np.einsum("sa,sa->s", self.left @ inner, self.left)
         found = _rows((self.size * self.pairs.inclusion) ** 2, found)
         return found[:, 0] if observed.ndim == 1 else found
+
+    def own_weights(self) -> Floats:
+        """The diagonal of M^-1."""
+        return (
+            self.size * self.pairs.inclusion * (1 / self.pairs.diagonal - np.einsum("sa,sa->s", self.left, self.right))
+        )
 
     def condition(self, rounds: int = 60) -> float:
         """The condition number of M, by power iteration on M^T M and on its inverse from a fixed start."""

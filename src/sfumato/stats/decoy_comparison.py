@@ -28,7 +28,7 @@ def estimate(
     shape = (observed.keys, asked.functionals)
     value, variance = np.full(shape, np.nan), np.full(shape, np.nan)
     parts = observations(channels, observed, asked)
-    uncertain = np.array([part.uncertain for part in parts], dtype=bool).reshape(-1, asked.functionals)
+    uncertain = np.array([part.uncertain for part in parts], dtype=bool).reshape(len(parts), asked.functionals)
     alone = (uncertain.sum(axis=0) == 1) & (asked.measure == 0)
     for part, mine in zip(parts, uncertain, strict=True):
         single = (np.diff(part.coefficients.indptr) == 1) & mine & alone & ~part.unseen

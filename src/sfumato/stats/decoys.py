@@ -71,31 +71,6 @@ def draw_slots(grouping: Grouping, rng: np.random.Generator) -> SlotCounts:
     return SlotCounts(values=counts, offsets=offsets, published=published.astype(np.int32), counts=count)
 
 
-def shuffled_deck(slots: SlotCounts, rng: np.random.Generator) -> Codes:
-    """The published values of all records, those of true value 0 first; within a true value in random order."""
-    dtype = np.uint16 if slots.values <= 2**16 else np.int32
-    deck = np.repeat(slots.published.astype(dtype), slots.counts)
-    start = 0
-    for count in slots.true_counts():
-        rng.shuffle(deck[start : start + count])
-        start += int(count)
-    return deck
-
-
-def deal(deck: Codes, next_card: NDArray[np.int64], true_codes: Codes) -> tuple[Codes, NDArray[np.int64]]:
-    """What the records of a batch publish, and where the next batch goes on; a record takes its value's next card.
-
-    `next_card[u]` starts at the number of records with a value below u.
-    """
-    order = np.argsort(true_codes, kind="stable")
-    present = np.bincount(true_codes, minlength=len(next_card))
-    # Card of the k-th record of u in the batch: next_card[u] + k.
-    cards = np.arange(len(order)) + np.repeat(next_card - (np.cumsum(present) - present), present)
-    published = np.empty(len(order), deck.dtype)
-    published[order] = deck[cards]
-    return published, next_card + present
-
-
 def host_values(grouping: Grouping, group: int) -> Codes:
     """All values of a group that hosts leftovers."""
     extra = grouping.leftover_values[grouping.leftover_groups == group]

@@ -23,10 +23,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.errors import PlanError
 from sfumato.stats.kronecker import AxisMap, Floats, apply_maps, channel, keep_of_theta, squared
 
 Ints = NDArray[np.int64]
 CELL_LIMIT = 2_000_000  # QI cells of a dense tensor; the search evaluates it many times
+TABLE_LIMIT = 40_000_000  # observed QI cells x sensitive values held at once
 SLACK = 1e-9  # relative; float risks are inflated by it before they are compared with a threshold
 
 
@@ -105,6 +107,12 @@ def view(
     s_sizes = [cells.sizes[c] for c in sensitive]
     s_code = np.ravel_multi_index(tuple(codes[:, c] for c in sensitive), s_sizes)
     width = math.prod(s_sizes)
+    if len(rows) * width > TABLE_LIMIT:
+        raise PlanError(
+            f"{len(rows):,} combinations of quasi-identifiers times {width:,} sensitive values are too many to compute "
+            "the risk; use fewer or coarser columns, or give keep probabilities",
+            limit=TABLE_LIMIT,
+        )
     counts = np.bincount(row_of * width + s_code, weights=cells.true_counts, minlength=len(rows) * width)
     true_counts = counts.astype(np.int64).reshape(len(rows), *s_sizes)
     shares = true_counts / total

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sfumato.model.public import Asked, Estimated, Floats, Integers, Observed
 
 CAVEAT = "estimates assume that the people of a class are spread evenly over its values; n_min and n_max are certain"
+LARGEST = 5_000_000  # groups x cells up to which ratios get certain bounds
 
 
 def estimate(members: Sequence[Integers], observed: Observed, asked: Asked) -> Estimated:
@@ -44,11 +45,14 @@ def estimate(members: Sequence[Integers], observed: Observed, asked: Asked) -> E
             first, second = table(asked.products[0, g]), table(asked.products[g, g])
             value[:, f] += (first @ cells.mean[f].T).toarray()
             variance[:, f] += (second @ spread[f].T).toarray()
+            least, most = cells.least[f].T, cells.most[f].T
             if g == 0:
-                low[:, f] += (first @ cells.least[f].T).toarray()
-                high[:, f] += (first @ cells.most[f].T).toarray()
-            else:  # the sign of the measure is not known row by row
-                low[:, f], high[:, f] = -np.inf, np.inf
+                low[:, f] += (first @ least).toarray()
+                high[:, f] += (first @ most).toarray()
+            else:  # the sign of the measure is not known row by row: certain only where h is the same all over a class
+                open_ended = (table(0) @ (most - least)).toarray() > 0
+                low[:, f] = np.where(open_ended, -np.inf, low[:, f] + (first @ least).toarray())
+                high[:, f] = np.where(open_ended, np.inf, high[:, f] + (first @ most).toarray())
         if len(asked.pairs):
             left, right = asked.pairs.T
             joint = cells.mean_of_products(left, right) - cells.mean[left].multiply(cells.mean[right]).tocsr()
@@ -121,3 +125,76 @@ class _Cells:
         out = filled.copy()
         out.data = np.where(partial, better(best, 0.0), best)
         return out
+
+
+def ratio_bounds(
+    members: Sequence[Integers], observed: Observed, asked: Asked, top: Sequence[int], bottom: Sequence[int]
+) -> tuple[Floats, Floats] | None:
+    """Certain bounds (K, groups) of sum a / sum b over all ways to give every row a base value of its labels.
+
+    None where a measure is involved, or the question is too large. sup N / D is the least t for which no choice has
+    sum n (a - t b) > 0; each class then picks its best value on its own, so bisection on t is exact.
+    """
+    groups, span, V = asked.groups, asked.functionals // asked.groups, math.prod(asked.shape)
+    if asked.measure[[*top, *bottom]].any() or groups * V * len(asked.coefficients) > LARGEST:
+        return None
+    labels = tuple(int(m.max()) + 1 for m in members)
+    base = np.unravel_index(np.arange(V), asked.shape)
+    label_of = np.ravel_multi_index(tuple(m[c] for m, c in zip(members, base, strict=True)), labels)
+    seen = _labels_of(observed.value, asked.shape, labels)
+    key, pattern = observed.key[observed.stratum], observed.pattern[observed.stratum]
+    low, high = (np.full((observed.keys, groups), np.nan) for _ in range(2))
+    for g in range(groups):
+        options = []  # (pattern * labels + label, a, b), distinct
+        for p, H in enumerate(asked.coefficients):
+            a, b = (np.asarray(H[[g * span + j for j in js]].sum(axis=0)).ravel() for js in (top, bottom))
+            options.append(np.unique(np.column_stack([p * math.prod(labels) + label_of, a, b]), axis=0))
+        table = np.concatenate(options)
+        wanted = pattern * math.prod(labels) + seen
+        first, last = (np.searchsorted(table[:, 0], wanted, side=side) for side in ("left", "right"))
+        choices = _Choices(table, first, last - first, observed, key)
+        low[:, g], high[:, g] = choices.least(), choices.largest()
+    return low, high
+
+
+class _Choices:
+    """Per observed entry the (a, b) pairs its rows may have."""
+
+    def __init__(
+        self,
+        table: Floats,
+        first: NDArray[np.intp],
+        sizes: NDArray[np.intp],
+        observed: Observed,
+        key: NDArray[np.intp],
+    ) -> None:
+        self.start = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.intp)[: len(sizes)]
+        pick = np.repeat(first - self.start, sizes) + np.arange(sizes.sum())
+        self.a, self.b, self.of = table[pick, 1], table[pick, 2], np.repeat(key, sizes)
+        self.rows, self.key, self.keys = observed.moments[:, 0], key, observed.keys
+
+    def least(self) -> Floats:
+        """inf of sum a / sum b per output row."""
+        self.a = -self.a
+        found = -self.largest()
+        self.a = -self.a
+        return found
+
+    def largest(self) -> Floats:
+        """sup of sum a / sum b per output row; nan where b is 0 for every choice."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            each = np.where(self.b > 0, self.a / self.b, np.nan)
+        low, high = np.full(self.keys, np.inf), np.full(self.keys, -np.inf)
+        known = ~np.isnan(each)
+        np.minimum.at(low, self.of[known], each[known])
+        np.maximum.at(high, self.of[known], each[known])
+        none = np.isinf(low)
+        low, high = np.where(none, 0.0, low), np.where(none, 0.0, high)
+        if not len(self.start):
+            return np.full(self.keys, np.nan)
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            best = np.maximum.reduceat(self.a - middle[self.of] * self.b, self.start)
+            more = np.bincount(self.key, weights=self.rows * best, minlength=self.keys) > 1e-9
+            low, high = np.where(more, middle, low), np.where(more, high, middle)
+        return np.where(none, np.nan, np.round(high, 12))

@@ -23,6 +23,7 @@ Counts = NDArray[np.int64]
 SWEEPS = 10  # 5 still show in the channel at 50 values and 59,000 groups, 10 do not
 TEMPLATE_GROUPS = 200_000  # above this many groups a template is planned and copied
 REMAINDER_GROUPS = 1_000  # least size of the block that is planned on its own beside the template
+SHIFT, FREE, RIGHT, VALUE = (np.uint64(n) for n in (30, 1 << 62, 1 << 63, 2**30 - 1))  # fields of a card
 SMALL_TABLE = 100  # below this many groups extra sweeps cost nothing and leave no trace of the start
 
 
@@ -109,7 +110,7 @@ def random_margins(true_counts: Counts, size: int, rng: np.random.Generator, *, 
     inside, leftovers = _set_aside(true_counts, size, rng)
     groups = int(inside.sum()) // size
     blocks = tuple(
-        Block(rows=_shuffled(counts, size, rng, sweeps), copies=copies)
+        Block(rows=_shuffled(counts, size, sweeps, rng), copies=copies)
         for counts, copies in template_counts(inside, size, groups)
     )
     return _attach(blocks, size, len(true_counts), leftovers, rng)
@@ -122,11 +123,12 @@ def random_margins_chain(
     true_counts = np.asarray(true_counts, dtype=np.int64)
     check_size(true_counts, size)
     inside, leftovers = _set_aside(true_counts, size, rng)
-    rows = _shuffled(inside, size, rng, sweeps)
+    table = _Shuffler(inside, size)
+    table.sweeps(sweeps, rng)
     for _ in range(samples):
         for _ in range(between):
-            _sweep(rows, rng)
-        yield _attach((Block(rows=rows.copy(), copies=1),), size, len(true_counts), leftovers, rng)
+            table.sweep(rng)
+        yield _attach((Block(rows=table.rows.copy(), copies=1),), size, len(true_counts), leftovers, rng)
 
 
 def largest_buckets(true_counts: Counts, size: int, rng: np.random.Generator | None) -> Grouping:
@@ -186,35 +188,49 @@ def _set_aside(true_counts: Counts, size: int, rng: np.random.Generator | None) 
     return inside, leftovers
 
 
-def _shuffled(counts: Counts, size: int, rng: np.random.Generator, sweeps: int) -> Codes:
-    """Groups with these counts after `sweeps` random pairings that re-deal what the two do not share."""
-    groups = int(counts.sum()) // size
-    # Record i joins group i mod G: distinct values, because no run of equal values is longer than G.
-    rows = np.repeat(np.arange(len(counts), dtype=np.int32), counts).reshape(size, groups).T
-    rows = np.ascontiguousarray(rows)
-    for _ in range(sweeps if groups >= SMALL_TABLE else 5 * sweeps):
-        _sweep(rows, rng)
-    return rows
+class _Shuffler:
+    """A table of groups and its sweeps; buffers are kept, because fresh memory costs more than the arithmetic."""
+
+    def __init__(self, counts: Counts, size: int) -> None:
+        groups = int(counts.sum()) // size
+        # Record i joins group i mod G: distinct values, because no run of equal values is longer than G.
+        laid = np.repeat(np.arange(len(counts), dtype=np.int32), counts).reshape(size, groups).T
+        self.rows = np.ascontiguousarray(laid)
+        self._spare = np.empty_like(self.rows)
+        self._cards = np.empty((groups // 2, 2 * size), np.uint64)
+
+    def sweeps(self, number: int, rng: np.random.Generator) -> None:
+        """Random pairings that re-deal what the two groups do not share; more of them for a small table."""
+        for _ in range(number if len(self.rows) >= SMALL_TABLE else 5 * number):
+            self.sweep(rng)
+
+    def sweep(self, rng: np.random.Generator) -> None:
+        """Pair the groups at random and re-deal each pair; with an odd number one group sits out."""
+        groups, size = self.rows.shape
+        np.take(self.rows, rng.permutation(groups), axis=0, out=self._spare, mode="clip")
+        self.rows, self._spare = self._spare, self.rows  # the order of groups means nothing: neighbours are the pairs
+        self._redeal(self.rows[: groups // 2 * 2].reshape(-1, 2 * size), rng)
+
+    def _redeal(self, pairs: Codes, rng: np.random.Generator) -> None:
+        """In each row, the values that both groups hold stay and all others are dealt anew, half to each."""
+        pairs.sort(axis=1)
+        # 2 bits of side (0 left, 1 free, 2 right), 32 random bits, 30 bits of value: one sort deals the row.
+        cards = self._cards
+        np.left_shift(rng.integers(0, 2**32, size=pairs.shape, dtype=np.uint32), SHIFT, out=cards)
+        cards |= FREE
+        cards |= pairs.view(np.uint32)
+        row, place = np.nonzero(pairs[:, 1:] == pairs[:, :-1])
+        cards[row, place] = pairs[row, place]
+        cards[row, place + 1] = pairs[row, place].astype(np.uint64) | RIGHT
+        cards.sort(axis=1)
+        np.bitwise_and(cards, VALUE, out=pairs, casting="unsafe")
 
 
-def _sweep(rows: Codes, rng: np.random.Generator) -> None:
-    """Pair the groups at random and re-deal each pair, in place; with an odd number one group sits out."""
-    groups, size = rows.shape
-    order = rng.permutation(groups)[: groups // 2 * 2]
-    rows[order] = _redeal(rows[order].reshape(-1, 2 * size), rng).reshape(-1, size)
-
-
-def _redeal(pairs: Codes, rng: np.random.Generator) -> Codes:
-    """Each row's two groups with their common values kept and all others dealt anew, both groups keeping their size."""
-    pairs = np.sort(pairs, axis=1)
-    # 2 bits of side (0 left, 1 free, 2 right), 32 random bits, 30 bits of value: one sort deals the row.
-    side = np.ones(pairs.shape, np.uint64)
-    same = pairs[:, 1:] == pairs[:, :-1]
-    side[:, :-1][same] = 0
-    side[:, 1:][same] = 2
-    keys = rng.integers(0, 2**32, size=pairs.shape, dtype=np.uint32).astype(np.uint64)
-    dealt = np.sort((side << np.uint64(62)) | (keys << np.uint64(30)) | pairs.astype(np.uint64), axis=1)
-    return (dealt & np.uint64(2**30 - 1)).astype(np.int32)
+def _shuffled(counts: Counts, size: int, sweeps: int, rng: np.random.Generator) -> Codes:
+    """Groups with these counts after `sweeps` random pairings."""
+    table = _Shuffler(counts, size)
+    table.sweeps(sweeps, rng)
+    return table.rows
 
 
 def _attach(

@@ -81,9 +81,11 @@ class Costs:
 
     def price_of(self, groups: Sequence[Group], protected: NDArray[np.bool_]) -> float:
         """Total cost of a plan whose sub-tables are these groups."""
-        sizes = np.array([g.size for g in groups], dtype=np.int64)
         domains = np.array([g.values.size for g in groups], dtype=np.int64)
-        largest = np.array([g.true_counts[protected[g.values]].max(initial=0) for g in groups], dtype=np.int64)
+        start = np.cumsum(domains) - domains
+        counts = np.concatenate([g.true_counts for g in groups])
+        shielded = np.where(protected[np.concatenate([g.values for g in groups])], counts, 0)
+        sizes, largest = np.add.reduceat(counts, start), np.maximum.reduceat(shielded, start)
         return float(self.price(sizes, domains, largest).sum())
 
 

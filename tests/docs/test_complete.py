@@ -1,0 +1,63 @@
+"""Nothing is undocumented: commands, methods, error classes, links."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from sfumato import errors
+from sfumato.mechanisms import REGISTRY
+from sfumato.stats.gamma import floor_significant, gamma_bound, keep_probabilities
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def test_every_command_has_its_heading() -> None:
+    from sfumato.cli import application
+
+    names = [command.name for command in application(None).registered_commands]
+    assert names
+    assert [name for name in names if f"\n## {name}\n" not in CLI_PAGE] == []
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_every_method_is_in_the_readme(name: str) -> None:
+    row = next(line for line in (ROOT / "README.md").read_text().splitlines() if re.match(rf"\| (\[)?`{name}`", line))
+    assert str(REGISTRY[name].TRUST) in row
+
+
+def test_every_error_class_has_its_exit_code() -> None:
+    classes = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.SfumatoError)]
+    for found in classes:
+        row = next(line for line in CLI_PAGE.splitlines() if f"`{found.__name__}`" in line)
+        assert row.startswith(f"| {found.exit_code} |")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    local = [target for target in targets if "://" not in target]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def test_numbers_of_the_uniform_page() -> None:
+    """The table is computed again from its first three columns."""
+    text = (ROOT / "docs" / "methods" / "uniform.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (1/\d+) \| (1/\d+) \| (\d+) \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$", text, re.MULTILINE)
+    assert len(rows) == 6
+    for rho1, rho2, m, *shown in rows:
+        gamma = floor_significant(gamma_bound(Fraction(rho1), Fraction(rho2)), 3)
+        p, q = map(float, keep_probabilities(gamma, int(m)))
+        error = (10_000 * q * (1 - q)) ** 0.5 / p
+        assert shown == [f"{float(gamma):g}", f"{p:.4f}", f"{q:.4f}", f"{error:,.0f}"]
+
+
+def test_style_of_the_pages() -> None:
+    words = re.compile(r"\b(simply|obviously)\b", re.IGNORECASE)
+    assert [page.name for page in PAGES if words.search(page.read_text(encoding="utf-8"))] == []
