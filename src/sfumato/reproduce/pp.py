@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from ..candidates import Candidate
 from ..datasets import adult
 from ..errors import SfumatoError
-from ..measuring import foresee
+from ..measuring import foresee, trial
 from ..model.public import Roles
 from ..randomness import Secret
 from ..setting import Setting, make_setting
@@ -159,7 +159,7 @@ def table_3(path: Path) -> Iterator[Finding]:
         gamma = float(np.mean([float(t.gamma) for t in plan.sub_tables]))
         found = (len(balance(counts, plan.theta)), len(plan.sub_tables), values, gamma)
         names = ("initial groups", "sub-tables", "mean values", "mean gamma")
-        for name, wanted, ours, within in zip(names, printed, found, (2, 5, 3.0, 0.2), strict=True):
+        for name, wanted, ours, within in zip(names, printed, found, (2, 2, 3.0, 0.2), strict=True):
             note = f"{n:,} rows; {STANDIN}" if name == "initial groups" else "as above"
             if name == "sub-tables":
                 note = "many plans cost nearly the same; which is least depends on the table"
@@ -219,11 +219,9 @@ def figures(path: Path | None) -> Iterator[Finding]:
     rho1 = RHO1 if path else Fraction(1, 7)
     levels = LEVELS if path else (6, 5, 4, 3)
     by: dict[str, list[list[float]]] = {"UP": [], "PP": [], "Ana": []}
-    start = time.perf_counter()
     for level in levels:
         for name, candidate in methods(level, rho1).items():
             by[name].append(expected(setting, candidate) or [float("nan")])
-    seconds = time.perf_counter() - start
     for level, up, pp, ana in zip(levels, by["UP"], by["PP"], by["Ana"], strict=True):
         yield trend(
             f"Figure 2, error at L = {level}, s = 0.1 %",
@@ -250,13 +248,15 @@ def figures(path: Path | None) -> Iterator[Finding]:
         note="the scatter itself: sfumato compare --report",
     )
     yield from education(path)
-    rows = setting.truth.rows
+    start = time.perf_counter()
+    with trial(setting.prepare(methods(6, rho1)["PP"], Secret.from_seed(1)), Secret.from_seed(1)) as release:
+        seconds = time.perf_counter() - start
+        rows = release.manifest.rows
     yield trend(
-        "Figure 5, run time",
+        "Figure 5, run time of PP",
         "at most 30 s for 500,000 records (2010 hardware)",
-        f"{seconds:.0f} s for {3 * len(levels)} plans and their expected errors, {rows:,} records",
-        holds=True,
-        note="published in well under a second per release: make bench",
+        f"{seconds:.1f} s for {rows:,} records, counted, planned, perturbed and written",
+        holds=seconds * 500_000 / rows < 30,
     )
 
 
