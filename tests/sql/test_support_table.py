@@ -26,8 +26,8 @@ OPTIONS = {
     "distribution-draw": {},
 }
 QUESTIONS = {
-    "COUNT, no sensitive condition": "SELECT COUNT(*) AS n FROM release WHERE sex = 'f'",
-    "COUNT, sensitive condition": "SELECT COUNT(*) AS n FROM release WHERE pay >= 50 AND sex = 'f'",
+    "COUNT, no sensitive condition": "SELECT COUNT(*) AS n FROM release WHERE age < 40",
+    "COUNT, sensitive condition": "SELECT COUNT(*) AS n FROM release WHERE pay >= 50 AND age < 40",
     "COUNT, mixed OR and NOT": "SELECT COUNT(*) AS n FROM release WHERE NOT (pay = 20 OR age > 40)",
     "GROUP BY sensitive column": "SELECT pay, COUNT(*) AS n FROM release GROUP BY pay",
     "CUBE with sensitive condition": (
@@ -35,11 +35,11 @@ QUESTIONS = {
     ),
     "SUM of an untouched column": "SELECT SUM(visits) AS n FROM release WHERE pay >= 50",
     "AVG of an untouched column": "SELECT AVG(visits) AS n FROM release WHERE pay >= 30",
-    "SUM of the sensitive column": "SELECT SUM(pay) AS n FROM release WHERE sex = 'f'",
-    "AVG of the sensitive column": "SELECT AVG(pay) AS n FROM release WHERE sex = 'f'",
-    "share of sensitive values": "SELECT AVG(CASE WHEN pay >= 50 THEN 1 ELSE 0 END) AS n FROM release WHERE sex = 'f'",
+    "SUM of the sensitive column": "SELECT SUM(pay) AS n FROM release WHERE age < 40",
+    "AVG of the sensitive column": "SELECT AVG(pay) AS n FROM release WHERE age < 40",
+    "share of sensitive values": "SELECT AVG(CASE WHEN pay >= 50 THEN 1 ELSE 0 END) AS n FROM release WHERE age < 40",
     "MIN, MAX of an untouched column": "SELECT MIN(visits) AS n FROM release",
-    "MIN, MAX of the sensitive column": "SELECT MAX(pay) AS n FROM release WHERE sex = 'f'",
+    "MIN, MAX of the sensitive column": "SELECT MAX(pay) AS n FROM release WHERE age < 40",
     "quantile of the sensitive column": "SELECT MEDIAN(pay) AS n FROM release",
     "condition on a quasi-identifier": "SELECT COUNT(*) AS n FROM release WHERE age BETWEEN 30 AND 39",
 }
