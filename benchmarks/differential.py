@@ -130,9 +130,8 @@ def main() -> None:
     parser.add_argument("--releases", type=int, default=4)
     parser.add_argument("--method", choices=list(METHODS), action="append")
     given = parser.parse_args()
-    print(
-        f"{'method':21}{'feature':12}{'exact':>7}{'bounds':>8}{'intervals':>11}{'coverage':>10}{'no answer':>11}{'faults':>8}"
-    )
+    titles = f"{'exact':>7}{'bounds':>8}{'intervals':>11}{'coverage':>10}{'no answer':>11}{'faults':>8}"
+    print(f"{'method':21}{'feature':12}{titles}")
     for method in given.method or METHODS:
         scores = run(method, questions=given.questions, releases=given.releases)
         for feature in sorted(scores, key=lambda f: (f != EVERYTHING, f)):

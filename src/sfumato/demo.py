@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
-
 from . import datasets
+from .engines.database import connect
 from .mechanisms.uniform import UniformPerturbation
 from .model.public import Roles
 from .publish import publish
@@ -43,7 +42,7 @@ def run(out: Path) -> Iterator[str]:
     )
     yield f"Published in {out}/ by uniform ({release.guarantee.trust}): {release.guarantee.statement}"
     opened = open_release(out)
-    with duckdb.connect() as con:
+    with connect() as con:
         con.register("release", source)
         for title, sql in QUESTIONS.items():
             answer = opened.sql(sql)

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from . import assemble
 from .answers import Answer
 from .engines.codes import Coder
+from .engines.database import connect
 from .engines.reading import ReleaseReader
 from .errors import DataError, QueryError, ReleaseError, UnsupportedQuery, VerificationError
 from .mechanisms import REGISTRY
@@ -311,9 +312,7 @@ def _as_float(text: str) -> float:
 
 def _coder(domain: Domain, types: Mapping[str, str]) -> Coder:
     """A coder whose Arrow types are those DuckDB gives the columns."""
-    import duckdb
-
-    with duckdb.connect() as con:
+    with connect() as con:
         selected = ", ".join(f"CAST(NULL AS {types[n]}) AS c{j}" for j, n in enumerate(domain.columns))
         schema = con.sql(f"SELECT {selected} LIMIT 0").to_arrow_table().schema
     return Coder(domain, {n: schema.field(j).type for j, n in enumerate(domain.columns)})

@@ -5,12 +5,12 @@ from __future__ import annotations
 import duckdb
 import numpy as np
 import pytest
-from constants import SEED
 from sql.generator import question
-from sql.test_noise_off import check
 
 import sfumato as sf
+from constants import SEED
 from sfumato.errors import UnsupportedQuery
+from sql.test_noise_off import check
 
 QUESTIONS = 60
 COLUMNS = ("sex", "race", "education_num", "income", "occupation")

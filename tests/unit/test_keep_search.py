@@ -40,6 +40,7 @@ def thetas_of(keep, sizes):
     return [theta_of_keep(p, d) for p, d in zip(keep, sizes, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("randomised", "l", "published", "objective"), TABLE_3)
 def test_table_3(randomised, l, published, objective) -> None:
     adult()
@@ -58,6 +59,7 @@ def test_table_3(randomised, l, published, objective) -> None:
     assert log_error(thetas_of(plan.keep, sizes), sizes) - plan.objective < 0.011
 
 
+@pytest.mark.slow
 def test_both_files() -> None:
     """45,222 rows: QI l = 2 .848 .879 .899 .948, l = 5 .314 .612 .872 .938."""
     for l, expected in [(2, (0.848, 0.879, 0.899, 0.948, 1)), (5, (0.314, 0.612, 0.872, 0.938, 1))]:
@@ -104,6 +106,7 @@ def test_one_parameter_is_a_bisection() -> None:
     assert paper_risk(vs[0], [1.0, theta_of_keep(plan.keep[1] + 0.001, size)]).max() > 0.3
 
 
+@pytest.mark.slow
 def test_never_worse_than_a_grid() -> None:
     """Two free parameters against 50 x 50 points, on five random tables; the feasible set is not convex."""
     rng = np.random.default_rng(12)
@@ -169,6 +172,7 @@ def test_split_is_the_constrained_minimum() -> None:
                 assert error(moved) > here - 1e-9
 
 
+@pytest.mark.slow
 def test_bound_plans_are_safe_under_the_exact_risk() -> None:
     counts = np.random.default_rng(3).integers(0, 5, size=(4, 5, 2, 3))
     for randomised in [(True, True, True, False), (True,) * 4]:
@@ -179,6 +183,7 @@ def test_bound_plans_are_safe_under_the_exact_risk() -> None:
         assert max_risk(exact_views, thetas_of(plan.keep, counts.shape)) <= plan.risk
 
 
+@pytest.mark.slow
 def test_twelve_quasi_identifiers_beyond_a_trillion_cells() -> None:
     """12 QI columns of Adult, 3.8e13 cells: planned in seconds with the rigorous bound."""
     columns = ("age", "workclass", "education", "marital_status", "relationship", "race", "sex", "hours_per_week",

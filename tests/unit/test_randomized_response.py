@@ -298,6 +298,7 @@ def test_nonnegative_tables_and_association(release) -> None:
         other.table(["sex"], nonnegative="em")
 
 
+@pytest.mark.slow
 def test_twelve_quasi_identifiers_published_and_queried() -> None:
     """Over 10^12 cells: planned with the bound in seconds, sampled estimates beside it, published and asked."""
     quasi = ["age", "workclass", "education", "marital_status", "relationship", "race", "sex", "hours_per_week",
@@ -352,3 +353,19 @@ def test_too_many_cells_for_the_risk_is_said_and_given_keeps_still_publish(monke
     report = prepared.report()
     assert report["risk"] is None
     assert set(report["epsilon"]) == set(KEEP)
+
+
+def test_sums_and_averages_of_a_randomised_number() -> None:
+    """SUM of codes: w = P^-T g, its variance sum w^2 - sum P^-T g^2, and AVG by the linear question g - R."""
+    rng = np.random.default_rng(9)
+    table = pa.table({"grade": rng.integers(1, 6, 3000), "disease": rng.choice(["cold", "flu"], 3000)})
+    roles = sf.Roles(sensitive="disease", quasi=["grade"])
+    release = sf.publish(table, roles=roles, method=sf.RandomizedResponse(keep={"grade": 0.6, "disease": 0.8}), seed=2)
+    value, variance, _ = brute(release, lambda r: r["grade"] * (r["disease"] == "flu"))
+    row = release.sql("SELECT SUM(grade) AS s, AVG(grade) AS a FROM release WHERE disease = 'flu'").rows()[0]
+    assert row["s"] == pytest.approx(value, rel=1e-9)
+    assert row["s_se"] == pytest.approx(np.sqrt(variance), rel=1e-9)
+    people_, _, _ = brute(release, lambda r: r["disease"] == "flu")
+    _, spread, _ = brute(release, lambda r: (r["disease"] == "flu") * (r["grade"] - value / people_))
+    assert row["a"] == pytest.approx(value / people_, rel=1e-9)
+    assert row["a_se"] == pytest.approx(np.sqrt(spread) / people_, rel=1e-9)

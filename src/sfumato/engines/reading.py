@@ -12,6 +12,7 @@ import pyarrow as pa
 from ..errors import QueryError, ReleaseError
 from ..model.public import Codes, Domain, Integers, Scalar
 from .codes import Coder
+from .database import connect
 from .sources import quoted
 
 CELLS_AFTER = 2  # questions asked of an open release before its distinct cells are counted once and kept
@@ -25,9 +26,7 @@ class ReleaseReader:
     def __init__(self, data: Path, rows: int) -> None:
         self._rows, self._asked, self._cells = rows, 0, False
         self._evaluated: dict[tuple[tuple[str, ...], tuple[str, ...]], pa.Table] = {}
-        self._con = duckdb.connect()
-        self._con.execute("SET autoinstall_known_extensions=false")
-        self._con.execute("SET autoload_known_extensions=false")
+        self._con = connect()
         path = str(data.resolve()).replace("'", "''")
         self._con.execute(f"SET allowed_paths=['{path}']")
         self._con.execute("SET enable_external_access=false")

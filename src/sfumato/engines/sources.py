@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from ..errors import DataError, SpecError
+from .database import connect
 
 Bind = Callable[[duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
 DELIMITERS = (",", ";", "\t", "|")
@@ -146,7 +147,7 @@ def _csv_binder(files: list[str], delimiter: str | None) -> Bind:
         "null_padding": False,
         "auto_detect": False,
     }
-    with duckdb.connect() as con:
+    with connect() as con:
         text = con.read_csv(files, columns=dict.fromkeys(names, "VARCHAR"), **options)  # type: ignore[arg-type] # it takes lists
         types = _types(text, names)
     return lambda con: con.read_csv(files, columns=types, **options)  # type: ignore[arg-type] # it takes lists

@@ -24,7 +24,7 @@ from sfumato.stats.kronecker import Floats, keep_of_theta, log_error, theta_of_k
 
 STARTS = 8
 WORST = 64
-LARGE = 200_000  # QI cells above which one evaluation is dear: no local search, fewer steps
+LARGE = 200_000  # QI cells above which one evaluation is dear: one start, one short local search, fewer steps
 FLOOR = 1e-4  # smallest theta tried: below it the error bars exceed any table
 DECIMALS = 3
 
@@ -176,15 +176,18 @@ def _search_exact(problem: _Problem, starts: int) -> Floats:
     rng = np.random.default_rng(20260)  # fixed: it picks starting points, never noise
     n = len(problem.free)
     best, best_value = None, math.inf
-    starts = 2 if problem.cells > LARGE else starts if problem.cells <= LARGE // 10 else 3
+    large = problem.cells > LARGE
+    starts = starts if problem.cells <= LARGE // 10 else 3
     directions = [np.ones(n), _bound_direction(problem), *(rng.uniform(0.15, 1.0, n) for _ in range(starts - 2))]
+    if large:
+        directions = [min((problem.to_boundary(d) for d in directions[:2]), key=problem.objective)]
     for direction in directions:
         x = problem.to_boundary(direction)
         if not problem.feasible(x):
             continue
         value = problem.objective(x)
-        for _ in range(8 if problem.cells <= LARGE else 0):
-            candidate = problem.to_boundary(_slsqp(problem, x))
+        for _ in range(1 if large else 8):
+            candidate = problem.to_boundary(_slsqp(problem, x, iterations=8 if large else 60))
             candidate_value = problem.objective(candidate)
             if not problem.feasible(candidate) or candidate_value > value - 1e-7:
                 break
@@ -210,7 +213,7 @@ def _bound_direction(problem: _Problem) -> Floats:
     return np.maximum(x, FLOOR)
 
 
-def _slsqp(problem: _Problem, x0: Floats) -> Floats:
+def _slsqp(problem: _Problem, x0: Floats, *, iterations: int) -> Floats:
     """A local optimum over log theta, constraints on the worst cells at x0 only."""
     values, _ = problem.cell_risks(x0)
     flat = np.concatenate(values)
@@ -241,7 +244,7 @@ def _slsqp(problem: _Problem, x0: Floats) -> Floats:
         method="SLSQP",
         bounds=[(math.log(FLOOR), 0.0)] * len(x0),
         constraints={"type": "ineq", "fun": lambda y: constraints(y)[0], "jac": lambda y: constraints(y)[1]},
-        options={"maxiter": 60, "ftol": 1e-9},
+        options={"maxiter": iterations, "ftol": 1e-9},
     )
     return np.exp(np.clip(solved.x, math.log(FLOOR), 0.0)) if np.all(np.isfinite(solved.x)) else x0
 
