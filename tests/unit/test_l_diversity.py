@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter, defaultdict
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.errors import DataError, PlanError, ReleaseError, SpecError
+from sfumato.errors import DataError, PlanError, ReleaseError, SpecError, VerificationError
 from sfumato.publish import prepare
 from sfumato.randomness import Secret
 
@@ -223,3 +224,12 @@ def test_a_forged_release_is_refused(tmp_path, change) -> None:
     path.write_text(json.dumps(stated))
     with pytest.raises(ReleaseError):
         sf.open_release(tmp_path / "forged")
+
+
+@pytest.mark.parametrize("kind", ["frequency", "entropy", "distinct"])
+def test_verify_counts_the_classes_again(kind) -> None:
+    release = make(kind=kind)
+    release.check_contents()
+    release.plan = replace(release.plan, l=Fraction(4))
+    with pytest.raises(VerificationError, match="4-diverse"):
+        release.check_contents()
