@@ -34,7 +34,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 golden: $(READY)
-	$(BIN)/python -m pytest -q --update-golden tests/golden tests/docs tests/sql/test_golden.py tests/unit/test_schema.py $(PYTEST)
+	$(BIN)/python -m pytest -q --update-golden tests/golden tests/docs tests/sql tests/unit/test_schema.py $(PYTEST)
 
 setup: $(READY)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -161,4 +162,26 @@ def _choosing(
     }
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"compare": compare, "recommend": recommend}
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="pp, splu, distribution or rr", metavar="PAPER")],
+    report: Annotated[str | None, typer.Option("--report", help="HTML file to write")] = None,
+    as_json: Json = False,
+) -> None:
+    """Repeat a paper's tables and figures: published numbers beside ours, one line on every difference.
+
+    Adult is in the package; larger tables are read from the folder SFUMATO_DATA. Example: sfumato reproduce rr
+    """
+    from .reproduce import render
+    from .reproduce import reproduce as run
+
+    shown = sys.stderr.isatty()
+    document = run(paper, (lambda item: typer.echo(f"  {item}", err=True)) if shown else None)
+    if report:
+        from .reports import write_reproduction
+
+        for path in write_reproduction(document, report):
+            _note(f"written: {path}")
+    _say(json.dumps(document, ensure_ascii=False) if as_json else render(document))
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"compare": compare, "recommend": recommend, "reproduce": reproduce}

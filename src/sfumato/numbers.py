@@ -99,6 +99,8 @@ class Numbers:
         exact: NDArray[np.bool_],
         notes: tuple[str, ...] = (),
     ) -> Result:
+        if minimum is not None and maximum is not None:
+            exact = exact | is_exact(Limits(np.nan_to_num(minimum), np.nan_to_num(maximum)))
         unknown = np.isnan(value)
         se = np.where(unknown, np.nan, se)
         if minimum is not None and maximum is not None:

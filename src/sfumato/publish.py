@@ -29,6 +29,7 @@ from .release.manifest import FORMAT_VERSION, Manifest, Software, columns_and_un
 from .stats.allocation import Dealer
 from .version import __version__
 
+INTERNAL = "__"  # what our own columns begin with, such as the key by which rows are put in random order
 Progress = Callable[[str, int, int], None]  # (stage, rows done, rows in all)
 
 
@@ -299,6 +300,10 @@ def check_roles(roles: Roles, columns: Mapping[str, str], *, reserved: str | Non
             )
         folded[name.lower()] = name
     published = [*roles.sensitive, *roles.quasi, *roles.insensitive]
+    internal = [name for name in published if name.startswith(INTERNAL)]
+    if internal:
+        message = f'names that begin with "{INTERNAL}" are taken; rename column "{internal[0]}" or drop it'
+        raise SpecError(message, field=internal[0])
     if reserved and reserved.lower() in {name.lower() for name in published}:
         raise SpecError(
             f'the method adds a column "{reserved}", which the table already has; rename or drop it', field=reserved

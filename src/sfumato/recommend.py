@@ -84,7 +84,7 @@ def choose(
     best, second = found[0], next((r for r in found[1:] if r["method"] != found[0]["method"]), None)
     return {
         "bound": str(setting.tau),
-        "trust": trust,
+        "allowed": trust,
         **best,
         "why": _why(setting, best, second, trust),
         "runner_up": second,
@@ -172,7 +172,8 @@ def _why(setting: Setting, best: dict[str, Any], second: dict[str, Any] | None, 
     ]
     if second is not None:
         other = _score(second) or 0.0
-        lines.append(f"runner-up {second['method']}: {other:.1%}, {other / error:.2g} times as much")
+        more = f", {other / error:.2g} times as much" if error else ""
+        lines.append(f"runner-up {second['method']}: {other:.1%}{more}")
     if best["trust"] == Trust.CONDITIONAL:
         lines.append("conditional: it holds under assumptions that a real reader may break; --trust proved avoids it")
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import getpass
 import json
 import socket
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import METHODS, sfumato
+from sfumato.randomness import Secret
 from tables import COUNTS, MARK, ROLES, people, with_traces
 
 SEED = 918_273_645_546_372
@@ -29,10 +31,11 @@ def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def _everything(release: Path) -> str:
-    """All bytes of all files (Parquet footers are not compressed), and all cells, as one text."""
+    """All bytes of all files (Parquet footers are not compressed), all strings of the JSON, all cells: one text."""
     raw = [file.read_bytes().decode("latin-1") for file in release.rglob("*") if file.is_file()]
     cells = [str(pq.read_table(file).to_pydict()) for file in release.rglob("*.parquet")]
-    return "\n".join(raw + cells)
+    texts = [text for file in release.rglob("*.json") for text in _strings(json.loads(file.read_text()))]
+    return "\n".join(raw + cells + texts)
 
 
 def test_bundle_holds_no_name_path_seed_host_or_user(published: tuple[Path, str]) -> None:
@@ -43,6 +46,32 @@ def test_bundle_holds_no_name_path_seed_host_or_user(published: tuple[Path, str]
     assert socket.gethostname() not in text
     user = getpass.getuser()
     assert user not in _strings(json.loads((published[0] / "release.json").read_text()))
+
+
+def test_bundle_holds_no_key(published: tuple[Path, str]) -> None:
+    """The run's secret, in the forms in which it might slip in."""
+    key = Secret.from_seed(SEED).key
+    text = _everything(published[0]) + published[1]
+    forms = (
+        key.hex(),
+        str(key),
+        str(int.from_bytes(key, "little")),
+        base64.b64encode(key).decode(),
+        key.decode("latin-1"),
+    )
+    assert [form for form in forms if form in text] == []
+
+
+def test_compound_domain_is_sorted(tmp_path: Path) -> None:
+    """The combinations that occur are listed in sorted order, not as they first appear."""
+    pq.write_table(people(), tmp_path / "t.parquet")
+    roles = ("--sa", "sex,disease", "--qi", "age", "--rest", "drop")
+    done = sfumato(
+        "publish", tmp_path / "t.parquet", tmp_path / "out", *roles, "--method", "uniform", *METHODS["uniform"]
+    )
+    assert done.code == 0, done.text
+    (unit,) = json.loads((tmp_path / "out" / "release.json").read_text())["units"]
+    assert unit["cells"] == sorted(unit["cells"])
 
 
 def test_parquet_carries_no_foreign_metadata(published: tuple[Path, str]) -> None:

@@ -26,7 +26,6 @@ SETTINGS = [
     (3000, 8, 0.85, "1/2", "conditional"),
     (1500, 16, 1.0, "1/4", "conditional"),
 ]
-SLOW = ["randomized-response"]  # seconds of planning; far behind here
 
 
 def small(rows: int, values: int, decay: float, bound: str) -> Setting:

@@ -39,6 +39,7 @@ _PLAIN: tuple[str, ...] = (
 _NUMERIC = (*_PLAIN[1:], "FLOAT", "DOUBLE", "DECIMAL", "HUGEINT", "UHUGEINT")
 BELOW = "below the first bin"
 _PLAIN += ("FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIME", "BLOB")
+_NOT_CODED = ("BLOB", "TIMESTAMP_NS")  # as values of a domain: they have no exact form in JSON
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
 
 
@@ -117,9 +118,16 @@ class LocalTable:
         self, columns: tuple[str, ...], table: pa.Table, declared: Mapping[str, Sequence[Scalar]], nulls: bool
     ) -> Domain:
         for name in columns:
-            column, counts = table[name], table[KEY]
-            missing = pc.sum(pc.filter(counts, pc.is_null(column, nan_is_null=True))).as_py() or 0
-            if missing and (not nulls or column.null_count == 0):
+            column, counts, kind = table[name], table[KEY], self.columns[name]
+            if kind in _NOT_CODED:
+                raise DataError(f'column "{name}" has type {kind}; turn it into text, numbers or dates', column=name)
+            if pa.types.is_floating(column.type):
+                odd = pc.sum(pc.filter(counts, pc.invert(pc.is_finite(column)))).as_py()
+                if odd:
+                    message = f'{odd} rows of "{name}" are NaN or infinite; turn them into null or into numbers'
+                    raise DataError(message, column=name)
+            missing = pc.sum(pc.filter(counts, pc.is_null(column))).as_py()
+            if missing and not nulls:
                 raise DataError(
                     f'{missing} rows have no value in "{name}"; fill them, drop them, or make missing a value of '
                     "its own with --null-as-value",
@@ -292,6 +300,8 @@ def _reading_error(error: Exception) -> SfumatoError:
     text = str(error)
     if "CSV" in text:
         return csv_error(error)
+    if isinstance(error, duckdb.NotImplementedException):
+        return DataError("a column has a type that cannot be read; turn it into plain numbers, text or dates")
     damaged = ("could not", "not a valid", "magic bytes", "parquet", "thrift", "protocol")
     if isinstance(error, duckdb.InvalidInputException) or any(sign in text.lower() for sign in damaged):
         return DataError("the file is damaged or not of the kind its name says")

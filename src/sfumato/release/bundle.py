@@ -106,6 +106,8 @@ def read_manifest(folder: Path) -> Manifest:
 
 def check_contents(folder: Path, manifest: Manifest) -> None:
     """Refuse Parquet files whose rows or columns are not those that the manifest states."""
+    if any(column.name.startswith("__") for column in manifest.columns):
+        raise ReleaseError('release.json lists a column that begins with "__", which no release has')
     found: set[str] = set()
     for name, stated in manifest.files.items():
         try:

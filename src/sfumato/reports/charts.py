@@ -169,6 +169,24 @@ def frontier(document: Mapping[str, Any]) -> Any | None:
     )
 
 
+def verdicts(document: Mapping[str, Any]) -> Any | None:
+    """How many findings have each verdict."""
+    alt = altair()
+    rows = [{"verdict": name, "findings": n} for name, n in document["counts"].items()]
+    if not rows:
+        return None
+    return (
+        alt.Chart(_values(rows))
+        .mark_bar()
+        .encode(
+            y=alt.Y("verdict:N", sort=[r["verdict"] for r in rows], title=None),
+            x=alt.X("findings:Q", title="findings"),
+            tooltip=["verdict:N", "findings:Q"],
+        )
+        .properties(width=WIDTH, height=alt.Step(26), title="Verdicts")
+    )
+
+
 def _values(rows: list[dict[str, Any]]) -> Any:
     return altair().Data(values=rows)
 

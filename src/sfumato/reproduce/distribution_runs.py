@@ -1,4 +1,4 @@
-"""Settings of "Distribution-based Microdata Anonymization": tables, ways to publish them, errors of age-range questions.
+"""Settings of the target-distribution paper: tables, ways to publish them, errors of age-range questions.
 
 The question is always AVG(value) WHERE age BETWEEN X AND X + R; the error is (upper - lower) / truth, averaged over
 100 random X.

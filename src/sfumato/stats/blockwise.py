@@ -159,11 +159,13 @@ def _sums(
     low, high = np.zeros(len(over), dtype=object), np.zeros(len(over), dtype=object)
     for (selection, _), n in zip(parts, numbers, strict=True):
         least, most = release.bounder.whole_totals(selection, n)
-        low, high = low + least * (denominator // n.denominator), high + most * (denominator // n.denominator)
-    return _rounded(low, over * denominator, -math.inf), _rounded(high, over * denominator, math.inf)
+        scale = denominator // n.denominator
+        low, high = low + least.astype(object) * scale, high + most.astype(object) * scale
+    divisor = over.astype(object) * denominator  # beyond int64 for values such as 0.1
+    return _rounded(low, divisor, -math.inf), _rounded(high, divisor, math.inf)
 
 
-def _rounded(whole: NDArray[Any], over: NDArray[np.int64], towards: float) -> Floats:
+def _rounded(whole: NDArray[Any], over: NDArray[Any], towards: float) -> Floats:
     """whole / over as floats that do not lie on the wrong side of the number."""
     out = np.full(len(over), np.nan)
     for i in np.flatnonzero(over).tolist():

@@ -148,7 +148,7 @@ def _node_weights(masses: tuple[int, ...], max_weight: int | None) -> tuple[int,
     divisor = math.gcd(*masses)
     reduced = tuple(m // divisor for m in masses)
     if max_weight is None:
-        if sum(reduced) >= 2**40:
+        if sum(reduced) >= 2**31:
             raise SpecError("the exact weights of the target are too large; set max_weight", field="max_weight")
         return reduced
     with_mass = sum(m > 0 for m in masses)

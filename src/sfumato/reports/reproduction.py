@@ -1,0 +1,36 @@
+"""The report of a reproduction: every finding with its verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .charts import verdicts
+from .page import page
+
+
+def write_reproduction(document: Mapping[str, Any], target: str) -> Iterator[Path]:
+    """Paths as they are written: HTML and its JSON twin."""
+    path = Path(target)
+    path.write_text(reproduction_html(document), encoding="utf-8")
+    yield path
+    twin = path.with_suffix(".json")
+    twin.write_text(json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8")
+    yield twin
+
+
+def reproduction_html(document: Mapping[str, Any]) -> str:
+    """One HTML file that needs no network."""
+    header = ["item", "published", "ours", "verdict", "note"]
+    rows = [[f[name] for name in header] for f in document["findings"]]
+    note = "Public tables only: nothing here is private."
+    chart = verdicts(document)
+    return page(
+        title=f"{document['title']}: published and ours",
+        intro=["Every number of the paper's tables and every trend of its figures, on the closest public data."],
+        figures={"verdicts": chart} if chart is not None else {},
+        tables=[{"title": "Findings", "header": header, "rows": rows, "note": note}],
+        private=False,
+    )
