@@ -33,8 +33,12 @@ class Keeper:
         stay[number] = good[where]
         return cls(steps=tuple(steps), sizes=sizes, stay=stay)
 
-    def __call__(self, codes: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    def __call__(self, codes: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
+        """Which rows stay; a cell that was not counted when planning does not."""
         number = codes[0].astype(np.int64)
+        known = number < self.sizes[0]
         for keys, size, column in zip(self.steps, self.sizes[1:], codes[1:], strict=True):
-            number = np.searchsorted(keys, number * size + column)
-        return np.asarray(self.stay[number])
+            key = number * size + column
+            number = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+            known &= (keys[number] == key) & (column < size)
+        return np.asarray(known & self.stay[np.minimum(number, len(self.stay) - 1)])
