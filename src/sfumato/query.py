@@ -146,6 +146,19 @@ class Release:
                     self.evidence.totals((u,))
         except DataError:
             raise VerificationError("the release holds values outside the domain that release.json states") from None
+        check = getattr(self.mechanism, "check", None)
+        if check is not None:
+            sensitive = tuple(c.name for c in self.manifest.columns if c.role == "sensitive")
+            check(self.plan, sensitive, self._counted)
+
+    def _counted(self, columns: tuple[str, ...]) -> tuple[Any, Any]:
+        """(codes of the distinct published cells over some columns, rows of each), for checks of the contents."""
+        from .strata import factorise
+
+        names = ", ".join(quoted(c) for c in columns)
+        seen = self.reader.query(f"SELECT {names}, COUNT(*) AS __n__ FROM release GROUP BY ALL")
+        codes = np.column_stack([factorise(seen[c])[0] for c in columns]).astype(np.int64)
+        return codes, seen["__n__"].to_numpy().astype(np.int64)
 
     def sql(
         self, text: str, *, level: float = DEFAULT_LEVEL, simultaneous: bool = False, estimator: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import numpy as np
 import pytest
-from sql.generator import question
+from benchmarks.questions import question
 
 import sfumato as sf
 from constants import SEED

@@ -13,21 +13,22 @@ Does not protect against: readers who know members of a class, or can rule out v
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from ..errors import ReleaseError, SpecError
+from ..errors import ReleaseError, SpecError, VerificationError
 from ..model.numbers import Ratio, exact
 from ..model.private import Batch, Needs, Profile, Released, Work
 from ..model.public import Asked, Domain, Estimated, Evidence, Guarantee, Integers, Observed, Roles, Trust
 from ..stats import generalised
 from ..stats.disclosure import distinct_rows
 from ..stats.hierarchy import Hierarchy, from_rows, intervals, prefixes, suppress
-from ..stats.lattice import KINDS, Generalisation, class_of, diverse, search_lattice
+from ..stats.lattice import KINDS, Generalisation, Kind, class_of, diverse, search_lattice
+from ..stats.suppression import Keeper
 from .base import Planned
 from .restricted import value_label
 
@@ -105,6 +106,8 @@ class Plan:
     columns: tuple[Level, ...]
 
     def __post_init__(self) -> None:
+        if self.kind not in KINDS or self.l < 1:
+            raise ValueError("unknown kind of diversity, or l below 1")
         for level in self.columns:
             if set(level.member) != set(range(len(level.labels))) or len(set(level.labels)) != len(level.labels):
                 raise ValueError(f"values and labels of {level.column} do not fit each other")
@@ -138,7 +141,7 @@ def plan(spec: LDiversity, profile: Profile, rng: np.random.Generator) -> Planne
     hierarchies = [hierarchy_of(domain, spec.given().get(domain.columns[0])) for domain in profile.domains[:-1]]
     codes, table = _cells(profile)
     l, suppression = exact(spec.l, "l"), exact(spec.suppression, "suppression")
-    kind = next(k for k in KINDS if k == spec.kind)
+    kind = _kind(spec.kind)
     found = search_lattice(codes, table, hierarchies, l=l, kind=kind, suppression=suppression)
     columns = tuple(
         Level(
@@ -199,34 +202,6 @@ def hierarchy_of(domain: Domain, what: Any) -> Hierarchy:
     return from_rows(column, [MISSING if v is None else v for v in values], rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Keeper:
-    """Which cells stay, for rows of codes of any batch: prefixes of the cells numbered column by column."""
-
-    steps: tuple[Integers, ...]  # per column after the first: sorted keys prefix * size + code
-    sizes: tuple[int, ...]
-    stay: np.ndarray[Any, Any]  # per number of the whole cell
-
-    @classmethod
-    def of(cls, cells: Integers, where: Integers, good: np.ndarray[Any, Any]) -> Keeper:
-        """From the distinct cells, their classes and which classes are diverse."""
-        sizes = tuple(int(c.max()) + 1 for c in cells.T)
-        number, steps = cells[:, 0], []
-        for column, size in zip(cells.T[1:], sizes[1:], strict=True):
-            keys = np.unique(number * size + column)
-            steps.append(keys)
-            number = np.searchsorted(keys, number * size + column)
-        stay = np.zeros(int(number.max()) + 1, dtype=bool)
-        stay[number] = good[where]
-        return cls(steps=tuple(steps), sizes=sizes, stay=stay)
-
-    def __call__(self, codes: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        number = codes[0].astype(np.int64)
-        for keys, size, column in zip(self.steps, self.sizes[1:], codes[1:], strict=True):
-            number = np.searchsorted(keys, number * size + column)
-        return np.asarray(self.stay[number])
-
-
 def apply(plan: Plan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
     """Labels for values; rows of classes that are not diverse stay behind."""
     _, keeper = work.secret
@@ -273,6 +248,24 @@ def guarantee(plan: Plan) -> Guarantee:
         ),
         trust=TRUST,
     )
+
+
+def check(
+    plan: Plan, sensitive: tuple[str, ...], counted: Callable[[tuple[str, ...]], tuple[Integers, Integers]]
+) -> None:
+    """Refuse a release with a class that is not diverse: recomputed from its rows."""
+    codes, rows = counted((*(level.column for level in plan.columns), *sensitive))
+    _, where = distinct_rows(codes[:, : len(plan.columns)])
+    value = codes[:, -1]
+    table = np.zeros((int(where.max(initial=-1)) + 1, int(value.max(initial=0)) + 1), dtype=np.int64)
+    np.add.at(table, (where, value), rows)
+    bad = int((~diverse(table, l=plan.l, kind=_kind(plan.kind))).sum())
+    if bad:
+        raise VerificationError(f"{bad} classes of the release are not {plan.kind} {plan.l}-diverse")
+
+
+def _kind(kind: str) -> Kind:
+    return next(k for k in KINDS if k == kind)
 
 
 def estimate(plan: Plan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
