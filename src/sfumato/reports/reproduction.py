@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .charts import verdicts
+from .charts import published_against_ours, verdicts
 from .page import page
 
 
@@ -26,11 +26,11 @@ def reproduction_html(document: Mapping[str, Any]) -> str:
     header = ["item", "published", "ours", "verdict", "note"]
     rows = [[f[name] for name in header] for f in document["findings"]]
     note = "Public tables only: nothing here is private."
-    chart = verdicts(document)
+    drawn = {"verdicts": verdicts(document), "numbers": published_against_ours(document)}
     return page(
         title=f"{document['title']}: published and ours",
         intro=["Every number of the paper's tables and every trend of its figures, on the closest public data."],
-        figures={"verdicts": chart} if chart is not None else {},
+        figures={name: chart for name, chart in drawn.items() if chart is not None},
         tables=[{"title": "Findings", "header": header, "rows": rows, "note": note}],
         private=False,
     )
