@@ -26,7 +26,7 @@ from .query import Release
 from .randomness import Secret
 from .release import bundle
 from .release.manifest import FORMAT_VERSION, Manifest, Software, columns_and_units, guarantee_model
-from .stats.allocation import Dealer
+from .stats.allocation import Dealer, changed_between_passes
 from .version import __version__
 
 INTERNAL = "__"  # what our own columns begin with, such as the key by which rows are put in random order
@@ -190,6 +190,7 @@ class Applier:
         self._dealers = [
             Dealer(deal, secret.stream(f"shuffle {k}")) for k, deal in enumerate(prepared.planned.work.deals)
         ]
+        self._left = _marginals(prepared.needs, prepared.profile)
         published = [*roles.sensitive, *roles.quasi, *roles.insensitive]
         self.reads = [name for name in table.columns if name in published]
         changed = {name: u for u, unit in enumerate(self._needs.units) if self._needs.changed[u] for name in unit}
@@ -225,6 +226,8 @@ class Applier:
     def __call__(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch as it is published; randomness depends on the secret and the batch's number only."""
         codes = tuple(coder.encode([batch.column(n) for n in coder.domain.columns]) for coder in self._in)
+        for left, unit in zip(self._left, codes, strict=True):
+            np.subtract(left, np.bincount(unit, minlength=len(left)), out=left)
         dealing = self._secret.stream("deal", number)
         labels = tuple(
             dealer.deal(codes[deal.unit], dealing)
@@ -248,9 +251,11 @@ class Applier:
         return result if released.stay is None else result.filter(pa.array(released.stay))
 
     def close(self) -> None:
-        """Every label must have gone out, or the table changed between the passes."""
+        """Every label must have gone out and every counted value been seen, or the table changed between the passes."""
         for dealer in self._dealers:
             dealer.close()
+        if any(left.any() for left in self._left):
+            raise changed_between_passes()
 
     def write_side(self, path: Path) -> None:
         """sensitive.parquet: "unit0", "unit1" ... are codes and leave as the unit's own columns."""
@@ -272,6 +277,18 @@ class Applier:
         pq.write_table(
             table.cast(plain), path, use_dictionary=coded, column_encoding=packed or None, store_schema=False
         )
+
+
+def _marginals(needs: Needs, profile: Profile) -> list[Integers]:
+    """True counts of the values of every unit, as the first pass saw them."""
+    counts = []
+    for u, domain in enumerate(profile.domains):
+        joint = next(j for j, units in enumerate(needs.joints) if u in units)
+        histogram, at = profile.histograms[joint], needs.joints[joint].index(u)
+        found = np.zeros(len(domain), dtype=np.int64)
+        np.add.at(found, histogram.codes[:, at], histogram.true_counts)
+        counts.append(found)
+    return counts
 
 
 def check_roles(roles: Roles, columns: Mapping[str, str], *, reserved: str | None = None) -> None:

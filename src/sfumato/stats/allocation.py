@@ -57,7 +57,7 @@ class Dealer:
         dealt = np.empty(len(codes), dtype=np.int64)
         if self._remaining is None:
             if (self._next + here > self._start[1:]).any():
-                raise _changed()
+                raise changed_between_passes()
             first = np.cumsum(here) - here
             dealt[order] = self._labels[np.arange(len(codes)) + np.repeat(self._next - first, here)]
             self._next += here
@@ -67,7 +67,7 @@ class Dealer:
             k, lo, hi = int(here[u]), int(self._start[u]), int(self._start[u + 1])
             urn = self._remaining[lo:hi]
             if k > int(urn.sum()):
-                raise _changed()
+                raise changed_between_passes()
             taken = draw_without_replacement(urn, k, rng)
             urn -= taken
             dealt[order[at : at + k]] = rng.permutation(np.repeat(self._labels[lo:hi], taken))
@@ -78,7 +78,7 @@ class Dealer:
         """Refuse when labels are left over: the table changed between the two passes."""
         left = (self._start[1:] - self._next) if self._remaining is None else self._remaining
         if int(left.sum()):
-            raise _changed()
+            raise changed_between_passes()
 
 
 def narrow(codes: Codes, size: int) -> NDArray[np.integer]:
@@ -86,5 +86,6 @@ def narrow(codes: Codes, size: int) -> NDArray[np.integer]:
     return codes.astype(np.uint16) if size < 2**16 else codes
 
 
-def _changed() -> DataError:
+def changed_between_passes() -> DataError:
+    """The error of a second pass that sees other counts than the plan was made for."""
     return DataError("the table changed between the two passes over it; nothing was published")
