@@ -21,7 +21,7 @@ from .errors import DataError, SpecError
 from .mechanisms import mechanism_of
 from .mechanisms.base import Mechanism, Planned
 from .model.private import Batch, Needs, Profile
-from .model.public import Column, Curve, Roles, Scalar
+from .model.public import Column, Curve, Integers, Roles, Scalar
 from .query import Release
 from .randomness import Secret
 from .release import bundle
