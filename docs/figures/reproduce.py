@@ -24,7 +24,7 @@ WORDS = {
     "[target-distribution](../methods/target-distribution.md) has the curves.",
     "rr": "UCI Adult, the 30,162 complete training rows that the published tables were computed on. The association of "
     "quasi-identifiers is estimated here from two-way tables by the plain inverse, which is nearly unbiased; the "
-    "published rows lie lower, as a clipped full table does. Rows marked *differs* say on which side of the original ours lies.",
+    "published rows lie lower, as a clipped full table does. Rows that differ say which is nearer to the original.",
 }
 
 

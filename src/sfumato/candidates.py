@@ -28,6 +28,7 @@ class Candidate:
     parameters: Mapping[str, Any]
     variant: str = ""
     estimator: str | None = None
+    equal: bool = True  # False: shown beside the others, but it does not hold the bound
     releases: int | None = None  # 1 where every release of a plan is the same; None: as many as wanted
 
     def spec(self) -> Any:
@@ -144,7 +145,9 @@ def candidates(method: str, tau: Fraction, facts: Facts, rho1: Fraction) -> list
         hierarchies = facts.hierarchies or {c: INTERVALS for c in facts.sizes if c in facts.integers}
         base: dict[str, Any] = {"l": whole, "hierarchies": hierarchies}
         return [
-            Candidate(method=method, parameters=base | {"kind": kind}, variant=variant, releases=1)
+            Candidate(
+                method=method, parameters=base | {"kind": kind}, variant=variant, releases=1, equal=kind == "frequency"
+            )
             for kind, variant in (("frequency", ""), ("entropy", "entropy"), ("distinct", "distinct"))
         ]
     if method == "target-distribution":

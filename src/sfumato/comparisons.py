@@ -41,7 +41,8 @@ def render_comparison(document: Mapping[str, Any]) -> str:
         cells += [f"{seconds['publish']:.2f}" if seconds else "-", _megabytes(entry.get("bytes"))]
         rows.append(cells)
         if entry.get("largest_share"):
-            notes.append(f"{entry['label']}: one value fills up to {entry['largest_share']:.0%} of a class")
+            beyond = "" if entry.get("holds_bound", True) else "; the bound is not held"
+            notes.append(f"{entry['label']}: one value fills up to {entry['largest_share']:.0%} of a class{beyond}")
         if "gives_away" in entry:
             notes.append(f"{entry['label']}: {entry['gives_away']['why']}")
     first = (

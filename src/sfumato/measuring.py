@@ -38,6 +38,7 @@ def measure(
     result: dict[str, Any] = {
         "applicable": False,
         "reason": None,
+        "holds_bound": candidate.equal,
         "parameters": {k: v if isinstance(v, int | str) else _plain(v) for k, v in candidate.parameters.items()},
         "expected_error": None,
         "observed_error": None,

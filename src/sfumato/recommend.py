@@ -67,7 +67,9 @@ def choose(
         if REGISTRY[name].TRUST not in LABELS[trust]:
             continue
         try:
-            tried = [c for c in candidates(name, setting.tau, setting.facts, setting.rho1) if c.estimator is None]
+            tried = [
+                c for c in candidates(name, setting.tau, setting.facts, setting.rho1) if c.equal and c.estimator is None
+            ]
         except SfumatoError as error:
             refused.append({"method": name, "variant": "", "reason": str(error)})
             continue

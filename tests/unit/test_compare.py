@@ -48,6 +48,7 @@ def test_equal_means_equal(document) -> None:  # type: ignore[no-untyped-def]
     if "l-diversity" in by and by["l-diversity"]["applicable"]:
         assert by["l-diversity"]["parameters"]["kind"] == "frequency"
         assert by["l-diversity"]["largest_share"] <= 1 / 3
+        assert [v["holds_bound"] for v in by["l-diversity"]["variants"]] == [False, False]
 
 
 def test_foreseen_and_observed_errors_are_near(document) -> None:  # type: ignore[no-untyped-def]
