@@ -21,7 +21,7 @@ from .errors import DataError, SpecError
 from .mechanisms import mechanism_of
 from .mechanisms.base import Mechanism, Planned
 from .model.private import Batch, Needs, Profile
-from .model.public import Column, Curve, Roles, Scalar
+from .model.public import Column, Curve, Integers, Roles, Scalar
 from .query import Release
 from .randomness import Secret
 from .release import bundle
@@ -311,6 +311,8 @@ def check_roles(roles: Roles, columns: Mapping[str, str], *, reserved: str | Non
         )
     folded: dict[str, str] = {}
     for name in columns:
+        if name.startswith("__") and name.endswith("__"):
+            raise DataError(f'column "{name}" has a name that sfumato uses itself; rename it', column=name)
         if name.lower() in folded:
             raise DataError(
                 f'columns "{folded[name.lower()]}" and "{name}" differ in case only; rename one', column=name

@@ -68,8 +68,10 @@ def how(release: sf.Release, sql: str) -> str:
     if answer.kind != "confidence":
         return answer.kind
     row = answer.rows()[0]
+    if row["n"] is None:
+        return "no"
     if row["n_se"] is None:
-        return "estimate, bounds" if row.get("n_min") is not None or row["n"] is None else "estimate"
+        return "estimate"
     return "interval, bounds" if row.get("n_min") is not None else "interval"
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg as la
 from numpy.typing import NDArray
 
 from ..model.public import Asked, Codes, Estimated, Floats, Observed
@@ -83,7 +82,7 @@ class Channel:
         # M = F^-1 C with C symmetric: eigenvalues of F^-1/2 C F^-1/2 tell which directions the release identifies.
         root = np.sqrt(self.true_counts[self.present].astype(float))
         self._root = root
-        eigen, vectors = la.eigh(C / root[:, None] / root[None, :])
+        eigen, vectors = np.linalg.eigh(C / root[:, None] / root[None, :])
         keep = eigen > SINGULAR * max(float(eigen[-1]), SINGULAR) if len(eigen) else np.zeros(0, dtype=bool)
         self._inverse = (vectors[:, keep] / eigen[keep]) @ vectors[:, keep].T
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.special import bdtr, bdtrc
 
 from sfumato.errors import SpecError
 from sfumato.stats.grouping import Counts
@@ -26,6 +26,13 @@ def _check(size: int, epsilon: Fraction) -> None:
         raise SpecError(f"epsilon must lie strictly between 0 and 1, got {epsilon}", field="epsilon")
 
 
+def _outside(low: Counts, high: Counts, n: Counts, p: float) -> NDArray[np.float64]:
+    """Pr[X <= low] + Pr[X > high] for X ~ Binomial(n, p)."""
+    below = np.where(low < 0, 0.0, bdtr(np.clip(low, 0, n), n, p))
+    above = np.where(high < 0, 1.0, np.where(high >= n, 0.0, bdtrc(np.clip(high, 0, n), n, p)))
+    return np.asarray(below + above)
+
+
 def error_probability(true_counts: Counts, size: int, epsilon: Fraction) -> NDArray[np.float64]:
     """Pr[|X - f| > epsilon f] for each f: the chance that a total is published with more relative error than epsilon.
 
@@ -37,7 +44,7 @@ def error_probability(true_counts: Counts, size: int, epsilon: Fraction) -> NDAr
     a, b = epsilon.numerator, epsilon.denominator
     low = -((a - b) * f // b)  # ceil((1 - eps) f)
     high = (b + a) * f // b  # floor((1 + eps) f)
-    return np.asarray(binom.cdf(low - 1, size * f, 1 / size) + binom.sf(high, size * f, 1 / size))
+    return _outside(low - 1, high, size * f, 1 / size)
 
 
 def small_sum_privacy(size: int, epsilon: Fraction, alpha: int) -> float:
@@ -54,7 +61,7 @@ def tail_probability(true_counts: Counts, size: int, epsilon: Fraction) -> NDArr
     a, b = epsilon.numerator, epsilon.denominator
     low = (b - a) * f // b
     high = -(-(b + a) * f // b)
-    return np.asarray(binom.cdf(low, size * f, 1 / size) + binom.sf(high - 1, size * f, 1 / size))
+    return _outside(low, high - 1, size * f, 1 / size)
 
 
 def large_sum_utility(size: int, epsilon: Fraction, miss: Fraction) -> int:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import minimize
 
 from sfumato.errors import PlanError, SpecError
 from sfumato.stats.disclosure import View, infimum, max_risk, reconstruction
@@ -215,6 +214,8 @@ def _bound_direction(problem: _Problem) -> Floats:
 
 def _slsqp(problem: _Problem, x0: Floats, *, iterations: int) -> Floats:
     """A local optimum over log theta, constraints on the worst cells at x0 only."""
+    from scipy.optimize import minimize  # a quarter of a second to load, for this method alone
+
     values, _ = problem.cell_risks(x0)
     flat = np.concatenate(values)
     worst = np.argsort(flat)[::-1][:WORST]
