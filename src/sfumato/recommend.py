@@ -22,6 +22,7 @@ from .release.manifest import guarantee_model
 from .setting import Setting, make_setting
 
 LABELS = {"proved": (Trust.PROVED,), "conditional": (Trust.PROVED, Trust.CONDITIONAL)}
+LEAST_ERROR = 1e-9
 MOST_BOUND = 100  # the strongest bound that is looked at is 1/MOST_BOUND
 
 Progress = Callable[[str, int, int], None]
@@ -172,9 +173,11 @@ def _why(setting: Setting, best: dict[str, Any], second: dict[str, Any] | None, 
         f"promises: {best['guarantee']}",
         f"gives away: {WHY[best['method']]}",
     ]
+    if error < LEAST_ERROR:
+        lines.append("the answers are exact: by this measure the table may be published as it is; read what it covers")
     if second is not None:
         other = _score(second) or 0.0
-        more = f", {other / error:.2g} times as much" if error else ""
+        more = f", {other / error:.2g} times as much" if error > LEAST_ERROR else ""
         lines.append(f"runner-up {second['method']}: {other:.1%}{more}")
     if best["trust"] == Trust.CONDITIONAL:
         lines.append("conditional: it holds under assumptions that a real reader may break; --trust proved avoids it")

@@ -52,11 +52,11 @@ def test_equal_means_equal(document) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_foreseen_and_observed_errors_are_near(document) -> None:  # type: ignore[no-untyped-def]
-    """Two releases: within a third; the statistical suite is sharper."""
+    """A sanity check on two releases, within a factor of 1.5; tests/statistical/test_expected_errors.py is the test."""
     for entry in document["methods"]:
         if entry["applicable"] and entry["expected_error"] and entry["observed_error"]:
             for band, expected in entry["expected_error"].items():
-                assert entry["observed_error"][band] == pytest.approx(expected, rel=0.34), entry["method"]
+                assert expected / 1.5 < entry["observed_error"][band] < 1.5 * expected, entry["method"]
 
 
 def test_ranks_are_within_a_trust_label(document) -> None:  # type: ignore[no-untyped-def]
