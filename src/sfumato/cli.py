@@ -105,6 +105,7 @@ def plan(
     engine: EngineName = "local",
     memory: Memory = "1500MB",
     as_json: Json = False,
+    full: Annotated[bool, typer.Option("--full", help="with --json: the decoy sets of splu too")] = False,
     page: Annotated[
         str | None, typer.Option("--report", help="also write an HTML page with curves", metavar="FILE")
     ] = None,
@@ -129,7 +130,7 @@ def plan(
         null_as_value=null_as_value,
         delimiter=delimiter,
     )
-    report = prepared.report()
+    report = prepared.report(full=full)
     if page is not None:
         from .charts import plan_page, write_page
 

@@ -44,9 +44,10 @@ class Prepared:
     profile: Profile
     planned: Planned
 
-    def report(self) -> dict[str, Any]:
-        """What `sfumato plan` shows the custodian; may hold true counts."""
+    def report(self, *, full: bool = False) -> dict[str, Any]:
+        """What `sfumato plan` shows the custodian; may hold true counts. `full` adds what is long, by method."""
         public = self.planned.public
+        more = getattr(self.mechanism, "full_report", None) if full else None
         guarantee = guarantee_model(self.mechanism.guarantee(public)).model_dump(mode="json")
         return {
             "method": self.mechanism.NAME,
@@ -54,7 +55,9 @@ class Prepared:
             "rows": self.profile.rows,
             "parameters": TypeAdapter(self.mechanism.Plan).dump_python(public, mode="json"),
             "guarantee": guarantee,
-        } | self.mechanism.report(public, self.planned.work, self.profile)
+            **self.mechanism.report(public, self.planned.work, self.profile),
+            **(more(public, self.planned.work, self.profile) if more else {}),
+        }
 
     def curves(self) -> tuple[Curve, ...]:
         """Lines that a report draws, where the mechanism has some."""

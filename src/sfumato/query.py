@@ -16,12 +16,11 @@ from pydantic import TypeAdapter, ValidationError
 from . import assemble
 from .answers import Answer
 from .engines.codes import Coder
-from .engines.database import connect
 from .engines.reading import ReleaseReader
 from .errors import DataError, QueryError, ReleaseError, UnsupportedQuery, VerificationError
 from .mechanisms import REGISTRY
 from .mechanisms.base import Mechanism
-from .model.public import Domain, Evidence
+from .model.public import Evidence
 from .release.bundle import check_contents, check_digests, read_manifest, writing
 from .release.manifest import Manifest
 from .sql.explain import explanation
@@ -75,7 +74,7 @@ class Release:
         )
         released = self.mechanism.released_domains(self.plan, self.domains)
         self._coders = [
-            Coder(d, {}) if d is not base else _coder(d, self._types)
+            Coder(d, {}) if d is not base else Coder(d, self.reader.arrow_types(d.columns, self._types))
             for d, base in zip(released, self.domains, strict=True)
         ]
         self._evidence: Evidence | None = None
@@ -321,11 +320,3 @@ def _as_float(text: str) -> float:
         return float(text)
     except ValueError:
         return np.nan
-
-
-def _coder(domain: Domain, types: Mapping[str, str]) -> Coder:
-    """A coder whose Arrow types are those DuckDB gives the columns."""
-    with connect() as con:
-        selected = ", ".join(f"CAST(NULL AS {types[n]}) AS c{j}" for j, n in enumerate(domain.columns))
-        schema = con.sql(f"SELECT {selected} LIMIT 0").to_arrow_table().schema
-    return Coder(domain, {n: schema.field(j).type for j, n in enumerate(domain.columns)})

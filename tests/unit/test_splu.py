@@ -384,3 +384,18 @@ def test_variance_of_a_single_record_in_closed_form():
     assert other == pytest.approx(exact_other, rel=0.02)
     M = channel.matrix.forward(h)
     assert exact_own == pytest.approx(np.diag(M @ np.linalg.inv(M) ** 2) - 1)
+
+
+def test_plan_shows_decoy_sets_only_in_full() -> None:
+    from sfumato import Roles, Splu
+    from sfumato.publish import prepare
+    from sfumato.randomness import Secret
+    from tables import people
+
+    roles = Roles(sensitive="disease", quasi=["age"], rest="drop")
+    prepared = prepare(people(), roles=roles, method=Splu(gamma=3), secret=Secret.from_seed(1))
+    assert "decoy_sets" not in prepared.report()
+    sets = prepared.report(full=True)["decoy_sets"]
+    assert all(len(set(s["values"])) == 3 for s in sets)
+    assert sum(s["groups"] for s in sets) == people().num_rows // 3
+    assert [s["groups"] for s in sets] == sorted((s["groups"] for s in sets), reverse=True)

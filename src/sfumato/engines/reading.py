@@ -54,6 +54,12 @@ class ReleaseReader:
                 self._cells = True
         return self._cells
 
+    def arrow_types(self, names: tuple[str, ...], types: Mapping[str, str]) -> dict[str, pa.DataType]:
+        """Arrow's types of columns of these DuckDB types."""
+        selected = ", ".join(f"CAST(NULL AS {types[name]})" for name in names)
+        schema = self.query(f"SELECT {selected} LIMIT 0").schema
+        return {name: schema.field(j).type for j, name in enumerate(names)}
+
     def rows(self) -> int:
         """How many rows data.parquet holds."""
         return int(self.query("SELECT count(*) AS n FROM release")["n"][0].as_py())

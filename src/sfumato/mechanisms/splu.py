@@ -28,7 +28,7 @@ from ..stats import decoy_answers, decoy_comparison
 from ..stats.decoy_channel import DecoyChannel, rebuild_channel
 from ..stats.decoy_guarantee import amplification, error_probability, large_sum_utility, small_sum_privacy
 from ..stats.decoys import draw_slots
-from ..stats.grouping import largest_buckets, random_margins
+from ..stats.grouping import Grouping, largest_buckets, random_margins
 from .base import Planned
 from .restricted import value_label
 
@@ -139,7 +139,12 @@ def plan(spec: Splu, profile: Profile, rng: np.random.Generator) -> Planned:
     """For every column random groups, the draws of all slots, and how many records of u publish s."""
     columns = tuple(domain.columns[0] for domain in profile.domains)
     sizes = parse_gamma(spec.gamma, columns)
-    deals = tuple(_deal(u, profile.true_counts(u, u), size, columns[u], spec, rng) for u, size in enumerate(sizes))
+    groupings, deals = [], []
+    for u, size in enumerate(sizes):
+        groupings.append(_group(profile.true_counts(u, u), size, columns[u], spec, rng))
+        slots = draw_slots(groupings[u], rng)
+        labels = slots.published.astype(np.int64)
+        deals.append(Deal(unit=u, start=slots.offsets, labels=labels, counts=slots.counts))
     public = Plan(
         gamma=dict(zip(columns, sizes, strict=True)),
         grouping=RULES[spec.grouping],
@@ -148,11 +153,11 @@ def plan(spec: Splu, profile: Profile, rng: np.random.Generator) -> Planned:
         alpha=spec.alpha,
         t_e=exact(spec.t_e, "t_e"),
     )
-    return Planned(public=public, work=Work(deals=deals))
+    return Planned(public=public, work=Work(deals=tuple(deals), secret=tuple(groupings)))
 
 
-def _deal(unit: int, true_counts: Integers, size: int, column: str, spec: Splu, rng: np.random.Generator) -> Deal:
-    """K of one column as a hand-out of published values."""
+def _group(true_counts: Integers, size: int, column: str, spec: Splu, rng: np.random.Generator) -> Grouping:
+    """The decoy groups of one column."""
     if np.count_nonzero(true_counts) < 2:
         raise PlanError(f'"{column}" has one distinct value; nothing can be hidden')
     total, top = int(true_counts.sum()), int(true_counts.max())
@@ -166,7 +171,7 @@ def _deal(unit: int, true_counts: Integers, size: int, column: str, spec: Splu, 
         )
     rule = random_margins if spec.grouping == "random" else largest_buckets
     try:
-        grouping = rule(true_counts, size, rng)
+        return rule(true_counts, size, rng)
     except PlanError as error:
         limit = int(str(error.limit))
         instead = f"the largest gamma is {limit}" if limit >= 2 else "no gamma is possible; publish a finer column"
@@ -174,8 +179,6 @@ def _deal(unit: int, true_counts: Integers, size: int, column: str, spec: Splu, 
             f'gamma = {size} cannot be reached: the most frequent value of "{column}" is too frequent; {instead}',
             limit=limit,
         ) from None
-    slots = draw_slots(grouping, rng)
-    return Deal(unit=unit, start=slots.offsets, labels=slots.published.astype(np.int64), counts=slots.counts)
 
 
 def apply(plan: Plan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
@@ -283,6 +286,18 @@ def report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
             errors[key] += numbers
     facts = found if several else {key: next(iter(by.values())) for key, by in found.items()}
     return facts | {"warnings": warnings, "expected_error": errors}
+
+
+def full_report(plan: Plan, work: Work, profile: Profile) -> dict[str, Any]:
+    """The decoy sets with how often each occurs, most frequent first; they hold true counts, so only on request."""
+    sets: dict[str, list[dict[str, Any]]] = {}
+    for domain, grouping in zip(profile.domains, work.secret, strict=True):
+        rows = np.sort(grouping.members, axis=1)
+        distinct, times = np.unique(rows, axis=0, return_counts=True)
+        order = np.argsort(-times, kind="stable")
+        labels = [value_label(v) for v in domain.values]
+        sets[domain.columns[0]] = [{"values": [labels[c] for c in distinct[i]], "groups": int(times[i])} for i in order]
+    return {"decoy_sets": sets if len(sets) > 1 else next(iter(sets.values()))}
 
 
 def _expected_error(true_counts: Integers, values: list[Any], size: int) -> dict[str, list[Any]]:
