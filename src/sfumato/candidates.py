@@ -142,7 +142,9 @@ def candidates(method: str, tau: Fraction, facts: Facts, rho1: Fraction) -> list
         alone = Candidate(method=method, parameters=risk | {"scope": "s"}, variant="sensitive column only")
         return [Candidate(method=method, parameters=risk), alone]
     if method == "l-diversity":
-        hierarchies = facts.hierarchies or {c: INTERVALS for c in facts.sizes if c in facts.integers}
+        hierarchies = facts.hierarchies or {
+            c: INTERVALS for c, m in facts.sizes.items() if c in facts.integers and m > NUMBERS
+        }
         base: dict[str, Any] = {"l": whole, "hierarchies": hierarchies}
         return [
             Candidate(
