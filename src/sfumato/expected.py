@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from .engines.codes import Coder
@@ -245,20 +245,19 @@ def _anatomy(prepared: Prepared) -> Callable[[Observed, Asked], Estimated]:
         w = h if plain else np.stack([made.weights(x)[0] for x in h])
         pattern, key = observed.pattern[observed.stratum], observed.key[observed.stratum]
 
-        @cache
-        def sums(b: int, column: int) -> Floats:
-            at = np.flatnonzero(pattern == b)
+        def sums(patterns: NDArray[np.bool_], column: int) -> Floats:
+            at = np.flatnonzero(patterns[pattern])
             flat = np.bincount(
                 key[at] * m + observed.value[at], weights=observed.moments[at, column], minlength=observed.keys * m
             )
             return np.asarray(flat.reshape(observed.keys, m) * kept, dtype=np.float64)
 
         value = np.zeros((observed.keys, asked.functionals))
-        for b in range(len(h)):
-            mean = np.zeros((m, asked.functionals))  # of W over the groups that hold a value
-            mean[made.present] = made.M @ w[b][:, made.present].T
-            for f, g in enumerate(asked.measure):
-                value[:, f] += sums(b, int(asked.products[0, g])) @ mean[:, f]
+        for f, found in enumerate(anatomised.kinds(h)):
+            for b, where in found:
+                mean = np.zeros(m)  # of W over the groups that hold a value
+                mean[made.present] = made.M @ w[b, f, made.present]
+                value[:, f] += sums(where, int(asked.products[0, asked.measure[f]])) @ mean
         variance, covariance = anatomised.variances(made, sums, asked, h, w, observed.keys)
         half = asked.z * np.sqrt(variance)
         return Estimated(value=value, variance=variance, low=value - half, high=value + half, covariance=covariance)

@@ -117,9 +117,9 @@ def estimate(channel: Channel, observed: Observed, asked: Asked) -> Estimated:
     w = h if plain else np.array([p[0] for p in pairs]).reshape(h.shape)
     entries = _Entries(groups, observed)
     value = np.zeros((observed.keys, F))
-    for b in range(B):
-        at = entries.of(b)
-        for f in np.flatnonzero(h[b].any(axis=1)):
+    for f, found in enumerate(kinds(h)):
+        for b, where in found:
+            at = entries.of(where)
             moment = observed.moments[at, asked.products[0, asked.measure[f]]]
             weights = moment * groups.mean(w[b, f], observed.part[at])
             value[:, f] += np.bincount(entries.key[at], weights=weights, minlength=observed.keys)
@@ -149,18 +149,35 @@ def estimate(channel: Channel, observed: Observed, asked: Asked) -> Estimated:
     )
 
 
+Kinds = list[list[tuple[int, NDArray[np.bool_]]]]
+Sums = Callable[[NDArray[np.bool_], int], Floats]
+
+
+def kinds(h: Floats) -> Kinds:
+    """For each functional, the patterns that share nonzero coefficients: (one of them, which patterns).
+
+    A question with many conditions has many patterns and, for one functional, few different coefficients.
+    """
+    found: Kinds = []
+    for f in range(h.shape[1]):
+        rows, first, kind = np.unique(h[:, f], axis=0, return_index=True, return_inverse=True)
+        kind = kind.reshape(-1)
+        found.append([(int(first[k]), kind == k) for k in range(len(rows)) if rows[k].any()])
+    return found
+
+
 class _Entries:
-    """Which observed entries belong to a pattern, and to which output row."""
+    """Which observed entries belong to some patterns, and to which output row."""
 
     def __init__(self, groups: Groups, observed: Observed) -> None:
         self.key, self._pattern = observed.key[observed.stratum], observed.pattern[observed.stratum]
-        self._single = len(np.unique(observed.pattern)) <= 1
+        self._used = np.unique(observed.pattern)
         # Groups are in random order, so those with small numbers are a random sample of them.
         self.sampled = observed.part < VARIANCE_GROUPS
         self.scale = len(groups) / min(len(groups), VARIANCE_GROUPS)
 
-    def of(self, b: int) -> NDArray[np.intp] | slice:
-        return slice(None) if self._single else np.flatnonzero(self._pattern == b)
+    def of(self, patterns: NDArray[np.bool_]) -> NDArray[np.intp] | slice:
+        return slice(None) if patterns[self._used].all() else np.flatnonzero(patterns[self._pattern])
 
 
 def _bounds(groups: Groups, observed: Observed, asked: Asked, h: Floats, entries: _Entries) -> tuple[Floats, Floats]:
@@ -169,45 +186,45 @@ def _bounds(groups: Groups, observed: Observed, asked: Asked, h: Floats, entries
     low, high = np.zeros(shape), np.zeros(shape)
     counting = (asked.measure == 0) & asked.indicator
     low[:, ~counting], high[:, ~counting] = -np.inf, np.inf
-    for b in range(len(h)):
-        at = entries.of(b)
-        rows, parts, key = observed.moments[at, 0], observed.part[at], entries.key[at]
-        room = rows - groups.sizes[parts]
-        for f in np.flatnonzero(counting & h[b].any(axis=1)):
+    for f, found in enumerate(kinds(h)):
+        for b, where in found if counting[f] else ():
+            at = entries.of(where)
+            rows, parts, key = observed.moments[at, 0], observed.part[at], entries.key[at]
             inside = groups.total(h[b, f], parts)  # c_g(A)
-            low[:, f] += np.bincount(key, weights=np.maximum(0.0, room + inside), minlength=observed.keys)
+            room = np.maximum(0.0, rows - groups.sizes[parts] + inside)
+            low[:, f] += np.bincount(key, weights=room, minlength=observed.keys)
             high[:, f] += np.bincount(key, weights=np.minimum(rows, inside), minlength=observed.keys)
     return low, high
 
 
-def variances(
-    channel: Channel, sums: Callable[[int, int], Floats], asked: Asked, h: Floats, w: Floats, keys: int
-) -> tuple[Floats, Floats]:
+def variances(channel: Channel, sums: Sums, asked: Asked, h: Floats, w: Floats, keys: int) -> tuple[Floats, Floats]:
     """Variances (K, F) and covariances (K, P) under the random assignment of records to groups.
 
-    `sums(b, column)` is (K, values): a moment by true value in the strata of pattern b, as estimated or as it is.
+    `sums(patterns, column)` is (K, values): a moment by true value in the strata of some patterns, as estimated or
+    as it is. Below, b stands for the patterns in which a functional has the same coefficients.
     For the F_u records of value u, in strata b with sums S_b of their g and S_bb of g^2, the total of
     g W_b(group) over a random assignment has covariance, for functionals i and j,
         sum_b,b' ( [b = b'] S_bb - S_b S_b' / F_u ) F_u / (F_u - 1) Cov_u(W_bi, W_b'j),
     Cov_u over the groups that hold u. With g = 1 and one stratum this is x_u (F_u - x_u) / (F_u - 1) Cov_u.
     """
-    K, F, P, B = keys, asked.functionals, len(asked.pairs), len(h)
+    K, F, P = keys, asked.functionals, len(asked.pairs)
     variance, covariance = np.zeros((K, F)), np.zeros((K, P))
     wanted = [(f, f) for f in range(F)] + [(int(a), int(b)) for a, b in asked.pairs]
     counts = channel.true_counts.astype(float)
     factor = np.where(counts > 1, counts / np.maximum(counts - 1, 1), 0.0)
-    moments = _Moments(channel, w)
+    moments, found = _Moments(channel, w), kinds(h)
     for column, (i, j) in enumerate(wanted):
         out = variance[:, i] if column < F else covariance[:, column - F]
         gi, gj = asked.measure[i], asked.measure[j]
-        for b in range(B):
-            for c in range(B):
-                if not (h[b, i].any() and h[c, j].any()):
-                    continue
-                cross = -sums(b, asked.products[0, gi]) * sums(c, asked.products[0, gj]) / np.maximum(counts, 1)
-                if b == c:
-                    squares = sums(b, asked.products[gi, gj])
-                    cross = np.maximum(squares + cross, 0.0) if i == j else squares + cross
+        for b, in_b in found[i]:
+            for c, in_c in found[j]:
+                first, second = sums(in_b, asked.products[0, gi]), sums(in_c, asked.products[0, gj])
+                cross = -first * second / np.maximum(counts, 1)
+                both = in_b & in_c
+                if both.any():
+                    cross += sums(both, asked.products[gi, gj])
+                if i == j and b == c:
+                    cross = np.maximum(cross, 0.0)
                 out += (cross * factor) @ moments.covariance(b, i, c, j)
     return np.maximum(variance, 0.0), covariance
 
@@ -238,21 +255,22 @@ class _Moments:
 
 
 class _Sums:
-    """Estimated sums of a moment over the true values, per output row and pattern; from a sample of the groups."""
+    """Estimated sums of a moment by true value, per output row, over some patterns; from a sample of the groups."""
 
     def __init__(self, channel: Channel, observed: Observed, entries: _Entries) -> None:
         self._channel, self._observed, self._entries = channel, observed, entries
-        self._kept: dict[tuple[int, int], Floats] = {}
+        self._kept: dict[tuple[bytes, int], Floats] = {}
 
-    def __call__(self, b: int, column: int) -> Floats:
+    def __call__(self, patterns: NDArray[np.bool_], column: int) -> Floats:
         """(K, values): x^ cut to [0, F_u] for counts."""
-        if (b, int(column)) not in self._kept:
-            self._kept[(b, int(column))] = self._compute(b, int(column))
-        return self._kept[(b, int(column))]
+        key = (patterns.tobytes(), int(column))
+        if key not in self._kept:
+            self._kept[key] = self._compute(patterns, int(column))
+        return self._kept[key]
 
-    def _compute(self, b: int, column: int) -> Floats:
+    def _compute(self, patterns: NDArray[np.bool_], column: int) -> Floats:
         observed, groups, entries = self._observed, self._channel.groups, self._entries
-        at = entries.of(b)
+        at = entries.of(patterns)
         chosen = entries.sampled[at]
         part, key = observed.part[at][chosen], entries.key[at][chosen]
         weight = observed.moments[at, column][chosen] * entries.scale / groups.sizes[part]
@@ -261,7 +279,10 @@ class _Sums:
         for row in groups.members:
             a += np.bincount(key * size + row[part], weights=weight, minlength=len(a))
         x = self._channel.back(a.reshape(observed.keys, size)[:, :-1])
-        return np.clip(x, 0.0, self._channel.true_counts) if column == 0 else x
+        if column:
+            return x
+        most = self._channel.true_counts
+        return np.where(most - x < 1e-9 * most, most, np.maximum(x, 0.0))  # all records of a value: no error left
 
 
 def expected_se(channel: Channel, share: float) -> Floats:
