@@ -314,8 +314,6 @@ def check_roles(roles: Roles, columns: Mapping[str, str], *, reserved: str | Non
         )
     folded: dict[str, str] = {}
     for name in columns:
-        if name.startswith("__") and name.endswith("__"):
-            raise DataError(f'column "{name}" has a name that sfumato uses itself; rename it', column=name)
         if name.lower() in folded:
             raise DataError(
                 f'columns "{folded[name.lower()]}" and "{name}" differ in case only; rename one', column=name
@@ -325,7 +323,7 @@ def check_roles(roles: Roles, columns: Mapping[str, str], *, reserved: str | Non
     internal = [name for name in published if name.startswith(INTERNAL)]
     if internal:
         message = f'names that begin with "{INTERNAL}" are taken; rename column "{internal[0]}" or drop it'
-        raise SpecError(message, field=internal[0])
+        raise DataError(message, column=internal[0])
     if reserved and reserved.lower() in {name.lower() for name in published}:
         raise SpecError(
             f'the method adds a column "{reserved}", which the table already has; rename or drop it', field=reserved

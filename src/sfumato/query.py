@@ -145,10 +145,10 @@ class Release:
                     self.evidence.totals((u,))
         except DataError:
             raise VerificationError("the release holds values outside the domain that release.json states") from None
-        check = getattr(self.mechanism, "check", None)
-        if check is not None:
+        check_rows = getattr(self.mechanism, "check_rows", None)
+        if check_rows is not None:
             sensitive = tuple(c.name for c in self.manifest.columns if c.role == "sensitive")
-            check(self.plan, sensitive, self._counted)
+            check_rows(self.plan, sensitive, self._counted)
 
     def _counted(self, columns: tuple[str, ...]) -> tuple[Any, Any]:
         """(codes of the distinct published cells over some columns, rows of each), for checks of the contents."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.errors import DataError, SpecError
+from sfumato.errors import DataError, SfumatoError
 
 N = 900
 RNG = np.random.default_rng(8)
@@ -23,7 +23,7 @@ UNIFORM = sf.UniformPerturbation(rho1="1/3", rho2="1/2")
 def test_names_of_our_own_columns_are_refused(name: str, tmp_path: Path) -> None:
     """A column called as our sort key would decide the order of the rows."""
     table = pa.table({"s": LETTERS, name: DIGITS})
-    with pytest.raises(SpecError, match=name):
+    with pytest.raises(SfumatoError, match=name):
         sf.publish(table, tmp_path / "out", roles=sf.Roles(sensitive="s", rest="quasi"), method=UNIFORM)
     assert list(tmp_path.iterdir()) == []
 

@@ -250,7 +250,7 @@ def guarantee(plan: Plan) -> Guarantee:
     )
 
 
-def check(
+def check_rows(
     plan: Plan, sensitive: tuple[str, ...], counted: Callable[[tuple[str, ...]], tuple[Integers, Integers]]
 ) -> None:
     """Refuse a release with a class that is not diverse: recomputed from its rows."""
