@@ -100,7 +100,9 @@ class Numbers:
         notes: tuple[str, ...] = (),
     ) -> Result:
         if minimum is not None and maximum is not None:
-            exact = exact | is_exact(Limits(np.nan_to_num(minimum), np.nan_to_num(maximum)))
+            tight = is_exact(Limits(np.nan_to_num(minimum), np.nan_to_num(maximum))) & ~exact
+            value, low, high = (np.where(tight, minimum, x) for x in (value, low, high))
+            se, exact = np.where(tight, 0.0, se), exact | tight
         unknown = np.isnan(value)
         se = np.where(unknown, np.nan, se)
         if minimum is not None and maximum is not None:
