@@ -99,7 +99,7 @@ class Numbers:
         exact: NDArray[np.bool_],
         notes: tuple[str, ...] = (),
     ) -> Result:
-        if minimum is not None and maximum is not None:
+        if minimum is not None and maximum is not None:  # bounds that meet are the number itself
             tight = is_exact(Limits(np.nan_to_num(minimum), np.nan_to_num(maximum))) & ~exact
             value, low, high = (np.where(tight, minimum, x) for x in (value, low, high))
             se, exact = np.where(tight, 0.0, se), exact | tight
@@ -109,9 +109,6 @@ class Numbers:
             if unknown[~exact].all():  # bounds are all there is: they are the interval
                 low, high = np.where(exact, low, minimum), np.where(exact, high, maximum)
                 minimum = maximum = None
-                pinned = unknown & (low == high)  # bounds that meet are the number itself
-                value, se = np.where(pinned, low, value), np.where(pinned, 0.0, se)
-                exact, unknown = exact | pinned, unknown & ~pinned
             else:
                 low, high = np.clip(low, minimum, maximum), np.clip(high, minimum, maximum)
         kind = (
