@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 pytestmark = [
     pytest.mark.data,
     pytest.mark.statistical,
@@ -22,7 +19,7 @@ QI_SA_W8 = {5: 1.33, 10: 1.23, 20: 1.10, 30: 1.02, 40: 0.97, 50: 0.94, 60: 0.96}
 
 def test_adult_errors_agree_with_the_specification() -> None:
     """Means of 100 random ranges agree within four standard errors of a difference of two such means (< 1e-4)."""
-    from benchmarks import target_distribution as experiment
+    from sfumato.reproduce import distribution_runs as experiment
 
     table = experiment.adult()
     for setting, stated, slack in (
@@ -37,7 +34,7 @@ def test_adult_errors_agree_with_the_specification() -> None:
 
 
 def test_granularity_of_adult_groups_by_age() -> None:
-    from benchmarks import target_distribution as experiment
+    from sfumato.reproduce import distribution_runs as experiment
 
     table = experiment.adult()
     rounded = experiment.publish(table, experiment.Setting(by_age=True))
