@@ -114,15 +114,17 @@ def _cells(tables: SubTables, evidence: Evidence, observed: Observed, asked: Ask
     (classes,), (width,) = asked.classes, asked.shape
     part_of_value = np.repeat(np.arange(len(tables)), np.diff(tables.start))
     column, size = np.unique(part_of_value * width + classes[tables.values], return_counts=True)
-    part, codes, count = evidence.totals(asked.units)
-    where = np.searchsorted(column, part * width + classes[codes[:, 0]])
-    total = np.bincount(where, weights=count, minlength=len(column)).astype(float)
     pair, row = np.unique(observed.stratum * len(tables) + observed.part, return_inverse=True)
     at = (row, np.searchsorted(column, observed.part * width + observed.value))
     moments = [
         sp.csr_array((observed.moments[:, j], at), shape=(len(pair), len(column)))
         for j in range(observed.moments.shape[1])
     ]
+    total = np.zeros(len(column))
+    if (moments[0].sum(axis=1) < SMALL).any():  # the score set asks in which sub-tables a value's records lie
+        part, codes, count = evidence.totals(asked.units)
+        where = np.searchsorted(column, part * width + classes[codes[:, 0]])
+        total = np.bincount(where, weights=count, minlength=len(column)).astype(float)
     return _Cells(
         column // width, column % width, size.astype(float), total, pair // len(tables), pair % len(tables), moments
     )
