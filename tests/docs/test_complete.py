@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sfumato import errors
-from sfumato.mechanisms import REGISTRY
+from sfumato.methods import REGISTRY
 from sfumato.stats.gamma import floor_significant, gamma_bound, keep_probabilities
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +19,7 @@ CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
 
 def test_every_command_has_its_heading() -> None:
-    from sfumato.cli import application
+    from sfumato.cli.application import application
 
     names = [command.name for command in application(None).registered_commands]
     assert names
@@ -29,7 +29,7 @@ def test_every_command_has_its_heading() -> None:
 @pytest.mark.parametrize("name", list(REGISTRY))
 def test_every_method_is_in_the_readme(name: str) -> None:
     row = next(line for line in (ROOT / "README.md").read_text().splitlines() if re.match(rf"\| (\[)?`{name}`", line))
-    assert str(REGISTRY[name].TRUST) in row
+    assert str(REGISTRY[name].trust) in row
 
 
 def test_every_error_class_has_its_exit_code() -> None:
