@@ -80,5 +80,12 @@ def verify(
     from ..query import open_release
     from ..release.verify import verify as check
 
-    for line in check(open_release(release).opened, test=test):
+    from ..release.verify import describe
+    from ..reports.readers_text import render_readers
+
+    opened = open_release(release).opened
+    for line in check(opened, test=test):
         say(f"ok  {line}")
+    readers = describe(opened)["guarantee"].get("readers")
+    if readers:
+        say(render_readers(readers))

@@ -7,14 +7,19 @@ from typing import Any
 
 from ..engines.statements import COUNT, counted
 from ..errors import DataError, VerificationError
+from ..methods.ladder import public_readers
+from ..methods.shared.readers import ONE_ROW
 from .bundle import check_digests
-from .manifest import guarantee_model
+from .manifest import encode, guarantee_model
 from .opened import OpenedRelease
 
 
 def describe(release: OpenedRelease) -> dict[str, Any]:
     """The document of `sfumato inspect --json`."""
     manifest = release.manifest.model_dump(mode="json", exclude_none=True)
+    readers = release.manifest.guarantee.readers
+    if readers is not None:  # a reader keeps her nulls: they say that nothing is stated
+        manifest["guarantee"]["readers"] = [r.model_dump(mode="json") for r in readers]
     return {name: manifest[name] for name in manifest if name not in {"format"}}
 
 
@@ -23,10 +28,11 @@ def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     manifest, method = release.manifest, release.method
     check_digests(release.path, manifest)
     yield "digests of all files"
-    computed = guarantee_model(method.guarantee(release.plan))
-    if manifest.guarantee.model_dump(mode="json") != computed.model_dump(mode="json"):
+    computed, beside = guarantee_model(method.guarantee(release.plan)), {"readers", "unprotected"}
+    if manifest.guarantee.model_dump(mode="json", exclude=beside) != computed.model_dump(mode="json", exclude=beside):
         raise VerificationError("the stated guarantee is not the one that the published parameters give")
     yield f"guarantee recomputed from the parameters: {computed.statement}"
+    yield from _check_readers(release)
     check_rows(release)
     method.verify(release.plan, release.published)
     yield "what is published is what the parameters allow"
@@ -34,6 +40,29 @@ def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     if manifest.reproducible and not test:
         raise VerificationError("the release was made with a seed, so its noise can be undone; for tests say --test")
     yield "made with a seed, accepted as a test" if manifest.reproducible else "made without a seed"
+
+
+def _check_readers(release: OpenedRelease) -> Iterator[str]:
+    """A line about the readers, recomputed; and about the values that are stated not to be covered."""
+    stated = release.manifest.guarantee
+    if stated.readers is not None:
+        person = next((r.rows for r in stated.readers if r.rows is not None), None)
+        assumed = any(ONE_ROW in r.why for r in stated.readers)
+        sensitive = set(release.published.with_role("sensitive"))
+        domains = [d for d in release.domains if set(d.columns) <= sensitive]
+        found = public_readers(release.method, release.plan, domains, rows_per_person=None if assumed else person)
+        if tuple(r.noun() for r in stated.readers) != found:
+            raise VerificationError("the stated readers are not the ones that the published parameters give")
+        held = ", ".join(r.reader for r in found if r.held) or "none"
+        yield f"readers recomputed from the parameters; held: {held}"
+    if stated.unprotected is not None and stated.unprotected.values:
+        domain = {tuple(c.domain or ()) for c in release.columns if c.role == "sensitive"}
+        allowed = {str(encode(v)) for column in domain for v in column}
+        for value in stated.unprotected.values:
+            cells = value if isinstance(value, list) else [value]
+            if not {str(c) for c in cells} <= allowed:
+                raise VerificationError("a value is said not to be covered that is not in the published domain")
+        yield f"not covered, as stated: {len(stated.unprotected.values)} values, {stated.unprotected.share:.0%} of the rows"
 
 
 def check_rows(release: OpenedRelease) -> None:

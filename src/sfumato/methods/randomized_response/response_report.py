@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -36,17 +37,26 @@ EXPLAINED = {
 
 def guarantee_text(
     tau: Fraction | None,
+    rhos: tuple[Fraction, Fraction] | None,
     baseline: Mapping[str, float],
     losses: Mapping[str, float],
-    total: float | None,
     trust: Trust,
 ) -> Guarantee:
-    """The promise: epsilon always, the bound on the paper's risk where keep probabilities were searched for it."""
-    local = (
-        f"A randomised cell has a local privacy loss of at most {max(losses.values()):g}, a whole record of {total:g}."
-        if losses
-        else "No column is randomised: the risk is met by the table as it is."
-    )
+    """The promise: epsilon always, rho2 where the channels are limited for it, the paper's risk where searched for."""
+    finite = [loss for loss in losses.values() if math.isfinite(loss)]
+    kept = [*(n for n, loss in losses.items() if math.isinf(loss)), *(n for n in baseline if n not in losses)]
+    total = round_up(sum(finite))
+    local = "No column is randomised: the risk is met by the table as it is."
+    if finite:
+        local = f"A randomised cell has a local privacy loss of at most {max(finite):g}"
+        local += (
+            f"; {' and '.join(kept)} {'is' if len(kept) == 1 else 'are'} published unchanged, so that of a whole record "
+            "is infinite."
+            if kept
+            else f", the {len(finite)} randomised cells of a record together of {total:g}."
+        )
+    if rhos is not None:
+        local += f" A reader who gave a sensitive value at most {rhos[0]} gives it at most {rhos[1]} after."
     risk = "" if tau is None else f" The disclosure risk `paper_risk` is at most {tau} for every person in the table."
     guesses = ", ".join(f"{share:g} for {column}" for column, share in baseline.items())
     return Guarantee(
@@ -54,9 +64,10 @@ def guarantee_text(
         parameters={
             "risk": None if tau is None else str(tau),
             "risk_measure": "paper_risk",
-            "epsilon": dict(losses),
-            "epsilon_total": total,
+            "epsilon": {name: loss for name, loss in losses.items() if math.isfinite(loss)},
+            "epsilon_total": "infinite" if kept else total,
             "baseline": dict(baseline),
+            **({} if rhos is None else {"rho1": str(rhos[0]), "rho2": str(rhos[1])}),
         },
         statement=local + risk,
         assumptions=(
@@ -69,6 +80,7 @@ def guarantee_text(
             f"a reader without any data who names the most frequent value: she is right with up to {guesses}",
             "the shares of sensitive values in a group of people: the release is made so that they can be estimated",
             "a reader who weights all released rows by how likely they come from the person",
+            *(() if rhos is None else (f"sensitive values that hold more than {rhos[0]} of the table",)),
             "columns that are published as they are",
         ),
         trust=trust,
@@ -90,9 +102,10 @@ def risk_report(
     sensitive = list(profile.sensitive)
     quasi = [u for u in range(len(names)) if u not in sensitive]
     losses = {n: round_up(epsilon(t, d)) for n, t, d in zip(names, thetas, cells.sizes, strict=True) if t < 1.0}
+    whole = all(t < 1.0 or d == 1 for t, d in zip(thetas, cells.sizes, strict=True))
     stated = {
         "epsilon": losses,
-        "epsilon_total": round_up(sum(losses.values())) if losses else None,
+        "epsilon_total": round_up(sum(losses.values())) if whole else "infinite",
         "expected_error": expected_error(cells, profile, thetas, sensitive[0]),
     }
     try:

@@ -23,21 +23,22 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...errors import PlanError, ReleaseError, SpecError, VerificationError
-from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
+from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
+    Claim,
     Codes,
     Curve,
     Domain,
     Estimated,
     Evidence,
     Floats,
-    GivesAway,
     Guarantee,
     Integers,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
@@ -51,6 +52,7 @@ from . import decoy_answers, decoy_comparison
 from .decoy_channel import DecoyChannel, rebuild_channel
 from .decoy_guarantee import amplification, error_probability, large_sum_utility, small_sum_privacy
 from .decoys import draw_slots
+from .readers import readers
 
 RULES = {"random": "random-margins", "largest": "largest-buckets"}
 RULE_VERSION = 1
@@ -208,17 +210,10 @@ class SpluMethod(Method[Splu, SpluPlan]):
     name = "splu"
     title = "Small sum privacy, large sum utility"
     trust = Trust.CONDITIONAL
-    promise = "small totals are hidden, large ones kept"
     answers = "estimate, interval"
     spec = Splu
     plan_type = SpluPlan
     plan_draws = True
-    gives_away = GivesAway(
-        survives_corruption=False,
-        hides_group=True,
-        every_predicate=False,
-        why="a reader who knows many records narrows the decoys of the others",
-    )
     example = Example(
         spec={"gamma": 4},
         options={"gamma": "3"},
@@ -301,6 +296,14 @@ class SpluMethod(Method[Splu, SpluPlan]):
             ),
             trust=self.trust,
         )
+
+    def claim(self, plan: SpluPlan) -> Claim:
+        """1/gamma, whatever the prior."""
+        return Claim(rho2=Fraction(1, min(plan.sizes)))
+
+    def readers(self, plan: SpluPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """Decoy groups that are not published."""
+        return readers(plan.sizes, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
 
     def estimate(self, plan: SpluPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """By the rebuilt channel, calibrated to the totals; `--estimator paper` as the SPLU paper does."""
