@@ -189,9 +189,9 @@ def check_covered(prepared: Prepared) -> None:
     if found is not None and found[1] > knowledge.MOST_UNPROTECTED:
         left, share = found
         raise PlanError(
-            f"{float(share):.1%} of the rows hold a sensitive value that the guarantee does not cover ({len(left.values)} "
-            f"values are more frequent than rho1 = {prepared.claim().rho1}); raise rho1, take another method, or say "
-            "--accept-unprotected",
+            f"{float(share):.1%} of the rows hold a sensitive value that the guarantee does not cover "
+            f"({len(left.values)} values are more frequent than rho1 = {prepared.claim().rho1}); raise rho1, take "
+            "another method, or say --accept-unprotected",
             limit=share,
         )
 

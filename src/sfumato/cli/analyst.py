@@ -78,9 +78,8 @@ def verify(
     Example: sfumato verify out
     """
     from ..query import open_release
-    from ..release.verify import verify as check
-
     from ..release.verify import describe
+    from ..release.verify import verify as check
     from ..reports.readers_text import render_readers
 
     opened = open_release(release).opened

@@ -62,9 +62,7 @@ class ReaderModel(_Strict):
 
     def noun(self) -> ReaderBound:
         """As the rest of the package knows it."""
-        return ReaderBound(
-            reader=self.reader, held=self.held, posterior=self.posterior, why=self.why, rows=self.rows
-        )
+        return ReaderBound(reader=self.reader, held=self.held, posterior=self.posterior, why=self.why, rows=self.rows)
 
 
 class UnprotectedModel(_Strict):

@@ -7,23 +7,14 @@ from typing import Any
 
 from .text import bullets, table
 
-WHO = {
-    "value": "any prior of at most rho1 on one value",
-    "set": "the same, on a set of values",
-    "histogram": "prior: the table's histogram; sees all that is published about the record",
-    "linking": "also knows the person's other columns",
-    "corruption": "knows every other record",
-    "person": "sees all rows of a person",
-}
+READER_NAMES = ("value", "set", "histogram", "linking", "corruption", "person")
 SHOWN = 6
 
 
 def render_readers(readers: Sequence[Mapping[str, Any]]) -> str:
-    """Reader, whether the bound holds for her, the largest posterior she reaches, who she is and why."""
-    rows = [
-        [name_of(r), verdict(r["held"]), reached(r["posterior"]), f"{WHO[r['reader']]}: {r['why']}"] for r in readers
-    ]
-    return table(["reader", "held", "posterior", "who and why"], rows)
+    """Reader, whether the bound holds for her, the largest posterior she reaches, and why."""
+    rows = [[name_of(r), verdict(r["held"]), reached(r["posterior"]), r["why"]] for r in readers]
+    return table(["reader", "held", "posterior", "why"], rows)
 
 
 def name_of(reader: Mapping[str, Any]) -> str:
@@ -38,13 +29,8 @@ def verdict(held: bool | None) -> str:
 
 
 def reached(posterior: float | None) -> str:
-    """A posterior rounded up to four digits; a dash where there is none."""
-    return "-" if posterior is None else f"{min(1.0, -(-posterior * 10_000 // 1) / 10_000):.4g}"
-
-
-def held_names(readers: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The readers that are held, in their order."""
-    return tuple(r["reader"] for r in readers if r["held"])
+    """A posterior as people read it; a dash where there is none."""
+    return "-" if posterior is None else f"{posterior:.4f}".rstrip("0").rstrip(".")
 
 
 def render_unprotected(found: Mapping[str, Any] | None) -> str | None:
@@ -67,5 +53,7 @@ def render_cells(found: Mapping[str, Any] | None, rows: int) -> str | None:
         f"{found['rows_below_5']:,} rows are in cells of fewer than 5",
     ]
     if found["sharpened"] is not None:
-        lines.append(f"{found['sharpened']:.1%} of the rows are in a cell that alone gives a covered value more than rho1")
+        lines.append(
+            f"{found['sharpened']:.1%} of the rows are in a cell that alone gives a covered value more than rho1"
+        )
     return bullets("quasi-identifiers, before anything is published", lines)

@@ -130,9 +130,7 @@ class LocalTable:
             value=value.reshape(-1).astype(np.int64),
             cell=table[CELL].to_numpy().astype(np.int64),
             true_counts=table[KEY].to_numpy().astype(np.int64),
-            looked_at={
-                u: Coder(d, self._arrow).encode([table[c] for c in d.columns]) for u, d in looked_at.items()
-            },
+            looked_at={u: Coder(d, self._arrow).encode([table[c] for c in d.columns]) for u, d in looked_at.items()},
         )
 
     def _domain(

@@ -50,8 +50,8 @@ def guarantee_text(
     if finite:
         local = f"A randomised cell has a local privacy loss of at most {max(finite):g}"
         local += (
-            f"; {' and '.join(kept)} {'is' if len(kept) == 1 else 'are'} published unchanged, so that of a whole record "
-            "is infinite."
+            f"; that of a whole record is infinite: {' and '.join(kept)} {'is' if len(kept) == 1 else 'are'} "
+            "published unchanged."
             if kept
             else f", the {len(finite)} randomised cells of a record together of {total:g}."
         )

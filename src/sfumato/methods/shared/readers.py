@@ -75,9 +75,7 @@ def round_up(x: Fraction | float, digits: int = DIGITS) -> float:
     return min(1.0, -((-x.numerator * 10**digits) // x.denominator) / 10**digits)
 
 
-def with_domain(
-    bounds: tuple[ReaderBound, ...], *, declared: bool, known: Known | None
-) -> tuple[ReaderBound, ...]:
+def with_domain(bounds: tuple[ReaderBound, ...], *, declared: bool, known: Known | None) -> tuple[ReaderBound, ...]:
     """The same where the domain may come from the data: it then tells the reader "corruption" which values occur."""
     if declared or (known is not None and int(known.joint.of_values().min()) > 1):
         return bounds
@@ -160,7 +158,8 @@ def channelled(
         )
     elif claim.rho1 is not None:
         mine = Found(
-            posterior=amplified(claim.rho1, gamma), why=f"covered values hold at most {float(claim.rho1):.4g} of the rows"
+            posterior=amplified(claim.rho1, gamma),
+            why=f"covered values hold at most {float(claim.rho1):.4g} of the rows",
         )
     else:
         mine = Found(posterior=None, why="the histogram decides")
@@ -180,7 +179,9 @@ def seen_as_it_is(known: Known, channel: ValueChannel, *, cells: bool, weight: F
     which y agrees. `weight` is the share of each value's records that the part looked at holds.
     """
     joint = known.joint
-    count = joint.true_counts.astype(np.float64) * (1.0 if weight is None else weight[joint.value])
+    count: Floats = joint.true_counts.astype(np.float64)
+    if weight is not None:
+        count = count * weight[joint.value]
     inside = count > 0
     if not (inside & known.looked[joint.value]).any():
         return 0.0
@@ -188,9 +189,9 @@ def seen_as_it_is(known: Known, channel: ValueChannel, *, cells: bool, weight: F
     cell = joint.cell[inside] if cells else np.zeros(len(count), dtype=np.int64)
     codes = joint.codes[value].astype(np.int64)
     if not cells:  # one entry for each value is enough
-        count = np.bincount(value, weights=count, minlength=len(joint.codes))
-        value = np.flatnonzero(count)
-        count, cell, codes = count[value], np.zeros(len(value), dtype=np.int64), joint.codes[value].astype(np.int64)
+        total = np.bincount(value, weights=count, minlength=len(joint.codes)).astype(np.float64)
+        value = np.flatnonzero(total)
+        count, cell, codes = total[value], np.zeros(len(value), dtype=np.int64), joint.codes[value].astype(np.int64)
     columns = range(codes.shape[1])
     shown = np.zeros(len(count))
     for size in range(codes.shape[1] + 1):
@@ -245,9 +246,7 @@ def alone(known: Known) -> bool:
     return bool((known.looked[joint.value] & (values[joint.cell] == 1)).any())
 
 
-def linked(
-    known: Known | None, why: str, largest: Callable[[Known], float | None], unknown: str = TOO_MANY
-) -> Found:
+def linked(known: Known | None, why: str, largest: Callable[[Known], float | None], unknown: str = TOO_MANY) -> Found:
     """The reader "linking": `largest` of the known table, unless a cell gives a value away or it is not known."""
     if known is None:
         return Found(posterior=None, why=SAME_QUASI)

@@ -211,8 +211,9 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             return replace(
                 stated,
                 statement=(
-                    f"A reader who, knowing a record's sub-table, gave a sensitive value at most {plan.rho1}, or its "
-                    f"share of the sub-table, gives it at most {plan.rho2} after seeing the record's published value."
+                    f"For sensitive values that hold at most {plan.rho1} of the table: a reader who, knowing a record's "
+                    f"sub-table, gave such a value at most {plan.rho1}, or its share of the sub-table, gives it at most "
+                    f"{plan.rho2} after seeing the record's published value."
                 ),
             )
         cap = gamma_bound(plan.rho1, plan.rho2)
@@ -223,8 +224,9 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         return replace(
             stated,
             statement=(
-                "A reader whose prior for a record is the frequency table of its sub-table "
-                f"gives a sensitive value at most {plan.rho2} after seeing the record's published value."
+                f"For sensitive values that hold at most {plan.rho1} of the table: a reader whose prior for a record "
+                f"is the frequency table of its sub-table gives such a value at most {plan.rho2} after seeing the "
+                "record's published value."
             ),
             not_covered=(*stated.not_covered, other),
         )
