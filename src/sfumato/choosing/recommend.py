@@ -173,10 +173,6 @@ def _not_equal(setting: Setting, result: dict[str, Any]) -> str:
     return f"the reader who knows the histogram and sees all that is published {figure} the bound {setting.tau}"
 
 
-def _not_held(result: dict[str, Any]) -> list[str]:
-    return [r["reader"] for r in result["readers"] if not r["held"]] or ["none"]
-
-
 def _by_readers(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The best of every set of readers that is held, most readers first; `found` is sorted by error."""
     best: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -195,7 +191,7 @@ def _warnings(setting: Setting, best: dict[str, Any], secret: Secret) -> Iterato
     if error is not None and other is not None and other <= error:
         yield (
             f"the release would be useless for these questions: {BASELINE}, which promises nothing and keeps no link "
-            f"between columns, errs by {other:.1%}, this method by {error:.1%}; take a larger bound or broader questions"
+            f"between columns, errs by {other:.1%}, this method by {error:.1%}; take a larger bound"
         )
     left = best.get("unprotected") or {}
     if left.get("values"):
@@ -211,10 +207,11 @@ def _score(result: dict[str, Any]) -> float | None:
 def _why(setting: Setting, best: dict[str, Any], second: dict[str, Any] | None, trust: str) -> list[str]:
     error = _score(best) or 0.0
     among = "proved" if trust == "proved" else "proved and conditional"
+    not_held = ", ".join(r["reader"] for r in best["readers"] if not r["held"]) or "none"
     lines = [
-        f"least expected error of {among} methods that hold the reader histogram to {setting.tau}: {error:.1%} of the true count on average",
+        f"least expected error of {among} methods that hold the reader histogram to {setting.tau}: {error:.1%}",
         f"promises: {best['guarantee']}",
-        f"readers held to {setting.tau}: {', '.join(held(best))}; not held or not stated: {', '.join(_not_held(best))}",
+        f"readers held to {setting.tau}: {', '.join(held(best))}; not held or not stated: {not_held}",
     ]
     if error < LEAST_ERROR:
         lines.append("the answers are exact: by this measure the table may be published as it is; read what it covers")

@@ -211,9 +211,9 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             return replace(
                 stated,
                 statement=(
-                    f"For sensitive values that hold at most {plan.rho1} of the table: a reader who, knowing a record's "
-                    f"sub-table, gave such a value at most {plan.rho1}, or its share of the sub-table, gives it at most "
-                    f"{plan.rho2} after seeing the record's published value."
+                    f"For sensitive values that hold at most {plan.rho1} of the table: a reader who, knowing a "
+                    f"record's sub-table, gave such a value at most {plan.rho1}, or its share of the sub-table, gives "
+                    f"it at most {plan.rho2} after seeing the record's published value."
                 ),
             )
         cap = gamma_bound(plan.rho1, plan.rho2)
