@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,7 @@ class Prepared:
         reached = None if others is None else ladder.known_readers(method, plan, claim, others)[2].posterior
         cells = knowledge.uniqueness(known.joint, claim.rho1).document() if known.linkable else None
         return {
-            "readers": [asdict(reader) for reader in ladder.known_readers(method, plan, claim, known)],
+            "readers": [reader.document() for reader in ladder.known_readers(method, plan, claim, known)],
             "unprotected": unprotected_model(left).model_dump(mode="json")
             | {"share": float(share), "posterior": reached},
             "quasi_identifiers": cells,

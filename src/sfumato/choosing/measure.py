@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +207,7 @@ def reached(prepared: Prepared, setting: Setting) -> dict[str, Any]:
     return {
         "readers": found["readers"],
         "unprotected": found["unprotected"],
-        "public_readers": [asdict(r) for r in prepared.method.readers(prepared.planned.public, setting.claim, None)],
+        "public_readers": [r.document() for r in prepared.method.readers(prepared.planned.public, setting.claim, None)],
         "holds_bound": bool(found["readers"][EQUAL]["held"]),
     }
 
@@ -229,7 +229,7 @@ def laplace(setting: Setting, secret: Secret) -> dict[str, Any]:
         "expected_error": None,
         "observed_error": None,
         "holds_bound": True,
-        "readers": (readers := [asdict(reader) for reader in laplace_readers(setting.rho1, setting.tau)]),
+        "readers": (readers := [reader.document() for reader in laplace_readers(setting.rho1, setting.tau)]),
         "public_readers": readers,
     }
     if not workload.counting:
@@ -244,7 +244,8 @@ def laplace(setting: Setting, secret: Secret) -> dict[str, Any]:
         f"All answers together are {epsilon:.4g}-differentially private: a reader who gave a value {setting.rho1} "
         f"gives it at most {setting.tau} after seeing them. No table is published, no further question is answered."
     )
-    one = {"applicable": True, "reason": None, "variant": "one question only", "parameters": entry["parameters"]}
+    same = {name: entry[name] for name in ("parameters", "holds_bound", "readers", "public_readers")}
+    one = {"applicable": True, "reason": None, "variant": "one question only"} | same
     conditions = sum(len(s.conditions) for s in workload.sets)
     return (
         entry

@@ -155,6 +155,11 @@ class ReaderBound:
     why: str
     rows: int | None = None  # of the person, for the reader "person"
 
+    def document(self) -> dict[str, Any]:
+        """As JSON; nulls stay: they say that nothing is stated."""
+        found = {"reader": self.reader, "held": self.held, "posterior": self.posterior, "why": self.why}
+        return found | ({} if self.rows is None else {"rows": self.rows})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unprotected:

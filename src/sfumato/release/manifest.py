@@ -7,7 +7,7 @@ from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_serializer
 
 from ..errors import ReleaseError
 from ..model.public import Column, Domain, Guarantee, ReaderBound, Scalar, Trust, Unprotected
@@ -59,6 +59,11 @@ class ReaderModel(_Strict):
     posterior: Annotated[float, Field(ge=0, le=1)] | None
     why: Annotated[str, StringConstraints(max_length=1000)]
     rows: Annotated[int, Field(ge=1)] | None = None
+
+    @model_serializer
+    def said(self) -> dict[str, Any]:
+        """As JSON, nulls included."""
+        return self.noun().document()
 
     def noun(self) -> ReaderBound:
         """As the rest of the package knows it."""

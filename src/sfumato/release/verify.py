@@ -17,9 +17,6 @@ from .opened import OpenedRelease
 def describe(release: OpenedRelease) -> dict[str, Any]:
     """The document of `sfumato inspect --json`."""
     manifest = release.manifest.model_dump(mode="json", exclude_none=True)
-    readers = release.manifest.guarantee.readers
-    if readers is not None:  # a reader keeps her nulls: they say that nothing is stated
-        manifest["guarantee"]["readers"] = [r.model_dump(mode="json") for r in readers]
     return {name: manifest[name] for name in manifest if name not in {"format"}}
 
 
@@ -48,7 +45,7 @@ def _check_readers(release: OpenedRelease) -> Iterator[str]:
     if stated.readers is not None:
         person = next((r.rows for r in stated.readers if r.rows is not None), None)
         assumed = any(ONE_ROW in r.why for r in stated.readers)
-        sensitive = set(release.published.with_role("sensitive"))
+        sensitive = {column.name for column in release.columns if column.role == "sensitive"}
         domains = [d for d in release.domains if set(d.columns) <= sensitive]
         found = public_readers(release.method, release.plan, domains, rows_per_person=None if assumed else person)
         if tuple(r.noun() for r in stated.readers) != found:

@@ -32,7 +32,7 @@ def public_document(document: Mapping[str, Any]) -> dict[str, Any]:
 
     def clean(entry: Mapping[str, Any]) -> dict[str, Any]:
         found = {k: entry[k] for k in PUBLIC_KEYS if k in entry}
-        found["readers"] = entry.get("public_readers", [])
+        found["readers"] = [{k: r[k] for k in r if k != "rows"} for r in entry.get("public_readers", [])]
         found["holds_bound"] = any(r["reader"] == "histogram" and r["held"] for r in found["readers"])
         if "variants" in entry:
             found["variants"] = [clean(v) for v in entry["variants"] if v["applicable"]]

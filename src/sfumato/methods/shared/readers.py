@@ -21,7 +21,7 @@ from ...stats.joint_codes import distinct_rows
 
 DIGITS = 6
 SLACK = 1e-12  # relative: room for the rounding of sums of floats
-ONE_ROW = "each person has one row is assumed"
+ONE_ROW = "assuming that each person has one row"
 SAME_QUASI = "prior: the share among the rows with the same quasi-identifiers; the table decides"
 TOO_MANY = "the table has too many quasi-identifier cells to look at"
 
