@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -61,3 +64,16 @@ def test_numbers_of_the_uniform_page() -> None:
 def test_style_of_the_pages() -> None:
     words = re.compile(r"\b(simply|obviously)\b", re.IGNORECASE)
     assert [page.name for page in PAGES if words.search(page.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.slow
+def test_tables_of_readers_are_the_computed_ones() -> None:
+    """`python tools/method_tables.py` rewrites them."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "method_tables.py"), "--check"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -15,9 +15,9 @@ from sfumato.publishing.randomness import Secret
 
 pytestmark = pytest.mark.slow
 TABLES = {
-    "adult": ("occupation", ["age", "sex", "education"]),
-    "diabetes130": ("medical_specialty", ["race", "gender", "age"]),
-    "census_like_acs2018": ("occupation", ["sex", "age"]),
+    "adult": ("occupation", ["sex", "education"]),
+    "diabetes130": ("time_in_hospital", ["gender", "age"]),
+    "census_like_acs2018": ("occupation", ["gender", "education", "race"]),
 }
 
 
