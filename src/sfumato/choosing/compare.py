@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import SfumatoError
 from ..methods import REGISTRY
-from ..model.public import Roles
+from ..model.public import Roles, Trust
 from ..model.ratios import Ratio
 from ..publishing.randomness import Secret
 from .candidates import LAPLACE
@@ -116,11 +116,15 @@ def rank(entries: list[dict[str, Any]]) -> None:
     """Writes "rank" into every entry: its place, by error, among those that hold the same readers to the bound."""
     for entry in entries:
         entry["rank"] = None
-    # answers, not a release, are shown but not ranked; nor is what does not hold the bound
+    # answers instead of a release and baselines are shown but not ranked; nor is what does not hold the bound
     able = [
         e
         for e in entries
-        if e["applicable"] and e["holds_bound"] and e["method"] != LAPLACE and main_error(e) is not None
+        if e["applicable"]
+        and e["holds_bound"]
+        and e["method"] != LAPLACE
+        and e["trust"] != Trust.BASELINE
+        and main_error(e) is not None
     ]
     for readers in {held(e) for e in able}:
         equal = [e for e in able if held(e) == readers]

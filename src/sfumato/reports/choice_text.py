@@ -31,9 +31,9 @@ def opening(document: Mapping[str, Any]) -> str:
     text = (
         f"At the bound {document['bound']} on what a reader reaches who knows the histogram of "
         f"{', '.join(document['sensitive'])} and sees all that is published about a record: "
-        f"{', '.join(equal) or 'none'}."
+        f"{'; '.join(equal) or 'none'}."
     )
-    return text + (f" Listed, but above it: {', '.join(others)}." if others else "")
+    return text + (f" Listed, but above it: {'; '.join(others)}." if others else "")
 
 
 def posteriors(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
