@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..engines.statements import COUNT, counted
-from ..errors import DataError, VerificationError
+from ..errors import DataError, PlanError, VerificationError
 from .bundle import check_digests
 from .manifest import guarantee_model
 from .opened import OpenedRelease
@@ -23,7 +23,10 @@ def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     manifest, method = release.manifest, release.method
     check_digests(release.path, manifest)
     yield "digests of all files"
-    computed = guarantee_model(method.guarantee(release.plan))
+    try:
+        computed = guarantee_model(method.guarantee(release.plan))
+    except PlanError as error:
+        raise VerificationError(f"the published parameters keep no guarantee: {error}") from None
     if manifest.guarantee.model_dump(mode="json") != computed.model_dump(mode="json"):
         raise VerificationError("the stated guarantee is not the one that the published parameters give")
     yield f"guarantee recomputed from the parameters: {computed.statement}"

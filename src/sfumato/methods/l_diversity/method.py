@@ -314,6 +314,8 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
     def verify(self, plan: LDiversityPlan, published: Published) -> None:
         """Every class is diverse: recomputed from the published rows."""
         sensitive = published.with_role("sensitive")
+        if len(sensitive) != 1 or {level.column for level in plan.columns} != set(published.with_role("quasi")):
+            raise VerificationError("the classes are not those of the quasi-identifiers and one sensitive column")
         codes, rows = published.counted((*(level.column for level in plan.columns), *sensitive))
         _, where = distinct_cells(codes[:, : len(plan.columns)])
         value = codes[:, -1]

@@ -50,6 +50,7 @@ from .posteriors import baseline
 from .randomise import randomise_codes
 
 SCOPES = ("s", "qi", "both")
+GIVEN = "given"  # scope of a plan whose keep probabilities were given
 MOST_NUMBERS = 100  # distinct numbers a column may have without bins or a declared domain
 
 
@@ -164,6 +165,8 @@ class RandomizedResponsePlan:
     def __post_init__(self) -> None:
         if not len(self.columns) == len(self.sizes) == len(self.keep):
             raise ValueError("one size and one keep probability per column")
+        if self.scope not in (*SCOPES, GIVEN) or (self.scope == GIVEN) != (self.risk is None):
+            raise ValueError("the scope does not fit the risk")
         for name, size, p in zip(self.columns, self.sizes, self.keep, strict=True):
             check_keep(p, size, name)
 
@@ -305,7 +308,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         changed = [u for u, moves in enumerate(randomised) if moves]
         cells = cells_of(profile)
         public = RandomizedResponsePlan(
-            scope=spec.scope if tau is not None else "given",
+            scope=spec.scope if tau is not None else GIVEN,
             columns=tuple(names[u] for u in changed),
             sizes=tuple(len(profile.domains[u]) for u in changed),
             keep=tuple(keep[u] for u in changed),

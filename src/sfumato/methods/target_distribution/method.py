@@ -133,6 +133,10 @@ class TargetDistributionPlan:
     choose_fakes: str
     randomise_depth: bool
 
+    def __post_init__(self) -> None:
+        if self.scheme != SCHEME:
+            raise SpecError("the scheme of the release is not known to this version of sfumato")
+
     @property
     def tree(self) -> BlockTree:
         return from_blocks(self.blocks)
