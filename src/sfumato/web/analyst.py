@@ -43,7 +43,12 @@ def templates(request: Request) -> Jinja2Templates:
 
 
 def page(
-    request: Request, name: str, context: Mapping[str, Any], *, status: int = 200, headers: Mapping[str, str] | None = None
+    request: Request,
+    name: str,
+    context: Mapping[str, Any],
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
     """A rendered template."""
     return templates(request).TemplateResponse(request, name, dict(context), status_code=status, headers=headers)
@@ -58,7 +63,9 @@ async def home(request: Request) -> Response:
     """GET /: the releases, as a page or as JSON."""
     if not wants_page(request):
         return await api.listing(request)
-    return page(request, "home.html", {"releases": list(api.service(request).served.values())}, headers={"vary": "Accept"})
+    return page(
+        request, "home.html", {"releases": list(api.service(request).served.values())}, headers={"vary": "Accept"}
+    )
 
 
 async def release(request: Request) -> Response:
@@ -177,7 +184,7 @@ def links(served: Served, question: Asked) -> dict[str, str]:
     fields = _fields(question) | {"digest": served.digest[:16]}
     query = f"/{quote(served.name)}/query?"
     files = {form: query + urlencode(fields | {"format": form}) for form in api.FORMS}
-    return {"page": f"/{quote(served.name)}/ask?{urlencode(fields)}", **files}
+    return {"page": f"/{quote(served.name)}/ask?{urlencode(fields)}#answer", **files}
 
 
 def lines(served: Served, sql: str, question: Asked | None = None) -> dict[str, str]:

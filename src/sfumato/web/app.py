@@ -70,9 +70,7 @@ def application(
         exception_handlers={HTTPException: _missing, api.Refused: _refused, Exception: _failed},
         lifespan=lifespan,
     )
-    app.state.service = Service(
-        served=served, settings=settings, pool=pool, stamp=stamp, kept=Kept(settings.cache_mib)
-    )
+    app.state.service = Service(served=served, settings=settings, pool=pool, stamp=stamp, kept=Kept(settings.cache_mib))
     app.state.templates = layout(stamp)
     return app
 

@@ -16,7 +16,16 @@ MOST_CONDITIONS, MOST_GROUPS = 12, 3
 WHAT = {"count": "how many rows", "share": "which share of rows", "average": "the average of", "sum": "the sum of"}
 OPERATORS: dict[str, dict[str, str]] = {  # kind of column -> operator -> how it reads
     "text": {"is": "is", "not": "is not", "in": "is one of", "has": "contains", "null": "is missing"},
-    "whole": {"eq": "=", "ne": "≠", "lt": "<", "le": "≤", "gt": ">", "ge": "≥", "between": "between", "null": "missing"},
+    "whole": {
+        "eq": "=",
+        "ne": "≠",
+        "lt": "<",
+        "le": "≤",
+        "gt": ">",
+        "ge": "≥",
+        "between": "between",
+        "null": "missing",
+    },
     "truth": {"is": "is", "null": "is missing"},
     "date": {"eq": "on", "lt": "before", "ge": "from", "between": "between", "null": "is missing"},
 }
@@ -83,9 +92,7 @@ def read(fields: Fields, columns: Sequence[ServedColumn]) -> Question:
         allowed = OPERATORS[known[column].kind]
         operator = fields.get(f"o{mark}") or ""
         given = tuple(v for v in fields.getlist(f"v{mark}") if v != "")
-        return Condition(
-            column=column, operator=operator if operator in allowed else next(iter(allowed)), values=given
-        )
+        return Condition(column=column, operator=operator if operator in allowed else next(iter(allowed)), values=given)
 
     removed = fields.get("remove") or ""
     conditions = [condition(str(i)) for i in range(MOST_CONDITIONS) if str(i) != removed and f"c{i}" in fields]

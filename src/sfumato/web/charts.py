@@ -20,7 +20,7 @@ from ..answers import Answer
 MOST_BARS = 60
 MOST_COLOURS = 6
 MOST_PARTS = 3  # aggregates drawn one above the other
-STEP = 22  # pixels of a bar with its gap
+STEP = 24  # pixels of a bar with its gap
 
 
 def chart(answer: Answer, sql: str) -> dict[str, Any] | None:
@@ -45,7 +45,7 @@ def chart(answer: Answer, sql: str) -> dict[str, Any] | None:
     for name in answer.aggregates[:MOST_PARTS]:
         data = [_point(row, name, keys[0], colour) for row in drawn]
         layers = _along(along) if along else _across(bars=name not in means, coloured=colour is not None)
-        parts.append(_titled(layers, data, name, keys[0], colour, along, several=len(answer.aggregates) > 1))
+        parts.append(_titled(layers, data, name, keys[0], colour, along))
     spec = parts[0] if len(parts) == 1 else {"vconcat": parts}
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
@@ -84,7 +84,8 @@ def _across(*, bars: bool, coloured: bool) -> list[dict[str, Any]]:
     dot = {"mark": {"type": "point", "style": "dot", "filled": True}, "encoding": {"x": x} | offset}
     if not bars:
         return [rule, dot]
-    return [{"mark": {"type": "bar", "style": "mark"}, "encoding": {"x": x} | offset}, rule]
+    bar = {"mark": {"type": "bar", "style": "shade" if coloured else "mark"}, "encoding": {"x": x} | offset}
+    return [bar, rule]
 
 
 def _along(kind: str) -> list[dict[str, Any]]:
@@ -105,8 +106,6 @@ def _titled(
     key: str,
     colour: str | None,
     along: str | None,
-    *,
-    several: bool,
 ) -> dict[str, Any]:
     """A complete part: data, the axis of the key, colours, what the pointer shows."""
     order = list(dict.fromkeys(point["key"] for point in data))
@@ -120,7 +119,7 @@ def _titled(
         size: dict[str, Any] = {"width": "container", "height": 260}
         measure = "y"
     else:
-        shared["y"] = {"field": "key", "type": "nominal", "sort": order, "title": None if several else key}
+        shared["y"] = {"field": "key", "type": "nominal", "sort": order, "title": None}
         inner = len({point["by"] for point in data}) if colour else 1
         size = {"width": "container", "height": max(60, len(order) * (STEP + 12 * (inner - 1)))}
         measure = "x"
@@ -136,7 +135,7 @@ def _apart(answer: Answer, row: dict[str, Any]) -> dict[str, Any] | None:
     known = [abs(p["value"]) for p in points if p["value"]]
     if not known or max(known) > 100 * min(known):
         return None  # on one scale the small ones would vanish
-    part = _titled(_across(bars=False, coloured=False), points, "", "aggregate", None, None, several=True)
+    part = _titled(_across(bars=False, coloured=False), points, "", "aggregate", None, None)
     return {"description": "Each aggregate with its range", **part, "usermeta": {"left_out": 0}}
 
 

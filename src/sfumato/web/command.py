@@ -17,8 +17,12 @@ def serve(
     releases: Annotated[list[str], typer.Argument(help="folders of releases", metavar="RELEASE...")],
     host: Annotated[str, typer.Option("--host", help="address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="port; 0 takes a free one")] = 8001,
-    allow_host: Annotated[list[str] | None, typer.Option("--allow-host", help="further host name", metavar="NAME")] = None,
-    cors: Annotated[list[str] | None, typer.Option("--cors", help="origin whose pages may ask", metavar="ORIGIN")] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option("--allow-host", help="further host name", metavar="NAME")
+    ] = None,
+    cors: Annotated[
+        list[str] | None, typer.Option("--cors", help="origin whose pages may ask", metavar="ORIGIN")
+    ] = None,
     workers: Annotated[int | None, typer.Option("--workers", help="questions answered at the same time")] = None,
     queue: Annotated[int, typer.Option("--queue", help="questions that may wait; beyond: 503")] = 64,
     time_limit: Annotated[float, typer.Option("--time-limit", help="seconds for one question")] = 20.0,

@@ -11,9 +11,7 @@ from .refusals import identifier, literal
 FEW = 12  # values of a column that makes a readable group
 
 
-def examples(
-    columns: Sequence[ServedColumn], values: Mapping[str, Sequence[Any] | None]
-) -> Iterator[tuple[str, str]]:
+def examples(columns: Sequence[ServedColumn], values: Mapping[str, Sequence[Any] | None]) -> Iterator[tuple[str, str]]:
     """(title, SQL), from the plainest on."""
     sensitive = next((c for c in columns if c.role == "sensitive"), None)
     others = [c for c in columns if c.role != "sensitive"]
@@ -24,7 +22,10 @@ def examples(
         return
     s = identifier(sensitive.name)
     if sensitive.domain is None or len(sensitive.domain) <= 100:
-        yield f"How many of each {sensitive.name}?", f"SELECT {s}, COUNT(*) AS n\nFROM release\nGROUP BY {s}\nORDER BY n DESC"
+        yield (
+            f"How many of each {sensitive.name}?",
+            f"SELECT {s}, COUNT(*) AS n\nFROM release\nGROUP BY {s}\nORDER BY n DESC",
+        )
     if not sensitive.domain:
         return
     value = next((v for v in sensitive.domain if v is not None), None)

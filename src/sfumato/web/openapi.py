@@ -17,7 +17,9 @@ def openapi(settings: Settings) -> dict[str, Any]:
         _in_query("level", level, "confidence level of the intervals"),
         _in_query("simultaneous", {"type": "boolean", "default": False}, "the level holds for all rows at once"),
         _in_query("format", {"enum": ["json", "csv", "parquet"], "default": "json"}, "form of the answer"),
-        _in_query("digest", {"type": "string", "minLength": 8}, "start of the release's digest: answer this one or none"),
+        _in_query(
+            "digest", {"type": "string", "minLength": 8}, "start of the release's digest: answer this one or none"
+        ),
     ]
     question = {
         "type": "object",
@@ -42,7 +44,11 @@ def openapi(settings: Settings) -> dict[str, Any]:
     ask = "Ask a release SQL; every number comes with its error"
     return {
         "openapi": "3.1.0",
-        "info": {"title": "sfumato", "version": __version__, "description": "Releases of tables of people, asked in SQL."},
+        "info": {
+            "title": "sfumato",
+            "version": __version__,
+            "description": "Releases of tables of people, asked in SQL.",
+        },
         "paths": {
             "/": {"get": _plain("The releases served", "Releases")},
             "/{release}": {"get": {"parameters": [release], **_plain("What a release states about itself", "Release")}},
@@ -56,7 +62,11 @@ def openapi(settings: Settings) -> dict[str, Any]:
                 },
             },
             "/{release}/explain": {
-                "get": {"summary": "How a question would be answered", "parameters": [release, sql], "responses": answered}
+                "get": {
+                    "summary": "How a question would be answered",
+                    "parameters": [release, sql],
+                    "responses": answered,
+                }
             },
             "/{release}/vocabulary": {
                 "get": {"parameters": [release], **_plain("Columns, values and examples", "Vocabulary")}

@@ -89,7 +89,9 @@ def at(x: float, ends: tuple[float, float]) -> float:
 
 
 def _reach(row: dict[str, Any], name: str) -> tuple[float, float] | None:
-    found = [float(row[f"{name}{end}"]) for end in ("_low", "_high", "_min", "_max") if _finite(row.get(f"{name}{end}"))]
+    found = [
+        float(row[f"{name}{end}"]) for end in ("_low", "_high", "_min", "_max") if _finite(row.get(f"{name}{end}"))
+    ]
     return (min(found), max(found)) if found else None
 
 

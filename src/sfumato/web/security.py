@@ -6,6 +6,7 @@ Pure ASGI, and shared by whatever is served: the analysts' pages and anything el
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Iterable, Mapping
 
@@ -38,13 +39,20 @@ PROTECTING: Mapping[str, str] = {
 }
 METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 BODY_SECONDS = 10.0  # for a whole body to arrive
+DRAIN_BYTES, DRAIN_SECONDS = 2**20, 2.0  # of a refused body that is read and dropped, so that the refusal is heard
 
 
 class Gate:
     """Checks a request before the application sees it, and completes the headers of what comes back."""
 
     def __init__(
-        self, app: ASGIApp, *, hosts: Iterable[str], max_body: int, cors: Iterable[str] = (), methods: tuple[str, ...] = METHODS
+        self,
+        app: ASGIApp,
+        *,
+        hosts: Iterable[str],
+        max_body: int,
+        cors: Iterable[str] = (),
+        methods: tuple[str, ...] = METHODS,
     ) -> None:
         self._app, self._hosts, self._max_body = app, frozenset(hosts), max_body
         self._cors, self._methods = frozenset(cors), methods
@@ -61,6 +69,8 @@ class Gate:
         send = self._completing(headers, send)
         refused = self._refusal(scope, headers)
         if refused is not None:
+            if _has_body(headers):
+                await _drain(receive)
             await respond(refused, send)
             return
         if scope["method"] == "OPTIONS":
@@ -73,6 +83,7 @@ class Gate:
             await respond(wrong("the body of the request did not arrive in time", status=408), send)
             return
         if body is None:
+            await _drain(receive)
             await respond(self._too_large(), send)
             return
         await self._app(scope, _replayed(body, receive), send)
@@ -147,6 +158,17 @@ async def respond(refused: Refusal, send: Send) -> None:
     headers += [(b"connection", b"close")] if refused.status in {408, 413} else []
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+async def _drain(receive: Receive) -> None:
+    size = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while size < DRAIN_BYTES:
+                message = await receive()
+                size += len(message.get("body", b"")) + 1
+                if message["type"] != "http.request" or not message.get("more_body"):
+                    return
 
 
 def _has_body(headers: Headers) -> bool:

@@ -57,9 +57,7 @@ class Service:
         """The answer in some form, or why there is none."""
         if len(asked.sql) > self.settings.max_sql:
             return wrong(f"the question is longer than {self.settings.max_sql:,} characters", status=413)
-        task = Task(
-            release=served.name, form=form, sql=asked.sql, level=asked.level, simultaneous=asked.simultaneous
-        )
+        task = Task(release=served.name, form=form, sql=asked.sql, level=asked.level, simultaneous=asked.simultaneous)
         found = self.kept.get(task)
         if found is not None:
             return found

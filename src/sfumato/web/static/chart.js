@@ -11,7 +11,7 @@ function colours() {
 }
 
 function config(c) {
-  const words = { labelFont: c.font, titleFont: c.font, labelFontSize: 12.5, titleFontSize: 12.5, labelLimit: 220 };
+  const words = { labelFont: c.font, titleFont: c.font, labelFontSize: 14, titleFontSize: 14, labelLimit: 220 };
   return {
     background: null,
     font: c.font,
@@ -24,6 +24,7 @@ function config(c) {
     range: { category: c.series },
     style: {
       mark: { color: c.mark, cornerRadiusEnd: 2 },
+      shade: { opacity: 0.42, cornerRadiusEnd: 2 },
       interval: { color: c.accent, strokeWidth: 2, strokeCap: "round", opacity: 0.75 },
       dot: { color: c.accent, size: 55, opacity: 1 },
       thread: { color: c.mark, strokeWidth: 1.5 },
