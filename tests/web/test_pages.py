@@ -52,13 +52,17 @@ COLUMNS = (
         ),
         (
             "what=share&cs=disease&os=is&vs=flu&g0=age&s0=10",
-            "SELECT age // 10 * 10 AS age_from, AVG(CASE WHEN disease = 'flu' THEN 1 ELSE 0 END) AS share FROM release "
-            "GROUP BY age // 10 * 10 ORDER BY age_from",
+            (
+                "SELECT age // 10 * 10 AS age_from, AVG(CASE WHEN disease = 'flu' THEN 1 ELSE 0 END) AS share "
+                "FROM release GROUP BY age // 10 * 10 ORDER BY age_from"
+            ),
         ),
         (
             "what=average&of=pay&c0=born on&o0=lt&v0=1980-01-01&g0=born on&s0=year",
-            'SELECT YEAR("born on") AS "born on_year", AVG(pay) AS average_pay FROM release WHERE "born on" < '
-            '\'1980-01-01\' GROUP BY YEAR("born on") ORDER BY "born on_year"',
+            (
+                'SELECT YEAR("born on") AS "born on_year", AVG(pay) AS average_pay FROM release WHERE "born on" < '
+                '\'1980-01-01\' GROUP BY YEAR("born on") ORDER BY "born on_year"'
+            ),
         ),
         ("what=sum&of=pay&c0=sex&o0=null", "SELECT SUM(pay) AS total_pay FROM release WHERE sex IS NULL"),
         (

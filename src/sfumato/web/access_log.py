@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 import sqlglot
-from sqlglot.tokens import TokenType
+from sqlglot import TokenType
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _LITERALS = {TokenType.STRING, TokenType.NUMBER, TokenType.NATIONAL_STRING, TokenType.RAW_STRING}
@@ -79,12 +79,11 @@ def masked(sql: str, known: Iterable[str]) -> str:
     return " ".join(words)
 
 
-_FUNCTIONS = frozenset("COUNT SUM AVG MIN MAX MEDIAN QUANTILE_CONT INTERVAL_LOW INTERVAL_HIGH STD_ERROR FLOOR".split())
-_KEYWORDS = (
-    _FUNCTIONS
-    | frozenset(
-        "SELECT FROM WHERE GROUP BY GROUP_BY ORDER ORDER_BY HAVING LIMIT OFFSET AS AND OR NOT IN IS NULL BETWEEN LIKE ILIKE "
-        "CASE WHEN THEN ELSE END FILTER CUBE ROLLUP GROUPING SETS ASC DESC TRUE FALSE DISTINCT".split()
-    )
-    | {"GROUP BY", "ORDER BY", "GROUPING SETS"}
+_FUNCTIONS = frozenset(
+    ("COUNT", "SUM", "AVG", "MIN", "MAX", "MEDIAN", "INTERVAL_LOW", "INTERVAL_HIGH", "STD_ERROR", "FLOOR")
 )
+_WORDS = """
+SELECT FROM WHERE HAVING LIMIT OFFSET AS AND OR NOT IN IS NULL BETWEEN LIKE ILIKE CASE WHEN THEN ELSE END FILTER
+CUBE ROLLUP ASC DESC TRUE FALSE DISTINCT BY GROUP ORDER
+"""
+_KEYWORDS = _FUNCTIONS | {*_WORDS.split(), "GROUP BY", "ORDER BY", "GROUPING SETS"}

@@ -20,7 +20,7 @@ from .refusals import Refusal
 from .service import Asked, Service
 
 LEVELS = ("0.8", "0.9", "0.95", "0.99")
-FORM_FIELDS = frozenset({"what", "c0", "g0", "of", "cs", "add"})
+FORM_FIELDS = frozenset({"what", "c0", "g0", "of", "cs"})
 READERS = {  # the ladder of readers, in plain words
     "value": "someone with a guess about one value",
     "set": "someone with a guess about a set of values",

@@ -1,4 +1,4 @@
-"""The JSON API: the documents of the command line over HTTP, one error shape, and names for answers that never change."""
+"""The JSON API: the documents of the command line over HTTP, one error shape, names for answers."""
 
 from __future__ import annotations
 

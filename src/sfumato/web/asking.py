@@ -40,9 +40,9 @@ STEPS = {
 
 
 class Fields(Protocol):
-    """The fields of a form or of a query string: the last value, or all of them."""
+    """The fields of a form or of a query string: one value, or all of them."""
 
-    def get(self, key: str, default: str = "", /) -> str: ...
+    def get(self, key: str, /) -> str | None: ...
     def getlist(self, key: str, /) -> list[str]: ...
     def __contains__(self, key: object, /) -> bool: ...
 
@@ -94,11 +94,11 @@ def read(fields: Fields, columns: Sequence[ServedColumn]) -> Question:
         given = tuple(v for v in fields.getlist(f"v{mark}") if v != "")
         return Condition(column=column, operator=operator if operator in allowed else next(iter(allowed)), values=given)
 
-    removed = fields.get("remove") or ""
+    removed = fields.get("without") or ""
     conditions = [condition(str(i)) for i in range(MOST_CONDITIONS) if str(i) != removed and f"c{i}" in fields]
-    if fields.get("add") and len(conditions) < MOST_CONDITIONS:
+    if fields.get("more") and len(conditions) < MOST_CONDITIONS:
         conditions.append(Condition())
-    groups = []
+    groups: list[Group] = []
     for i in range(MOST_GROUPS):
         column, step = fields.get(f"g{i}") or "", fields.get(f"s{i}") or ""
         if column in known and column not in {g.column for g in groups}:

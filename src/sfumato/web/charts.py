@@ -44,7 +44,7 @@ def chart(answer: Answer, sql: str) -> dict[str, Any] | None:
     parts = []
     for name in answer.aggregates[:MOST_PARTS]:
         data = [_point(row, name, keys[0], colour) for row in drawn]
-        layers = _along(along) if along else _across(bars=name not in means, coloured=colour is not None)
+        layers = _along() if along else _across(bars=name not in means, coloured=colour is not None)
         parts.append(_titled(layers, data, name, keys[0], colour, along))
     spec = parts[0] if len(parts) == 1 else {"vconcat": parts}
     return {
@@ -88,7 +88,7 @@ def _across(*, bars: bool, coloured: bool) -> list[dict[str, Any]]:
     return [bar, rule]
 
 
-def _along(kind: str) -> list[dict[str, Any]]:
+def _along() -> list[dict[str, Any]]:
     """Layers with numbers or dates along the page."""
     y = {"field": "value", "type": "quantitative", "scale": {"zero": True}}
     span = {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}}

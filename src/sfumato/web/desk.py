@@ -73,7 +73,7 @@ class Desk:
             raise  # the process is no longer sound: let it end, and another take its place
         except RecursionError:
             return Refusal(type="QueryError", message="the question is nested too deeply", sql=task.sql)
-        except Exception as error:  # noqa: BLE001 - a fault of ours must not end the server; its text may quote cells
+        except Exception as error:  # a fault of ours must not end the server; its text may quote cells
             return Refusal(
                 type="ServerError",
                 message=f"the question could not be answered, through a fault of the server ({type(error).__name__})",

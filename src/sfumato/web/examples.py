@@ -29,17 +29,16 @@ def examples(columns: Sequence[ServedColumn], values: Mapping[str, Sequence[Any]
     if not sensitive.domain:
         return
     value = next((v for v in sensitive.domain if v is not None), None)
-    is_value = f"{s} = {literal(value)}"
+    asked = f"{s} = {literal(value)}"
     if group is not None:
         g = identifier(group.name)
         yield (
             f"{value}, by {group.name}",
-            f"SELECT {g}, COUNT(*) AS n\nFROM release\nWHERE {is_value}\nGROUP BY {g}\nORDER BY n DESC",
+            f"SELECT {g}, COUNT(*) AS n\nFROM release\nWHERE {asked}\nGROUP BY {g}\nORDER BY n DESC",
         )
         yield (
             f"The share of {value} in each {group.name}",
-            f"SELECT {g}, AVG(CASE WHEN {is_value} THEN 1 ELSE 0 END) AS share\nFROM release\nGROUP BY {g}\n"
-            f"ORDER BY share DESC",
+            f"SELECT {g}, AVG(CASE WHEN {asked} THEN 1 ELSE 0 END) AS share\nFROM release\nGROUP BY {g}\nORDER BY {g}",
         )
     if axis is not None:
         a = identifier(axis.name)
@@ -47,7 +46,7 @@ def examples(columns: Sequence[ServedColumn], values: Mapping[str, Sequence[Any]
         name = identifier(f"{axis.name}_from")
         yield (
             f"{value}, by {axis.name} in steps of 10",
-            f"SELECT {step} AS {name}, COUNT(*) AS n\nFROM release\nWHERE {is_value}\nGROUP BY {step}\nORDER BY {name}",
+            f"SELECT {step} AS {name}, COUNT(*) AS n\nFROM release\nWHERE {asked}\nGROUP BY {step}\nORDER BY {name}",
         )
     if measure is not None:
         m, name = identifier(measure.name), identifier(f"average_{measure.name}")

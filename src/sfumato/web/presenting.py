@@ -56,9 +56,8 @@ def cell(row: dict[str, Any], name: str, ends: tuple[float, float]) -> dict[str,
     minimum, maximum = row.get(f"{name}_min"), row.get(f"{name}_max")
     exact = value is not None and se == 0
     unsure = low is not None and high is not None and low <= 0 <= high and low < high and not exact
-    place = {
-        end: at(x, ends) for end, x in (("low", low), ("high", high), ("min", minimum), ("max", maximum)) if _finite(x)
-    }
+    spots = (("low", low), ("high", high), ("min", minimum), ("max", maximum))
+    place = {end: at(float(x), ends) for end, x in spots if x is not None and _finite(x)}
     if value is not None and low is not None and high is not None:
         place["value"] = at(min(max(value, low), high), ends)
     return {

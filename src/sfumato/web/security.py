@@ -108,7 +108,8 @@ class Gate:
 
     async def _body(self, receive: Receive) -> bytes | None:
         """The whole body, or None as soon as it is too large."""
-        parts, size = [], 0
+        parts: list[bytes] = []
+        size = 0
         while True:
             message = await receive()
             if message["type"] != "http.request":
