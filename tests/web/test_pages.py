@@ -15,8 +15,9 @@ from starlette.datastructures import QueryParams
 import sfumato
 from serving import ARABIC, QUOTES, SCRIPT
 from sfumato.errors import SpecError
+from sfumato.web.app import layout
 from sfumato.web.asking import read, to_sql
-from sfumato.web.catalogue import ServedColumn
+from sfumato.web.catalogue import ServedColumn, catalogue
 from sfumato.web.charts import chart
 from sfumato.web.refusals import Refusal
 
@@ -205,6 +206,23 @@ def test_the_kind_of_chart_follows_from_the_question(releases: tuple[Path, ...])
     spec = chart(bounded.sql(f"SELECT sex, COUNT(*) AS n {by_sex}"), f"SELECT sex, COUNT(*) AS n {by_sex}")
     assert spec is not None
     assert all(point["value"] is None and point["low"] < point["high"] for point in spec["data"]["values"])
+
+
+def test_the_readers_table(releases: tuple[Path, ...]) -> None:
+    served = catalogue([releases[0]])["people"]
+    context = {"release": served, "vocabulary": {"values": {}, "examples": []}, "trust_words": "", "parameters": {}}
+    context |= {"lines": {"shell": "", "python": ""}, "sizes": {}}
+    readers = [
+        {"words": "a reader", "held": held, "posterior": p} for held, p in ((True, 0.5), (False, 1), (None, None))
+    ]
+    page = layout("x").env.get_template("release.html")
+    text = " ".join(page.render(context | {"readers": readers}).split())
+    assert re.findall(r"<td>(yes|no|not stated)</td><td class=.number.>([^<]*)<", text) == [
+        ("yes", "0.5"),
+        ("no", "1"),
+        ("not stated", ""),
+    ]
+    assert "a reader" not in page.render(context | {"readers": []})
 
 
 def test_pages_for_people_that_lead_nowhere(client: httpx.Client) -> None:

@@ -20,6 +20,7 @@ from ..answers import Answer
 MOST_BARS = 60
 MOST_COLOURS = 6
 MOST_PARTS = 3  # aggregates drawn one above the other
+MOST_STEPS = 20  # numbers along an axis that are better shown as categories when there are colours
 STEP = 24  # pixels of a bar with its gap
 
 
@@ -40,6 +41,8 @@ def chart(answer: Answer, sql: str) -> dict[str, Any] | None:
         if len(set(table[keys[0]].to_pylist())) > MOST_COLOURS or along:
             return None
         keys, colour, along = [keys[1], keys[0]], keys[0], _axis(table, keys[1])
+    if colour is not None and along and len(set(table[keys[0]].to_pylist())) <= MOST_STEPS:
+        along = None  # side by side, so that no interval hides another
     drawn = rows if along else rows[: MOST_BARS * (1 if colour is None else MOST_COLOURS)]
     parts = []
     for name in answer.aggregates[:MOST_PARTS]:

@@ -48,10 +48,13 @@ function completions(url) {
     const name = compared && compared[1].replace(/^"|"$/g, "").replaceAll('""', '"').toLowerCase();
     const column = name && columns.find((c) => c.name.toLowerCase() === name);
     if (column && column.values) {
-      const options = column.values.filter((v) => v !== null).map((v) => ({ label: literal(v), type: "constant" }));
+      const typed = compared[2].replace(/^'/, "").toLowerCase();
+      const found = column.values.filter((v) => v !== null && String(v).toLowerCase().includes(typed));
+      const begins = (v) => String(v).toLowerCase().startsWith(typed);
+      const options = [...found.filter(begins), ...found.filter((v) => !begins(v))].map((v) => ({ label: literal(v), type: "constant" }));
       // a bracket that the editor closed by itself is replaced too
       const after = context.state.sliceDoc(context.pos, context.pos + 1);
-      return { from: context.pos - compared[2].length, to: compared[2].startsWith("'") && after === "'" ? context.pos + 1 : undefined, options, filter: true };
+      return { from: context.pos - compared[2].length, to: compared[2].startsWith("'") && after === "'" ? context.pos + 1 : undefined, options, filter: false };
     }
     const word = context.matchBefore(/"?[\w]*$/);
     if (!word || (word.from === word.to && !context.explicit)) return null;
