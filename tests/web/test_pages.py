@@ -186,6 +186,13 @@ def test_every_value_of_500_can_be_chosen(client: httpx.Client) -> None:
     assert answered.headers["hx-push-url"].startswith("/it%27s%20%3Codd%3E/ask?what=count")
 
 
+def test_an_unfinished_form_is_told_so(client: httpx.Client) -> None:
+    found = client.get("/people/answer", params={"what": "average"}, headers=PAGE)
+    assert found.status_code == 400
+    assert "choose a column of numbers" in found.text
+    assert "<form" not in found.text
+
+
 def test_the_kind_of_chart_follows_from_the_question(releases: tuple[Path, ...]) -> None:
     release, bounded = sfumato.open_release(releases[0]), sfumato.open_release(releases[1])
 

@@ -16,7 +16,7 @@ from starlette.templating import Jinja2Templates
 from ..errors import SpecError
 from . import api, asking
 from .catalogue import Served
-from .refusals import Refusal
+from .refusals import Refusal, wrong
 from .service import Asked, Service
 
 LEVELS = ("0.8", "0.9", "0.95", "0.99")
@@ -115,7 +115,13 @@ async def answer(request: Request) -> Response:
     context = form(served, request.query_params, found["values"])
     from_form = "what" in request.query_params
     if from_form and not context["sql"]:
-        return page(request, "builder.html", context | {"release": served, "alone": True}, status=200)
+        unfinished = {
+            "release": served,
+            "rewrite": False,
+            "asked": None,
+            "refusal": wrong(context["missing"], field="form"),
+        }
+        return page(request, "answered.html", context | unfinished, status=400)
     answered, status = await answered_context(request, served, context["sql"])
     fields = [(k, v) for k, v in request.query_params.multi_items() if v != ""]
     where = f"/{quote(served.name)}/ask?{urlencode(fields)}"

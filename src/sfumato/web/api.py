@@ -74,7 +74,7 @@ def asked(request: Request, given: Mapping[str, Any], release: Served) -> Asked:
 
 def refused(request: Request, refusal: Refusal) -> Response:
     """A refusal as JSON."""
-    request.scope["log"]["error"] = refusal.type
+    request.scope.setdefault("log", {})["error"] = refusal.type
     headers = {} if refusal.retry_after is None else {"retry-after": str(refusal.retry_after)}
     return JSONResponse(refusal.document(), refusal.status, headers=headers)
 

@@ -27,7 +27,7 @@ from .access_log import AccessLog
 from .catalogue import Served
 from .desk import Desk
 from .refusals import Refusal, wrong
-from .security import Gate
+from .security import PROTECTING, Gate
 from .service import Kept, Service
 from .settings import Settings
 from .workers import Answerer, Pool
@@ -120,7 +120,7 @@ def _bytes(size: int) -> str:
 
 def _say(request: Request, refusal: Refusal) -> Response:
     """A refusal as a page for browsers, as JSON for programs."""
-    request.scope.setdefault("log", {})["error"] = refusal.type
+    request.scope["log"]["error"] = refusal.type
     if analyst.wants_page(request) and "hx-request" not in request.headers:
         return analyst.page(request, "failed.html", {"refusal": refusal}, status=refusal.status)
     return api.refused(request, refusal)
@@ -139,4 +139,6 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     fault = Refusal(type="ServerError", message=f"a fault of the server ({type(error).__name__})", status=500)
-    return api.refused(request, fault)
+    response = api.refused(request, fault)
+    response.headers.update(PROTECTING)  # this answer does not pass the gate
+    return response

@@ -95,7 +95,8 @@ async def run(server: Any, listener: socket.socket) -> None:
 
     server.capture_signals = contextlib.nullcontext  # uvicorn would end this process by the signal itself
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the process at once
+            loop.add_signal_handler(number, stop)
     await server.serve(sockets=[listener])
     if not server.started:
         raise SfumatoError("the server could not start; see the lines above")

@@ -101,6 +101,8 @@ def _streamed(request: Request, what: str, kind: str) -> Response:
         return Response(status_code=304, headers=headers)
     extension = Path(what).suffix
     headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(release.name)}{extension}"
+    if request.method == "HEAD":
+        return Response(headers=headers, media_type=kind)
     made = zipped(release) if what == "release.zip" else rows_as_csv(release)
     places: asyncio.Semaphore = request.app.state.downloads
     if places.locked():
