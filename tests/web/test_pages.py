@@ -140,6 +140,7 @@ def test_a_refusal_points_and_proposes(client: httpx.Client) -> None:
         ("SELECT * FROM release WHERE age > 40", "SELECT COUNT(*) AS n FROM release WHERE age > 40"),
         ("SELECT COUNT(*) FROM people", "SELECT COUNT(*) FROM release"),
         ("SELECT sexx, COUNT(*) FROM release GROUP BY 1", None),
+        ("SELECT *, MAX(disease) AS m FROM release", None),  # the obvious correction would be refused as well
         ("SELECT sex, COUNT(*) FROM release", "SELECT sex, COUNT(*) FROM release GROUP BY sex"),
         ("SELECT sex, COUNT(*) FROM release LIMIT 3", "SELECT sex, COUNT(*) FROM release GROUP BY sex LIMIT 3"),
     ],

@@ -159,7 +159,7 @@ def test_memory_is_bounded(releases: tuple[Path, ...]) -> None:
     options = ("--workers", "1", "--memory", "700", "--time-limit", "100")
     with running(releases[2], options=options) as server, httpx.Client(base_url=server.url, timeout=120) as client:
         found = client.get("/it's <odd>/query", params={"sql": RUNAWAY})
-        assert found.status_code in {400, 500, 507}, found.text
+        assert found.status_code in {400, 507}, found.text  # DuckDB says so, or the process ends
         assert client.get("/it's <odd>/query", params={"sql": COUNT}).status_code == 200
 
 
