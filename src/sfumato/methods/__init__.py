@@ -1,0 +1,1 @@
+"""The methods, one folder each, and what several of them share."""

@@ -1,0 +1,1 @@
+"""Mathematics that several methods use: pure functions of numbers, no engine, file or clock."""
