@@ -16,19 +16,18 @@ from sfumato.errors import SpecError
 
 from .least_error import least_total
 from .set_channel import Floats, Integers, Members, SetChannel
-from .set_pricing import ALL_SETS, Prices, cut_normals, distinct, every_set, proper
-from .set_weights import WeightProgramme, feasible
+from .set_pricing import ALL_SETS, Prices, cut_normals, distinct, every_set
+from .set_weights import WeightProgramme, feasible, shares
 from .workload_matrices import centred
 
 SEED = 1307
 MOST_VALUES = 128  # time grows like the cube of the domain
 GAP = 0.01
 ROUNDS = 30
-KEPT = 8  # sets per value kept from round to round
+KEPT = 6  # sets per value kept from round to round, besides singletons
 ADDED = 2  # sets per value added in a round
 LIFT = 0.05  # share of even weights in the start of a round
 UNIT = 2**40  # of the whole-number weights
-TOLERANCE = 1e-3  # how near the best a list's weights come, relative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +69,15 @@ def optimise(
     size = len(gram)
     _check(gram, gamma, size)
     pi = np.full(size, 1 / size) if prior is None else np.asarray(prior, dtype=np.float64)
-    search = _Search(gram, gamma, pi, np.random.default_rng((seed, size)))
+    # a list's weights come ten times nearer to their best than the list must to the best list
+    search = _Search(gram, gamma, pi, np.random.default_rng((seed, size)), gap / 10)
     number = 0
     while search.gap > gap and len(search.fresh) and number < rounds:
         number += 1
         search.turn()
         if progress is not None:
             progress(Progress(round=number, variance=search.variance, gap=search.gap))
-    members, weights = exact_weights(search.members, search.found.c)
+    members, weights = exact_weights(*search.expanded())
     channel = SetChannel(gamma=gamma, members=members, weights=weights)
     return Design(
         channel=channel,
@@ -91,26 +91,33 @@ def optimise(
 
 
 class _Search:
-    """The list and its weights as the rounds go on. The m singletons always lead the list."""
+    """The list and its weights as the rounds go on. Singletons always lead the list.
 
-    def __init__(self, gram: Floats, gamma: Fraction, prior: Floats, rng: np.random.Generator) -> None:
-        self.prior, self.gamma, self.rng = prior, float(gamma), rng
+    With mirrored questions the list holds one of each pair of mirror images, and its weight counts for both together.
+    """
+
+    def __init__(self, gram: Floats, gamma: Fraction, prior: Floats, rng: np.random.Generator, tolerance: float) -> None:
+        self.prior, self.gamma, self.rng, self.tolerance = prior, float(gamma), rng, tolerance
         self.size = size = len(prior)
         self.gram = centred(gram, prior)
         self.once = float(prior @ np.diag(self.gram))  # what the truth itself varies: no error
         self.least = least_total(gram, gamma, prior)
-        self.programme = WeightProgramme(gram=self.gram, prior=prior, excess=self.gamma - 1)
+        self.mirrored = _same(self.gram, self.gram[::-1, ::-1]) and _same(prior, prior[::-1])
+        if self.mirrored:
+            self.gram = (self.gram + self.gram[::-1, ::-1]) / 2
+        self.programme = WeightProgramme(
+            gram=self.gram, prior=prior, excess=self.gamma - 1, mirrored=self.mirrored
+        )
         r = np.sqrt(prior)
         values, vectors = np.linalg.eigh(r[:, None] * self.gram * r)
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T  # (G')^1/2: what the best M' is like
-        drawn = cut_normals(root, 2 * size, self.gamma, rng)
-        start = np.concatenate([np.eye(size, dtype=bool), drawn, drawn[:, ::-1]])
-        self.members: Members = distinct(proper(start))
+        drawn = cut_normals(root, 4 * size, self.gamma, rng)
+        self.singles = (size + 1) // 2 if self.mirrored else size
+        singletons = np.eye(size, dtype=bool)[: self.singles]
+        self.members: Members = distinct(np.concatenate([singletons, self._one_of_two(drawn)]))
         self.fresh = self.members[:0]
         self.worth: Floats = np.zeros(0)
-        c = feasible(self.members, np.ones(len(self.members)), self.gamma - 1)
-        self.found = self.programme.solve(self.members, c, 1.0, TOLERANCE)
-        self._price()
+        self._weigh(self._even(), 1.0)
 
     @property
     def variance(self) -> float:
@@ -135,16 +142,36 @@ class _Search:
 
     def turn(self) -> None:
         """Takes in the sets that help most, drops the lightest, weighs the list and prices again."""
-        m = self.size
-        heavy = m + np.argsort(-self.found.c[m:], kind="stable")[: (KEPT - 1) * m]
-        kept = np.concatenate([np.arange(m), np.sort(heavy)])
+        heavy = self.singles + np.argsort(-self.found.c[self.singles :], kind="stable")[: KEPT * self.size]
+        kept = np.concatenate([np.arange(self.singles), np.sort(heavy)])
         self.members = np.concatenate([self.members[kept], self.fresh])
-        excess = self.gamma - 1
         old = np.concatenate([self.found.c[kept], np.zeros(len(self.fresh))])
-        even = feasible(self.members, np.ones(len(old)), excess)
+        mended = feasible(shares(self.members, self.mirrored), old, self.gamma - 1)
         # a start away from the boundary, as far from the old optimum as the new one is likely to be
-        c = (1 - LIFT) * feasible(self.members, old, excess) + LIFT * even
-        self.found = self.programme.solve(self.members, c, LIFT, TOLERANCE)
+        self._weigh((1 - LIFT) * mended + LIFT * self._even(), LIFT)
+
+    def expanded(self) -> tuple[Members, Floats]:
+        """The list with mirror images spelled out, and its weights."""
+        if not self.mirrored:
+            return self.members, self.found.c
+        own = (self.members == self.members[:, ::-1]).all(axis=1)
+        sets = np.concatenate([self.members, self.members[~own][:, ::-1]])
+        return sets, np.concatenate([np.where(own, self.found.c, self.found.c / 2), self.found.c[~own] / 2])
+
+    def _even(self) -> Floats:
+        return feasible(shares(self.members, self.mirrored), np.ones(len(self.members)), self.gamma - 1)
+
+    def _one_of_two(self, members: Members) -> Members:
+        """Of a set and its mirror image always the same one."""
+        if not self.mirrored:
+            return members
+        differs = members != members[:, ::-1]
+        first = differs.argmax(axis=1)
+        swap = differs.any(axis=1) & ~members[np.arange(len(members)), first]
+        return np.where(swap[:, None], members[:, ::-1], members)
+
+    def _weigh(self, start: Floats, gap: float) -> None:
+        self.found = self.programme.solve(self.members, start, gap, self.tolerance)
         self._price()
 
     def _price(self) -> None:
@@ -155,14 +182,18 @@ class _Search:
         else:
             heavy = self.members[np.argsort(-self.found.c, kind="stable")[: 4 * self.size]]
             drawn = cut_normals(self.found.Y, 2 * self.size, self.gamma, self.rng)
-            climbed = prices.climb(np.concatenate([heavy, heavy[:, ::-1], drawn]), 2 * self.size)
-            tried = distinct(np.concatenate([self.members, climbed]))
+            tried = np.concatenate([self.members, prices.climb(np.concatenate([heavy, drawn]), 2 * self.size)])
+        tried = distinct(self._one_of_two(tried))
         self.worth = prices.worth(tried)
         order = np.argsort(-self.worth, kind="stable")
         helping = tried[order[self.worth[order] > 0]]
         known = {row.tobytes() for row in np.packbits(self.members, axis=1)}
         new = [i for i, row in enumerate(np.packbits(helping, axis=1)) if row.tobytes() not in known]
         self.fresh = helping[new[: ADDED * self.size]]
+
+
+def _same(first: Floats, second: Floats) -> bool:
+    return bool(np.abs(first - second).max() <= 1e-10 * np.abs(first).max())
 
 
 def exact_weights(members: Members, c: Floats, unit: int = UNIT) -> tuple[Members, Integers]:

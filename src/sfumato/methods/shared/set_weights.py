@@ -5,6 +5,9 @@
 docs/explanation/set-channels.md, section 7, has why this is the whole problem. Every iterate satisfies the equations:
 moving c by dc moves M by at most max |dc / c| M, so f and the barrier -sum log c go together and Newton's method needs
 few steps.
+
+Questions that look the same from both ends of the domain have a best channel that does, too. Then a set and its mirror
+image share a weight, M falls into an even and an odd half, and the work is an eighth.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from .set_channel import Floats, Members
 
 STEPS = 60  # of one solution; about fifteen are used
 SHRINK = 0.15  # the barrier's weight from one centre to the next
-CENTRED = 0.3  # Newton decrement, squared, at which a centre is near enough
+CENTRED = 1.0  # Newton decrement, squared, at which a centre is near enough
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,76 +35,121 @@ class Weighing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Point:
+    """Weights with the value there and M^-1, half by half."""
+
+    c: Floats
+    value: float
+    inverses: tuple[Floats, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WeightProgramme:
-    """The programme for fixed questions and prior. `gram` should be centred."""
+    """The programme for fixed questions, centred, and prior; `mirrored` where both look the same from either end."""
 
     gram: Floats
     prior: Floats
     excess: float  # gamma - 1
+    mirrored: bool
 
     def solve(self, members: Members, c: Floats, gap: float, tolerance: float) -> Weighing:
         """The best weights of these sets from a feasible positive start, to within `tolerance` of the value.
 
         `gap`: how far from the best the start may be, relative; the barrier starts there.
         """
+        halves = self.halves()
         u = 1 + self.excess * members
         p = u @ self.prior
-        scaled = u / p[:, None]
-        value, inverse = self._value(u, p, c)
-        mu = max(gap, tolerance) * value / len(c)
-        last = tolerance * value / len(c)
+        parts = tuple(u @ basis for basis in halves)
+        grams = tuple(basis.T @ self.gram @ basis for basis in halves)
+        point = _value(parts, grams, p, c)
+        last = tolerance * point.value / len(c)
+        mu = max(gap * point.value / len(c), last)
         for _ in range(STEPS):
-            Y = inverse @ self.gram @ inverse
-            gradient = -np.einsum("zx,zx->z", scaled @ Y, u)
-            dc, lam, decrement = self._newton(u, scaled, c, inverse, Y, gradient, mu)
+            dc, lam, decrement = _newton(parts, grams, p, point, mu)
             if decrement < CENTRED:
                 if mu <= last:
                     break
                 mu = max(SHRINK * mu, last)
-                dc, lam, decrement = self._newton(u, scaled, c, inverse, Y, gradient, mu)
-            c, value, inverse = self._search(u, p, c, dc, value, mu, decrement)
-        return Weighing(c=c, lam=lam, Y=inverse @ self.gram @ inverse, value=value)
+                continue
+            point = _search(parts, grams, p, point, dc, mu, decrement)
+        Y = sum(
+            (basis @ (inv @ gram @ inv) @ basis.T for basis, inv, gram in zip(halves, point.inverses, grams, strict=True)),
+            np.zeros_like(self.gram),
+        )
+        return Weighing(c=point.c, lam=halves[0] @ lam, Y=Y, value=point.value)
 
-    def _value(self, u: Floats, p: Floats, c: Floats) -> tuple[float, Floats]:
-        inverse = np.linalg.inv((u * (c / p)[:, None]).T @ u)
-        inverse = (inverse + inverse.T) / 2
-        return float((inverse * self.gram).sum()), inverse
-
-    def _newton(
-        self, u: Floats, scaled: Floats, c: Floats, inverse: Floats, Y: Floats, gradient: Floats, mu: float
-    ) -> tuple[Floats, Floats, float]:
-        """(step, multipliers, decrement squared) for f / mu - sum log c on sum c u = 1."""
-        # H = 2 (u'M^-1 v)(u'Y v) / ((u.pi)(v.pi)); in the unknown dc / c, so that the barrier's part is the identity
-        left = scaled * c[:, None]
-        hessian = (left @ inverse @ left.T) * (u @ Y @ u.T)
-        hessian *= 2 / mu
-        hessian[np.diag_indices_from(hessian)] += 1.0
-        factor = sl.cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
-        slope = 1 - c * gradient / mu
-        rows = u * c[:, None]
-        solved = sl.cho_solve(factor, np.column_stack([rows, slope]), check_finite=False)
-        lam = np.linalg.solve(rows.T @ solved[:, :-1], rows.T @ solved[:, -1])
-        relative = solved[:, -1] - solved[:, :-1] @ lam
-        return c * relative, lam * mu, float(relative @ (slope - rows @ lam))
-
-    def _search(
-        self, u: Floats, p: Floats, c: Floats, dc: Floats, value: float, mu: float, decrement: float
-    ) -> tuple[Floats, float, Floats]:
-        """The point along the step that lowers f / mu - sum log c enough, with its value and M^-1."""
-        length = min(1.0, 0.95 / max(float((-dc / c).max()), 1e-300))
-        while True:
-            new = c + length * dc
-            found, inverse = self._value(u, p, new)
-            change = (found - value) / mu - float(np.log(new / c).sum())
-            if change <= -0.1 * length * decrement or length < 1e-6:
-                return new, found, inverse
-            length /= 2
+    def halves(self) -> tuple[Floats, ...]:
+        """Orthonormal bases: everything, or what mirroring keeps and what it turns round."""
+        size = len(self.prior)
+        one = np.eye(size)
+        if not self.mirrored:
+            return (one,)
+        left = one[:, : size // 2]
+        even, odd = (left + left[::-1]) / np.sqrt(2), (left - left[::-1]) / np.sqrt(2)
+        return (np.column_stack([even, one[:, size // 2 : size - size // 2]]), odd)
 
 
-def feasible(members: Members, c: Floats, excess: float) -> Floats:
-    """Weights near `c` with sum of c u = 1 exactly: singletons, which must lead the list, fill what values lack."""
-    size = members.shape[1]
-    coverage = c @ members
+def shares(members: Members, mirrored: bool) -> Floats:
+    """(k, m): how much of each set's weight covers each value; a mirrored set shares its weight with its image."""
+    return (members + members[:, ::-1].astype(np.float64)) / 2 if mirrored else members.astype(np.float64)
+
+
+def feasible(covering: Floats, c: Floats, excess: float) -> Floats:
+    """Weights near `c` with sum of c u = 1 exactly: singletons, which lead the list, fill what values lack.
+
+    `covering` from `shares`; there are as many singletons as it takes to touch every value once.
+    """
+    coverage = c @ covering
+    lack = coverage.max() - coverage
     filled = c.copy()
-    filled[:size] += coverage.max() - coverage
+    single = (covering.shape[1] + 1) // 2 if len(covering) and covering[0, 0] < 1 else covering.shape[1]
+    x = np.arange(single)
+    filled[:single] += lack[:single] / covering[x, x]
     return filled / (filled.sum() + excess * coverage.max())
+
+
+def _value(parts: tuple[Floats, ...], grams: tuple[Floats, ...], p: Floats, c: Floats) -> _Point:
+    value, inverses = 0.0, []
+    for part, gram in zip(parts, grams, strict=True):
+        inverse = np.linalg.inv((part * (c / p)[:, None]).T @ part)
+        inverse = (inverse + inverse.T) / 2
+        value += float((inverse * gram).sum())
+        inverses.append(inverse)
+    return _Point(c=c, value=value, inverses=tuple(inverses))
+
+
+def _newton(
+    parts: tuple[Floats, ...], grams: tuple[Floats, ...], p: Floats, at: _Point, mu: float
+) -> tuple[Floats, Floats, float]:
+    """(step, multipliers, decrement squared) for f / mu - sum log c on sum c u = 1."""
+    # gradient -u'Yu / (u.pi), Hessian 2 (u'M^-1 v)(u'Y v) / ((u.pi)(v.pi)), here in the unknown dc / c: the barrier's
+    # own part of the Hessian is then the identity
+    c, k = at.c, len(at.c)
+    hessian, slope = np.zeros((k, k)), np.ones(k)
+    for part, gram, inverse in zip(parts, grams, at.inverses, strict=True):
+        scaled = part * (c / p)[:, None]
+        Y = inverse @ gram @ inverse
+        shown = part @ Y
+        slope += np.einsum("zx,zx->z", shown, scaled) / mu
+        hessian += (scaled @ (inverse * (2 / mu)) @ scaled.T) * (shown @ part.T)
+    hessian[np.diag_indices_from(hessian)] += 1.0
+    factor = sl.cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
+    rows = parts[0] * c[:, None]
+    solved = sl.cho_solve(factor, np.column_stack([rows, slope]), check_finite=False)
+    lam = np.linalg.solve(rows.T @ solved[:, :-1], rows.T @ solved[:, -1])
+    relative = solved[:, -1] - solved[:, :-1] @ lam
+    return c * relative, lam * mu, float(relative @ (slope - rows @ lam))
+
+
+def _search(
+    parts: tuple[Floats, ...], grams: tuple[Floats, ...], p: Floats, at: _Point, dc: Floats, mu: float, decrement: float
+) -> _Point:
+    """The point along the step that lowers f / mu - sum log c enough."""
+    length = min(1.0, 0.95 / max(float((-dc / at.c).max()), 1e-300))
+    while True:
+        new = _value(parts, grams, p, at.c + length * dc)
+        change = (new.value - at.value) / mu - float(np.log(new.c / at.c).sum())
+        if change <= -0.1 * length * decrement or length < 1e-6:
+            return new
+        length /= 2
