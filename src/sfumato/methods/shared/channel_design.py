@@ -15,6 +15,7 @@ import numpy as np
 from sfumato.errors import SpecError
 
 from .least_error import least_total
+from .set_answers import checked_prior
 from .set_channel import Floats, Integers, Members, SetChannel
 from .set_pricing import ALL_SETS, Prices, cut_normals, distinct, every_set
 from .set_weights import WeightProgramme, feasible, shares
@@ -68,7 +69,7 @@ def optimise(
     """
     size = len(gram)
     _check(gram, gamma, size)
-    pi = np.full(size, 1 / size) if prior is None else np.asarray(prior, dtype=np.float64)
+    pi = checked_prior(size, prior)
     # a list's weights come ten times nearer to their best than the list must to the best list
     search = _Search(gram, gamma, pi, np.random.default_rng((seed, size)), gap / 10)
     number = 0
@@ -96,18 +97,20 @@ class _Search:
     With mirrored questions the list holds one of each pair of mirror images, and its weight counts for both together.
     """
 
-    def __init__(self, gram: Floats, gamma: Fraction, prior: Floats, rng: np.random.Generator, tolerance: float) -> None:
+    def __init__(
+        self, gram: Floats, gamma: Fraction, prior: Floats, rng: np.random.Generator, tolerance: float
+    ) -> None:
         self.prior, self.gamma, self.rng, self.tolerance = prior, float(gamma), rng, tolerance
         self.size = size = len(prior)
         self.gram = centred(gram, prior)
+        if np.trace(self.gram) <= 1e-12 * np.abs(gram).max() * size:
+            raise SpecError("the workload asks only what every release answers exactly", field="workload")
         self.once = float(prior @ np.diag(self.gram))  # what the truth itself varies: no error
         self.least = least_total(gram, gamma, prior)
         self.mirrored = _same(self.gram, self.gram[::-1, ::-1]) and _same(prior, prior[::-1])
         if self.mirrored:
             self.gram = (self.gram + self.gram[::-1, ::-1]) / 2
-        self.programme = WeightProgramme(
-            gram=self.gram, prior=prior, excess=self.gamma - 1, mirrored=self.mirrored
-        )
+        self.programme = WeightProgramme(gram=self.gram, prior=prior, excess=self.gamma - 1, mirrored=self.mirrored)
         r = np.sqrt(prior)
         values, vectors = np.linalg.eigh(r[:, None] * self.gram * r)
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T  # (G')^1/2: what the best M' is like
@@ -117,7 +120,7 @@ class _Search:
         self.members: Members = distinct(np.concatenate([singletons, self._one_of_two(drawn)]))
         self.fresh = self.members[:0]
         self.worth: Floats = np.zeros(0)
-        self._weigh(self._even(), 1.0)
+        self._weigh(self._mended(np.ones(len(self.members))), 1.0)
 
     @property
     def variance(self) -> float:
@@ -146,9 +149,9 @@ class _Search:
         kept = np.concatenate([np.arange(self.singles), np.sort(heavy)])
         self.members = np.concatenate([self.members[kept], self.fresh])
         old = np.concatenate([self.found.c[kept], np.zeros(len(self.fresh))])
-        mended = feasible(shares(self.members, self.mirrored), old, self.gamma - 1)
+        mended = self._mended(old)
         # a start away from the boundary, as far from the old optimum as the new one is likely to be
-        self._weigh((1 - LIFT) * mended + LIFT * self._even(), LIFT)
+        self._weigh((1 - LIFT) * mended + LIFT * self._mended(np.ones(len(old))), LIFT)
 
     def expanded(self) -> tuple[Members, Floats]:
         """The list with mirror images spelled out, and its weights."""
@@ -158,8 +161,8 @@ class _Search:
         sets = np.concatenate([self.members, self.members[~own][:, ::-1]])
         return sets, np.concatenate([np.where(own, self.found.c, self.found.c / 2), self.found.c[~own] / 2])
 
-    def _even(self) -> Floats:
-        return feasible(shares(self.members, self.mirrored), np.ones(len(self.members)), self.gamma - 1)
+    def _mended(self, c: Floats) -> Floats:
+        return feasible(shares(self.members, self.mirrored), c, self.gamma - 1, self.singles)
 
     def _one_of_two(self, members: Members) -> Members:
         """Of a set and its mirror image always the same one."""
@@ -222,7 +225,7 @@ def _check(gram: Floats, gamma: Fraction, size: int) -> None:
         raise SpecError(f"gamma must be above 1, got {gamma}", field="gamma")
     if size > MOST_VALUES:
         raise SpecError(
-            f"a workload needs a column of at most {MOST_VALUES} values, this one has {size}; put it into bins (--bins)",
+            f"a workload needs a column of at most {MOST_VALUES} values, not {size}; put it into bins (--bins)",
             field="workload",
         )
     if gram.shape != (size, size) or size < 2 or not np.isfinite(gram).all():

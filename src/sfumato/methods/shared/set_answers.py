@@ -71,9 +71,7 @@ class CountCumulants:
 
 def set_answers(channel: SetChannel, prior: Floats | None = None) -> SetAnswers:
     """The answers of a channel, weights tuned to `prior` (flat where None; every share above 0)."""
-    pi = np.full(channel.size, 1 / channel.size) if prior is None else np.asarray(prior, dtype=np.float64)
-    if pi.shape != (channel.size,) or not (pi > 0).all() or abs(pi.sum() - 1) > 1e-9:
-        raise SpecError("the prior must give every value of the domain a share above 0, adding up to 1", field="prior")
+    pi = checked_prior(channel.size, prior)
     Q = channel.matrix()
     shown = Q / (Q @ pi)[:, None]
     r = np.sqrt(pi)
@@ -84,6 +82,14 @@ def set_answers(channel: SetChannel, prior: Floats | None = None) -> SetAnswers:
     half = vectors.T * r  # M^-1 = diag(r) V diag(1 / values) V' diag(r)
     inverse = half.T @ (half / values[:, None])
     return SetAnswers(matrix=Q, prior=pi, inverse=inverse, unit_weights=shown @ inverse)
+
+
+def checked_prior(size: int, prior: Floats | None) -> Floats:
+    """The prior as shares of all `size` values, flat where None; anything else is refused."""
+    pi = np.full(size, 1 / size) if prior is None else np.asarray(prior, dtype=np.float64)
+    if pi.shape != (size,) or not (pi > 0).all() or abs(pi.sum() - 1) > 1e-9:
+        raise SpecError("the prior must give every value of the domain a share above 0, adding up to 1", field="prior")
+    return pi
 
 
 def count_cumulants(answers: SetAnswers, functionals: Floats) -> CountCumulants:

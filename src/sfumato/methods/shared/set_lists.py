@@ -94,7 +94,10 @@ def loss(listed: SetList, gamma: Fraction) -> float:
     """By what fraction the list's total variance (mean over true values, flat prior) exceeds that of all subsets."""
     if not listed.cyclic:
         return 0.0
-    return cyclic_variance(listed.size, gamma, listed.blocks) / float(total_variance(listed.size, gamma, listed.width)) - 1.0
+    return (
+        cyclic_variance(listed.size, gamma, listed.blocks) / float(total_variance(listed.size, gamma, listed.width))
+        - 1.0
+    )
 
 
 def cyclic_variance(size: int, gamma: Fraction, blocks: Sequence[Sequence[int]]) -> float:
@@ -108,4 +111,3 @@ def cyclic_variance(size: int, gamma: Fraction, blocks: Sequence[Sequence[int]])
     excess = float(gamma - 1)
     eigenvalues = excess**2 * size * power / (len(blocks) * (size + excess * len(blocks[0])) ** 2)
     return float(1 / size + (1 / eigenvalues).sum() - 1)
-

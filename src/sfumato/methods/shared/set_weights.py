@@ -74,7 +74,10 @@ class WeightProgramme:
                 continue
             point = _search(parts, grams, p, point, dc, mu, decrement)
         Y = sum(
-            (basis @ (inv @ gram @ inv) @ basis.T for basis, inv, gram in zip(halves, point.inverses, grams, strict=True)),
+            (
+                basis @ (inv @ gram @ inv) @ basis.T
+                for basis, inv, gram in zip(halves, point.inverses, grams, strict=True)
+            ),
             np.zeros_like(self.gram),
         )
         return Weighing(c=point.c, lam=halves[0] @ lam, Y=Y, value=point.value)
@@ -95,17 +98,16 @@ def shares(members: Members, mirrored: bool) -> Floats:
     return (members + members[:, ::-1].astype(np.float64)) / 2 if mirrored else members.astype(np.float64)
 
 
-def feasible(covering: Floats, c: Floats, excess: float) -> Floats:
-    """Weights near `c` with sum of c u = 1 exactly: singletons, which lead the list, fill what values lack.
+def feasible(covering: Floats, c: Floats, excess: float, singles: int) -> Floats:
+    """Weights near `c` with sum of c u = 1 exactly: the singletons that lead the list fill what values lack.
 
-    `covering` from `shares`; there are as many singletons as it takes to touch every value once.
+    `covering` from `shares`; singleton x stands at position x, and with mirroring also for its image.
     """
     coverage = c @ covering
     lack = coverage.max() - coverage
+    x = np.arange(singles)
     filled = c.copy()
-    single = (covering.shape[1] + 1) // 2 if len(covering) and covering[0, 0] < 1 else covering.shape[1]
-    x = np.arange(single)
-    filled[:single] += lack[:single] / covering[x, x]
+    filled[:singles] += lack[:singles] / covering[x, x]
     return filled / (filled.sum() + excess * coverage.max())
 
 
@@ -137,7 +139,7 @@ def _newton(
     factor = sl.cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
     rows = parts[0] * c[:, None]
     solved = sl.cho_solve(factor, np.column_stack([rows, slope]), check_finite=False)
-    lam = np.linalg.solve(rows.T @ solved[:, :-1], rows.T @ solved[:, -1])
+    lam: Floats = np.linalg.solve(rows.T @ solved[:, :-1], rows.T @ solved[:, -1]).astype(np.float64, copy=False)
     relative = solved[:, -1] - solved[:, :-1] @ lam
     return c * relative, lam * mu, float(relative @ (slope - rows @ lam))
 

@@ -62,10 +62,7 @@ def subset_variance(gram: Floats, gamma: Fraction, prior: Floats | None = None) 
     # omega_h = (h(Z) - b sum h) / (a - b); the variance of section 5's closed form with t = h(x), mean over x by pi
     diagonal, rows = np.diag(gram), gram.sum(axis=1)
     every, square = rows.sum(), diagonal.sum()
-    if size == 2:
-        pairs = 0.0
-    else:
-        pairs = (a * (w - 1) * (size - w) + (1 - a) * w * (size - 1 - w)) / (size - 2)
+    pairs = 0.0 if size == 2 else (a * (w - 1) * (size - w) + (1 - a) * w * (size - 1 - w)) / (size - 2)
     # sums over questions of t^2, t (H - t), (H - t)^2 for each true value x
     tt, th, hh = diagonal, rows - diagonal, every - 2 * rows + diagonal
     own = tt - 2 * th / (size - 1) + hh / (size - 1) ** 2
