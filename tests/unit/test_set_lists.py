@@ -73,7 +73,9 @@ def differences(size, block):
     return np.bincount(((held[:, None] - held) % size).ravel(), minlength=size)[1:]
 
 
-@pytest.mark.parametrize(("size", "width"), [(7, 3), (13, 4), (21, 5), (11, 5), (31, 6), (7, 4), (13, 9), (5, 1), (5, 4)])
+@pytest.mark.parametrize(
+    ("size", "width"), [(7, 3), (13, 4), (21, 5), (11, 5), (31, 6), (7, 4), (13, 9), (5, 1), (5, 4)]
+)
 def test_perfect_difference_sets(size, width):
     block = difference_set(size, width)
     assert len(block) == width

@@ -25,8 +25,9 @@ SEED = 1307
 MOST_VALUES = 128  # time grows like the cube of the domain
 GAP = 0.01
 ROUNDS = 30
+STILL = 0.999  # stops where four rounds left more than this of the variance
 KEPT = 6  # sets per value kept from round to round, besides singletons
-ADDED = 2  # sets per value added in a round
+ADDED = 3  # sets per value added in a round, at most
 LIFT = 0.05  # share of even weights in the start of a round
 UNIT = 2**40  # of the whole-number weights
 
@@ -65,19 +66,22 @@ def optimise(
 ) -> Design:
     """The channel of amplification gamma with the least total variance for questions G = W'W.
 
-    Stops when the gap to the best that pricing can see is `gap`, or after `rounds`.
+    Stops when the gap to the best that pricing can see is `gap`, after `rounds`, or where rounds no longer help.
     """
     size = len(gram)
     _check(gram, gamma, size)
     pi = checked_prior(size, prior)
     # a list's weights come ten times nearer to their best than the list must to the best list
     search = _Search(gram, gamma, pi, np.random.default_rng((seed, size)), gap / 10)
-    number = 0
+    number, seen = 0, [search.variance]
     while search.gap > gap and len(search.fresh) and number < rounds:
         number += 1
         search.turn()
+        seen.append(search.variance)
         if progress is not None:
             progress(Progress(round=number, variance=search.variance, gap=search.gap))
+        if number >= 4 and seen[-1] > STILL * seen[-5]:
+            break
     members, weights = exact_weights(*search.expanded())
     channel = SetChannel(gamma=gamma, members=members, weights=weights)
     return Design(
@@ -174,11 +178,13 @@ class _Search:
         return np.where(swap[:, None], members[:, ::-1], members)
 
     def _weigh(self, start: Floats, gap: float) -> None:
-        self.found = self.programme.solve(self.members, start, gap, self.tolerance)
+        # far from the best list its weights need not be exact
+        tolerance = min(max(self.tolerance, self.gap / 20), 0.01) if len(self.worth) else 0.01
+        self.found = self.programme.solve(self.members, start, gap, tolerance)
         self._price()
 
     def _price(self) -> None:
-        """Finds sets and what they are worth; `fresh` are the new ones that help, best first, at most 2 m."""
+        """Finds sets and what they are worth; `fresh` are the new ones that help, best first."""
         prices = Prices(Y=self.found.Y, lam=self.found.lam, prior=self.prior, excess=self.gamma - 1)
         if self.size <= ALL_SETS:
             tried = every_set(self.size)
