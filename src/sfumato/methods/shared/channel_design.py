@@ -25,9 +25,10 @@ SEED = 1307
 MOST_VALUES = 128  # time grows like the cube of the domain
 GAP = 0.01
 ROUNDS = 30
-STILL = 0.999  # stops where four rounds left more than this of the variance
+STILL = 4  # stops where so many rounds together gain less than a tenth of the gap asked for
 KEPT = 6  # sets per value kept from round to round, besides singletons
 ADDED = 3  # sets per value added in a round, at most
+LOOSE = 0.01  # how far from their best, relative, the weights of an early list may stay
 LIFT = 0.05  # share of even weights in the start of a round
 UNIT = 2**40  # of the whole-number weights
 
@@ -74,13 +75,13 @@ def optimise(
     # a list's weights come ten times nearer to their best than the list must to the best list
     search = _Search(gram, gamma, pi, np.random.default_rng((seed, size)), gap / 10)
     number, seen = 0, [search.variance]
-    while search.gap > gap and len(search.fresh) and number < rounds:
+    while search.gap > gap and search.open and number < rounds:
         number += 1
         search.turn()
         seen.append(search.variance)
         if progress is not None:
             progress(Progress(round=number, variance=search.variance, gap=search.gap))
-        if number >= 4 and seen[-1] > STILL * seen[-5]:
+        if number >= STILL and seen[-1] > (1 - gap / 10) * seen[-1 - STILL]:
             break
     members, weights = exact_weights(*search.expanded())
     channel = SetChannel(gamma=gamma, members=members, weights=weights)
@@ -132,6 +133,11 @@ class _Search:
         return self.found.value - self.once
 
     @property
+    def open(self) -> bool:
+        """Whether another turn can help: there are sets to take in, or weights to make exact."""
+        return len(self.fresh) > 0 or self.reached > self.tolerance
+
+    @property
     def priced(self) -> float:
         """A bound on the optimum: f^2 / (lam.1 + delta), delta the largest worth of a set tried (of all: certain)."""
         f = self.found.value
@@ -179,8 +185,8 @@ class _Search:
 
     def _weigh(self, start: Floats, gap: float) -> None:
         # far from the best list its weights need not be exact
-        tolerance = min(max(self.tolerance, self.gap / 20), 0.01) if len(self.worth) else 0.01
-        self.found = self.programme.solve(self.members, start, gap, tolerance)
+        self.reached = max(self.tolerance, min(self.gap / 20, LOOSE)) if len(self.fresh) else self.tolerance
+        self.found = self.programme.solve(self.members, start, gap, self.reached)
         self._price()
 
     def _price(self) -> None:
