@@ -26,7 +26,8 @@ MOST_VALUES = 128  # time grows like the cube of the domain
 GAP = 0.01
 ROUNDS = 30
 STILL = 4  # stops where so many rounds together gain less than a tenth of the gap asked for
-KEPT = 6  # sets per value kept from round to round, besides singletons
+KEPT = 6  # sets per value kept from round to round, besides singletons,
+KEPT_ALWAYS = 300  # and at least so many: small problems need no thrift
 ADDED = 3  # sets per value added in a round, at most
 LOOSE = 0.01  # how far from their best, relative, the weights of an early list may stay
 LIFT = 0.05  # share of even weights in the start of a round
@@ -81,7 +82,7 @@ def optimise(
         seen.append(search.variance)
         if progress is not None:
             progress(Progress(round=number, variance=search.variance, gap=search.gap))
-        if number >= STILL and seen[-1] > (1 - gap / 10) * seen[-1 - STILL]:
+        if size > ALL_SETS and number >= STILL and seen[-1] > (1 - gap / 10) * seen[-1 - STILL]:
             break
     members, weights = exact_weights(*search.expanded())
     channel = SetChannel(gamma=gamma, members=members, weights=weights)
@@ -155,7 +156,10 @@ class _Search:
 
     def turn(self) -> None:
         """Takes in the sets that help most, drops the lightest, weighs the list and prices again."""
-        heavy = self.singles + np.argsort(-self.found.c[self.singles :], kind="stable")[: KEPT * self.size]
+        heavy = (
+            self.singles
+            + np.argsort(-self.found.c[self.singles :], kind="stable")[: max(KEPT * self.size, KEPT_ALWAYS)]
+        )
         kept = np.concatenate([np.arange(self.singles), np.sort(heavy)])
         self.members = np.concatenate([self.members[kept], self.fresh])
         old = np.concatenate([self.found.c[kept], np.zeros(len(self.fresh))])
