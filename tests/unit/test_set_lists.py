@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from math import comb
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,3 +144,21 @@ def test_the_search_repeats_itself_and_beats_chance():
 def test_wide_domains_by_chosen_swaps(size, most):
     listed = best_list(size, best_width(size, G24))
     assert loss(listed, G24) <= most
+
+
+def test_the_explanation_states_the_same_numbers():
+    """Both tables of the page, line by line, against the code."""
+    page = Path(__file__).parents[2].joinpath("docs", "explanation", "set-channels.md").read_text()
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
+    ]
+    widths = [row for row in rows if len(row) == 8 and row[0].isdigit()]
+    assert len(widths) == len(TABLE)
+    for (m, gamma, w, *numbers), known in zip(widths, TABLE, strict=True):
+        assert (int(m), Fraction(gamma), int(w), *numbers) == known
+    losses = [row for row in rows if len(row) == 5 and row[0].isdigit()]
+    assert len(losses) == 8
+    for m, gamma, w, sets, lost in losses:
+        listed = best_list(int(m), best_width(int(m), Fraction(gamma)))
+        assert (listed.width, len(listed)) == (int(w), int(sets))
+        assert round(100 * loss(listed, Fraction(gamma)), 2) == float(lost.split()[0])
