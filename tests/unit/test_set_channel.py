@@ -203,6 +203,15 @@ def test_draw_takes_the_right_branch_at_the_very_edge():
     assert draw.draw(np.array([4, 4], dtype=np.int32), rng).tolist() == [4, 3]
 
 
+def test_a_shared_column_is_cut_where_it_says():
+    """Below the cut the column's own set, from the cut on the other: every level of every column of a small table."""
+    tables = sampler(weighted()).everything
+    assert not tables.plain
+    column, level = np.divmod(np.arange(tables.width * tables.total), tables.total)
+    shown = tables.draw(None, len(column), Scripted(column, level))
+    assert np.bincount(shown).tolist() == (tables.width * weighted().weights).tolist()
+
+
 def test_draw_keeps_its_input_and_repeats_with_its_seed():
     channel = weighted()
     codes = np.arange(5, dtype=np.int32).repeat(40_000)  # more than one chunk
