@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SpecError
-from ..inspecting import describe
 from ..query import open_release
+from ..release.verify import describe
 
 RESERVED = frozenset({"static", "healthz", "openapi.json", "favicon.ico", "robots.txt"})
 WORDS = {  # roles as analysts read them
@@ -108,7 +108,7 @@ def catalogue(paths: Sequence[str | Path]) -> dict[str, Served]:
             raise SpecError(f'two releases are called "{name}"; rename the folder of one', field="release")
         release = open_release(folder)
         digest = hashlib.sha256((folder / "release.json").read_bytes()).hexdigest()
-        found[name] = Served(name=name, folder=folder, digest=digest, document=describe(release))
+        found[name] = Served(name=name, folder=folder, digest=digest, document=describe(release.opened))
     if not found:
         raise SpecError("no release is named; give the folder of at least one", field="release")
     return found

@@ -15,7 +15,7 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
-from ..answers import Answer
+from ..answering.answer import Answer
 
 MOST_BARS = 60
 MOST_COLOURS = 6

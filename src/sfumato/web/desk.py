@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..answers import Answer
+from ..answering.answer import Answer
 from ..errors import SfumatoError
 from ..query import Release, open_release
 from .catalogue import Served

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..answers import Answer
-from ..text import number
+from ..answering.answer import Answer
+from ..reports.text import number
 
 MOST_ROWS = 500  # on a page; the rest is in the downloads
 ENDS = ("_se", "_low", "_high", "_min", "_max")
