@@ -353,7 +353,7 @@ def test_the_work_limit_is_told(tmp_path: Path) -> None:
 def test_randomised_depth_keeps_the_definition_and_widens_the_bounds(tmp_path: Path) -> None:
     fixed = publish(tmp_path / "a", SALARIES, ROLES, by_zip())
     loose = publish(tmp_path / "b", SALARIES, ROLES, by_zip(randomise_depth=True))
-    assert any("what is published" in line for line in verify(loose, test=True))
+    assert any("what is published" in line for line in verify(loose.opened, test=True))
     sql = "SELECT SUM(salary) AS x FROM release"
     (low, high), (wide_low, wide_high) = bounds(fixed, sql), bounds(loose, sql)
     assert wide_low <= low <= high <= wide_high

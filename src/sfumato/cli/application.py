@@ -13,6 +13,7 @@ import typer
 
 from ..errors import SfumatoError
 from ..version import __version__
+from ..web.command import serve
 from . import analyst, choice, custodian, evidence
 from .method_options import method_options
 from .options import flattened
@@ -28,6 +29,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compare": choice.compare,
     "recommend": choice.recommend,
     "reproduce": evidence.reproduce,
+    "serve": serve,
 }
 WITH_METHOD = ("publish", "plan")
 
