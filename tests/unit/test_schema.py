@@ -9,8 +9,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.methods import REGISTRY
-from sfumato.methods.options import build
 from sfumato.methods.registry import BUILT_IN
+from sfumato.methods.specifications import build
 from sfumato.release.schema import FILE, release_schema, text
 from tables import MARK, people
 

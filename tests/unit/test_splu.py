@@ -17,7 +17,7 @@ from sfumato.methods.splu import METHOD as splu
 from sfumato.methods.splu import decoy_answers
 from sfumato.methods.splu import decoy_estimate as de
 from sfumato.methods.splu.decoy_channel import rebuild_channel
-from sfumato.methods.splu.method import parse_gamma
+from sfumato.methods.splu.specification import parse_gamma
 from sfumato.model.public import Asked, Observed
 
 Z = 1.959963984540054

@@ -27,7 +27,7 @@ RESIDUAL = 1e-6  # a question is identified when M w = h up to this
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class DecoyRows:
     """The published rows of one pattern of untouched leaves: `moments[j]` is a (keys, joint values) table."""
 
     moments: tuple[sp.csr_array, ...]
@@ -37,7 +37,7 @@ class Observation:
     unseen: NDArray[np.bool_]  # (F,) the question also asks for values that were never published
 
 
-def observations(channels: tuple[DecoyChannel, ...], observed: Observed, asked: Asked) -> list[Observation]:
+def observations(channels: tuple[DecoyChannel, ...], observed: Observed, asked: Asked) -> list[DecoyRows]:
     """What was observed, over the values that occur in the release, one entry per pattern."""
     shape = tuple(len(c.active) for c in channels)
     width = int(np.prod(shape, dtype=np.int64))
@@ -66,7 +66,7 @@ def observations(channels: tuple[DecoyChannel, ...], observed: Observed, asked: 
         )
         rows = np.asarray(tables[0].sum(axis=1), np.float64).ravel()
         unseen = np.asarray(abs(H) @ (~seen).astype(float)) > 0
-        found.append(Observation(tables, rows, sp.csr_array(H[:, grid]), _differ(H), unseen))
+        found.append(DecoyRows(tables, rows, sp.csr_array(H[:, grid]), _differ(H), unseen))
     return found
 
 
@@ -167,7 +167,7 @@ class _Answering:
         for f in np.flatnonzero(self.uncertain.sum(axis=0) > 1):
             self.variance[:, f] = np.maximum(0.0, self._covariance(int(f), int(f)))
 
-    def _each(self, part: Observation, at: NDArray[np.intp], g: int) -> _Piece:
+    def _each(self, part: DecoyRows, at: NDArray[np.intp], g: int) -> _Piece:
         """Questions about one value each, without weights: a GROUP BY of thousands of values is cheap."""
         H, weights = part.coefficients[at], self.weights
         s, c = H.indices, H.data
@@ -208,7 +208,7 @@ class _Answering:
             part *= share[code]
         return np.maximum(has - 1, 0.0), np.maximum(both - part * has, 0.0) / np.maximum(1 - part, 1e-9)
 
-    def _any(self, part: Observation, at: NDArray[np.intp], g: int) -> _Piece:
+    def _any(self, part: DecoyRows, at: NDArray[np.intp], g: int) -> _Piece:
         """Questions about several values, by their weights."""
         h = part.coefficients[at].toarray().T
         w = self.weights.of(h)
