@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benchmarks import decoy_counts
 
 import sfumato as sf
 from sfumato.errors import PlanError, QueryError, ReleaseError, SpecError
@@ -75,7 +76,7 @@ def test_conditioned_counts_are_the_calibrated_matrix_estimate(release, publishe
     counts = histogram(published, "job")
     inside = histogram(published.filter(pa.compute.equal(published["sex"], "f")), "job").astype(float)
     channel = rebuild_channel(counts, 4, seed=1)
-    expected = de.calibrated_counts(channel, inside)
+    expected = decoy_counts.calibrated_counts(channel, inside)
     answer = release.sql("SELECT job, COUNT(*) AS n FROM release WHERE sex = 'f' GROUP BY job ORDER BY job").to_arrow()
     assert answer["n"].to_pylist() == pytest.approx(expected.value)
     assert answer["n_se"].to_pylist() == pytest.approx(np.sqrt(expected.variance))
@@ -137,7 +138,7 @@ def test_two_columns_multiply_their_weights():
     one = rebuild_channel(histogram(table, "job"), 4, seed=1)
     two = rebuild_channel(histogram(table, "town", towns), 2, seed=1)
     joint = np.array([histogram(table.filter(pa.compute.equal(table["job"], j)), "town", towns) for j in JOBS])
-    expected = de.joint_counts(one, two, joint.astype(float))
+    expected = decoy_counts.joint_counts(one, two, joint.astype(float))
     answer = release.sql(
         "SELECT job, town, COUNT(*) AS n FROM release GROUP BY job, town ORDER BY job, town"
     ).to_arrow()
