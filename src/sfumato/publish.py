@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
+from .engines import scratch
 from .engines.contract import Engine, Table, bin_labels
 from .engines.directory import engine_named
 from .errors import DataError, SpecError
@@ -111,8 +110,8 @@ def publish(
 ) -> Release:
     """A release of the table, in the folder `out` (or a temporary one: `release.save(path)` keeps it)."""
     secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
-    scratch = Path(tempfile.mkdtemp(prefix="sfumato-release-")) if out is None else None
-    target = scratch / "release" if scratch else Path(str(out))
+    place = scratch.new_folder("release") if out is None else None
+    target = place / "release" if place else Path(str(out))
     try:
         with bundle.writing(target, force=force) as folder:
             prepared = prepare(
@@ -130,10 +129,10 @@ def publish(
             manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
             bundle.finish(folder, manifest)
     except BaseException:
-        if scratch:
-            shutil.rmtree(scratch, ignore_errors=True)
+        if place:
+            scratch.remove(place)
         raise
-    return Release.at(target, manifest, scratch=scratch)
+    return Release.at(target, manifest, scratch=place)
 
 
 def _ignore(_: str) -> None:
