@@ -25,6 +25,8 @@ from .publishing.roles import check_roles
 from .query import Release
 from .release import bundle
 from .release.manifest import FORMAT_VERSION, Manifest, Software, columns_and_units, guarantee_model
+from .release.opened import open_folder
+from .release.verify import verify
 from .version import __version__
 
 Progress = Callable[[str, int, int], None]  # (stage, rows done, rows in all)
@@ -113,7 +115,8 @@ def publish(
     place = scratch.new_folder("release") if out is None else None
     target = place / "release" if place else Path(str(out))
     try:
-        with bundle.writing(target, force=force) as folder:
+        _check_apart(source, target)
+        with bundle.writing(target, force=force, check=_read_back) as folder:
             prepared = prepare(
                 source,
                 roles=roles,
@@ -133,6 +136,20 @@ def publish(
             scratch.remove(place)
         raise
     return Release.at(target, manifest, scratch=place)
+
+
+def _check_apart(source: Any, out: Path) -> None:
+    """Refuse an output that would replace the source, or lie in the folder that is read."""
+    if isinstance(source, str | Path):
+        read, written = Path(source).resolve(), out.resolve()
+        if written == read or read in written.parents or written in read.parents:
+            raise SpecError(f'"{out.name}" and the source lie in each other; choose another place', field="out")
+
+
+def _read_back(folder: Path) -> None:
+    """A release that cannot be opened and verified is not published."""
+    for _ in verify(open_folder(folder, check=False), test=True):
+        pass
 
 
 def _ignore(_: str) -> None:

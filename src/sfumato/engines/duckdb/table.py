@@ -199,7 +199,14 @@ class LocalTable:
             yield _one(pa.Table.from_batches(held))
 
     def _select(self, columns: list[str]) -> str:
-        return ", ".join(f"CAST({self._bins.get(c, quoted(c))} AS {self.columns[c]}) AS {quoted(c)}" for c in columns)
+        return ", ".join(f"CAST({self._cell(c)} AS {self.columns[c]}) AS {quoted(c)}" for c in columns)
+
+    def _cell(self, name: str) -> str:
+        """SQL of a cell: its bin's label, or itself; -0.0 is 0.0, as equal numbers must be equal values."""
+        cell = quoted(name)
+        if name in self._bins:
+            return self._bins[name]
+        return f"CASE WHEN {cell} = 0 THEN 0 ELSE {cell} END" if self.columns[name].kind is Kind.REAL else cell
 
     def binned(self, edges: Mapping[str, Sequence[float]]) -> LocalTable:
         """Bins [edge, next edge), the last without upper end; a value below the first edge gets no known label."""
