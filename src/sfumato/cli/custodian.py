@@ -61,6 +61,7 @@ def plan(
     page: Annotated[
         str | None, typer.Option("--report", help="also write an HTML page with curves", metavar="FILE")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="let reports replace files that are no reports")] = False,
     **options: Any,
 ) -> None:
     """Show what would be published and what it costs; nothing is written. For the custodian: it holds true counts.
@@ -70,8 +71,10 @@ def plan(
     """
     from ..publish import prepare
     from ..publishing.randomness import Secret
+    from ..reports.places import check_places, write_html
     from ..reports.plan_text import render
 
+    check_places({"--report": page}, source=source, force=force, twins=False)
     prepared = prepare(
         source,
         roles=roles.roles(),
@@ -81,9 +84,9 @@ def plan(
     )
     report = prepared.report(full=full)
     if page is not None:
-        from ..reports.curves import plan_page, write_page
+        from ..reports.curves import plan_page
 
-        write_page(page, plan_page(report, render(report), prepared.curves()))
+        write_html(page, plan_page(report, render(report), prepared.curves()), force=force)
     if as_json:
         say_json(report)
     else:
