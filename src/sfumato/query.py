@@ -64,6 +64,7 @@ def ask(
         )
         columns = subject.reader.run(statement, text=text, tables={ANSWER: columns})
     shown, names = assembly.shown(query, columns)
+    caveats = (*caveats, *subject.caveats)
     return Answer(method=subject.method, level=level, kind=kind, table=shown, aggregates=names, caveats=caveats)
 
 
@@ -106,6 +107,7 @@ class Release:
             part=method.part,
             estimate=lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked),
             bound=lambda *question: method.bound(plan, opened.evidence, *question),
+            caveats=method.caveats(plan),
         )
 
     @classmethod
