@@ -16,7 +16,7 @@ from ..version import __version__
 from . import analyst, choice, custodian, evidence
 from .method_options import method_options
 from .options import flattened
-from .terminal import say
+from .terminal import complain, say
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": evidence.demo,
@@ -87,5 +87,5 @@ def _fail(message: str, code: int, *, debug: bool) -> None:
         import traceback
 
         traceback.print_exc()
-    typer.echo(f"error: {message}", err=True)
+    complain(message)
     raise SystemExit(code) from None
