@@ -91,3 +91,28 @@ def plan(
         say_json(report)
     else:
         say(render(report))
+
+
+def clean() -> None:
+    """Remove what runs that were killed left in the temporary folder; it may hold rows of a table in clear.
+
+    Runs that still work are not touched. Example: sfumato clean
+    """
+    from ..engines.scratch import remove_left_overs
+
+    removed = remove_left_overs()
+    say(
+        f"{removed} {'folder' if removed == 1 else 'folders'} of killed runs removed"
+        if removed
+        else "nothing to remove"
+    )
+
+
+def mention_left_overs() -> None:
+    """A note where killed runs left something behind."""
+    from ..engines.scratch import left_overs
+
+    found = len(left_overs())
+    if found:
+        runs = "a run that was killed has" if found == 1 else f"{found} runs that were killed have"
+        note(f"{runs} left rows of a table in the temporary folder; remove them with: sfumato clean")
