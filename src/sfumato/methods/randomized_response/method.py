@@ -177,6 +177,13 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
                 raise SpecError(
                     f'{what} given for "{unknown[0]}", which is neither a quasi-identifier nor sensitive', field="keep"
                 )
+        bare = [column for column in sensitive if given and given.get(column, 1) == 1]
+        if bare and spec.scope != "qi":
+            raise SpecError(
+                f'"{bare[0]}" is sensitive and would be published as it is (keep probability 1); give it one below 1, '
+                "or say scope qi to randomise the quasi-identifiers only",
+                field="keep",
+            )
         if spec.scope in {"qi", "both"} and not quasi and not given:
             raise SpecError(f'scope "{spec.scope}" needs quasi-identifiers (--qi), or use scope s', field="scope")
         chosen = set(given) or {"s": set(sensitive), "qi": set(quasi), "both": {*quasi, *sensitive}}[spec.scope]
@@ -242,7 +249,9 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             if theta < 1.0
         }
         total = round_up(sum(losses.values())) if losses else None
-        return response_report.guarantee_text(plan.risk, plan.baseline, losses, total, self.trust)
+        sensitive = tuple(plan.baseline)
+        bare = tuple(dict.fromkeys(name for name in (*sensitive, *plan.columns) if name not in losses))
+        return response_report.guarantee_text(plan.risk, plan.baseline, losses, total, bare, self.trust)
 
     def estimate(self, plan: RandomizedResponsePlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """By the Kronecker product of the columns' inverse channels."""
