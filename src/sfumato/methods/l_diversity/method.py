@@ -45,12 +45,11 @@ from ..shared.groups_at_bound import group_size
 from ..shared.left_out import rows_left_out
 from ..shared.restricted import value_label
 from . import generalised
-from .hierarchy import Hierarchy, from_rows, intervals, prefixes, suppress
+from .hierarchy import hierarchy_of
 from .lattice import KINDS, Generalisation, Kind, class_of, diverse, search_lattice
 from .specification import LDiversity
 from .suppression import Keeper
 
-MISSING = "(missing)"
 NUMBERS = 20  # at a bound: integer columns with more values than this get interval hierarchies
 INTERVALS = "interval:5/10/20/40"
 
@@ -95,35 +94,6 @@ def _cells(profile: Profile) -> tuple[Integers, Integers]:
         where * values + histogram.codes[:, -1], weights=histogram.true_counts, minlength=len(cells) * values
     )
     return cells, flat.astype(np.int64).reshape(len(cells), values)
-
-
-def hierarchy_of(domain: Domain, what: Any) -> Hierarchy:
-    """The hierarchy a person means for a column; missing values are a class of their own below the top."""
-    column = domain.columns[0]
-    values = [v[0] for v in domain.values]
-    if what is None or what == "suppress":
-        return suppress(column, [MISSING if v is None else v for v in values])
-    if isinstance(what, str):
-        name, _, numbers = what.partition(":")
-        try:
-            steps = [int(n) for n in numbers.split("/")]
-        except ValueError:
-            steps = []
-        if name == "prefix" and steps:
-            return prefixes(column, [MISSING if v is None else v for v in values], steps)
-        if name == "interval" and steps:
-            numeric = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-            if len(numeric) < len(values):
-                raise SpecError(f'intervals need numbers; "{column}" has other values', field="hierarchies")
-            return intervals(column, numeric, steps)
-        raise SpecError(
-            f'hierarchy of "{column}" must be interval:5/10, prefix:3/1, suppress or a table, got "{what}"',
-            field="hierarchies",
-        )
-    rows = [[str(cell) for cell in row] for row in what]
-    if None in values and rows:
-        rows.append([MISSING, *[MISSING] * (len(rows[0]) - 2), *rows[0][-1:]])
-    return from_rows(column, [MISSING if v is None else v for v in values], rows)
 
 
 def _kind(kind: str) -> Kind:
