@@ -1,0 +1,104 @@
+"""Variance and third cumulant of a decoy release's count of one value, as functions of the true count.
+
+The reader rebuilds the channel from the published histogram, which is itself noisy: a count inside a condition P errs
+with the published rows in P *and* with the total of the value. Both are in the formulas below, which need seven numbers
+for each (condition, value) and no table of values by values. Derivation: docs/explanation/intervals.md section 5.
+
+With e = 1 / gamma the chance that a record shows its own value:
+
+    y        rows in P that show the value           f'   rows of the release that show it
+    x^       the estimate of its records in P        n    rows in P
+    squares  sum over the rows in P of w^2           N    rows of the release
+    b        the weight of a row that shows it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.stats.tail_inversion import binomial_total_interval, tail_interval
+
+Floats = NDArray[np.float64]
+
+FLOOR = 0.25  # of the variance that the rows showing the value have by themselves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cells:
+    """The seven numbers of every (condition, value), in arrays of one shape, and what the channel says of others."""
+
+    shown: Floats  # y
+    estimate: Floats  # x^
+    squares: Floats  # sum of w^2 over the rows in P
+    weight: Floats  # b
+    published: Floats  # f'; 0 for a value that was never published
+    rows: Floats  # n
+    all_rows: float  # N
+    other: Floats  # variance that a record without the value adds, on average over the release
+    size: int  # gamma
+
+    @property
+    def keep(self) -> float:
+        """e, the chance that a record shows its own value."""
+        return 1.0 / self.size
+
+    @property
+    def slope(self) -> Floats:
+        """j: by how much the estimate falls when one more row anywhere in the release shows the value.
+
+        j = b (y - x^ e) / f' + x^ (1 - b e) / (N - f'): the derivative of the weights by f', applied to P.
+        """
+        e, b, f = self.keep, self.weight, self.published
+        first = np.divide(b * (self.shown - self.estimate * e), f, out=np.zeros_like(b * f), where=f > 0)
+        return np.asarray(first + self.estimate * (1.0 - b * e) / (self.all_rows - f))
+
+    def expected(self, x: Floats) -> tuple[Floats, Floats]:
+        """(p, r): rows inside and outside P that show the value, expected at a true count x inside."""
+        inside = np.maximum(self.shown + (x - self.estimate) * self.keep, x * self.keep)
+        return inside, np.maximum(np.maximum(self.published, x) - inside, 0.0)
+
+    def variance(self, x: Floats) -> Floats:
+        """v(x), at least a quarter of what the rows that show the value have by themselves."""
+        e, b, f, j = self.keep, self.weight, self.published, self.slope
+        inside, outside = self.expected(x)
+        own = (1.0 - b * e) ** 2 / (1.0 - e)
+        # the rows in P, as if the channel were known: sum of w^2 less x, with the unseen part of P moved to x
+        plain = np.maximum(self.squares - b**2 * self.shown, 0.0) + b**2 * inside - x
+        plain = plain + (x - self.estimate) * (own - self.other)
+        # the variance of f' as the release's rows have it, and as the slots' draws have it
+        rows = f * (1.0 - e**2) - (1.0 - e) ** 2 * f**2 / self.all_rows
+        draws = f * (1.0 - e)
+        c = b * inside - x * e
+        a = np.divide(c - j * rows, rows, out=np.zeros_like(c - j * rows), where=rows > 0)
+        found = plain - 2.0 * j * c + j**2 * rows - a**2 * (rows - draws)
+        return np.maximum(found, FLOOR * (1.0 - e) * ((b - j) ** 2 * inside + j**2 * outside))
+
+    def third(self, x: Floats) -> Floats:
+        """k(x): a row that shows the value moves the estimate by b - j inside P and by -j outside."""
+        e, b, j = self.keep, self.weight, self.slope
+        inside, outside = self.expected(x)
+        gain = e * (1.0 - e) * (1.0 - 2.0 * e) - e
+        elsewhere = np.maximum(np.maximum(self.published, x) - x, 0.0)
+        return np.asarray((b - j) ** 3 * (inside + x * gain) - j**3 * (outside + elsewhere * gain))
+
+    def most(self, alpha: float) -> Floats:
+        """No more records than rows in P, nor than the exact upper end of the value's total."""
+        return np.minimum(self.rows, binomial_total_interval(self.published, self.size, alpha)[1])
+
+
+def rare_value_interval(cells: Cells, alpha: float, *, full: bool = False) -> tuple[Floats, Floats]:
+    """Both ends for the true count of every cell; `full` tails for intervals that must hold together."""
+    unit = np.abs(cells.weight) if full else np.zeros_like(cells.weight)
+    return tail_interval(cells.estimate, cells.variance, cells.third, alpha, 0.0, cells.most(alpha), unit)
+
+
+def standard_error(cells: Cells, low: Floats, high: Floats, z: float) -> Floats:
+    """The root of the variance at the estimate moved into [0, n]; a share of the interval where that is 0.
+
+    A value that was never published has no variance of its own and still no exact answer: (high - low) / 2 z.
+    """
+    found = np.sqrt(cells.variance(np.clip(cells.estimate, 0.0, cells.rows)))
+    return np.where((found == 0) & (high > low), (high - low) / (2.0 * z), found)
