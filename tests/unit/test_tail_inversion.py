@@ -132,9 +132,6 @@ def test_a_small_skewness_changes_little():
     assert ends[0] == pytest.approx(ends[1], abs=1e-4)
 
 
-shapes = st.integers(1, 4)
-
-
 @st.composite
 def questions(draw):
     """A count of some rows through a channel, at any estimate, also outside what is possible."""
@@ -155,8 +152,9 @@ def test_never_empty_never_a_point_and_holds_the_estimate(question, alpha, full)
     assert low[0] < high[0]
 
 
-@given(questions(), st.floats(1e-5, 0.3), st.floats(0.05, 0.95))
+@given(questions(), st.floats(1e-5, 0.15), st.floats(0.05, 0.95))
 def test_a_higher_level_is_wider_and_full_tails_wider_still(question, alpha, part):
+    """From 85 % on; below, an estimate that is impossible is moved by less, and that may outweigh the level."""
     rows, p, b, value = question
     v, k = count_cumulants(rows, p, b)
     slack = 1e-6 * rows

@@ -55,7 +55,7 @@ def fieller(
     qa, qb, qc = B**2 - z**2 * VB, A * B - z**2 * C, A**2 - z**2 * VA
     root = np.sqrt(np.maximum(qb**2 - qa * qc, 0.0))
     real = qb**2 > qa * qc
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         one, other = (qb - root) / qa, (qb + root) / qa
         line = qc / (2.0 * qb)  # the only root where qa = 0
     first, second = np.minimum(one, other), np.maximum(one, other)
@@ -68,6 +68,6 @@ def fieller(
     everything = (qa > 0) | ~(real | flat) | (flat & (qb == 0))
     from_low = np.where((least <= lower_end) | everything, least, np.maximum(upper_end, least))
     to_high = np.where((most >= upper_end) | everything, most, np.minimum(lower_end, most))
-    empty = (from_low > most) | (to_high < least)
+    empty = (from_low > most) | (to_high < least) | (from_low >= to_high)  # or the set only touches the range
     from_low, to_high = np.where(empty, least, from_low), np.where(empty, most, to_high)
     return Ratios(low=np.where(bounded, low, from_low), high=np.where(bounded, high, to_high), bounded=bounded)
