@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import binom, chi2, norm
+from sfumato.stats.grouping import random_margins
 
 from constants import ALPHA, SEED
 from sfumato.methods.randomized_response.association_bootstrap import corrected_association, uncertainty
+from sfumato.methods.splu.decoy_channel import DecoyChannel, rebuild_channel
+from sfumato.methods.splu.decoy_estimate import calibrated_counts
 from sfumato.methods.splu.rare_values import Cells, rare_value_interval
-from sfumato.stats.decoy_channel import DecoyChannel, rebuild_channel
-from sfumato.stats.decoy_estimate import calibrated_counts
 from sfumato.stats.fieller import fieller
-from sfumato.stats.grouping import random_margins
 from sfumato.stats.tail_inversion import Line, count_cumulants, tail_interval
 
 pytestmark = pytest.mark.statistical

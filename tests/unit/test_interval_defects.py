@@ -14,9 +14,9 @@ import pytest
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.methods.randomized_response.association_bootstrap import uncertainty
+from sfumato.methods.splu.decoy_channel import rebuild_channel
+from sfumato.methods.splu.decoy_estimate import calibrated_counts
 from sfumato.query import Release
-from sfumato.stats.decoy_channel import rebuild_channel
-from sfumato.stats.decoy_estimate import calibrated_counts
 from sfumato.stats.tail_inversion import binomial_total_interval
 
 Z = 1.959963984540054

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from sfumato.methods.splu.decoy_channel import closed_form_channel, rebuild_channel
+from sfumato.methods.splu.decoy_estimate import calibrated_counts
 from sfumato.methods.splu.rare_values import Cells, rare_value_interval, standard_error
-from sfumato.stats.decoy_channel import closed_form_channel, rebuild_channel
-from sfumato.stats.decoy_estimate import calibrated_counts
 
 GAMMA = 12
 PUBLISHED = np.array([400] * 60 + [3])
