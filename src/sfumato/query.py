@@ -52,6 +52,7 @@ def ask(
     frame = Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
     asking = assembly.Asking(
         z=lambda comparisons: normal_quantile(level, comparisons if simultaneous else 1),
+        full=simultaneous,
         options={"estimator": estimator} if estimator else {},
         estimate=subject.estimate,
         bound=subject.bound,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..errors import UnsupportedQuery
 from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import TRUE, Aggregate, Query, conjunction
+from ..stats.tail_inversion import cut
 from .layout import Limits
 from .strata import Strata
 
@@ -82,8 +83,7 @@ class Numbers:
         if len(js) == 1:
             low, high = self._of(self.found.low, js[0]), self._of(self.found.high, js[0])
         else:
-            low, high = value - self.asked.z * se, value + self.asked.z * se
-        low, high = np.clip(low, least, most), np.clip(high, least, most)
+            low, high = cut(value - self.asked.z * se, value + self.asked.z * se, least, most)
         minimum, maximum = self._sum(self.found.minimum, js), self._sum(self.found.maximum, js)
         exact = is_exact(Limits(least, most))
         return self._finish(value, se, low, high, minimum, maximum, exact)

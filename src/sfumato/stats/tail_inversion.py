@@ -28,6 +28,8 @@ STEPS = 30  # of a bisection: the ends are within 1e-9 of the possible range
 NORMAL = 1e8  # from this lam on the Poisson law is normal to within 1e-4 of its skewness
 OUTSIDE = 1.0  # standard errors that an estimate may lie outside what is possible; farther ones are moved to there
 NARROW = 0.7  # of the level's normal quantile: the same for levels below 85 %, whose intervals are that narrow
+MANY = 20_000  # from this many cells on those whose law is nearly normal get the ends of a normal test
+NEARLY = 1e4  # lam of such a law: its skewness is a hundredth
 MARGIN = 0.25  # share of a cut interval's width that is kept inside what is possible
 
 
@@ -112,6 +114,15 @@ def tail_interval(
     outside = min(OUTSIDE, NARROW * float(-ndtri(alpha / 2)))
     below, above = (outside * np.sqrt(np.maximum(v(end), 0.0)) for end in (least, most))
     t = np.clip(value, least - below, most + above)
+    if value.size >= MANY and isinstance(v, Line) and isinstance(k, Line):
+        return _many(t, v, k, alpha, least, most, unit)
+    return _searched(t, v, k, alpha, least, most, unit)
+
+
+def _searched(
+    t: Floats, v: Cumulant, k: Cumulant, alpha: float, least: Floats, most: Floats, unit: Floats
+) -> tuple[Floats, Floats]:
+    """Both ends by bisection from the estimate outwards."""
     start = np.clip(t, least, most)
 
     def not_too_large(x: Floats) -> NDArray[np.bool_]:
@@ -121,6 +132,32 @@ def tail_interval(
         return upper_tail(t - unit / 2, x, v(x), k(x)) >= alpha / 2
 
     return _farthest(not_too_small, start, least), _farthest(not_too_large, start, most)
+
+
+def _many(
+    t: Floats, v: Line, k: Line, alpha: float, least: Floats, most: Floats, unit: Floats
+) -> tuple[Floats, Floats]:
+    """The same for many cells: the ends of a normal test where the law is nearly normal at both, else by search."""
+    start, z = np.clip(t, least, most), float(-ndtri(alpha / 2))
+    low = np.clip(_score(t - unit / 2, v, z)[0], least, start)
+    high = np.clip(_score(t + unit / 2, v, z)[1], start, most)
+    skewed = np.zeros(t.shape, dtype=bool)
+    for end in (low, high):
+        skewed |= ~(v(end) ** 3 >= NEARLY * k(end) ** 2)
+
+    def some(x: Floats | float) -> Floats:
+        return np.asarray(np.broadcast_to(np.asarray(x, np.float64), t.shape)[skewed])
+
+    v, k = (Line(constant=some(line.constant), slope=some(line.slope)) for line in (v, k))
+    low[skewed], high[skewed] = _searched(some(t), v, k, alpha, some(least), some(most), some(unit))
+    return low, high
+
+
+def _score(t: Floats, v: Line, z: float) -> tuple[Floats, Floats]:
+    """Both ends of { x : (t - x)^2 <= z^2 v(x) }."""
+    centre = t + z**2 * v.slope / 2
+    half = np.sqrt(np.maximum(z**2 * v(t) + (z**2 * np.asarray(v.slope) / 2) ** 2, 0.0))
+    return centre - half, centre + half
 
 
 def _farthest(allowed: Test, start: Floats, limit: Floats) -> Floats:
