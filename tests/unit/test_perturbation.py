@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sfumato.methods.shared import perturbation
 from sfumato.methods.shared.perturbation import SubTables, estimate
 from sfumato.model.public import Asked, Evidence, Observed
 from sfumato.stats.tail_inversion import count_cumulants, tail_interval

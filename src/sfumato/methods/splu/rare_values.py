@@ -14,16 +14,17 @@ With e = 1 / gamma the chance that a record shows its own value:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.stats.tail_inversion import binomial_total_interval, tail_interval
+from ...stats.tail_inversion import binomial_total_interval, tail_interval
 
 Floats = NDArray[np.float64]
 
 FLOOR = 0.25  # of the variance that the rows showing the value have by themselves
+SUM_FLOOR = 0.5  # of the variance that a sum has from its value's total alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,21 +40,34 @@ class Cells:
     all_rows: float  # N
     other: Floats  # variance that a record without the value adds, on average over the release
     size: int  # gamma
+    slope: Floats = field(init=False)  # j, by how much the estimate falls when one more row anywhere shows the value
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "slope", self.slope_at(self.shown, self.estimate))
 
     @property
     def keep(self) -> float:
         """e, the chance that a record shows its own value."""
         return 1.0 / self.size
 
-    @property
-    def slope(self) -> Floats:
-        """j: by how much the estimate falls when one more row anywhere in the release shows the value.
-
-        j = b (y - x^ e) / f' + x^ (1 - b e) / (N - f'): the derivative of the weights by f', applied to P.
-        """
+    def slope_at(self, shown: Floats, estimate: Floats) -> Floats:
+        """j = b (y - x^ e) / f' + x^ (1 - b e) / (N - f'): the derivative of the weights by f', applied to P."""
         e, b, f = self.keep, self.weight, self.published
-        first = np.divide(b * (self.shown - self.estimate * e), f, out=np.zeros_like(b * f), where=f > 0)
-        return np.asarray(first + self.estimate * (1.0 - b * e) / (self.all_rows - f))
+        first, second = b * (shown - estimate * e), estimate * (1.0 - b * e)
+        return _over(first, f) + _over(second, self.all_rows - f)
+
+    @property
+    def totals(self) -> tuple[Floats, Floats]:
+        """(Sss, Tss): variance of f' as the release's rows would have it, and as the slots' draws have it."""
+        e, f = self.keep, self.published
+        return f * (1.0 - e**2) - (1.0 - e) ** 2 * f**2 / self.all_rows, f * (1.0 - e)
+
+    def rebuilt(self, shown: Floats, estimate: Floats, j: Floats) -> Floats:
+        """What a channel rebuilt from f' adds to the variance: - 2 j c + j^2 Sss - a^2 (Sss - Tss), c = b y - x e."""
+        rows, draws = self.totals
+        c = self.weight * shown - estimate * self.keep
+        a = _over(c - j * rows, rows)
+        return np.asarray(-2.0 * j * c + j**2 * rows - a**2 * (rows - draws))
 
     def expected(self, x: Floats) -> tuple[Floats, Floats]:
         """(p, r): rows inside and outside P that show the value, expected at a true count x inside."""
@@ -62,18 +76,13 @@ class Cells:
 
     def variance(self, x: Floats) -> Floats:
         """v(x), at least a quarter of what the rows that show the value have by themselves."""
-        e, b, f, j = self.keep, self.weight, self.published, self.slope
+        e, b, j = self.keep, self.weight, self.slope
         inside, outside = self.expected(x)
         own = (1.0 - b * e) ** 2 / (1.0 - e)
         # the rows in P, as if the channel were known: sum of w^2 less x, with the unseen part of P moved to x
         plain = np.maximum(self.squares - b**2 * self.shown, 0.0) + b**2 * inside - x
         plain = plain + (x - self.estimate) * (own - self.other)
-        # the variance of f' as the release's rows have it, and as the slots' draws have it
-        rows = f * (1.0 - e**2) - (1.0 - e) ** 2 * f**2 / self.all_rows
-        draws = f * (1.0 - e)
-        c = b * inside - x * e
-        a = np.divide(c - j * rows, rows, out=np.zeros_like(c - j * rows), where=rows > 0)
-        found = plain - 2.0 * j * c + j**2 * rows - a**2 * (rows - draws)
+        found = plain + self.rebuilt(inside, x, j)
         return np.maximum(found, FLOOR * (1.0 - e) * ((b - j) ** 2 * inside + j**2 * outside))
 
     def third(self, x: Floats) -> Floats:
@@ -84,21 +93,28 @@ class Cells:
         elsewhere = np.maximum(np.maximum(self.published, x) - x, 0.0)
         return np.asarray((b - j) ** 3 * (inside + x * gain) - j**3 * (outside + elsewhere * gain))
 
+    def sum_variance(self, shown: Floats, estimate: Floats, own: Floats, squares: Floats, counted: Floats) -> Floats:
+        """Variance of a sum of g: `squares` of g over the rows in P, `counted` its estimate over those that count.
+
+        other G2 + (own - other) E2 with E2 cut to what is possible, and the rebuilt channel's terms with sums of g
+        (`shown` over the rows that show the value, `estimate` over those that have it) in place of y and x^.
+        """
+        plain = self.other * squares + (own - self.other) * np.clip(counted, 0.0, squares)
+        found = plain + self.rebuilt(shown, estimate, self.slope_at(shown, estimate))
+        return np.maximum(found, SUM_FLOOR * self.totals[1] * _over(estimate, self.published) ** 2)
+
     def most(self, alpha: float) -> Floats:
         """No more records than rows in P, nor than the exact upper end of the value's total."""
         return np.minimum(self.rows, binomial_total_interval(self.published, self.size, alpha)[1])
+
+
+def _over(top: Floats, bottom: Floats) -> Floats:
+    """top / bottom, 0 where the bottom is."""
+    top, bottom = np.broadcast_arrays(top, bottom)
+    return np.asarray(np.divide(top, bottom, out=np.zeros_like(top, dtype=np.float64), where=bottom > 0))
 
 
 def rare_value_interval(cells: Cells, alpha: float, *, full: bool = False) -> tuple[Floats, Floats]:
     """Both ends for the true count of every cell; `full` tails for intervals that must hold together."""
     unit = np.abs(cells.weight) if full else np.zeros_like(cells.weight)
     return tail_interval(cells.estimate, cells.variance, cells.third, alpha, 0.0, cells.most(alpha), unit)
-
-
-def standard_error(cells: Cells, low: Floats, high: Floats, z: float) -> Floats:
-    """The root of the variance at the estimate moved into [0, n]; a share of the interval where that is 0.
-
-    A value that was never published has no variance of its own and still no exact answer: (high - low) / 2 z.
-    """
-    found = np.sqrt(cells.variance(np.clip(cells.estimate, 0.0, cells.rows)))
-    return np.where((found == 0) & (high > low), (high - low) / (2.0 * z), found)
