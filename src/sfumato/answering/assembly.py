@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,15 @@ def _answer_set(
     found = _estimated(observed, asked, possible, asking)
     columns, kinds = key_columns(frame, strata, keys, groups, plain, combos), set()
     notes = list(found.caveats)
+
+    def extremes(measure: int) -> tuple[Floats, Floats]:
+        """Least and largest number of a measure in every group of untouched keys."""
+        low, high = (
+            _direct(asking.direct(replace(query.aggregates[0], text=text), tuple(plain)), strata, groups, plain)
+            for text in (f"{end}({query.measures[measure]})" for end in ("MIN", "MAX"))
+        )
+        return low.value[:, 0], high.value[:, 0]
+
     for j, (aggregate, (top, bottom)) in enumerate(zip(query.aggregates, parts, strict=True)):
         numbers = Numbers(found, possible, asked, J, len(combos))
         if aggregate.kind in {"min", "max", "quantile"}:
@@ -102,7 +111,7 @@ def _answer_set(
             else:
                 result = order_bounds(aggregate, query, asking.bound, chosen, asked, top)
         elif aggregate.kind == "ratio":
-            result = numbers.ratio(aggregate, top, bottom, asking.bound, observed)
+            result = numbers.ratio(aggregate, top, bottom, asking.bound, observed, extremes)
         else:
             result = numbers.total(top)
         kinds.add(result.kind)
