@@ -12,10 +12,11 @@ from scipy.stats import binom, chi2, norm
 from sfumato.stats.grouping import random_margins
 
 from constants import ALPHA, SEED
-from sfumato.methods.randomized_response.association_bootstrap import corrected_association, uncertainty
 from sfumato.methods.splu.decoy_channel import DecoyChannel, rebuild_channel
 from sfumato.methods.splu.decoy_estimate import calibrated_counts
 from sfumato.methods.splu.rare_values import Cells, rare_value_interval
+from sfumato.stats.association import uncertainty_coefficient
+from sfumato.stats.association_bootstrap import corrected_association
 from sfumato.stats.fieller import fieller
 from sfumato.stats.tail_inversion import Line, count_cumulants, tail_interval
 
@@ -165,7 +166,7 @@ def test_association_is_covered_after_correction():
     shares = np.outer(rng.dirichlet(np.full(6, 4.0)), rng.dirichlet(np.full(12, 4.0)))
     shares *= 1 + 0.35 * np.outer(np.linspace(-1, 1, 6), np.linspace(-1, 1, 12))
     table = np.round(20_000 * shares / shares.sum()).astype(np.int64)
-    true = uncertainty(table.astype(float))
+    true = uncertainty_coefficient(table.astype(float))
     first, second = (np.full((d, d), (1 - k) / (d - 1)) for k, d in ((0.6, 6), (0.5, 12)))
     np.fill_diagonal(first, 0.6)
     np.fill_diagonal(second, 0.5)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from sfumato.errors import SpecError
-from sfumato.methods.randomized_response.association_bootstrap import (
+from sfumato.stats.association import uncertainty_coefficient
+from sfumato.stats.association_bootstrap import (
     _likeliest,
     _publish,
     _table_of,
     _whole_table,
     corrected_association,
-    uncertainty,
 )
 
 Z = 1.959963984540054
@@ -26,14 +26,14 @@ def channel(keep: float, size: int) -> np.ndarray:
 
 
 def test_ends_of_the_scale():
-    assert uncertainty(np.diag([3.0, 4, 5])) == pytest.approx(1.0)
-    assert uncertainty(np.outer([1.0, 2, 3], [4.0, 5])) == pytest.approx(0.0, abs=1e-12)
-    assert uncertainty(np.ones((3, 1))) == 0.0
+    assert uncertainty_coefficient(np.diag([3.0, 4, 5])) == pytest.approx(1.0)
+    assert uncertainty_coefficient(np.outer([1.0, 2, 3], [4.0, 5])) == pytest.approx(0.0, abs=1e-12)
+    assert uncertainty_coefficient(np.ones((3, 1))) == 0.0
 
 
 def test_an_untouched_table_is_answered_exactly():
     found = corrected_association(TRUE.astype(float), np.eye(2), np.eye(3), Z, np.random.default_rng(1))
-    assert found.value == found.low == found.high == pytest.approx(uncertainty(TRUE))
+    assert found.value == found.low == found.high == pytest.approx(uncertainty_coefficient(TRUE))
 
 
 def test_the_same_release_gets_the_same_answer():
@@ -60,9 +60,9 @@ def test_tables_of_a_wanted_association():
     for target in (0.0, 0.01, 0.05, 0.2):
         table = _table_of(shares, target)
         assert table.min() >= 0
-        assert uncertainty(table) == pytest.approx(target, abs=1e-6)
+        assert uncertainty_coefficient(table) == pytest.approx(target, abs=1e-6)
     np.testing.assert_allclose(_table_of(shares, 1e-9).sum(axis=0), shares.sum(axis=0), rtol=1e-3)
-    assert uncertainty(_table_of(shares, 5.0)) <= 1  # no table reaches it: the strongest in that direction
+    assert uncertainty_coefficient(_table_of(shares, 5.0)) <= 1  # no table reaches it: the strongest in that direction
 
 
 def test_whole_tables_add_up():

@@ -290,14 +290,17 @@ def test_nonnegative_tables_and_association(release) -> None:
         assert sum(r["n"] for r in table) == pytest.approx(4000)
         assert [(r["sex"], r["disease"]) for r in table] == [(r["sex"], r["disease"]) for r in plain]
     found = release.association("town", "disease")
-    assert found.standard_error > 0
+    assert 0 <= found.low <= found.value <= found.high
+    assert found == release.association("town", "disease")
+    wider = release.association("town", "disease", level=0.999)
+    assert (wider.value, wider.low <= found.low, wider.high > found.high) == (found.value, True, True)
     quiet = sf.publish(truth, roles=ROLES, method=sf.RandomizedResponse(keep=dict.fromkeys(KEEP, 1)), seed=1)
     exact = quiet.association("town", "visits")
     towns, visits = truth["town"].to_pylist(), truth["visits"].to_pylist()
     counts = np.zeros((4, max(visits) + 1))
     np.add.at(counts, ([["ash", "elm", "fir", "oak"].index(t) for t in towns], visits), 1)
     assert exact.value == pytest.approx(uncertainty_coefficient(counts), rel=1e-9)
-    assert exact.standard_error == 0
+    assert exact.low == exact.high == exact.value
     with pytest.raises(QueryError, match="em, simplex"):
         release.table(["sex"], nonnegative="clip")
     with pytest.raises(QueryError, match="no column"):

@@ -214,3 +214,10 @@ def test_many_cells_get_nearly_the_ends_that_few_get(full):
         width = ends[1] - ends[0]
         np.testing.assert_array_less(np.abs(low[piece] - ends[0]) / width, 1e-3)
         np.testing.assert_array_less(np.abs(high[piece] - ends[1]) / width, 1e-3)
+
+
+def test_without_noise_the_interval_is_the_number():
+    """A column that is hardly randomised: no half row to either side, as steps of whole hits would have."""
+    v, k = Line(constant=1e-20), Line(constant=-1e-20)
+    low, high = tail_interval(np.array([0.0, 137.0, 1000.0]), v, k, 0.05, 0.0, 1000.0)
+    assert_allclose(high - low, 0.0, atol=1e-5)

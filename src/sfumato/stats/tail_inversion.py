@@ -26,6 +26,7 @@ Test = Callable[[Floats], NDArray[np.bool_]]
 
 STEPS = 30  # of a bisection: the ends are within 1e-9 of the possible range
 NORMAL = 1e8  # from this lam on the Poisson law is normal to within 1e-4 of its skewness
+NEVER = 1e-12  # below this lam no hit is ever seen, and there is no step of one hit to interpolate
 OUTSIDE = 1.0  # standard errors that an estimate may lie outside what is possible; farther ones are moved to there
 NARROW = 0.7  # of the level's normal quantile: the same for levels below 85 %, whose intervals are that narrow
 MANY = 20_000  # from this many cells on those whose law is nearly normal get the ends of a normal test
@@ -77,7 +78,7 @@ def lower_tail(t: Floats, x: Floats, v: Floats, k: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         lam = v**3 / k**2
         u = k / v
-        normal = ~(lam <= NORMAL) | (spread == 0)
+        normal = ~((lam >= NEVER) & (lam <= NORMAL)) | (spread == 0)
         u, lam = np.where(normal, 1.0, u), np.where(normal, 1.0, lam)
         a = lam + (t - x) / u + 0.5
         inside = np.maximum(a, np.finfo(float).tiny)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import SpecError
+from ..errors import SpecError
+from .association import uncertainty_coefficient
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +57,7 @@ def corrected_association(
     for target in TARGETS:
         table = _whole_table(_table_of(shares, target * plug_in), rows)
         found = [_plug_in(_publish(table, first, second, rng), *back) for _ in range(RELEASES)]
-        tried.append(uncertainty(table.astype(np.float64)))
+        tried.append(uncertainty_coefficient(table.astype(np.float64)))
         mean.append(float(np.mean(found)))
         spread.append(float(np.std(found, ddof=1)))
     return _corrected(plug_in, np.array(tried), np.array(mean), np.array(spread), z)
@@ -91,21 +92,8 @@ def _curve(tried: Floats, seen: Floats, grid: Floats) -> Floats:
     return np.asarray(inside + polynomial.deriv()(last) * np.maximum(grid - last, 0.0))
 
 
-def uncertainty(table: Floats) -> float:
-    """I(X; Y) / H(Y) of a table of counts or shares, cells below 0 taken as empty; 0 if Y is constant."""
-    shares = np.maximum(table, 0.0)
-    shares = shares / shares.sum()
-    of_first, of_second, joint = (_entropy(s) for s in (shares.sum(axis=1), shares.sum(axis=0), shares))
-    return max(0.0, of_first + of_second - joint) / of_second if of_second > 0 else 0.0
-
-
-def _entropy(shares: Floats) -> float:
-    inside = shares[shares > 0]
-    return -float((inside * np.log(inside)).sum())
-
-
 def _plug_in(released: Floats, first_back: Floats, second_back: Floats) -> float:
-    return uncertainty(first_back @ released @ second_back.T)
+    return uncertainty_coefficient(first_back @ released @ second_back.T)
 
 
 def _likeliest(released: Floats, first: Floats, second: Floats) -> Floats:
@@ -138,11 +126,11 @@ def _table_of(shares: Floats, target: float) -> Floats:
         return np.asarray(found / found.sum())
 
     low, high = 0.0, 1.0
-    while uncertainty(table(high)) < target and high < 2.0**40:
+    while uncertainty_coefficient(table(high)) < target and high < 2.0**40:
         low, high = high, 2.0 * high
     for _ in range(STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if uncertainty(table(middle)) < target else (low, middle)
+        low, high = (middle, high) if uncertainty_coefficient(table(middle)) < target else (low, middle)
     return table(high)
 
 
