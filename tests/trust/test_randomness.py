@@ -87,7 +87,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize("method", ["uniform", "anatomy"])
+@pytest.mark.parametrize("method", METHODS)
 def test_seed_repeats_the_bytes_and_is_stamped(method: str, source: Path, tmp_path: Path) -> None:
     for out in ("a", "b", "c"):
         seed = 7 if out < "c" else 8
@@ -99,7 +99,7 @@ def test_seed_repeats_the_bytes_and_is_stamped(method: str, source: Path, tmp_pa
     assert json.loads((tmp_path / "a" / "release.json").read_text())["reproducible"] is True
 
 
-@pytest.mark.parametrize("method", ["uniform", "anatomy"])
+@pytest.mark.parametrize("method", METHODS)
 def test_without_a_seed_no_two_releases_agree(method: str, source: Path, tmp_path: Path) -> None:
     for out in ("a", "b"):
         done = sfumato("publish", source, tmp_path / out, *ROLES, "--method", method, *METHODS[method])

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benchmarks.decoy_counts import calibrated_counts
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.methods.splu.decoy_channel import rebuild_channel
-from sfumato.methods.splu.decoy_estimate import calibrated_counts
 from sfumato.query import Release
 from sfumato.stats.association import uncertainty_coefficient
 from sfumato.stats.tail_inversion import binomial_total_interval

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.decoy_counts import calibrated_counts
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from sfumato.methods.splu.decoy_channel import closed_form_channel, rebuild_channel
-from sfumato.methods.splu.decoy_estimate import calibrated_counts
 from sfumato.methods.splu.rare_values import Cells, rare_value_interval
 
 GAMMA = 12

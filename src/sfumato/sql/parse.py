@@ -20,6 +20,7 @@ from .scalar import Node, Scope, call_span, nearest, refuse, span
 CLAUSES = {"kind", "hint", "distinct", "expressions", "limit", "offset", "from_", "where", "group", "having", "order"}
 CLAUSES |= {"exclude", "operation_modifiers"}
 ENDS = {"INTERVAL_LOW": "_low", "INTERVAL_HIGH": "_high", "STD_ERROR": "_se"}
+ERROR_COLUMNS = ("_se", "_low", "_high", "_min", "_max")  # that an answer adds to an aggregate
 MAX_LENGTH = 100_000
 
 
@@ -116,6 +117,7 @@ class _Parser:
         doubles = [name for name, _ in columns if [n for n, _ in columns].count(name) > 1]
         if doubles:
             raise QueryError(f'two columns of the answer are named "{doubles[0]}"; give one an alias', sql=self.text)
+        self._check_error_columns(columns)
         having, order = self._having(select.args.get("having")), self._order(select.args.get("order"))
         if not self.aggregates:
             raise refuse(
@@ -142,6 +144,18 @@ class _Parser:
             offset=self._number(select.args.get("offset")),
             lookups=tuple(self.terms.lookups),
         )
+
+    def _check_error_columns(self, columns: tuple[tuple[str, str], ...]) -> None:
+        """Refuse a name that the error of another column has: n beside n_se."""
+        taken = {name.lower() for name, _ in columns}
+        for name, column in columns:
+            clash = [end for end in ERROR_COLUMNS if column.startswith("a") and "_" not in column]
+            clash = [end for end in clash if (name + end).lower() in taken]
+            if clash:
+                raise QueryError(
+                    f'"{name + clash[0]}" is the name of a column that comes with "{name}"; give one another alias',
+                    sql=self.text,
+                )
 
     def _items(self, select: Node) -> list[tuple[str, Node]]:
         """(shown name, expression) of every SELECT item."""
@@ -361,8 +375,9 @@ class _Parser:
     def _number(self, limit: Node | None) -> int | None:
         if limit is None:
             return None
-        value = limit.expression
-        if not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
+        value = limit.args.get("expression")
+        more = {name for name, part in limit.args.items() if part} - {"expression"}  # PERCENT, WITH TIES, BY
+        if more or not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
             raise refuse("LIMIT and OFFSET take a whole number", self.text, limit)
         return int(value.name)
 

@@ -19,7 +19,7 @@ from ...model.public import Asked, Estimated, Floats, Observed
 from ...stats.tail_inversion import Line, binomial_total_interval, cut, tail_interval
 from .decoy_channel import DecoyChannel
 from .decoy_estimate import Estimates, Whole, calibrate, joint_weights
-from .published_tables import Observation, observations
+from .published_tables import DecoyRows, observations
 from .rare_values import Cells, rare_value_interval
 from .value_sets import rebuilt
 
@@ -82,10 +82,12 @@ class _Piece:
     single: bool  # each asks about one value
     own: Floats  # variance that a record adds which the question counts
     other: Floats  # ... and one that it does not count, on average over the release
+    every: Floats  # ... and one of the release, whether counted or not, the coefficients included
+    squares: Floats  # (K,) sum of g^2 over the rows inside P
     code: NDArray[np.integer]  # of single values: which, ...
     scale: Floats  # ... times what, ...
     shown: Floats  # ... (K, questions) the sum of g over the rows that show it, ...
-    squares: Floats  # ... of w^2 over all rows, ...
+    weighed: Floats  # ... of w^2 over all rows, ...
     counted: Floats  # ... and the estimated sum of g^2 over the rows that have it
 
 
@@ -103,6 +105,7 @@ class _Answering:
         self.share = np.zeros((len(self.parts), K, F))  # of the gap to the total that each pattern took
         self.down, self.up = np.full((K, F), np.nan), np.full((K, F), np.nan)  # ends that need no cutting
         self.known = np.ones((K, F), bool)
+        self.foreseen = np.zeros((K, F))  # variance that the channel has on average, for where rows are too few to tell
 
     def run(self) -> None:
         """Add up all patterns."""
@@ -124,8 +127,10 @@ class _Answering:
         for f in np.flatnonzero(self.uncertain.sum(axis=0) > 1):
             together = self._covariance(int(f), int(f))
             self.variance[:, f] = np.where(together > 0, together, self.variance[:, f])
+        if self.channel is None:  # the unbiased estimate of a variance falls below 0 among few rows: it is not 0
+            self.variance = np.where(self.variance > 0, self.variance, self.foreseen)
 
-    def _never_published(self, part: Observation, f: int, size: int) -> None:
+    def _never_published(self, part: DecoyRows, f: int, size: int) -> None:
         """Counts from 0 to the upper end of a total that was published 0 times, sums as much of the usual g."""
         g, rows = self.asked.measure[f], np.maximum(part.rows, 1.0)
         most = np.minimum(binomial_total_interval(np.zeros(1), size, self.asked.alpha)[1], part.rows)
@@ -135,7 +140,7 @@ class _Answering:
         else:
             self.variance[:, f] += (most * usual / self.asked.z) ** 2
 
-    def _each(self, part: Observation, at: NDArray[np.intp], g: int) -> _Piece:
+    def _each(self, part: DecoyRows, at: NDArray[np.intp], g: int) -> _Piece:
         """Questions about one value each, without weights: a GROUP BY of thousands of values is cheap."""
         H, weights = part.coefficients[at], self.weights
         s, c = H.indices, H.data
@@ -162,10 +167,12 @@ class _Answering:
                 total_variance=c**2 * total * (1 - 1 / self.channel.size),
             )
         inside = Estimates(value=value, variance=np.maximum(0.0, variance))
-        return _Piece(at, g, inside, cross, whole, known, True, *self._spread_each(s), s, c, shown, squares, counted)
+        own, other, every = self._spread_each(s)
+        spread = own, other, c**2 * every, _sum_of(second)
+        return _Piece(at, g, inside, cross, whole, known, True, *spread, s, c, shown, squares, counted)
 
-    def _spread_each(self, s: NDArray[np.integer]) -> tuple[Floats, Floats]:
-        """Variance of w(published) for a record with and without the value asked for.
+    def _spread_each(self, s: NDArray[np.integer]) -> tuple[Floats, Floats, Floats]:
+        """Variance of w(published) for a record with and without the value asked for, and for any.
 
         A record of s shows s with chance 1/gamma and weight b; the other weights have the mean that makes w unbiased
         and are close to it. Over all records the mean of w^2 is sum_j f'_j w_j^2 / N, because f' M = f'.
@@ -176,9 +183,10 @@ class _Answering:
             has *= keep * b**2 + (1 - keep * b) ** 2 / (1 - keep)
             both *= channel.matrix.squares(share)[code]
             part *= share[code]
-        return np.maximum(has - 1, 0.0), np.maximum(both - part * has, 0.0) / np.maximum(1 - part, 1e-9)
+        own, other = np.maximum(has - 1, 0.0), np.maximum(both - part * has, 0.0) / np.maximum(1 - part, 1e-9)
+        return own, other, part * own + (1 - part) * other
 
-    def _any(self, part: Observation, at: NDArray[np.intp], g: int) -> _Piece:
+    def _any(self, part: DecoyRows, at: NDArray[np.intp], g: int) -> _Piece:
         """Questions about several values, by their weights."""
         h = part.coefficients[at].toarray().T
         w = self.weights.of(h)
@@ -193,10 +201,10 @@ class _Answering:
                 total=y @ h,
                 total_variance=self.channel.total_variance(h),
             )
-        own, other = self._spread_any(h, w)
+        own, other, every = self._spread_any(h, w)
         variance, counted = np.maximum(0.0, second @ v), second @ w
         if self.asked.binary:  # steadier for a skewed measure (docs/explanation/intervals.md, 7), never 0 for a count
-            most = np.asarray(second.sum(axis=1), np.float64)[:, None]
+            most = _sum_of(second)[:, None]
             steady = other * most + (own - other) * np.clip(counted, 0.0, most)
             variance = steady if g else np.maximum(variance, SET_FLOOR * steady)
         if self.channel is not None:
@@ -206,10 +214,11 @@ class _Answering:
                 variance[:, q] = np.maximum(variance[:, q] + extra, SET_FLOOR * variance[:, q])
         inside = Estimates(value=first @ w, variance=variance)
         known = self.weights.identified(h, w)
-        none = np.empty(0)
+        none, squares = np.empty(0), _sum_of(second)
         return _Piece(
-            at, g, inside, first @ v, whole, known, False, own, other, np.empty(0, np.intp), none, none, none, counted
-        )
+            at, g, inside, first @ v, whole, known, False,
+            own, other, every, squares, np.empty(0, np.intp), none, none, none, counted,
+        )  # fmt: skip
 
     def _rebuilt(self, channel: DecoyChannel, h: Floats, w: Floats, first: sp.csr_array) -> Floats:
         found = np.zeros(first.shape[0])
@@ -217,7 +226,7 @@ class _Answering:
             found[keys] = rebuilt(channel, h, w, first[keys].toarray().T, self.rows)
         return found
 
-    def _spread_any(self, h: Floats, w: Floats) -> tuple[Floats, Floats]:
+    def _spread_any(self, h: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:
         """The same for a set of values: averages over the records in it and outside it, as the release has them."""
         share = np.ones(1)
         for channel in self.weights.channels:
@@ -226,7 +235,7 @@ class _Answering:
         inside, outside = share @ h, share @ (1 - h)
         own = np.divide(share @ (h * spread), inside, out=np.zeros(len(inside)), where=inside > 0)
         other = np.divide(share @ ((1 - h) * spread), outside, out=np.zeros(len(inside)), where=outside > 0)
-        return own, other
+        return own, other, share @ spread
 
     def _add(self, b: int, piece: _Piece) -> None:
         """Calibrate and add up; all rows of the release are answered by the totals themselves."""
@@ -250,10 +259,15 @@ class _Answering:
         self.value[:, at] += found.value
         self.variance[:, at] += found.variance
         self.known[:, at] &= known | everything
+        rows = self.parts[b].rows[:, None]
         if self.asked.binary and piece.measure == 0:
+            inside = np.clip(found.value, 0.0, rows)
+            self.foreseen[:, at] += inside * piece.own + (rows - inside) * piece.other
             low, high = self._interval(b, piece, found, cells, everything)
             self.down[:, at] = np.where(self.alone[at], low - found.value, np.nan)
             self.up[:, at] = np.where(self.alone[at], high - found.value, np.nan)
+        else:
+            self.foreseen[:, at] += piece.squares[:, None] * piece.every
 
     def _cells(self, b: int, piece: _Piece, estimate: Floats) -> Cells:
         """The numbers of single values, (K, questions) each."""
@@ -266,7 +280,7 @@ class _Answering:
         return Cells(
             shown=piece.shown,
             estimate=estimate,
-            squares=piece.squares,
+            squares=piece.weighed,
             weight=weight,
             published=published,
             rows=rows,
@@ -363,6 +377,11 @@ def estimate(channels: tuple[DecoyChannel, ...], rows: int, observed: Observed, 
         caveats=caveats,
         inverted=~np.isnan(work.down),
     )
+
+
+def _sum_of(table: sp.csr_array) -> Floats:
+    """(K,) sums over the values."""
+    return np.asarray(table.sum(axis=1), np.float64).ravel()
 
 
 def _chunks(numbers: NDArray[np.intp], step: int) -> list[NDArray[np.intp]]:

@@ -16,7 +16,7 @@ JOINT_VALUES = 2_000_000  # combinations of values of several columns that can b
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class DecoyRows:
     """The published rows of one pattern of untouched leaves: `moments[j]` is a (keys, joint values) table."""
 
     moments: tuple[sp.csr_array, ...]
@@ -26,7 +26,7 @@ class Observation:
     unseen: NDArray[np.bool_]  # (F,) the question also asks for values that were never published
 
 
-def observations(channels: tuple[DecoyChannel, ...], observed: Observed, asked: Asked) -> list[Observation]:
+def observations(channels: tuple[DecoyChannel, ...], observed: Observed, asked: Asked) -> list[DecoyRows]:
     """What was observed, over the values that occur in the release, one entry per pattern."""
     shape = tuple(len(c.active) for c in channels)
     width = int(np.prod(shape, dtype=np.int64))
@@ -55,7 +55,7 @@ def observations(channels: tuple[DecoyChannel, ...], observed: Observed, asked: 
         )
         rows = np.asarray(tables[0].sum(axis=1), np.float64).ravel()
         unseen = np.asarray(abs(H) @ (~seen).astype(float)) > 0
-        found.append(Observation(tables, rows, sp.csr_array(H[:, grid]), _differ(H), unseen))
+        found.append(DecoyRows(tables, rows, sp.csr_array(H[:, grid]), _differ(H), unseen))
     return found
 
 
