@@ -160,7 +160,10 @@ def _estimated(observed: Observed, asked: Asked, possible: Limits, asking: Askin
 
     value = np.where(exact, possible.low, found.value)
     variance = np.where(exact, 0.0, found.variance)
-    low, high = cut(found.low, found.high, possible.low, possible.high)
+    least, most = possible.low, possible.high
+    if found.minimum is not None and found.maximum is not None:
+        least, most = np.fmax(least, found.minimum), np.fmin(most, found.maximum)
+    low, high = cut(found.low, found.high, least, most)
     if found.inverted is not None:
         low, high = np.where(found.inverted, found.low, low), np.where(found.inverted, found.high, high)
     unknown = np.isnan(found.value) & np.isnan(found.low)

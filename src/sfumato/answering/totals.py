@@ -115,7 +115,7 @@ class Numbers:
                 low, high = np.where(exact, low, minimum), np.where(exact, high, maximum)
                 minimum = maximum = None
             else:
-                low, high = np.clip(low, minimum, maximum), np.clip(high, minimum, maximum)
+                low, high = cut(low, high, minimum, maximum)
         kind = (
             "exact"
             if exact.all()

@@ -122,7 +122,7 @@ class _Answering:
                 sums = part.moments[self.asked.products[0, g]].sum(axis=1)
                 self.value[:, plain] += np.outer(sums, part.coefficients[plain].max(axis=1).toarray())
             if self.channel is not None:
-                for f in np.flatnonzero(part.unseen & (filled == 0) & self.alone):
+                for f in np.flatnonzero(part.unseen & (filled == 0)):
                     self._never_published(part, int(f), self.channel.size)
         for f in np.flatnonzero(self.uncertain.sum(axis=0) > 1):
             together = self._covariance(int(f), int(f))
@@ -135,10 +135,10 @@ class _Answering:
         g, rows = self.asked.measure[f], np.maximum(part.rows, 1.0)
         most = np.minimum(binomial_total_interval(np.zeros(1), size, self.asked.alpha)[1], part.rows)
         usual = np.sqrt(part.moments[self.asked.products[g, g]].sum(axis=1) / rows)
-        if g == 0:
+        if g == 0 and self.alone[f]:
             self.down[:, f], self.up[:, f] = 0.0, most
         else:
-            self.variance[:, f] += (most * usual / self.asked.z) ** 2
+            self.variance[:, f] = np.maximum(self.variance[:, f], (most * usual / self.asked.z) ** 2)
 
     def _each(self, part: DecoyRows, at: NDArray[np.intp], g: int) -> _Piece:
         """Questions about one value each, without weights: a GROUP BY of thousands of values is cheap."""
