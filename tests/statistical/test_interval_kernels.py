@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from benchmarks.decoy_counts import calibrated_counts
 from scipy.stats import binom, chi2, norm
-from sfumato.stats.grouping import random_margins
 
 from constants import ALPHA, SEED
+from sfumato.methods.shared.grouping import random_margins
 from sfumato.methods.splu.decoy_channel import DecoyChannel, rebuild_channel
 from sfumato.methods.splu.rare_values import Cells, rare_value_interval
 from sfumato.stats.association import uncertainty_coefficient

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sfumato.answering.own_strata import estimate_apart
+from sfumato.answering.own_strata import asked_alone, estimate_apart
 from sfumato.model.public import Asked, Estimated, Observed
 
 KEYS, VALUES = 3, 4
@@ -94,3 +94,41 @@ def test_covariances_come_back_in_their_places():
         np.testing.assert_allclose(found.covariance[:, column], found.value[:, a] * 1000 + found.value[:, b])
     assert found.minimum is None
     assert found.maximum is None
+
+
+def test_units_that_do_not_matter_are_left_out():
+    """Of two units each aggregate sees its own; one that needs both sees both; one that needs none keeps the first."""
+    a, b = (np.repeat(np.eye(2), 3, axis=1), np.tile(np.eye(3), 2))  # over 2 x 3 joint classes
+    tables = (sp.csr_array(np.vstack([a[:1], b[1:2], a[:1] * b[:1], np.ones((1, 6))])),)
+    question = Asked(
+        units=(4, 7),
+        classes=(np.arange(2, dtype=np.int32), np.arange(3, dtype=np.int32)),
+        coefficients=tables,
+        measure=np.zeros(4, np.intp),
+        products=np.zeros((1, 1), np.intp),
+        pairs=np.zeros((0, 2), np.intp),
+        binary=True,
+        z=2.0,
+    )
+    counts = np.arange(1.0, 7.0)
+    seen = Observed(
+        stratum=np.zeros(6, np.intp), part=np.zeros(6, np.int64), value=np.arange(6), moments=counts[:, None],
+        key=np.zeros(1, np.intp), pattern=np.zeros(1, np.intp), keys=1,
+    )  # fmt: skip
+    calls = []
+
+    def estimate(mine: Observed, alone: Asked) -> Estimated:
+        calls.append((alone.units, alone.shape, alone.functionals))
+        return by_stratum(mine, alone)
+
+    found = estimate_apart(estimate, seen, question)
+    assert sorted(calls) == [((4,), (2,), 2), ((4, 7), (2, 3), 1), ((7,), (3,), 1)]
+    np.testing.assert_allclose(found.value[0], tables[0] @ counts)
+
+
+def test_one_aggregate_asked_alone_keeps_its_places():
+    seen, alone, top, bottom = asked_alone(observed(), asked([0, 1, 2, 3], [(1, 3)]), [3], [1])
+    assert (top, bottom, alone.functionals) == ([1], [0], 2)
+    together = by_stratum(observed(), asked([0, 1, 2, 3], []))
+    found = by_stratum(seen, alone)
+    np.testing.assert_allclose(found.value[:, [1, 0]], together.value[:, [3, 1]])
