@@ -52,6 +52,7 @@ def ask(
     frame = Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
     asking = assembly.Asking(
         z=lambda comparisons: normal_quantile(level, comparisons if simultaneous else 1),
+        full=simultaneous,
         options={"estimator": estimator} if estimator else {},
         estimate=subject.estimate,
         bound=subject.bound,
@@ -185,8 +186,8 @@ class Release:
             return smoothed(self.opened, columns, nonnegative)
         return self.sql(counts(columns)).to_arrow()
 
-    def association(self, x: str, y: str) -> Any:
-        """How much column x tells about column y: the uncertainty coefficient I(X; Y) / H(Y), with its error."""
+    def association(self, x: str, y: str, *, level: float = DEFAULT_LEVEL) -> Any:
+        """How much column x tells about column y: the uncertainty coefficient I(X; Y) / H(Y), with its interval."""
         from .answering.contingency import association
 
-        return association(self.opened, x, y)
+        return association(self.opened, x, y, level)

@@ -57,14 +57,6 @@ def test_calibration_weighs_by_variance():
     assert found.variance == pytest.approx(0.75**2 * 1 + 0.25**2 * (3 + 4))
 
 
-def test_score_interval_of_totals():
-    low, high = de.total_interval(np.array([0.0, 100.0]), 5, 1.959963984540054)
-    k = 1.959963984540054**2 * 0.8
-    assert (low[0], high[0]) == pytest.approx((0, k))
-    for end in (low[1], high[1]):
-        assert (100 - end) ** 2 == pytest.approx(k * end)
-
-
 def test_two_columns_are_the_kronecker_form():
     first = closed_form_channel(np.arange(6), np.array([900, 800, 700, 600, 500, 500]), 3)
     second = closed_form_channel(np.arange(4), np.array([1200, 1000, 1000, 800]), 2)

@@ -18,6 +18,7 @@ from sfumato.errors import DataError, PlanError, QueryError, ReleaseError, SpecE
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 from sfumato.stats.association import uncertainty_coefficient
+from sfumato.stats.tail_inversion import count_cumulants, tail_interval
 
 ROLES = sf.Roles(sensitive="disease", quasi=["town", "sex"], insensitive=["visits"])
 KEEP = {"town": "0.7", "sex": "0.8", "disease": "0.6"}
@@ -73,15 +74,23 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("where", QUESTIONS)
 def test_counts_equal_brute_force_weights(release, where) -> None:
-    """Estimate, standard error and guarded interval of any Boolean predicate, to rounding."""
+    """Estimate, standard error and interval of any Boolean predicate, to rounding.
+
+    A condition on one column has the inverted test, with kept values of chance .6 and two others of .2; several columns
+    have the guarded interval.
+    """
     row = release.sql(f"SELECT COUNT(*) AS n FROM release WHERE {where}").rows()[0]
     value, variance, largest = brute(release, QUESTIONS[where])
     z = norm.ppf(0.975)
     half = z * np.sqrt(max(variance, 0) + z**2 * largest**2 / 4)
+    low, high = value - half, value + half
+    if where == "disease = 'flu'":
+        v, k = count_cumulants(4000.0, 0.4, 0.2)
+        low, high = (float(end) for end in tail_interval(np.array(value), v, k, 0.05, 0.0, 4000.0))
     assert row["n"] == pytest.approx(value, rel=1e-9)
     assert row["n_se"] == pytest.approx(np.sqrt(variance), rel=1e-9)
-    assert row["n_low"] == pytest.approx(max(value - half, 0), rel=1e-6)
-    assert row["n_high"] == pytest.approx(min(value + half, 4000), rel=1e-6)
+    assert row["n_low"] == pytest.approx(max(low, 0), rel=1e-6)
+    assert row["n_high"] == pytest.approx(min(high, 4000), rel=1e-6)
 
 
 def test_sum_of_an_untouched_measure(release) -> None:
@@ -283,7 +292,10 @@ def test_nonnegative_tables_and_association(release) -> None:
         assert sum(r["n"] for r in table) == pytest.approx(4000)
         assert [(r["sex"], r["disease"]) for r in table] == [(r["sex"], r["disease"]) for r in plain]
     found = release.association("town", "disease")
-    assert found.standard_error > 0
+    assert 0 <= found.low <= found.value <= found.high
+    assert found == release.association("town", "disease")
+    wider = release.association("town", "disease", level=0.999)
+    assert (wider.value, wider.low <= found.low, wider.high > found.high) == (found.value, True, True)
     quiet = sf.publish(
         truth, roles=ROLES, method=sf.RandomizedResponse(scope="qi", keep=dict.fromkeys(KEEP, 1)), seed=1
     )
@@ -292,7 +304,7 @@ def test_nonnegative_tables_and_association(release) -> None:
     counts = np.zeros((4, max(visits) + 1))
     np.add.at(counts, ([["ash", "elm", "fir", "oak"].index(t) for t in towns], visits), 1)
     assert exact.value == pytest.approx(uncertainty_coefficient(counts), rel=1e-9)
-    assert exact.standard_error == 0
+    assert exact.low == exact.high == exact.value
     with pytest.raises(QueryError, match="em, simplex"):
         release.table(["sex"], nonnegative="clip")
     with pytest.raises(QueryError, match="no column"):

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.public import Asked, Estimated, Floats, Observed
-from .decoy_answers import DecoyRows, observations
 from .decoy_channel import DecoyChannel
+from .published_tables import DecoyRows, observations
 from .two_state import Variant, iterate, two_state
 
 ESTIMATORS = ("paper", "corrected", "two-state")

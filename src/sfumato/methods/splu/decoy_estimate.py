@@ -28,16 +28,6 @@ class Estimates:
     variance: Floats
 
 
-def total_interval(published: Floats, size: int, z: float) -> tuple[Floats, Floats]:
-    """Both ends of the score interval for totals: f' + k/2 -+ sqrt(k f' + k^2/4), k = z^2 (1 - 1/size).
-
-    The set of f with (f' - f)^2 <= z^2 f (1 - 1/size). At f' = 0 it is [0, k].
-    """
-    k = z * z * (1 - 1 / size)
-    half = np.sqrt(k * published + k * k / 4)
-    return np.maximum(0.0, published + k / 2 - half), published + k / 2 + half
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
     """A question asked of all rows: its estimate and variance by weights, the total read off, and its variance."""

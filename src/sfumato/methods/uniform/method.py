@@ -103,7 +103,7 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
     title = "Uniform perturbation"
     trust = Trust.PROVED
     lumpable = True
-    formula = "w = (h - q sum h) / p; Var = n b(1-b)/p^2 + f (1-p-2b)/p, f cut to [0, n]; score set below 1000 rows"
+    formula = "w = (h - q sum h) / p; Var = n b(1-b)/p^2 + f (1-p-2b)/p, f cut to [0, n]; counts: inverted test"
     promise = "whoever gave a value at most rho1 gives it at most rho2 afterwards"
     answers = "estimate, interval"
     spec = UniformPerturbation
