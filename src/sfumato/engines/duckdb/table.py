@@ -36,8 +36,16 @@ class LocalEngine:
 
     name = "local"
 
-    def __init__(self, *, memory: str = "1500MB", threads: int | None = None, batch_rows: int = BATCH_ROWS) -> None:
+    def __init__(
+        self,
+        *,
+        memory: str = "1500MB",
+        threads: int | None = None,
+        batch_rows: int = BATCH_ROWS,
+        encrypted_spill: bool = True,
+    ) -> None:
         self.memory, self.threads, self.batch_rows = memory, threads or os.cpu_count() or 1, batch_rows
+        self.encrypted_spill = encrypted_spill  # costs a sort that spills about as much time again
 
     def connect(self, spill: str) -> duckdb.DuckDBPyConnection:
         """A private in-memory database with our limits and no access to the network or extensions."""
@@ -49,8 +57,9 @@ class LocalEngine:
             raise SpecError(f'memory must be a size such as 2GB, got "{self.memory}"', field="memory") from None
         # What spills is encrypted under a key that dies with the process. DuckDB brings no generator of its own that it
         # would call secure for this, hence the name of the switch; docs/limitations.md says so.
-        con.execute("SET force_mbedtls_unsafe=true")
-        con.execute("SET temp_file_encryption=true")
+        if self.encrypted_spill:
+            con.execute("SET force_mbedtls_unsafe=true")
+            con.execute("SET temp_file_encryption=true")
         con.execute("SET temp_directory=?", [spill])
         return con
 
