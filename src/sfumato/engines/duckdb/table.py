@@ -54,6 +54,8 @@ class LocalEngine:
         con = connect()
         con.execute(f"SET threads={int(self.threads)}")
         try:
+            if str(self.memory).strip().startswith("-"):  # DuckDB takes it for "no limit"
+                raise duckdb.ParserException
             con.execute("SET memory_limit=?", [self.memory])
         except duckdb.Error:
             raise SpecError(f'memory must be a size such as 2GB, got "{self.memory}"', field="memory") from None
