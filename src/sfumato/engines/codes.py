@@ -12,6 +12,7 @@ from ..errors import DataError
 from ..model.public import Codes, Domain, Scalar
 
 INDEX = np.int32
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999, from 1970
 ROOM = 1 << 62  # joint numbers stay below it, so that they never wrap around
 
 
@@ -103,3 +104,16 @@ def factorise(column: pa.ChunkedArray | pa.Array) -> tuple[Codes, pa.Array]:
     distinct = distinct.take(pc.sort_indices(distinct))
     codes = pc.index_in(array, value_set=distinct)
     return codes.to_numpy(zero_copy_only=False).astype(np.int32), distinct
+
+
+def unreadable_dates(table: pa.Table) -> dict[str, int]:
+    """Columns with dates or times that Python cannot hold (years below 1 or above 9999), and how many rows do."""
+    found = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+            days = pc.cast(pc.cast(column, pa.timestamp("s"), safe=False), pa.int64(), safe=False)
+            outside = pc.or_(pc.less(days, _FIRST_SECOND), pc.greater(days, _LAST_SECOND))
+            rows = pc.sum(pc.cast(outside, pa.int64())).as_py() or 0
+            if rows:
+                found[name] = rows
+    return found

@@ -22,6 +22,9 @@ from .datapackage import datapackage
 from .manifest import FILES, FileModel, Manifest, parse_manifest
 
 MAX_MANIFEST = placing.MAX_MANIFEST
+# Rows in random order, one of several values in each: a release has well above a tenth of a bit for every row. A file
+# that claims more would fill the memory of whoever opens it.
+ROWS_A_BYTE, FEW_ROWS = 64, 5_000_000
 
 
 @contextmanager
@@ -132,6 +135,10 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
             found |= set(metadata.schema.to_arrow_schema().names)
         except (pa.ArrowException, OSError):
             raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
+        if metadata.num_rows > max(FEW_ROWS, ROWS_A_BYTE * (folder / name).stat().st_size):
+            raise ReleaseError(
+                f"{name} claims {metadata.num_rows} rows in a file far too small for them; it is not read"
+            )
         if metadata.num_rows != stated.rows:
             raise ReleaseError(f"{name} has {metadata.num_rows} rows, release.json states {stated.rows}")
     if manifest.rows != manifest.files["data.parquet"].rows:

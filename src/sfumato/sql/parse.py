@@ -7,6 +7,7 @@ The steps, in order: syntax, clauses, columns of SELECT, WHERE, GROUP BY, aggreg
 from __future__ import annotations
 
 import itertools
+import math
 
 from sqlglot import exp
 
@@ -18,6 +19,7 @@ from .single_select import single_select
 
 ENDS = {"INTERVAL_LOW": "_low", "INTERVAL_HIGH": "_high", "STD_ERROR": "_se"}
 ERROR_COLUMNS = ("_se", "_low", "_high", "_min", "_max")  # that an answer adds to an aggregate
+MOST_SETS = 1_024
 
 
 def parse(text: str, schema: Schema) -> Query:
@@ -132,12 +134,16 @@ class _Parser:
         else:
             nodes = group.expressions
         choices = [self._grouping(node, items) for node in nodes]
+        if math.prod(map(len, choices)) > MOST_SETS:
+            raise refuse(f"GROUP BY asks for more than {MOST_SETS:,} grouping sets", self.text, group)
         combined = [tuple(dict.fromkeys(itertools.chain(*pick))) for pick in itertools.product(*choices)]
         return tuple(dict.fromkeys(combined))
 
     def _grouping(self, node: Node, items: list[tuple[str, Node]]) -> list[tuple[int, ...]]:
         """The alternatives that one element of GROUP BY stands for, as tuples of key numbers."""
         if isinstance(node, exp.Cube):
+            if 2 ** len(node.expressions) > MOST_SETS:
+                raise refuse(f"CUBE asks for more than {MOST_SETS:,} grouping sets", self.text, node)
             parts = [self._keys_of(n, items) for n in node.expressions]
             picks = itertools.product(*[(part, ()) for part in parts])
             return [tuple(itertools.chain(*pick)) for pick in picks]

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ...errors import QueryError, ReleaseError
 from ...model.types import ColumnType
+from ..codes import unreadable_dates
 from .connection import connect, plain_path, quoted
 
 if TYPE_CHECKING:  # the first count of a release that nobody asks SQL of needs no parser
@@ -67,7 +68,7 @@ class DuckDBReader:
         for name, table in (tables or {}).items():
             self._con.register(name, table)
         try:
-            return self._con.sql(statement.sql(dialect="duckdb")).to_arrow_table().combine_chunks()
+            found = self._con.sql(statement.sql(dialect="duckdb")).to_arrow_table().combine_chunks()
         except (
             duckdb.BinderException,
             duckdb.ConversionException,
@@ -82,3 +83,7 @@ class DuckDBReader:
         finally:
             for name in tables or {}:
                 self._con.unregister(name)
+        odd = unreadable_dates(found)
+        if odd:
+            raise QueryError("the question leads to a date outside the years 1 to 9999", sql=text)
+        return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +20,7 @@ from ...model.private import Histogram, Needs, Profile
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from .. import scratch
-from ..codes import Coder
+from ..codes import Coder, unreadable_dates
 from ..contract import Keys, Progress, Transform, bin_labels
 from .connection import connect, quoted
 from .reader import DuckDBReader
@@ -27,6 +28,7 @@ from .sources import Bind, binder, csv_error
 
 BATCH_ROWS = 131_072
 KEY = "__order__"
+LEAST_MEMORY = 60e6  # below this DuckDB fails on any table
 BELOW = "below the first bin"
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
 
@@ -36,21 +38,38 @@ class LocalEngine:
 
     name = "local"
 
-    def __init__(self, *, memory: str = "1500MB", threads: int | None = None, batch_rows: int = BATCH_ROWS) -> None:
+    def __init__(
+        self,
+        *,
+        memory: str = "1500MB",
+        threads: int | None = None,
+        batch_rows: int = BATCH_ROWS,
+        encrypted_spill: bool = True,
+    ) -> None:
         self.memory, self.threads, self.batch_rows = memory, threads or os.cpu_count() or 1, batch_rows
+        self.encrypted_spill = encrypted_spill  # costs a sort that spills about as much time again
 
     def connect(self, spill: str) -> duckdb.DuckDBPyConnection:
         """A private in-memory database with our limits and no access to the network or extensions."""
         con = connect()
         con.execute(f"SET threads={int(self.threads)}")
         try:
+            if str(self.memory).strip().startswith("-"):  # DuckDB takes it for "no limit"
+                raise duckdb.ParserException
             con.execute("SET memory_limit=?", [self.memory])
         except duckdb.Error:
             raise SpecError(f'memory must be a size such as 2GB, got "{self.memory}"', field="memory") from None
         # What spills is encrypted under a key that dies with the process. DuckDB brings no generator of its own that it
         # would call secure for this, hence the name of the switch; docs/limitations.md says so.
-        con.execute("SET force_mbedtls_unsafe=true")
-        con.execute("SET temp_file_encryption=true")
+        if self.encrypted_spill:
+            con.execute("SET force_mbedtls_unsafe=true")
+            con.execute("SET temp_file_encryption=true")
+        try:
+            enough = _bytes(con.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]) >= LEAST_MEMORY
+        except duckdb.Error:  # too little even to say how little
+            enough = False
+        if not enough:
+            raise SpecError(f'memory "{self.memory}" is too small; give at least 64MB', field="memory")
         con.execute("SET temp_directory=?", [spill])
         return con
 
@@ -128,6 +147,8 @@ class LocalTable:
                     "its own with --null-as-value",
                     column=name,
                 )
+        for name, rows in unreadable_dates(table.select(list(columns))).items():
+            raise DataError(f'"{name}" has {rows} different dates outside the years 1 to 9999', column=name)
         said = [name for name in columns if name in declared]
         if said and len(said) < len(columns):
             raise SpecError(f'declare the domain of every sensitive column or of none; "{said[0]}" alone is declared')
@@ -271,6 +292,12 @@ class _Query:
             yield from self._con.sql(self._sql).to_arrow_reader(rows)
         except (duckdb.Error, pa.ArrowException) as error:
             raise _reading_error(error) from None
+
+
+def _bytes(shown: str) -> float:
+    """What DuckDB shows as "1.3 GiB"."""
+    number, unit = re.fullmatch(r"([0-9.]+) ?(bytes?|KiB|MiB|GiB|TiB|PiB)", shown.strip()).groups()  # type: ignore[union-attr]
+    return float(number) * 1024.0 ** ["b", "K", "M", "G", "T", "P"].index(unit[0])
 
 
 def _one(table: pa.Table) -> pa.RecordBatch:
