@@ -100,6 +100,7 @@ class Method(ABC, Generic[S, P]):
     foreseeable: bool = True  # `foresee` gives the answers to expect; False: only a trial release can tell
     classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: bool = False  # the plan itself is random: every release needs its own
+    unseen: tuple[str, ...] = ()  # forgeries that the bundle alone cannot show, beside those that no bundle can
 
     @abstractmethod
     def needs(self, spec: S, roles: Roles) -> Needs:

@@ -33,6 +33,7 @@ from ...model.public import (
     Trust,
 )
 from ..contract import Example, Foresight, Method, Planned, Specification
+from ..shared.published_checks import one_unit
 from ..shared.restricted import value_label
 
 CAVEAT = "baseline: plain counts of values drawn without regard to the record; any link with other columns is gone"
@@ -61,6 +62,7 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
     answers = "estimate"
     spec = DistributionDraw
     plan_type = DistributionDrawPlan
+    unseen = ("anything about the drawn column: nothing is promised",)
     gives_away = GivesAway(
         survives_corruption=True,
         hides_group=True,
@@ -132,7 +134,7 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
 
     def verify(self, plan: DistributionDrawPlan, published: Published) -> None:
         """Nothing is promised; the sensitive column must be the one that was drawn."""
-        published.check_units()
+        one_unit(published)
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """It has no parameters."""

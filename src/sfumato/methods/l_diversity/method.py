@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import ReleaseError, SpecError, VerificationError
+from ...errors import ReleaseError, SpecError
 from ...model.private import Batch, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -45,6 +45,7 @@ from . import generalised
 from .hierarchy import Hierarchy, from_rows, intervals, prefixes, suppress
 from .lattice import KINDS, Generalisation, Kind, class_of, diverse, search_lattice
 from .suppression import Keeper
+from .verify import check_release
 
 MISSING = "(missing)"
 NUMBERS = 20  # at a bound: integer columns with more values than this get interval hierarchies
@@ -313,15 +314,7 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
 
     def verify(self, plan: LDiversityPlan, published: Published) -> None:
         """Every class is diverse: recomputed from the published rows."""
-        sensitive = published.with_role("sensitive")
-        codes, rows = published.counted((*(level.column for level in plan.columns), *sensitive))
-        _, where = distinct_cells(codes[:, : len(plan.columns)])
-        value = codes[:, -1]
-        table = np.zeros((int(where.max(initial=-1)) + 1, int(value.max(initial=0)) + 1), dtype=np.int64)
-        np.add.at(table, (where, value), rows)
-        bad = int((~diverse(table, l=plan.l, kind=_kind(plan.kind))).sum())
-        if bad:
-            raise VerificationError(f"{bad} classes of the release are not {plan.kind} {plan.l}-diverse")
+        check_release(plan, published)
 
     def estimate(self, plan: LDiversityPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Even spread inside a class, with certain limits."""

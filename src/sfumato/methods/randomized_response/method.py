@@ -48,6 +48,7 @@ from .disclosure import CELL_LIMIT, Cells, epsilon, infimum, round_up, view, vie
 from .keep_search import KeepPlan, search_keep
 from .posteriors import baseline
 from .randomise import randomise_codes
+from .verify import check_release
 
 SCOPES = ("s", "qi", "both")
 MOST_NUMBERS = 100  # distinct numbers a column may have without bins or a declared domain
@@ -243,6 +244,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
     answers = "estimate, interval"
     spec = RandomizedResponse
     plan_type = RandomizedResponsePlan
+    unseen = ("true values put back, where the noise could have made such counts by chance",)
     gives_away = GivesAway(
         survives_corruption=True,
         hides_group=True,
@@ -363,10 +365,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
 
     def verify(self, plan: RandomizedResponsePlan, published: Published) -> None:
         """The columns that the scope names are randomised."""
-        if plan.scope in {"s", "both"}:
-            published.check_units()
-        elif plan.scope == "qi":
-            published.check_units("quasi")
+        check_release(plan, published)
 
     def edges(self, spec: RandomizedResponse) -> Mapping[str, Sequence[float]]:
         """Bins as given."""

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from ...errors import PlanError, ReleaseError, SpecError, VerificationError
+from ...errors import PlanError, ReleaseError, SpecError
 from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -51,6 +51,7 @@ from . import decoy_answers, decoy_comparison
 from .decoy_channel import DecoyChannel, rebuild_channel
 from .decoy_guarantee import amplification, error_probability, large_sum_utility, small_sum_privacy
 from .decoys import draw_slots
+from .verify import check_release
 
 RULES = {"random": "random-margins", "largest": "largest-buckets"}
 RULE_VERSION = 1
@@ -212,6 +213,7 @@ class SpluMethod(Method[Splu, SpluPlan]):
     answers = "estimate, interval"
     spec = Splu
     plan_type = SpluPlan
+    unseen = ("true values put back: totals are kept by design",)
     plan_draws = True
     gives_away = GivesAway(
         survives_corruption=False,
@@ -389,12 +391,7 @@ class SpluMethod(Method[Splu, SpluPlan]):
 
     def verify(self, plan: SpluPlan, published: Published) -> None:
         """Groups of gamma records with different values fit the published domains and rows."""
-        published.check_units()
-        for size, domain in zip(plan.sizes, published.evidence.domains, strict=True):
-            if size > len(domain) or size > published.rows:
-                raise VerificationError(
-                    f'gamma = {size} is more than the values of "{domain.columns[0]}" or the rows: no group has them'
-                )
+        check_release(plan, published)
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Groups of gamma = 1/tau."""

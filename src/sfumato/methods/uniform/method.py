@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import PlanError, SpecError, VerificationError
+from ...errors import PlanError, SpecError
 from ...model.private import Batch, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -48,6 +48,7 @@ from ..shared.restricted import (
     restricted_guarantee,
     value_label,
 )
+from .verify import check_release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +109,7 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
     answers = "estimate, interval"
     spec = UniformPerturbation
     plan_type = UniformPlan
+    unseen = ("true values put back, where the noise could have made such counts by chance",)
     gives_away = GivesAway(
         survives_corruption=True,
         hides_group=True,
@@ -168,9 +170,7 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
 
     def verify(self, plan: UniformPlan, published: Published) -> None:
         """The channel runs over the published domain."""
-        published.check_units()
-        if plan.values != len(published.evidence.domains[0]):
-            raise VerificationError("the channel has another number of values than the published domain")
+        check_release(plan, published)
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Priors up to rho1 end at tau."""
