@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import PlanError, SpecError
+from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -39,6 +40,7 @@ from ...model.public import (
 )
 from ...stats.allocation import narrow
 from ..contract import Example, Foresight, Method, Planned, Specification
+from ..shared import laws
 from ..shared.grouping import Grouping, largest_buckets, random_margins
 from ..shared.groups_at_bound import group_size
 from ..shared.restricted import value_label
@@ -218,6 +220,12 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
                 "among_10_percent": se[1].tolist(),
             },
         }
+
+    def law(self, plan: AnatomyPlan, evidence: Evidence, unit: int) -> Law:
+        """The values of every group."""
+        counts = np.zeros((plan.groups, len(evidence.domains[0])))
+        np.add.at(counts, (np.asarray(evidence.side["group_id"]), np.asarray(evidence.side["unit0"])), 1)
+        return laws.silent(counts, exact=True)
 
     def verify(self, plan: AnatomyPlan, published: Published) -> None:
         """Every group holds at least l values, each once, and as many values as rows."""

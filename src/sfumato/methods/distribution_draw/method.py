@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import SpecError
+from ...model.law import Law
 from ...model.private import Batch, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -33,6 +34,7 @@ from ...model.public import (
     Trust,
 )
 from ..contract import Example, Foresight, Method, Planned, Specification
+from ..shared import laws
 from ..shared.published_checks import one_unit
 from ..shared.restricted import value_label
 
@@ -131,6 +133,10 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
                 "among_10_percent": none,
             }
         }
+
+    def law(self, plan: DistributionDrawPlan, evidence: Evidence, unit: int) -> Law:
+        """What a record shows does not depend on its value."""
+        return laws.silent(laws.published_table(evidence, unit, 1))
 
     def verify(self, plan: DistributionDrawPlan, published: Published) -> None:
         """Nothing is promised; the sensitive column must be the one that was drawn."""

@@ -312,6 +312,10 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
             trust=self.trust,
         )
 
+    def generalised(self, plan: LDiversityPlan, unit: int) -> tuple[int, ...]:
+        """The label of every value."""
+        return plan.columns[unit].member
+
     def verify(self, plan: LDiversityPlan, published: Published) -> None:
         """Every class is diverse: recomputed from the published rows."""
         check_release(plan, published)

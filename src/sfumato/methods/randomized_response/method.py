@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DataError, PlanError, ReleaseError, SpecError
+from ...model.law import Law
 from ...model.private import Batch, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -42,7 +43,9 @@ from ...model.public import (
 from ...model.ratios import Ratio, exact
 from ...stats.kronecker import apply_maps, channel, check_keep, theta_of_keep
 from ..contract import Example, Foresight, Method, Planned, Specification
+from ..shared import laws
 from ..shared.foreseen import entries, pushed, tensor
+from ..shared.perturbation import SubTables
 from . import response_estimate, response_report
 from .disclosure import CELL_LIMIT, Cells, epsilon, infimum, round_up, view, views
 from .keep_search import KeepPlan, search_keep
@@ -362,6 +365,17 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         return {"keep": keep} | response_report.risk_report(
             cells_of(profile), profile, thetas, keep, found=found, cell_limit=cell_limit
         )
+
+    def law(self, plan: RandomizedResponsePlan, evidence: Evidence, unit: int) -> Law:
+        """The column's own channel."""
+        theta, size = plan.thetas[unit], plan.sizes[unit]
+        table = SubTables(
+            start=np.array([0, size]),
+            values=np.arange(size, dtype=np.int32),
+            p=np.array([theta]),
+            q=np.array([(1 - theta) / size]),
+        )
+        return laws.perturbed(table, evidence, unit)
 
     def verify(self, plan: RandomizedResponsePlan, published: Published) -> None:
         """The columns that the scope names are randomised."""

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...errors import SpecError, VerificationError
+from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -43,7 +44,7 @@ from ...model.public import (
 from ...model.ratios import Ratio
 from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
-from ..shared import perturbation
+from ..shared import laws, perturbation
 from ..shared.foreseen import entries, pushed, tensor, together
 from ..shared.restricted import BAD_RHOS, expected_error, parse_rhos, protection, restricted_guarantee, value_label
 from .merging import CAP_DIGITS, Costs
@@ -281,6 +282,10 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             ),
             "notes": notes,
         }
+
+    def law(self, plan: SmallDomainPlan, evidence: Evidence, unit: int) -> Law:
+        """Every sub-table by itself."""
+        return laws.perturbed(plan.tables, evidence)
 
     def verify(self, plan: SmallDomainPlan, published: Published) -> None:
         """Sub-tables have the stated sizes, at least two values, and publish no others; strict gammas are capped."""

@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...errors import PlanError, ReleaseError, SpecError
+from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -43,6 +44,7 @@ from ...model.public import (
 )
 from ...model.ratios import Ratio, exact
 from ..contract import Example, Foresight, Method, Planned, Specification
+from ..shared import laws
 from ..shared.foreseen import entries, pushed, tensor
 from ..shared.grouping import Grouping, largest_buckets, random_margins
 from ..shared.groups_at_bound import group_size
@@ -388,6 +390,15 @@ class SpluMethod(Method[Splu, SpluPlan]):
             log=True,
         )
         return hidden, kept
+
+    def law(self, plan: SpluPlan, evidence: Evidence, unit: int) -> Law:
+        """The rebuilt channel; totals are kept."""
+        (channel,) = channels_of(plan, evidence, (unit,))
+        values = len(evidence.domains[unit])
+        M = np.zeros((values, values))
+        M[np.ix_(channel.active, channel.active)] = channel.matrix.forward(np.eye(len(channel.active)))
+        M = np.maximum(M, 0.0)
+        return Law(counts=laws.published_table(evidence, unit, 1), chance=lambda _, shown: M[:, shown].T)
 
     def verify(self, plan: SpluPlan, published: Published) -> None:
         """Groups of gamma records with different values fit the published domains and rows."""

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import ReleaseError, SpecError, VerificationError
+from ...model.law import Law
 from ...model.private import Batch, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -37,6 +38,7 @@ from ...model.public import (
 )
 from ...model.ratios import Ratio, exact
 from ..contract import Example, Method, Planned, Specification
+from ..shared import laws
 from . import blockwise, target_report
 from . import target_parsing as parsing
 from . import target_planning as planning
@@ -307,6 +309,24 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
         if any(value[0] is None for value in evidence.domains[0].values):
             return None  # MIN and MAX skip missing values, blocks do not tell them apart
         return blockwise.order_statistics(release, observed, asked, top[0], kind, share)
+
+    def law(self, plan: TargetDistributionPlan, evidence: Evidence, unit: int) -> Law:
+        """Every block spread over its values as the target spreads them, scaled to the rows of the group."""
+        blocks = _release(plan, evidence).bounder.blocks
+        counts = np.zeros((blocks.groups, len(plan.order)))
+        spans = np.array(plan.blocks)
+        for number, part in enumerate(plan.parts):
+            target = np.array([float(p) for p in part.probabilities])
+            mass = np.concatenate([[0.0], np.cumsum(target)])
+            of_node = np.maximum(mass[spans[:, 1]] - mass[spans[:, 0]], 1e-300)
+            for node in np.unique(blocks.node):
+                mine = (blocks.node == node) & (np.array(plan.group_part)[blocks.group] == number)
+                leaves = slice(*spans[node])
+                share = target[leaves] / of_node[node]
+                at = np.array(plan.order)[leaves]
+                counts[np.ix_(blocks.group[mine], at)] += blocks.count[mine][:, None] * share
+        counts *= (np.array(plan.group_rows) / np.maximum(blocks.sizes, 1))[:, None]
+        return laws.silent(counts)
 
     def verify(self, plan: TargetDistributionPlan, published: Published) -> None:
         """The published blocks are exactly P-private, and every group has the rows it states and as many blocks."""

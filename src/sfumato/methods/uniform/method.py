@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import PlanError, SpecError
+from ...model.law import Law
 from ...model.private import Batch, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -37,7 +38,7 @@ from ...model.public import (
 from ...model.ratios import Ratio
 from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
-from ..shared import perturbation
+from ..shared import laws, perturbation
 from ..shared.foreseen import entries, pushed, tensor
 from ..shared.restricted import (
     BAD_RHOS,
@@ -167,6 +168,10 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
             "sub_tables": [table],
             "expected_error": expected_error(plan.tables, counts, profile),
         }
+
+    def law(self, plan: UniformPlan, evidence: Evidence, unit: int) -> Law:
+        """One table."""
+        return laws.perturbed(plan.tables, evidence)
 
     def verify(self, plan: UniformPlan, published: Published) -> None:
         """The channel runs over the published domain."""
