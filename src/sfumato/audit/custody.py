@@ -76,8 +76,8 @@ def _channel(view: View, truth: Truth) -> Iterator[str]:
     if chernoff(kept, len(rows), float(keep.sum())) < FALSE_ALARM / 2:
         raise VerificationError("records keep their values more or less often than the stated noise lets them")
     yield (
-        f"truth: {kept:,} of {len(rows):,} records that can be told apart show their own value, as the stated noise lets "
-        f"them (false alarm: {FALSE_ALARM:g})"
+        f"truth: {kept:,} of {len(rows):,} records that can be told apart show their own value, as the stated noise "
+        f"lets them (false alarm: {FALSE_ALARM:g})"
     )
 
 

@@ -134,6 +134,7 @@ def _costs(spec: SmallDomain, rows: int) -> Costs:
         strict=spec.mode == "strict",
         objective=spec.objective,
         delta=spec.delta,
+        conceal=True,
     )
 
 
