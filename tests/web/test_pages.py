@@ -15,10 +15,10 @@ from starlette.datastructures import QueryParams
 import sfumato
 from serving import ARABIC, QUOTES, SCRIPT
 from sfumato.errors import SpecError
+from sfumato.web.answer_charts import chart
 from sfumato.web.app import layout
 from sfumato.web.asking import read, to_sql
 from sfumato.web.catalogue import ServedColumn, catalogue
-from sfumato.web.charts import chart
 from sfumato.web.refusals import Refusal
 
 PAGE = {"accept": "text/html,application/xhtml+xml"}

@@ -12,7 +12,9 @@ from .view import View
 
 def promised(view: View, attack: Attack, most: float) -> float | None:
     """The largest chance of a right guess that the guarantee leaves this reader; `most` is the largest true share."""
-    survives = attack.reader == "corruption" and view.release.method.gives_away.survives_corruption
+    method = view.release.method
+    alone = method.part is None and not method.plan_draws and not view.true_shown  # every record by itself
+    survives = attack.reader == "corruption" and alone
     linking = attack.reader == "linking" and view.true_shown  # classes: the promise is about her
     if not (attack.covered or survives or linking):
         return None

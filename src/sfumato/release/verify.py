@@ -15,9 +15,9 @@ from .opened import OpenedRelease
 
 
 def describe(release: OpenedRelease) -> dict[str, Any]:
-    """The document of `sfumato inspect --json`."""
+    """The document of `sfumato inspect --json`: what the release says, which nobody has checked."""
     manifest = release.manifest.model_dump(mode="json", exclude_none=True)
-    return {name: manifest[name] for name in manifest if name not in {"format"}}
+    return {name: manifest[name] for name in manifest if name not in {"format"}} | {"verified": False}
 
 
 def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:

@@ -44,14 +44,13 @@ def _first(tail: NDArray[np.float64], sizes: Counts, values: int, alarm: float) 
     return int(sizes[np.argmin(surprise)]) if len(sizes) and surprise.min() < 0 else None
 
 
-def crowded(first_half: Counts, totals: Counts, rows: int, alarm: float = FALSE_ALARM) -> bool:
-    """Whether a random order would hardly put so many, or so few, of the `totals` among the first half of the rows.
+def crowded(first: Counts, totals: Counts, rows: int, half: int, alarm: float = FALSE_ALARM) -> bool:
+    """Whether a random order would hardly put so many, or so few, of the `totals` among the first `half` of the rows.
 
     In a random order their number is hypergeometric, exactly; the alarm is shared among the entries.
     """
-    half = rows // 2
-    low = hypergeom.cdf(first_half, rows, totals, half)
-    high = hypergeom.sf(first_half - 1, rows, totals, half)
+    low = hypergeom.cdf(first, rows, totals, half)
+    high = hypergeom.sf(first - 1, rows, totals, half)
     return bool((np.minimum(low, high) < alarm / (2 * max(len(totals), 1))).any())
 
 

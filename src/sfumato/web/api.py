@@ -17,7 +17,7 @@ from .access_log import masked
 from .catalogue import Served
 from .openapi import openapi
 from .refusals import Refusal, wrong
-from .service import Asked, Service
+from .service import Posed, Service
 
 FORMS: Mapping[str, str] = {
     "json": "application/json",
@@ -55,7 +55,7 @@ def served(request: Request) -> Served:
     return found
 
 
-def asked(request: Request, given: Mapping[str, Any], release: Served) -> Asked:
+def asked(request: Request, given: Mapping[str, Any], release: Served) -> Posed:
     """The question in a query string or a body; the log learns its shape."""
     sql, level, simultaneous = given.get("sql"), given.get("level", 0.95), given.get("simultaneous", False)
     if not isinstance(sql, str) or not sql.strip():
@@ -69,7 +69,7 @@ def asked(request: Request, given: Mapping[str, Any], release: Served) -> Asked:
         number = math.nan
     if not 0 < number < 1:
         raise Refused(wrong("level must lie between 0 and 1", field="level"))
-    return Asked(sql=sql, level=number, simultaneous=str(simultaneous).lower() in {"1", "true", "on", "yes"})
+    return Posed(sql=sql, level=number, simultaneous=str(simultaneous).lower() in {"1", "true", "on", "yes"})
 
 
 def refused(request: Request, refusal: Refusal) -> Response:

@@ -22,7 +22,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.templating import Jinja2Templates
 
 from ..version import __version__
-from . import analyst, api, downloads
+from . import analyst_pages, api, downloads
 from .access_log import AccessLog
 from .catalogue import Served
 from .desk import Desk
@@ -62,7 +62,7 @@ def application(
             await pool.stop()
 
     app = Starlette(
-        routes=[static(stamp), *api.ROUTES, *downloads.ROUTES, *analyst.ROUTES],
+        routes=[static(stamp), *api.ROUTES, *downloads.ROUTES, *analyst_pages.ROUTES],
         middleware=[
             Middleware(AccessLog, write=write),
             Middleware(Gate, hosts=settings.hosts, max_body=settings.max_body, cors=settings.cors),
@@ -121,8 +121,8 @@ def _bytes(size: int) -> str:
 def _say(request: Request, refusal: Refusal) -> Response:
     """A refusal as a page for browsers, as JSON for programs."""
     request.scope["log"]["error"] = refusal.type
-    if analyst.wants_page(request) and "hx-request" not in request.headers:
-        return analyst.page(request, "failed.html", {"refusal": refusal}, status=refusal.status)
+    if analyst_pages.wants_page(request) and "hx-request" not in request.headers:
+        return analyst_pages.page(request, "failed.html", {"refusal": refusal}, status=refusal.status)
     return api.refused(request, refusal)
 
 

@@ -48,7 +48,7 @@ class Fields(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class FormCondition:
     """One line of the form: a column, how it is compared, and with what."""
 
     column: str = ""
@@ -62,7 +62,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class FormGroup:
     """A column to group by, in steps where it is a number or a date."""
 
     column: str = ""
@@ -75,9 +75,9 @@ class Question:
 
     what: str = "count"
     of: str = ""
-    share: Condition = field(default_factory=Condition)
-    conditions: tuple[Condition, ...] = ()
-    groups: tuple[Group, ...] = ()
+    share: FormCondition = field(default_factory=FormCondition)
+    conditions: tuple[FormCondition, ...] = ()
+    groups: tuple[FormGroup, ...] = ()
 
 
 def read(fields: Fields, columns: Sequence[ServedColumn]) -> Question:
@@ -85,24 +85,26 @@ def read(fields: Fields, columns: Sequence[ServedColumn]) -> Question:
     known = {c.name: c for c in columns}
     what = fields.get("what") or "count"
 
-    def condition(mark: str) -> Condition:
+    def condition(mark: str) -> FormCondition:
         column = fields.get(f"c{mark}") or ""
         if column not in known:
-            return Condition()
+            return FormCondition()
         allowed = OPERATORS[known[column].kind]
         operator = fields.get(f"o{mark}") or ""
         given = tuple(v for v in fields.getlist(f"v{mark}") if v != "")
-        return Condition(column=column, operator=operator if operator in allowed else next(iter(allowed)), values=given)
+        return FormCondition(
+            column=column, operator=operator if operator in allowed else next(iter(allowed)), values=given
+        )
 
     removed = fields.get("without") or ""
     conditions = [condition(str(i)) for i in range(MOST_CONDITIONS) if str(i) != removed and f"c{i}" in fields]
     if fields.get("more") and len(conditions) < MOST_CONDITIONS:
-        conditions.append(Condition())
-    groups: list[Group] = []
+        conditions.append(FormCondition())
+    groups: list[FormGroup] = []
     for i in range(MOST_GROUPS):
         column, step = fields.get(f"g{i}") or "", fields.get(f"s{i}") or ""
         if column in known and column not in {g.column for g in groups}:
-            groups.append(Group(column=column, step=step if step in STEPS.get(known[column].kind, ()) else ""))
+            groups.append(FormGroup(column=column, step=step if step in STEPS.get(known[column].kind, ()) else ""))
     of = fields.get("of") or ""
     return Question(
         what=what if what in WHAT else "count",
@@ -143,7 +145,7 @@ def _aggregate(question: Question, known: Mapping[str, ServedColumn]) -> str:
     return f"{function}({identifier(question.of)}) AS {identifier(f'{name}_{question.of}')}"
 
 
-def _key(group: Group, known: Mapping[str, ServedColumn]) -> tuple[str, str]:
+def _key(group: FormGroup, known: Mapping[str, ServedColumn]) -> tuple[str, str]:
     """(SQL, name) of a group."""
     column, kind = identifier(group.column), known[group.column].kind
     if not group.step:
@@ -159,7 +161,7 @@ def _floor(column: str, step: str) -> str:
     return f"FLOOR({column})" if step == "1" else f"FLOOR({column} / {step}) * {step}"
 
 
-def _test(condition: Condition, known: Mapping[str, ServedColumn]) -> str:
+def _test(condition: FormCondition, known: Mapping[str, ServedColumn]) -> str:
     """A condition as SQL."""
     column, kind, op = identifier(condition.column), known[condition.column].kind, condition.operator
     if op == "null":
@@ -196,4 +198,4 @@ def _literal(column: str, text: str, kind: str) -> str:
 
 def with_empty_line(question: Question) -> Question:
     """The question with one more condition to fill in."""
-    return replace(question, conditions=(*question.conditions, Condition()))
+    return replace(question, conditions=(*question.conditions, FormCondition()))

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from ..answering.answer import Answer
 from ..errors import SfumatoError
 from ..query import Release, open_release
+from .answer_charts import chart
 from .catalogue import Served
-from .charts import chart
 from .examples import examples
 from .presenting import present
 from .refusals import Refusal, refusal

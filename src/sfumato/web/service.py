@@ -53,7 +53,7 @@ class Service:
     kept: Kept
     _vocabularies: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    async def answer(self, served: Served, form: Form, asked: Asked) -> Reply | Refusal:
+    async def answer(self, served: Served, form: Form, asked: Posed) -> Reply | Refusal:
         """The answer in some form, or why there is none."""
         if len(asked.sql) > self.settings.max_sql:
             return wrong(f"the question is longer than {self.settings.max_sql:,} characters", status=413)
@@ -93,7 +93,7 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Posed:
     """A question as it came in."""
 
     sql: str

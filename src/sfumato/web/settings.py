@@ -34,10 +34,11 @@ class Settings:
     log_sql: bool = False  # write questions into the access log with their literals
 
     def __post_init__(self) -> None:
-        for name, least in (("workers", 1), ("queue", 0), ("max_sql", 1), ("max_body", 1), ("max_rows", 1)):
-            if getattr(self, name) < least:
-                said = name.replace("_", "-")
-                raise SpecError(f"{said} must be at least {least}, got {getattr(self, name)}", field=name)
+        limits = {"max_sql": self.max_sql, "max_body": self.max_body, "max_rows": self.max_rows}
+        for name, number in {"workers": self.workers, "queue": self.queue, **limits}.items():
+            least = 0 if name == "queue" else 1
+            if number < least:
+                raise SpecError(f"{name.replace('_', '-')} must be at least {least}, got {number}", field=name)
         if not 0 < self.time_limit < 86_400:
             raise SpecError(f"time-limit must be between 0 and 86400 seconds, got {self.time_limit:g}", field="time")
         if self.memory_mib < 512:

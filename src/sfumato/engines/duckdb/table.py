@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +18,7 @@ from ...errors import DataError, EngineError, ReleaseError, SfumatoError, SpecEr
 from ...model.private import Histogram, Needs, Profile
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
+from .. import scratch
 from ..codes import Coder
 from ..contract import Keys, Progress, Transform, bin_labels
 from .connection import connect, quoted
@@ -47,6 +47,10 @@ class LocalEngine:
             con.execute("SET memory_limit=?", [self.memory])
         except duckdb.Error:
             raise SpecError(f'memory must be a size such as 2GB, got "{self.memory}"', field="memory") from None
+        # What spills is encrypted under a key that dies with the process. DuckDB brings no generator of its own that it
+        # would call secure for this, hence the name of the switch; docs/limitations.md says so.
+        con.execute("SET force_mbedtls_unsafe=true")
+        con.execute("SET temp_file_encryption=true")
         con.execute("SET temp_directory=?", [spill])
         return con
 
@@ -195,7 +199,14 @@ class LocalTable:
             yield _one(pa.Table.from_batches(held))
 
     def _select(self, columns: list[str]) -> str:
-        return ", ".join(f"CAST({self._bins.get(c, quoted(c))} AS {self.columns[c]}) AS {quoted(c)}" for c in columns)
+        return ", ".join(f"CAST({self._cell(c)} AS {self.columns[c]}) AS {quoted(c)}" for c in columns)
+
+    def _cell(self, name: str) -> str:
+        """SQL of a cell: its bin's label, or itself; -0.0 is 0.0, as equal numbers must be equal values."""
+        cell = quoted(name)
+        if name in self._bins:
+            return self._bins[name]
+        return f"CASE WHEN {cell} = 0 THEN 0 ELSE {cell} END" if self.columns[name].kind is Kind.REAL else cell
 
     def binned(self, edges: Mapping[str, Sequence[float]]) -> LocalTable:
         """Bins [edge, next edge), the last without upper end; a value below the first edge gets no known label."""
@@ -225,8 +236,8 @@ class _Session:
 
     def __enter__(self) -> _Session:
         with ExitStack() as stack:  # undone here when binding fails, kept for __exit__ when it does not
-            spill = tempfile.TemporaryDirectory(prefix="sfumato-spill-", ignore_cleanup_errors=True)
-            self.con = stack.enter_context(self._engine.connect(stack.enter_context(spill)))
+            spill = stack.enter_context(scratch.folder("spill"))
+            self.con = stack.enter_context(self._engine.connect(str(spill)))
             if self._bind is not None:
                 try:
                     self.source = self._bind(self.con)

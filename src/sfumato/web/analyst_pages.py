@@ -17,7 +17,7 @@ from ..errors import SpecError
 from . import api, asking
 from .catalogue import Served
 from .refusals import Refusal, wrong
-from .service import Asked, Service
+from .service import Posed, Service
 
 LEVELS = ("0.8", "0.9", "0.95", "0.99")
 FORM_FIELDS = frozenset({"what", "c0", "g0", "of", "cs"})
@@ -185,7 +185,7 @@ async def answered_context(request: Request, served: Served, sql: str) -> tuple[
     }, 200
 
 
-def links(served: Served, question: Asked) -> dict[str, str]:
+def links(served: Served, question: Posed) -> dict[str, str]:
     """Addresses of this answer: the page, and the files; they name the release's contents."""
     fields = _fields(question) | {"digest": served.digest[:16]}
     query = f"/{quote(served.name)}/query?"
@@ -193,7 +193,7 @@ def links(served: Served, question: Asked) -> dict[str, str]:
     return {"page": f"/{quote(served.name)}/ask?{urlencode(fields)}#answer", **files}
 
 
-def lines(served: Served, sql: str, question: Asked | None = None) -> dict[str, str]:
+def lines(served: Served, sql: str, question: Posed | None = None) -> dict[str, str]:
     """The same question on a command line and in Python."""
     flat = " ".join(sql.split()) if "'" not in sql and '"' not in sql and "--" not in sql else sql.strip()
     options, arguments = "", ""
@@ -208,14 +208,14 @@ def lines(served: Served, sql: str, question: Asked | None = None) -> dict[str, 
     }
 
 
-def _fields(question: Asked) -> dict[str, str]:
+def _fields(question: Posed) -> dict[str, str]:
     fields = {"sql": question.sql}
     if question.level != 0.95:
         fields["level"] = f"{question.level:g}"
     return fields | ({"simultaneous": "1"} if question.simultaneous else {})
 
 
-def _again(served: Served, question: Asked) -> str:
+def _again(served: Served, question: Posed) -> str:
     """The start of the address of a corrected question."""
     rest = _fields(question)
     del rest["sql"]
