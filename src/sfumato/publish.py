@@ -23,7 +23,7 @@ from .publishing.parameter_files import read_column_hierarchy
 from .publishing.randomness import Secret
 from .publishing.roles import check_roles
 from .query import Release
-from .release import bundle
+from .release import bundle, signing
 from .release.manifest import FORMAT_VERSION, Manifest, Software, columns_and_units, guarantee_model
 from .release.opened import open_folder
 from .release.verify import verify
@@ -107,10 +107,15 @@ def publish(
     null_as_value: bool = False,
     delimiter: str | None = None,
     force: bool = False,
+    sign: str | Path | None = None,
     progress: Progress | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Release:
-    """A release of the table, in the folder `out` (or a temporary one: `release.save(path)` keeps it)."""
+    """A release of the table, in the folder `out` (or a temporary one: `release.save(path)` keeps it).
+
+    `sign` is a file with an Ed25519 private key in PEM; the release then carries a signature.
+    """
+    key = None if sign is None else signing.read_private(sign)
     secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
     place = scratch.new_folder("release") if out is None else None
     target = place / "release" if place else Path(str(out))
@@ -131,6 +136,8 @@ def publish(
                 (notify or _ignore)(note)
             manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
             bundle.finish(folder, manifest)
+            if key is not None:
+                signing.sign(folder, key)
     except BaseException:
         if place:
             scratch.remove(place)

@@ -18,7 +18,7 @@ import typer
 from ..errors import SfumatoError
 from ..version import __version__
 from ..web.command import serve
-from . import analyst, choice, custodian, evidence
+from . import analyst, auditing, choice, custodian, evidence
 from .method_options import method_options
 from .options import flattened
 from .terminal import complain, say
@@ -30,6 +30,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "query": analyst.query,
     "inspect": analyst.inspect,
     "verify": analyst.verify,
+    "audit": auditing.audit,
     "compare": choice.compare,
     "recommend": choice.recommend,
     "reproduce": evidence.reproduce,

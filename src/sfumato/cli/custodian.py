@@ -20,6 +20,9 @@ def publish(
     reading: ReadingOptions,
     method: MethodName = "uniform",
     force: Annotated[bool, typer.Option("--force", help="replace the release in OUT")] = False,
+    sign: Annotated[
+        str | None, typer.Option("--sign", help="Ed25519 private key (PEM) to sign the release with", metavar="KEY")
+    ] = None,
     **options: Any,
 ) -> None:
     """Publish a table with a stated guarantee.
@@ -37,6 +40,7 @@ def publish(
             method=specification(method, options),
             seed=reading.seed,
             force=force,
+            sign=sign,
             progress=progress,
             notify=note,
             **reading.arguments(),

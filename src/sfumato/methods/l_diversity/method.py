@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import ReleaseError, SpecError, VerificationError
+from ...errors import ReleaseError, SpecError
 from ...model.private import Batch, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -49,6 +49,7 @@ from .hierarchy import hierarchy_of
 from .lattice import KINDS, Generalisation, Kind, class_of, diverse, search_lattice
 from .specification import LDiversity
 from .suppression import Keeper
+from .verify import check_release
 
 NUMBERS = 20  # at a bound: integer columns with more values than this get interval hierarchies
 INTERVALS = "interval:5/10/20/40"
@@ -284,19 +285,13 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
             trust=self.trust,
         )
 
+    def generalised(self, plan: LDiversityPlan, unit: int) -> tuple[int, ...]:
+        """The label of every value."""
+        return plan.columns[unit].member
+
     def verify(self, plan: LDiversityPlan, published: Published) -> None:
         """Every class is diverse: recomputed from the published rows."""
-        sensitive = published.with_role("sensitive")
-        if len(sensitive) != 1 or {level.column for level in plan.columns} != set(published.with_role("quasi")):
-            raise VerificationError("the classes are not those of the quasi-identifiers and one sensitive column")
-        codes, rows = published.counted((*(level.column for level in plan.columns), *sensitive))
-        _, where = distinct_cells(codes[:, : len(plan.columns)])
-        value = codes[:, -1]
-        table = np.zeros((int(where.max(initial=-1)) + 1, int(value.max(initial=0)) + 1), dtype=np.int64)
-        np.add.at(table, (where, value), rows)
-        bad = int((~diverse(table, l=plan.l, kind=_kind(plan.kind))).sum())
-        if bad:
-            raise VerificationError(f"{bad} classes of the release are not {plan.kind} {plan.l}-diverse")
+        check_release(plan, published)
 
     def estimate(self, plan: LDiversityPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Even spread inside a class, with certain limits."""

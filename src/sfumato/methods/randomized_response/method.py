@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError, PlanError, ReleaseError, SpecError
+from ...model.law import Law
 from ...model.private import Batch, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -40,13 +41,16 @@ from ...model.public import (
 )
 from ...stats.kronecker import apply_maps, channel, check_keep, theta_of_keep
 from ..contract import Example, Foresight, Method, Planned
+from ..shared import laws
 from ..shared.foreseen import entries, pushed, tensor
+from ..shared.perturbation import SubTables
 from . import response_estimate, response_report
 from .disclosure import Cells, epsilon, infimum, round_up, view, views
 from .keep_search import KeepPlan, search_keep
 from .posteriors import baseline
 from .randomise import randomise_codes
 from .specification import SCOPES, RandomizedResponse
+from .verify import check_release
 
 GIVEN = "given"  # scope of a plan whose keep probabilities were given
 MOST_NUMBERS = 100  # distinct numbers a column may have without bins or a declared domain
@@ -148,6 +152,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
     answers = "estimate, interval"
     spec = RandomizedResponse
     plan_type = RandomizedResponsePlan
+    unseen = ("true values put back, where the noise could have made such counts by chance",)
     gives_away = GivesAway(
         survives_corruption=True,
         hides_group=True,
@@ -275,12 +280,20 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             cells_of(profile), profile, thetas, keep, found=found, cell_limit=cell_limit
         )
 
+    def law(self, plan: RandomizedResponsePlan, evidence: Evidence, unit: int) -> Law:
+        """The column's own channel."""
+        theta, size = plan.thetas[unit], plan.sizes[unit]
+        table = SubTables(
+            start=np.array([0, size]),
+            values=np.arange(size, dtype=np.int32),
+            p=np.array([theta]),
+            q=np.array([(1 - theta) / size]),
+        )
+        return laws.perturbed(table, evidence, unit)
+
     def verify(self, plan: RandomizedResponsePlan, published: Published) -> None:
         """The columns that the scope names are randomised."""
-        if plan.scope in {"s", "both"}:
-            published.check_units()
-        elif plan.scope == "qi":
-            published.check_units("quasi")
+        check_release(plan, published)
 
     def edges(self, spec: RandomizedResponse) -> Mapping[str, Sequence[float]]:
         """Bins as given."""

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...errors import PlanError, ReleaseError, SpecError, VerificationError
+from ...errors import PlanError, ReleaseError, SpecError
+from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -42,6 +43,7 @@ from ...model.public import (
 )
 from ...model.ratios import exact
 from ..contract import Example, Foresight, Method, Planned
+from ..shared import laws
 from ..shared.foreseen import entries, pushed, tensor
 from ..shared.grouping import Grouping, largest_buckets, random_margins
 from ..shared.groups_at_bound import group_size
@@ -51,6 +53,7 @@ from .decoy_channel import DecoyChannel, rebuild_channel
 from .decoy_guarantee import amplification, error_probability, large_sum_utility, small_sum_privacy
 from .decoys import draw_slots
 from .specification import RULES, Splu, check_thresholds, parse_gamma
+from .verify import check_release
 
 RULE_VERSION = 1
 WARN_AT = 3  # amplification, in units of gamma, from which `plan` warns
@@ -151,6 +154,7 @@ class SpluMethod(Method[Splu, SpluPlan]):
     answers = "estimate, interval"
     spec = Splu
     plan_type = SpluPlan
+    unseen = ("true values put back: totals are kept by design",)
     plan_draws = True
     gives_away = GivesAway(
         survives_corruption=False,
@@ -326,14 +330,18 @@ class SpluMethod(Method[Splu, SpluPlan]):
         )
         return hidden, kept
 
+    def law(self, plan: SpluPlan, evidence: Evidence, unit: int) -> Law:
+        """The rebuilt channel; totals are kept."""
+        (channel,) = channels_of(plan, evidence, (unit,))
+        values = len(evidence.domains[unit])
+        M = np.zeros((values, values))
+        M[np.ix_(channel.active, channel.active)] = channel.matrix.forward(np.eye(len(channel.active)))
+        M = np.maximum(M, 0.0)
+        return Law(counts=laws.published_table(evidence, unit, 1), chance=lambda _, shown: M[:, shown].T)
+
     def verify(self, plan: SpluPlan, published: Published) -> None:
         """Groups of gamma records with different values fit the published domains and rows."""
-        published.check_units()
-        for size, domain in zip(plan.sizes, published.evidence.domains, strict=True):
-            if size > len(domain) or size > published.rows:
-                raise VerificationError(
-                    f'gamma = {size} is more than the values of "{domain.columns[0]}" or the rows: no group has them'
-                )
+        check_release(plan, published)
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Groups of gamma = 1/tau."""

@@ -66,10 +66,10 @@ def open_blocks(
     tree: BlockTree, order: NDArray[np.int64], side: Mapping[str, NDArray[Any]], rows: NDArray[np.int64]
 ) -> OpenBlocks:
     """The release whose sensitive.parquet is `side`; refuses groups, blocks and counts that cannot be."""
-    try:
-        group, node, count = (np.asarray(side[name]).astype(np.int64) for name in ("group_id", "block", "count"))
-    except (KeyError, ValueError, TypeError):
-        raise ReleaseError("sensitive.parquet needs whole numbers in group_id, block and count") from None
+    columns = [np.asarray(side.get(name)) for name in ("group_id", "block", "count")]
+    if any(not np.issubdtype(column.dtype, np.integer) for column in columns):  # a missing cell makes them floats
+        raise ReleaseError("sensitive.parquet needs whole numbers in group_id, block and count")
+    group, node, count = (column.astype(np.int64) for column in columns)
     groups = len(rows)
     if sorted(order.tolist()) != list(range(tree.leaves)):
         raise ReleaseError("release.json orders the values of the domain in a way that does not fit the hierarchy")
