@@ -19,7 +19,7 @@ from .answering.strata import Frame, add_up_parts
 from .answering.subject import Subject
 from .engines.statements import refined
 from .model.public import Domain
-from .release.bundle import writing
+from .release.bundle import check_digests, writing
 from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, open_folder
 from .sql.nodes import Query, Schema
@@ -52,6 +52,7 @@ def ask(
     frame = Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
     asking = assembly.Asking(
         z=lambda comparisons: normal_quantile(level, comparisons if simultaneous else 1),
+        full=simultaneous,
         options={"estimator": estimator} if estimator else {},
         estimate=subject.estimate,
         bound=subject.bound,
@@ -64,6 +65,7 @@ def ask(
         )
         columns = subject.reader.run(statement, text=text, tables={ANSWER: columns})
     shown, names = assembly.shown(query, columns)
+    caveats = (*caveats, *subject.caveats)
     return Answer(method=subject.method, level=level, kind=kind, table=shown, aggregates=names, caveats=caveats)
 
 
@@ -106,6 +108,7 @@ class Release:
             part=method.part,
             estimate=lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked),
             bound=lambda *question: method.bound(plan, opened.evidence, *question),
+            caveats=method.caveats(plan),
         )
 
     @classmethod
@@ -148,7 +151,7 @@ class Release:
 
     def save(self, out: str | Path, *, force: bool = False) -> Path:
         """Copy the release to a folder; an existing one is replaced only with `force`."""
-        with writing(Path(out), force=force) as folder:
+        with writing(Path(out), force=force, check=lambda folder: check_digests(folder, self.manifest)) as folder:
             for name in (*self.manifest.files, "datapackage.json", "release.json"):
                 shutil.copyfile(self.path / name, folder / name)
         return Path(out)
@@ -183,8 +186,8 @@ class Release:
             return smoothed(self.opened, columns, nonnegative)
         return self.sql(counts(columns)).to_arrow()
 
-    def association(self, x: str, y: str) -> Any:
-        """How much column x tells about column y: the uncertainty coefficient I(X; Y) / H(Y), with its error."""
+    def association(self, x: str, y: str, *, level: float = DEFAULT_LEVEL) -> Any:
+        """How much column x tells about column y: the uncertainty coefficient I(X; Y) / H(Y), with its interval."""
         from .answering.contingency import association
 
-        return association(self.opened, x, y)
+        return association(self.opened, x, y, level)

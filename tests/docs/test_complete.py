@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from tools.build_method_tables import PAGES as TABLES
+from tools.build_method_tables import rewritten
 
 from sfumato import errors
-from sfumato.methods import REGISTRY
+from sfumato.methods.registry import BUILT_IN
 from sfumato.stats.gamma import floor_significant, gamma_bound, keep_probabilities
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
 
@@ -29,10 +29,18 @@ def test_every_command_has_its_heading() -> None:
     assert [name for name in names if f"\n## {name}\n" not in CLI_PAGE] == []
 
 
-@pytest.mark.parametrize("name", list(REGISTRY))
-def test_every_method_is_in_the_readme(name: str) -> None:
-    row = next(line for line in (ROOT / "README.md").read_text().splitlines() if re.match(rf"\| (\[)?`{name}`", line))
-    assert str(REGISTRY[name].trust) in row
+@pytest.mark.parametrize("page", TABLES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tables_of_readers_are_computed(page: Path, golden: Callable[[Path, str], None]) -> None:
+    golden(page, rewritten(page))
+
+
+@pytest.mark.parametrize("name", list(BUILT_IN))
+def test_every_method_has_its_pages(name: str) -> None:
+    """How to use it, with a link to why it works."""
+    use, why = ((ROOT / "docs" / folder / f"{name}.md").read_text() for folder in ("methods", "explanation"))
+    assert use.startswith(f"# `{name}`")
+    assert f"(../explanation/{name}.md)" in use
+    assert why.startswith("# ")
 
 
 def test_every_error_class_has_its_exit_code() -> None:
@@ -64,16 +72,3 @@ def test_numbers_of_the_uniform_page() -> None:
 def test_style_of_the_pages() -> None:
     words = re.compile(r"\b(simply|obviously)\b", re.IGNORECASE)
     assert [page.name for page in PAGES if words.search(page.read_text(encoding="utf-8"))] == []
-
-
-@pytest.mark.slow
-def test_tables_of_readers_are_the_computed_ones() -> None:
-    """`python tools/method_tables.py` rewrites them."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "method_tables.py"), "--check"],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from forging import forged, verified
 from sfumato.errors import DataError, QueryError, SpecError, UnsupportedQuery, VerificationError
-from sfumato.methods.options import build
+from sfumato.methods.specifications import build
 from sfumato.methods.target_distribution import METHOD as target_distribution
 from sfumato.publish import prepare
 from sfumato.publishing.parameter_files import READERS, read_hierarchy, read_target
@@ -353,7 +353,7 @@ def test_the_work_limit_is_told(tmp_path: Path) -> None:
 def test_randomised_depth_keeps_the_definition_and_widens_the_bounds(tmp_path: Path) -> None:
     fixed = publish(tmp_path / "a", SALARIES, ROLES, by_zip())
     loose = publish(tmp_path / "b", SALARIES, ROLES, by_zip(randomise_depth=True))
-    assert any("what is published" in line for line in verify(loose, test=True))
+    assert any("what is published" in line for line in verify(loose.opened, test=True))
     sql = "SELECT SUM(salary) AS x FROM release"
     (low, high), (wide_low, wide_high) = bounds(fixed, sql), bounds(loose, sql)
     assert wide_low <= low <= high <= wide_high

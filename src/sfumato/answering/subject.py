@@ -29,6 +29,7 @@ class Subject:
     part: str | None
     estimate: Callable[[Observed, Asked], Estimated]
     bound: Bound
+    caveats: tuple[str, ...] = ()  # of every answer
 
 
 def no_bounds(*_: object) -> None:

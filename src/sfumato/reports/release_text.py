@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .readers_text import render_readers, render_unprotected
-from .text import bullets, table
+from .text import bullets, table, visible
+
+UNVERIFIED = "(as release.json states it; nothing of it is verified here, sfumato verify does that)"
 
 
 def render(found: dict[str, Any]) -> str:
@@ -18,8 +20,9 @@ def render(found: dict[str, Any]) -> str:
         columns.append([column["name"], column["role"], column["type"], domain])
     parts = [
         f"{found['method']} ({guarantee['trust']}), {found['rows']:,} rows",
-        guarantee["statement"],
-        ", ".join(f"{k} = {v}" for k, v in shown.items()),
+        visible(guarantee["statement"]),
+        UNVERIFIED,
+        visible(", ".join(f"{k} = {v}" for k, v in shown.items())),
         render_readers(guarantee["readers"]) if "readers" in guarantee else "",
         render_unprotected(guarantee.get("unprotected")) or "",
         bullets("assumes", guarantee["assumptions"]),

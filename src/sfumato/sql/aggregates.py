@@ -12,6 +12,8 @@ from .scalar import BOOLEAN, Node, Scope, call_span, refuse, span
 QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc)
 AGGREGATES = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, *QUANTILES)
 
+LARGEST = 1e100  # of a factor: its square is summed over rows
+
 
 class Terms:
     """Collects leaves, measures, values and look-ups while expressions are taken apart."""
@@ -154,6 +156,8 @@ class Terms:
         if isinstance(node, exp.Literal):
             if node.is_string:
                 raise refuse("this aggregate needs a number", self.scope.text, node)
+            if float(node.name) > LARGEST:
+                raise refuse("this number is too large to be added up with its error", self.scope.text, node)
             return [Term(wanted, scale=float(node.name))] if float(node.name) else []
         if isinstance(node, exp.Neg):
             return [replace(t, scale=-t.scale) for t in self._numbers(node.this, wanted)]

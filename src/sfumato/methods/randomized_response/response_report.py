@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -40,21 +39,22 @@ def guarantee_text(
     rhos: tuple[Fraction, Fraction] | None,
     baseline: Mapping[str, float],
     losses: Mapping[str, float],
+    total: float | None,
+    bare: Sequence[str],
     trust: Trust,
 ) -> Guarantee:
-    """The promise: epsilon always, rho2 where the channels are limited for it, the paper's risk where searched for."""
-    finite = [loss for loss in losses.values() if math.isfinite(loss)]
-    kept = [*(n for n, loss in losses.items() if math.isinf(loss)), *(n for n in baseline if n not in losses)]
-    total = round_up(sum(finite))
-    local = "No column is randomised: the risk is met by the table as it is."
-    if finite:
-        local = f"A randomised cell has a local privacy loss of at most {max(finite):g}"
-        local += (
-            f"; that of a whole record is infinite: {' and '.join(kept)} {'is' if len(kept) == 1 else 'are'} "
-            "published unchanged."
-            if kept
-            else f", the {len(finite)} randomised cells of a record together of {total:g}."
-        )
+    """The promise: epsilon always, the bound on the paper's risk where keep probabilities were searched for it.
+
+    `bare` are the sensitive columns, and those within the scope, that are published as they are: epsilon is infinite.
+    """
+    local = (
+        f"A randomised cell has a local privacy loss of at most {max(losses.values()):g}, the randomised cells of a "
+        f"record together of {total:g}."
+        if losses
+        else "No column is randomised."
+    )
+    if bare:
+        local += f" Published as they are, so that nothing bounds the loss: {', '.join(bare)}."
     if rhos is not None:
         local += f" A reader who gave a sensitive value at most {rhos[0]} gives it at most {rhos[1]} after."
     risk = "" if tau is None else f" The disclosure risk `paper_risk` is at most {tau} for every person in the table."
@@ -64,8 +64,8 @@ def guarantee_text(
         parameters={
             "risk": None if tau is None else str(tau),
             "risk_measure": "paper_risk",
-            "epsilon": {name: loss for name, loss in losses.items() if math.isfinite(loss)},
-            "epsilon_total": "infinite" if kept else total,
+            "epsilon": {**losses, **dict.fromkeys(bare, "infinite")},
+            "epsilon_total": "infinite" if bare else total,
             "baseline": dict(baseline),
             **({} if rhos is None else {"rho1": str(rhos[0]), "rho2": str(rhos[1])}),
         },

@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import PlanError, SpecError, VerificationError
+from ...errors import PlanError, SpecError
+from ...model.law import Law
 from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -38,7 +39,7 @@ from ...model.public import (
 from ...model.ratios import Ratio
 from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
-from ..shared import perturbation
+from ..shared import laws, perturbation
 from ..shared.foreseen import entries, pushed, tensor
 from ..shared.restricted import (
     BAD_RHOS,
@@ -50,6 +51,7 @@ from ..shared.restricted import (
     value_label,
 )
 from .readers import readers
+from .verify import check_release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +107,11 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
     title = "Uniform perturbation"
     trust = Trust.PROVED
     lumpable = True
-    formula = "w = (h - q sum h) / p; Var = n b(1-b)/p^2 + f (1-p-2b)/p, f cut to [0, n]; score set below 1000 rows"
+    formula = "w = (h - q sum h) / p; Var = n b(1-b)/p^2 + f (1-p-2b)/p, f cut to [0, n]; counts: inverted test"
     answers = "estimate, interval"
     spec = UniformPerturbation
     plan_type = UniformPlan
+    unseen = ("true values put back, where the noise could have made such counts by chance",)
     example = Example(
         spec={"rho1": "1/5", "rho2": "1/2"},
         options={"rho1": "1/5", "rho2": "1/3"},
@@ -169,11 +172,13 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
             "expected_error": expected_error(plan.tables, counts, profile),
         }
 
+    def law(self, plan: UniformPlan, evidence: Evidence, unit: int) -> Law:
+        """One table."""
+        return laws.perturbed(plan.tables, evidence)
+
     def verify(self, plan: UniformPlan, published: Published) -> None:
         """The channel runs over the published domain."""
-        published.check_units()
-        if plan.values != len(published.evidence.domains[0]):
-            raise VerificationError("the channel has another number of values than the published domain")
+        check_release(plan, published)
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Priors up to rho1 end at tau."""
