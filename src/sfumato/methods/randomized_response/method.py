@@ -76,8 +76,10 @@ class RandomizedResponsePlan:
     def __post_init__(self) -> None:
         if not len(self.columns) == len(self.sizes) == len(self.keep):
             raise ValueError("one size and one keep probability per column")
-        if self.scope not in (*SCOPES, GIVEN) or (self.scope == GIVEN) != (self.risk is None):
+        if self.scope not in (*SCOPES, GIVEN) or (self.scope == GIVEN) != (self.risk is self.rho1 is None):
             raise ValueError("the scope does not fit the risk")
+        if (self.rho1 is None) != (self.rho2 is None):
+            raise ValueError("rho1 and rho2 go together")
         for name, size, p in zip(self.columns, self.sizes, self.keep, strict=True):
             check_keep(p, size, name)
 
