@@ -292,6 +292,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         losses = {
             name: round_up(epsilon(theta, d))
             for name, theta, d in zip(plan.columns, plan.thetas, plan.sizes, strict=True)
+            if theta < 1.0
         }
         bare = tuple(dict.fromkeys(name for name in (*plan.baseline, *plan.columns) if name not in losses))
         total = round_up(sum(losses.values())) if losses else None
