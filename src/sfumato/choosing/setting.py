@@ -11,7 +11,7 @@ from ..engines.contract import Engine
 from ..engines.directory import engine_named
 from ..errors import DataError
 from ..model.private import Facts
-from ..model.public import Candidate, Roles, Scalar
+from ..model.public import Candidate, Claim, Roles, Scalar
 from ..model.ratios import Ratio
 from ..model.types import Kind
 from ..publish import Prepared, prepare
@@ -43,6 +43,11 @@ class Setting:
         """The same table and workload at another bound."""
         tau = parse_bound(bound)
         return replace(self, tau=tau, rho1=choose_rho1(self.facts, tau, rho1))
+
+    @property
+    def claim(self) -> Claim:
+        """What every method is asked to hold."""
+        return Claim(rho1=self.rho1, rho2=self.tau)
 
     def prepare(self, candidate: Candidate, secret: Secret) -> Prepared:
         """The method's plan for the table."""

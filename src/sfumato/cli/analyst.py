@@ -84,12 +84,16 @@ def verify(
     Example: sfumato verify out
     """
     from ..query import open_release
-    from ..release.verify import unseen
+    from ..release.verify import describe, unseen
     from ..release.verify import verify as check
+    from ..reports.readers_text import render_readers
 
     opened = open_release(release).opened
     for line in check(opened, test=test):
         say(f"ok  {line}")
+    readers = describe(opened)["guarantee"].get("readers")
+    if readers:
+        say(render_readers(readers))
     if key is not None:
         from ..release.signing import check_signature, read_public
 

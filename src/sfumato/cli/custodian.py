@@ -20,6 +20,9 @@ def publish(
     reading: ReadingOptions,
     method: MethodName = "uniform",
     force: Annotated[bool, typer.Option("--force", help="replace the release in OUT")] = False,
+    accept_unprotected: Annotated[
+        bool, typer.Option("--accept-unprotected", help="even if more than half of the rows are not covered")
+    ] = False,
     sign: Annotated[
         str | None, typer.Option("--sign", help="Ed25519 private key (PEM) to sign the release with", metavar="KEY")
     ] = None,
@@ -31,6 +34,8 @@ def publish(
     --rho1 1/5 --rho2 1/3
     """
     from ..publish import publish as run
+    from ..release.verify import describe
+    from ..reports.readers_text import render_readers, render_unprotected
 
     with ProgressBar() as progress:
         release = run(
@@ -40,6 +45,7 @@ def publish(
             method=specification(method, options),
             seed=reading.seed,
             force=force,
+            accept_unprotected=accept_unprotected,
             sign=sign,
             progress=progress,
             notify=note,
@@ -52,7 +58,12 @@ def publish(
     if reading.seed is not None:
         note("published with a seed: for tests only; anyone with the seed can undo the noise")
     say(f"{out}: {release.manifest.rows:,} rows by {method} ({release.guarantee.trust})")
-    say(release.guarantee.statement)
+    stated = describe(release.opened)["guarantee"]
+    say(stated["statement"])
+    say(render_readers(stated["readers"]))
+    left = render_unprotected(stated.get("unprotected"))
+    if left:
+        say(left)
 
 
 def plan(

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..model.private import Needs, Profile
-from ..model.public import Scalar
+from ..model.private import JointCells, Needs, Profile
+from ..model.public import Domain, Scalar
 from ..model.types import ColumnType
 
 if TYPE_CHECKING:  # publishing loads no SQL parser
@@ -42,6 +42,12 @@ class Table(Protocol):
 
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """First pass: domains and joint counts."""
+
+    def cells(
+        self, quasi: Sequence[str], sensitive: Sequence[Domain], looked_at: Mapping[int, Domain], *, limit: int
+    ) -> JointCells | None:
+        """Rows by quasi-identifier cell and sensitive value, with codes of the units of quasi-identifiers that are
+        looked at; None where there are more than `limit` combinations."""
 
     def binned(self, edges: Mapping[str, Sequence[float]]) -> Table:
         """The same table with some numeric columns replaced by the label of their bin."""

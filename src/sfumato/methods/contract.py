@@ -16,19 +16,20 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ..model.law import Law
-from ..model.private import Batch, Facts, Needs, Profile, Released, Work
+from ..model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ..model.public import (
     Asked,
     Candidate,
+    Claim,
     Curve,
     Domain,
     Estimated,
     Evidence,
     Floats,
-    GivesAway,
     Guarantee,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
@@ -88,12 +89,10 @@ class Method(ABC, Generic[S, P]):
     name: str  # as typed on the command line
     title: str
     trust: Trust
-    promise: str  # the guarantee in one phrase, for tables
     answers: str  # what an answer carries, for tables
     spec: type[S]
     plan_type: type[P]  # frozen dataclass, JSON-serialisable: the public half of a plan
     example: Example
-    gives_away: GivesAway
     formula: str = ""  # weights and variance, for --explain
     lumpable: bool = False  # values the question does not tell apart may be counted together
     part: str | None = None  # name of the sub-table or group id column in data.parquet, if there is one
@@ -118,6 +117,13 @@ class Method(ABC, Generic[S, P]):
     @abstractmethod
     def guarantee(self, plan: P) -> Guarantee:
         """What the channel in the plan promises."""
+
+    @abstractmethod
+    def readers(self, plan: P, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """How far each reader of docs/explanation/readers.md gets, in the order of `READERS`.
+
+        `known` None: what follows from the release alone; else the exact figures for this table.
+        """
 
     @abstractmethod
     def estimate(self, plan: P, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
@@ -190,9 +196,9 @@ class Method(ABC, Generic[S, P]):
         """The share of sensitive values that stay as they are, averaged over records; None where none has a meaning."""
         return None
 
-    def exceeds(self, plan: P, tau: Fraction) -> str | None:
-        """Why the plan does not hold the bound tau although its parameters were chosen for it; None if it does."""
-        return None
+    def claim(self, plan: P) -> Claim:
+        """The prior and the posterior that the plan names; nothing where it names none."""
+        return Claim()
 
     def edges(self, spec: S) -> Mapping[str, Sequence[float]]:
         """Lower edges of the bins of columns that are published as bins."""

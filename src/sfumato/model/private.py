@@ -94,6 +94,49 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class JointCells:
+    """The joint histogram of quasi-identifier cells and sensitive values: entry k counts rows of one cell and value.
+
+    `codes[v]` are the codes of sensitive value v, one for each unit of sensitive columns; only values that occur.
+    `looked_at[u]` are codes of a unit of quasi-identifiers that the method looks at, entry by entry.
+    """
+
+    codes: Codes  # (V, sensitive units)
+    value: Integers  # (K,)
+    cell: Integers  # (K,), numbered from 0
+    true_counts: Integers  # (K,)
+    looked_at: Mapping[int, Codes] = field(default_factory=dict)
+
+    @property
+    def cells(self) -> int:
+        return int(self.cell.max(initial=-1)) + 1
+
+    def of_values(self) -> Integers:
+        """Rows of every sensitive value."""
+        return np.bincount(self.value, weights=self.true_counts, minlength=len(self.codes)).astype(np.int64)
+
+    def of_cells(self) -> Integers:
+        """Rows of every cell."""
+        return np.bincount(self.cell, weights=self.true_counts).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Known:
+    """What the custodian knows when she asks how far readers get: the plan's private half and true counts.
+
+    `joint` has every value that occurs; it is cut into quasi-identifier cells where `linkable`, else it is one cell.
+    `looked` marks the sensitive values whose posterior is asked for.
+    """
+
+    profile: Profile
+    work: Work
+    units: tuple[int, ...]  # numbers of the units of sensitive columns
+    joint: JointCells
+    linkable: bool
+    looked: NDArray[np.bool_]  # (V,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Facts:
     """What choosing parameters looks at: true counts of sensitive values, sizes of the other columns' domains."""
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, EngineError, ReleaseError, SfumatoError, SpecError
-from ...model.private import Histogram, Needs, Profile
+from ...model.private import Histogram, JointCells, Needs, Profile
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from .. import scratch
@@ -28,6 +28,7 @@ from .sources import Bind, binder, csv_error
 
 BATCH_ROWS = 131_072
 KEY = "__order__"
+CELL = "__cell__"
 LEAST_MEMORY = 60e6  # below this DuckDB fails on any table
 BELOW = "below the first bin"
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
@@ -127,6 +128,33 @@ class LocalTable:
                 .to_arrow_table()
                 .combine_chunks()
             )
+
+    def cells(
+        self, quasi: Sequence[str], sensitive: Sequence[Domain], looked_at: Mapping[int, Domain], *, limit: int
+    ) -> JointCells | None:
+        """One GROUP BY; cells are numbered by DuckDB, so that only the sensitive columns come back."""
+        shown = list(dict.fromkeys(name for d in (*sensitive, *looked_at.values()) for name in d.columns))
+        columns = list(dict.fromkeys((*quasi, *shown)))
+        order = ", ".join(quoted(c) for c in quasi)
+        number = f"dense_rank() OVER (ORDER BY {order}) - 1" if quasi else "0"
+        names = ", ".join(quoted(c) for c in shown)
+        with self._session() as session:
+            session.run(
+                f"CREATE TEMP TABLE joint AS SELECT {self._select(columns)}, count(*) AS {KEY} FROM source GROUP BY ALL"
+            )
+            if session.query("SELECT count(*) AS n FROM joint").to_arrow_table()["n"][0].as_py() > limit:
+                return None
+            found = session.query(f"SELECT {names}, CAST({number} AS BIGINT) AS {CELL}, {KEY} FROM joint")
+            table = found.to_arrow_table().combine_chunks()
+        codes = [Coder(d, self._arrow).encode([table[c] for c in d.columns]) for d in sensitive]
+        values, value = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
+        return JointCells(
+            codes=values.astype(np.int32),
+            value=value.reshape(-1).astype(np.int64),
+            cell=table[CELL].to_numpy().astype(np.int64),
+            true_counts=table[KEY].to_numpy().astype(np.int64),
+            looked_at={u: Coder(d, self._arrow).encode([table[c] for c in d.columns]) for u, d in looked_at.items()},
+        )
 
     def _domain(
         self, columns: tuple[str, ...], table: pa.Table, declared: Mapping[str, Sequence[Scalar]], nulls: bool
@@ -273,6 +301,12 @@ class _Session:
 
     def query(self, sql: str) -> _Query:
         return _Query(self.con, sql)
+
+    def run(self, sql: str) -> None:
+        try:
+            self.con.execute(sql)
+        except duckdb.Error as error:
+            raise _reading_error(error) from None
 
 
 class _Query:

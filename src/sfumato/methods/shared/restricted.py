@@ -72,7 +72,6 @@ def protection(profile: Profile, rho1: Fraction) -> dict[str, Any]:
     protected = set(protected_codes(counts, rho1).tolist())
     return {
         "protected": [value_label(values[c]) for c in sorted(protected)],
-        "unprotected": [value_label(values[c]) for c in np.flatnonzero(counts) if c not in protected],
     }
 
 

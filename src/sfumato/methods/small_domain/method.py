@@ -24,20 +24,21 @@ import numpy as np
 
 from ...errors import SpecError, VerificationError
 from ...model.law import Law
-from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
+from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
+    Claim,
     Codes,
     Domain,
     Estimated,
     Evidence,
     Floats,
-    GivesAway,
     Guarantee,
     Integers,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
@@ -49,6 +50,7 @@ from ..shared.foreseen import entries, pushed, tensor, together
 from ..shared.restricted import BAD_RHOS, expected_error, parse_rhos, protection, restricted_guarantee, value_label
 from .merging import CAP_DIGITS, Costs
 from .partitioning import Partition, distance_from_best, partition
+from .readers import readers, shares
 from .verify import check_release
 
 NOT_COVERED = (
@@ -106,6 +108,11 @@ class SmallDomainPlan:
             raise ValueError("the codes of a sub-table's domain must ascend from 0 on")
 
     @property
+    def channels(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """(p, q) of every sub-table."""
+        return tuple(keep_probabilities(g, len(d)) for g, d in zip(self.gammas, self.domains, strict=True))
+
+    @property
     def tables(self) -> perturbation.SubTables:
         """The channels as arrays."""
         return _tables(self.domains, self.gammas)
@@ -156,20 +163,12 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     trust = Trust.PROVED
     lumpable = True
     part = "sub_table"
-    promise = "the same, with less noise"
     answers = "estimate, interval"
     spec = SmallDomain
     plan_type = SmallDomainPlan
     unseen = (
         "true values put back, where the noise could have made such counts by chance",
         "less noise than stated: balanced sub-tables show flat counts whatever the noise is",
-    )
-    gives_away = GivesAway(
-        survives_corruption=True,
-        hides_group=False,
-        every_predicate=True,
-        why="every record is randomised by itself inside a published sub-table, whose values are known; a small "
-        "sub-table of known composition breaks the bound",
     )
     example = Example(
         spec={"rho1": "1/5", "rho2": "1/2", "min_size": 400},
@@ -219,8 +218,9 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             return replace(
                 stated,
                 statement=(
-                    f"A reader who, knowing a record's sub-table, gave a sensitive value at most {plan.rho1}, or its "
-                    f"share of the sub-table, gives it at most {plan.rho2} after seeing the record's published value."
+                    f"For sensitive values that hold at most {plan.rho1} of the table: a reader who, knowing a "
+                    f"record's sub-table, gave such a value at most {plan.rho1}, or its share of the sub-table, gives "
+                    f"it at most {plan.rho2} after seeing the record's published value."
                 ),
             )
         cap = gamma_bound(plan.rho1, plan.rho2)
@@ -231,11 +231,20 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         return replace(
             stated,
             statement=(
-                "A reader whose prior for a record is the frequency table of its sub-table "
-                f"gives a sensitive value at most {plan.rho2} after seeing the record's published value."
+                f"For sensitive values that hold at most {plan.rho1} of the table: a reader whose prior for a record "
+                f"is the frequency table of its sub-table gives such a value at most {plan.rho2} after seeing the "
+                "record's published value."
             ),
             not_covered=(*stated.not_covered, other),
         )
+
+    def claim(self, plan: SmallDomainPlan) -> Claim:
+        """rho1 and rho2 as planned."""
+        return Claim(rho1=plan.rho1, rho2=plan.rho2)
+
+    def readers(self, plan: SmallDomainPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """Published sub-tables, a channel in each."""
+        return readers(plan.channels, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
 
     def estimate(self, plan: SmallDomainPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Sub-table by sub-table, then added up."""
@@ -302,7 +311,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
     def channel(self, plan: SmallDomainPlan, work: Work, profile: Profile) -> Floats:
         """Each sub-table's channel, weighted by the share of a value's records that the plan puts there."""
-        share, tables = _shares(work, profile), plan.tables
+        share, tables = shares(work, profile), plan.tables
         made = np.zeros((share.shape[1], share.shape[1]))
         for i in range(len(tables)):
             values = tables.domain(i)
@@ -317,7 +326,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
     def foresee(self, plan: SmallDomainPlan, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
         """Expected counts of every sub-table."""
-        true_counts, tables, share = profile.true_counts(), plan.tables, _shares(work, profile)
+        true_counts, tables, share = profile.true_counts(), plan.tables, shares(work, profile)
 
         def of_table(seen: Floats, i: int) -> Floats:
             inside = np.zeros(len(true_counts))
@@ -336,16 +345,6 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
         answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
         return Foresight(lump=False, answer=answer)
-
-
-def _shares(work: Work, profile: Profile) -> Floats:
-    """(sub-tables, values): share of a value's records that go to a sub-table."""
-    deal, true_counts = work.deals[0], profile.true_counts()
-    assert deal.counts is not None
-    owner = np.repeat(np.arange(len(true_counts)), np.diff(deal.start))
-    share = np.zeros((int(deal.labels.max()) + 1, len(true_counts)))
-    share[deal.labels, owner] = deal.counts / np.maximum(true_counts[owner], 1)
-    return share
 
 
 METHOD: Method[SmallDomain, SmallDomainPlan] = SmallDomainMethod()

@@ -23,21 +23,22 @@ import scipy.sparse as sp
 
 from ...errors import PlanError, ReleaseError, SpecError
 from ...model.law import Law
-from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
+from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
+    Claim,
     Codes,
     Curve,
     Domain,
     Estimated,
     Evidence,
     Floats,
-    GivesAway,
     Guarantee,
     Integers,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
@@ -52,6 +53,7 @@ from . import decoy_answers, decoy_comparison
 from .decoy_channel import DecoyChannel, rebuild_channel
 from .decoy_guarantee import amplification, error_probability, large_sum_utility, small_sum_privacy
 from .decoys import draw_slots
+from .readers import readers
 from .specification import RULES, Splu, check_thresholds, parse_gamma
 from .verify import check_release
 
@@ -150,18 +152,11 @@ class SpluMethod(Method[Splu, SpluPlan]):
     name = "splu"
     title = "Small sum privacy, large sum utility"
     trust = Trust.CONDITIONAL
-    promise = "small totals are hidden, large ones kept"
     answers = "estimate, interval"
     spec = Splu
     plan_type = SpluPlan
     unseen = ("true values put back: totals are kept by design",)
     plan_draws = True
-    gives_away = GivesAway(
-        survives_corruption=False,
-        hides_group=True,
-        every_predicate=False,
-        why="a reader who knows many records narrows the decoys of the others",
-    )
     example = Example(
         spec={"gamma": 4},
         options={"gamma": "3"},
@@ -244,6 +239,14 @@ class SpluMethod(Method[Splu, SpluPlan]):
             ),
             trust=self.trust,
         )
+
+    def claim(self, plan: SpluPlan) -> Claim:
+        """1/gamma, whatever the prior."""
+        return Claim(rho2=Fraction(1, min(plan.sizes)))
+
+    def readers(self, plan: SpluPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """Decoy groups that are not published."""
+        return readers(plan.sizes, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
 
     def estimate(self, plan: SpluPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """By the rebuilt channel, calibrated to the totals; `--estimator paper` as the SPLU paper does."""

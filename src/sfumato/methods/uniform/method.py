@@ -20,18 +20,19 @@ import numpy as np
 
 from ...errors import PlanError, SpecError
 from ...model.law import Law
-from ...model.private import Batch, Facts, Needs, Profile, Released, Work
+from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
+    Claim,
     Domain,
     Estimated,
     Evidence,
     Floats,
-    GivesAway,
     Guarantee,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
@@ -49,6 +50,7 @@ from ..shared.restricted import (
     restricted_guarantee,
     value_label,
 )
+from .readers import readers
 from .verify import check_release
 
 
@@ -106,17 +108,10 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
     trust = Trust.PROVED
     lumpable = True
     formula = "w = (h - q sum h) / p; Var = n b(1-b)/p^2 + f (1-p-2b)/p, f cut to [0, n]; counts: inverted test"
-    promise = "whoever gave a value at most rho1 gives it at most rho2 afterwards"
     answers = "estimate, interval"
     spec = UniformPerturbation
     plan_type = UniformPlan
     unseen = ("true values put back, where the noise could have made such counts by chance",)
-    gives_away = GivesAway(
-        survives_corruption=True,
-        hides_group=True,
-        every_predicate=True,
-        why="every record is randomised by itself; other records tell nothing about it",
-    )
     example = Example(
         spec={"rho1": "1/5", "rho2": "1/2"},
         options={"rho1": "1/5", "rho2": "1/3"},
@@ -147,6 +142,14 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
         """Restricted (rho1, rho2), computed from the channel that runs."""
         reached = posterior(plan.rho1, (plan.p + plan.q) / plan.q)
         return restricted_guarantee(plan.rho1, plan.rho2, reached, self.trust)
+
+    def claim(self, plan: UniformPlan) -> Claim:
+        """rho1 and rho2 as planned."""
+        return Claim(rho1=plan.rho1, rho2=plan.rho2)
+
+    def readers(self, plan: UniformPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """One channel over the whole domain."""
+        return readers(plan.p, plan.q, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
 
     def estimate(self, plan: UniformPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         return perturbation.estimate(plan.tables, evidence, observed, asked)
