@@ -14,13 +14,13 @@ from . import target_parsing as parsing
 from .targets import leaf_probabilities
 
 if TYPE_CHECKING:
-    from .blockwise import Release
+    from .blockwise import OpenBlocks
     from .method import TargetDistributionPlan
 
 SIDE = {"group_id", "block", "count", "values"}
 
 
-def check_release(plan: TargetDistributionPlan, published: Published, release: Release) -> None:
+def check_release(plan: TargetDistributionPlan, published: Published, release: OpenBlocks) -> None:
     """The published blocks are exactly P-private; groups have the rows they state and are made as they say."""
     one_unit(published)
     if not set(published.evidence.side) <= SIDE:
