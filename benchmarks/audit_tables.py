@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sfumato.methods.options import build
 
 from sfumato.audit.score import audit
 from sfumato.methods import REGISTRY
+from sfumato.methods.specifications import build
 from sfumato.model.public import Roles
 from sfumato.publish import publish
 
