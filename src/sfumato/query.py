@@ -40,6 +40,7 @@ def ask(
     estimator: str | None = None,
 ) -> Answer:
     """The answer to a SQL question, with its error."""
+    subject.check_estimator(estimator)
     query = parse(text, subject.schema)
     check_literals(query, subject)
     views = look_at_domains(query, subject)
@@ -64,7 +65,14 @@ def ask(
         )
         columns = subject.reader.run(statement, text=text, tables={ANSWER: columns})
     shown, names = assembly.shown(query, columns)
-    return Answer(method=subject.method, level=level, kind=kind, table=shown, aggregates=names, caveats=caveats)
+    return Answer(
+        method=subject.method,
+        level=level,
+        kind=kind,
+        table=shown,
+        aggregates=names,
+        caveats=(*caveats, *subject.caveats),
+    )
 
 
 def _wanted(query: Query, subject: Subject, table: str, weight: str | None) -> Observation:
@@ -106,6 +114,7 @@ class Release:
             part=method.part,
             estimate=lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked),
             bound=lambda *question: method.bound(plan, opened.evidence, *question),
+            estimators=method.estimators,
         )
 
     @classmethod

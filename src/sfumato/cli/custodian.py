@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..errors import SpecError
 from .method_options import specification
 from .options import Json, ReadingOptions, RoleOptions, Source
 from .terminal import ProgressBar, note, say, say_json
@@ -68,6 +69,8 @@ def plan(
     Example: sfumato plan adult.parquet --sa occupation --rest quasi --null-as-value --method uniform --rho1 1/5
     --rho2 1/3
     """
+    if full and not as_json:
+        raise SpecError("--full goes with --json", field="full")
     from ..publish import prepare
     from ..publishing.randomness import Secret
     from ..reports.plan_text import render

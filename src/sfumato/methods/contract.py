@@ -100,6 +100,7 @@ class Method(ABC, Generic[S, P]):
     foreseeable: bool = True  # `foresee` gives the answers to expect; False: only a trial release can tell
     classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: bool = False  # the plan itself is random: every release needs its own
+    estimators: tuple[str, ...] = ()  # names that a question may ask for besides the method's own; others are refused
 
     @abstractmethod
     def needs(self, spec: S, roles: Roles) -> Needs:

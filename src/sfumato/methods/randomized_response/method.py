@@ -233,6 +233,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
     """Every chosen column keeps its value with probability p, else shows another one."""
 
     name = "randomized-response"
+    estimators = (response_estimate.POPULATION,)
     title = "Randomised response"
     trust = Trust.CONDITIONAL
     lumpable = True
