@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,25 @@ from .engines.directory import engine_named
 from .errors import DataError, SpecError
 from .methods import AnyMethod, method_of
 from .methods.contract import Planned
+from .model.people import People
 from .model.private import Needs, Profile
 from .model.public import Curve, Roles, Scalar
 from .publishing.applier import Applier
 from .publishing.parameter_files import read_column_hierarchy
+from .publishing.people import one_person
 from .publishing.randomness import Secret
-from .publishing.roles import check_roles
+from .publishing.roles import settled_roles
 from .query import Release
 from .release import bundle
-from .release.manifest import FORMAT_VERSION, Manifest, Software, columns_and_units, guarantee_model
+from .release.manifest import (
+    FORMAT_VERSION,
+    GuaranteeModel,
+    Manifest,
+    Software,
+    columns_and_units,
+    guarantee_model,
+    people_model,
+)
 from .version import __version__
 
 Progress = Callable[[str, int, int], None]  # (stage, rows done, rows in all)
@@ -41,6 +51,18 @@ class Prepared:
     needs: Needs
     profile: Profile
     planned: Planned[Any]
+    people: People
+
+    @property
+    def guarantee(self) -> GuaranteeModel:
+        """What the release will promise."""
+        return guarantee_model(self.method.guarantee(self.planned.public), self.people)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the custodian should know while publishing."""
+        unchecked = "one row per person is assumed, not checked; name the column that tells people apart with --person"
+        return (*self.planned.work.notes, *(() if self.people.checked else (unchecked,)))
 
     def report(self, *, full: bool = False) -> dict[str, Any]:
         """What `sfumato plan` shows the custodian; may hold true counts. `full` adds what is long, by method."""
@@ -50,7 +72,8 @@ class Prepared:
             "trust": str(method.trust),
             "rows": self.profile.rows,
             "parameters": TypeAdapter(method.plan_type).dump_python(plan, mode="json"),
-            "guarantee": guarantee_model(method.guarantee(plan)).model_dump(mode="json"),
+            "people": people_model(self.people).model_dump(mode="json"),
+            "guarantee": self.guarantee.model_dump(mode="json"),
             **method.report(plan, work, self.profile),
             **(method.full_report(plan, work, self.profile) if full else {}),
         }
@@ -75,8 +98,8 @@ def prepare(
     chosen = method_of(method)
     spec = chosen.with_files(method, read_column_hierarchy)
     table = (engine or engine_named()).open(source, delimiter=delimiter)
-    roles = roles.resolve(table.columns)
-    check_roles(roles, table.columns, reserved=chosen.part)
+    roles = settled_roles(roles, table, reserved=chosen.part)
+    table, people = one_person(table, roles, chosen, secret)
     needs = chosen.needs(spec, roles)
     declared = dict(domains or {})
     edges = chosen.edges(spec)
@@ -90,8 +113,11 @@ def prepare(
     profile = table.profile(needs, declared, null_as_value=null_as_value)
     if not profile.rows:
         raise DataError("the table has no rows")
+    profile = replace(profile, rows_per_person=people.rows_per_person)
     planned = chosen.plan(spec, profile, secret.stream("plan"))
-    return Prepared(table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned)
+    return Prepared(
+        table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned, people=people
+    )
 
 
 def publish(
@@ -125,7 +151,7 @@ def publish(
                 null_as_value=null_as_value,
                 delimiter=delimiter,
             )
-            for note in prepared.planned.work.notes:
+            for note in prepared.notes:
                 (notify or _ignore)(note)
             manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
             bundle.finish(folder, manifest)
@@ -173,9 +199,10 @@ def write(
         method=method.name,
         parameters=TypeAdapter(method.plan_type).dump_python(planned.public, mode="json"),
         rows=files["data.parquet"].rows,
+        people=people_model(prepared.people),
         columns=columns,
         units=units,
-        guarantee=guarantee_model(method.guarantee(planned.public)),
+        guarantee=prepared.guarantee,
         files=files,
         reproducible=reproducible,
     )

@@ -115,6 +115,7 @@ class Release:
             estimate=lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked),
             bound=lambda *question: method.bound(plan, opened.evidence, *question),
             estimators=method.estimators,
+            caveats=opened.manifest.people.noun().caveats,
         )
 
     @classmethod

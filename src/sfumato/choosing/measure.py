@@ -21,7 +21,6 @@ from ..publishing.parameter_files import read_column_hierarchy
 from ..publishing.randomness import Secret
 from ..query import Release
 from ..release import bundle
-from ..release.manifest import guarantee_model
 from .candidates import LAPLACE, LAPLACE_GIVES_AWAY, epsilon_of, spec_of
 from .foresee import ExpectedRelease, mean_absolute_error
 from .rebuilt_table import reconstruction
@@ -193,7 +192,7 @@ def _bounds(answers: Answers) -> tuple[Floats, Floats]:
 def _promise(prepared: Prepared, setting: Setting) -> dict[str, Any]:
     """The guarantee as the plan gives it, and facts of the plan that matter for a choice."""
     plan, method = prepared.planned.public, prepared.method
-    stated = guarantee_model(method.guarantee(plan)).model_dump(mode="json")
+    stated = prepared.guarantee.model_dump(mode="json")
     found: dict[str, Any] = {"trust": stated["trust"], "guarantee": stated, "retention": method.retention(plan)}
     reason = method.exceeds(plan, setting.tau)
     return found if reason is None else found | {"reason": reason}

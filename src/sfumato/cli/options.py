@@ -39,17 +39,29 @@ class RoleOptions:
         Columns, typer.Option("--keep", help="insensitive columns, published as they are", metavar="COLUMNS")
     ] = None
     rest: Annotated[str | None, typer.Option("--rest", help="role of all other columns: quasi, drop or keep")] = None
+    person: Annotated[
+        str | None, typer.Option("--person", help="column that tells people apart, not published", metavar="COLUMN")
+    ] = None
+    max_rows_per_person: Annotated[
+        int | None,
+        typer.Option("--max-rows-per-person", help="random rows kept of a person, held together", metavar="K"),
+    ] = None
+    one_row: Annotated[bool, typer.Option("--one-row", help="one random row kept of each person")] = False
 
     def roles(self) -> Roles:
         """The roles as the library takes them."""
         from ..model.public import Roles
 
+        if self.one_row and self.max_rows_per_person is not None:
+            raise SpecError("--one-row is --max-rows-per-person 1; say one of them", field="one_row")
         return Roles(
             sensitive=_names(self.sa),
             quasi=_names(self.qi),
             identifying=_names(self.drop),
             insensitive=_names(self.keep),
             rest=self.rest,
+            person=self.person,
+            max_rows_per_person=1 if self.one_row else self.max_rows_per_person,
         )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..model.private import Needs, Profile
+from ..model.private import Filled, Needs, PeopleCount, Profile
 from ..model.public import Scalar
 from ..model.types import ColumnType
 
@@ -45,6 +45,16 @@ class Table(Protocol):
 
     def binned(self, edges: Mapping[str, Sequence[float]]) -> Table:
         """The same table with some numeric columns replaced by the label of their bin."""
+
+    def people(self, column: str) -> PeopleCount:
+        """How the rows are spread over the people whom a column tells apart."""
+
+    def keeping(self, column: str, most: int, columns: Sequence[str], keys: Keys) -> Table:
+        """The table with at most `most` rows of each value of `column`, those with the least keys; other columns than
+        these are left behind."""
+
+    def filled(self, columns: Sequence[str]) -> Mapping[str, Filled]:
+        """Rows with a value, and the number of different values, of each of some columns."""
 
     def arrow_types(self) -> Mapping[str, pa.DataType]:
         """Arrow type of every column as `write` will hand it to the transform."""

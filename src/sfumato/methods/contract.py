@@ -100,6 +100,7 @@ class Method(ABC, Generic[S, P]):
     foreseeable: bool = True  # `foresee` gives the answers to expect; False: only a trial release can tell
     classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: bool = False  # the plan itself is random: every release needs its own
+    several_rows: bool = False  # a person with several rows is held too, not only one row of hers
     estimators: tuple[str, ...] = ()  # names that a question may ask for besides the method's own; others are refused
 
     @abstractmethod
@@ -177,6 +178,10 @@ class Method(ABC, Generic[S, P]):
     def exceeds(self, plan: P, tau: Fraction) -> str | None:
         """Why the plan does not hold the bound tau although its parameters were chosen for it; None if it does."""
         return None
+
+    def rows_held(self, plan: P) -> int | None:
+        """Rows of one person that the plan holds together; None where the losses of any number of them add."""
+        return 1
 
     def edges(self, spec: S) -> Mapping[str, Sequence[float]]:
         """Lower edges of the bins of columns that are published as bins."""

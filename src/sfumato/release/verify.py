@@ -23,9 +23,12 @@ def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     manifest, method = release.manifest, release.method
     check_digests(release.path, manifest)
     yield "digests of all files"
-    computed = guarantee_model(method.guarantee(release.plan))
+    people = manifest.people.noun()
+    computed = guarantee_model(method.guarantee(release.plan), people)
     if manifest.guarantee.model_dump(mode="json") != computed.model_dump(mode="json"):
         raise VerificationError("the stated guarantee is not the one that the published parameters give")
+    if method.rows_held(release.plan) not in {None, people.rows_per_person}:
+        raise VerificationError("the parameters do not hold as many rows of a person as the release states")
     yield f"guarantee recomputed from the parameters: {computed.statement}"
     check_rows(release)
     method.verify(release.plan, release.published)

@@ -56,6 +56,7 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
     name = "distribution-draw"
     title = "Draw from the distribution"
     trust = Trust.BASELINE
+    several_rows = True  # no row of the table is published
     lumpable = True
     promise = "none: a baseline to compare with"
     answers = "estimate"
@@ -129,6 +130,10 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
                 "among_10_percent": none,
             }
         }
+
+    def rows_held(self, plan: DistributionDrawPlan) -> int | None:
+        """Any number: no row of hers is published."""
+        return None
 
     def verify(self, plan: DistributionDrawPlan, published: Published) -> None:
         """Nothing is promised; the sensitive column must be the one that was drawn."""

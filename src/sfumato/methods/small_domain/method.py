@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...errors import SpecError, VerificationError
+from ...errors import PlanError, SpecError, VerificationError
 from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -41,12 +41,20 @@ from ...model.public import (
     Trust,
 )
 from ...model.ratios import Ratio
-from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, posterior
+from ...stats.gamma import gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import perturbation
 from ..shared.foreseen import entries, pushed, tensor, together
-from ..shared.restricted import BAD_RHOS, expected_error, parse_rhos, protection, restricted_guarantee, value_label
-from .merging import CAP_DIGITS, Costs
+from ..shared.restricted import (
+    BAD_RHOS,
+    expected_error,
+    parse_rhos,
+    protection,
+    restricted_guarantee,
+    row_gamma,
+    value_label,
+)
+from .merging import Costs
 from .partitioning import Partition, distance_from_best, partition
 
 NOT_COVERED = (
@@ -93,9 +101,12 @@ class SmallDomainPlan:
     domains: tuple[tuple[int, ...], ...]  # codes of the values that occur in each sub-table, ascending
     gammas: tuple[Fraction, ...]  # rounded down; what runs
     sizes: tuple[int, ...]
+    rows_per_person: int = 1  # rows that are held together
 
     def __post_init__(self) -> None:
         gamma_bound(self.rho1, self.rho2)
+        if self.rows_per_person < 1:
+            raise ValueError("a person has at least one row")
         if not 0 < len(self.domains) == len(self.gammas) == len(self.sizes):
             raise ValueError("domains, gammas and sizes need one entry for each sub-table")
         if any(g <= 1 for g in self.gammas) or any(n < 1 for n in self.sizes):
@@ -122,8 +133,11 @@ def _tables(domains: tuple[tuple[int, ...], ...], gammas: tuple[Fraction, ...]) 
     )
 
 
-def _costs(spec: SmallDomain, rows: int) -> Costs:
+def _costs(spec: SmallDomain, rows: int, rows_per_person: int) -> Costs:
     rho1, rho2 = parse_rhos(spec.rho1, spec.rho2)
+    if rows_per_person > 1 and spec.mode != "strict":
+        raise PlanError("mode paper holds one row of a person; take --mode strict, or --one-row")
+    row_gamma(rho1, rho2, rows_per_person)  # refused here, where the way out can be named
     return Costs(
         rho1=rho1,
         rho2=rho2,
@@ -132,6 +146,7 @@ def _costs(spec: SmallDomain, rows: int) -> Costs:
         strict=spec.mode == "strict",
         objective=spec.objective,
         delta=spec.delta,
+        rows_per_person=rows_per_person,
     )
 
 
@@ -151,6 +166,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     name = "small-domain"
     title = "Small-domain perturbation"
     trust = Trust.PROVED
+    several_rows = True
     lumpable = True
     part = "sub_table"
     promise = "the same, with less noise"
@@ -184,7 +200,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
     def plan(self, spec: SmallDomain, profile: Profile, rng: np.random.Generator) -> Planned[SmallDomainPlan]:
         """The cheapest partition found; how many records of each value go where stays private."""
-        costs = _costs(spec, profile.rows)
+        costs = _costs(spec, profile.rows, profile.rows_per_person)
         found = partition(profile.true_counts(), costs)
         public = SmallDomainPlan(
             rho1=costs.rho1,
@@ -193,6 +209,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             domains=tuple(tuple(t.values.tolist()) for t in found.sub_tables),
             gammas=tuple(t.gamma for t in found.sub_tables),
             sizes=tuple(t.size for t in found.sub_tables),
+            rows_per_person=profile.rows_per_person,
         )
         return Planned(public=public, work=Work(deals=(_deal(found),), secret=(found, costs)))
 
@@ -204,7 +221,8 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     def guarantee(self, plan: SmallDomainPlan) -> Guarantee:
         """Restricted (rho1, rho2), computed from the channels that run."""
         strict = plan.mode == "strict"
-        reached = posterior(plan.rho1, max(plan.gammas)) if strict else plan.rho2
+        rows = plan.rows_per_person
+        reached = posterior(plan.rho1, max(plan.gammas) ** rows) if strict else plan.rho2
         stated = restricted_guarantee(
             plan.rho1, plan.rho2, reached, Trust.PROVED if strict else Trust.CONDITIONAL, extra_not_covered=NOT_COVERED
         )
@@ -214,6 +232,10 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
                 statement=(
                     f"A reader who, knowing a record's sub-table, gave a sensitive value at most {plan.rho1}, or its "
                     f"share of the sub-table, gives it at most {plan.rho2} after seeing the record's published value."
+                    if rows == 1
+                    else f"A reader who, knowing the sub-tables of a person's rows, up to {rows} of them, gave "
+                    f"anything about her sensitive values at most {plan.rho1} gives it at most {plan.rho2} after "
+                    "seeing their published values."
                 ),
             )
         cap = gamma_bound(plan.rho1, plan.rho2)
@@ -238,7 +260,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         """The sub-tables beside plain `uniform`, which values are not protected, and the error to expect."""
         found, costs = work.secret
         values = profile.domains[0].values
-        uniform = keep_probabilities(floor_significant(gamma_bound(plan.rho1, plan.rho2), CAP_DIGITS), len(values))
+        uniform = keep_probabilities(row_gamma(plan.rho1, plan.rho2, plan.rows_per_person), len(values))
         tables = []
         for i, table in enumerate(found.sub_tables):
             p, q = table.keep_probabilities
@@ -296,7 +318,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             allowed[i, list(domain)] = True
         if not allowed[part, codes[:, 0]].all():
             raise VerificationError("a row publishes a value that its sub-table does not have")
-        if plan.mode == "strict" and max(plan.gammas) > gamma_bound(plan.rho1, plan.rho2):
+        if plan.mode == "strict" and max(plan.gammas) ** plan.rows_per_person > gamma_bound(plan.rho1, plan.rho2):
             raise VerificationError("a sub-table's gamma is larger than rho1 and rho2 allow")
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
@@ -314,6 +336,10 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             own = tables.p[i] * np.eye(len(values)) + tables.q[i]
             made[np.ix_(values, values)] += share[i, values][:, None] * own
         return made
+
+    def rows_held(self, plan: SmallDomainPlan) -> int:
+        """As planned: gamma is the root."""
+        return plan.rows_per_person
 
     def retention(self, plan: SmallDomainPlan) -> float:
         """p averaged over records."""
