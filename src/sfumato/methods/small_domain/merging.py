@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...stats.gamma import floor_significant, gamma_bound, rooted_gamma
 from .balancing import Group, join
+from .value_sets import SetLimits
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -39,6 +40,7 @@ class Costs:
     objective: Objective = "variance"
     delta: float = 0.05  # of the paper's bound; scales all of its costs alike
     rows_per_person: int = 1  # held together: every sub-table then runs with the cap, whose power is a parameter too
+    sets: SetLimits | None = None  # sets of values that no sub-table may give away
     cap: Fraction | None = field(init=False)  # the largest gamma a sub-table may run with; None in paper mode
 
     def __post_init__(self) -> None:
@@ -99,6 +101,8 @@ class Costs:
         counts = np.concatenate([g.true_counts for g in groups])
         shielded = np.where(protected[np.concatenate([g.values for g in groups])], counts, 0)
         sizes, largest = np.add.reduceat(counts, start), np.maximum.reduceat(shielded, start)
+        if self.sets is not None and not self.sets.held(np.array([self.sets.counts(g) for g in groups]), sizes).all():
+            return inf
         return float(self.price(sizes, domains, largest).sum())
 
 
@@ -129,12 +133,16 @@ def merge(groups: Sequence[Group], protected: NDArray[np.bool_], costs: Costs) -
     best, cut = np.full(t + 1, inf), np.zeros(t + 1, dtype=np.int64)
     best[0] = 0.0
     seen = _Occurrences(groups, protected)
+    until = None if costs.sets is None else np.cumsum([costs.sets.counts(g) for g in groups], axis=0)
     for j, group in enumerate(groups):
         left = slice(0, j + 1)
         sizes[left] += group.size
         domains[left] += seen.new_values(j)
         np.maximum(largest[left], seen.most_frequent(j), out=largest[left])
         total = best[left] + costs.price(sizes[left], domains[left], largest[left])
+        if costs.sets is not None and until is not None:
+            before = np.concatenate([np.zeros((1, until.shape[1]), dtype=np.int64), until[:j]])
+            total = np.where(costs.sets.held(until[j] - before, sizes[left]), total, inf)
         cut[j + 1] = int(np.argmin(total))
         best[j + 1] = total[cut[j + 1]]
     if best[t] == inf:

@@ -14,7 +14,8 @@ of a small sub-table, or other records' values; learning which values occur in a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -42,7 +43,7 @@ from ...model.public import (
 )
 from ...model.ratios import Ratio
 from ...stats.gamma import gamma_bound, keep_probabilities, posterior
-from ..contract import Example, Foresight, Method, Planned, Specification
+from ..contract import Example, Foresight, Method, Planned, ReadRows, Specification
 from ..shared import perturbation
 from ..shared.foreseen import entries, pushed, tensor, together
 from ..shared.restricted import (
@@ -56,10 +57,12 @@ from ..shared.restricted import (
 )
 from .merging import Costs
 from .partitioning import Partition, distance_from_best, partition
+from .value_sets import SetLimits, about_sets, sets_to_hold
 
 NOT_COVERED = (
     "the histogram of a sub-table: balanced sub-tables are flat, so size over values is often a true count",
     "that a record's true value is one of its sub-table's values",
+    "sets of values that are not stated: one may have a larger share of a sub-table than of the table",
     "readers who know the composition of a small sub-table, or other records' true values",
 )
 
@@ -76,6 +79,9 @@ class SmallDomain(Specification):
     objective: Literal["variance", "bound"] = "variance"
     delta: float = 0.05  # of the bound objective; never changes the plan
     min_size: int = 1000
+    protect_groups: Mapping[str, Any] | str | None = field(
+        default=None, metadata={"help": "column=FILE, ...: sets of values (a hierarchy, or a set a line) held too"}
+    )
 
     def __post_init__(self) -> None:
         parse_rhos(self.rho1, self.rho2)
@@ -89,6 +95,21 @@ class SmallDomain(Specification):
             raise SpecError(f"delta must be a number between 0 and 1, got {self.delta!r}", field="delta")
         if isinstance(self.min_size, bool) or not isinstance(self.min_size, int) or self.min_size < 1:
             raise SpecError(f"min_size must be a whole number of at least 1, got {self.min_size!r}", field="min_size")
+        if self.groups() and self.mode != "strict":
+            raise SpecError("sets of values are held in mode strict only", field="protect_groups")
+
+    def groups(self) -> dict[str, Any]:
+        """Files, or rows of them, by column."""
+        if self.protect_groups is None:
+            return {}
+        if isinstance(self.protect_groups, Mapping):
+            return dict(self.protect_groups)
+        parts = [part.partition("=") for part in self.protect_groups.split(",") if part.strip()]
+        if not parts or not all(column.strip() and file.strip() for column, _, file in parts):
+            raise SpecError(
+                f'groups are written column=FILE,column=FILE, got "{self.protect_groups}"', field="protect_groups"
+            )
+        return {column.strip(): file.strip() for column, _, file in parts}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +123,7 @@ class SmallDomainPlan:
     gammas: tuple[Fraction, ...]  # rounded down; what runs
     sizes: tuple[int, ...]
     rows_per_person: int = 1  # rows that are held together
+    sets: tuple[tuple[int, ...], ...] = ()  # codes of the sets of values that no sub-table gives away
 
     def __post_init__(self) -> None:
         gamma_bound(self.rho1, self.rho2)
@@ -191,6 +213,8 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             {"delta": "x"},
             {"min_size": 0},
             {"min_size": 2.5},
+            {"protect_groups": "disease"},
+            {"protect_groups": {"disease": [["flu", "gout"]]}, "mode": "paper"},
         ),
     )
 
@@ -200,8 +224,10 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
     def plan(self, spec: SmallDomain, profile: Profile, rng: np.random.Generator) -> Planned[SmallDomainPlan]:
         """The cheapest partition found; how many records of each value go where stays private."""
-        costs = _costs(spec, profile.rows, profile.rows_per_person)
-        found = partition(profile.true_counts(), costs)
+        true_counts, costs = profile.true_counts(), _costs(spec, profile.rows, profile.rows_per_person)
+        sets, notes = sets_to_hold(spec.groups(), profile.domains[0]) if costs.strict else ((), ())
+        costs = replace(costs, sets=SetLimits.of(sets, true_counts, costs.rho1))
+        found = partition(true_counts, costs)
         public = SmallDomainPlan(
             rho1=costs.rho1,
             rho2=costs.rho2,
@@ -210,8 +236,9 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             gammas=tuple(t.gamma for t in found.sub_tables),
             sizes=tuple(t.size for t in found.sub_tables),
             rows_per_person=profile.rows_per_person,
+            sets=tuple(dict.fromkeys(s.codes for s in sets if len(s.codes) > 1)),
         )
-        return Planned(public=public, work=Work(deals=(_deal(found),), secret=(found, costs)))
+        return Planned(public=public, work=Work(deals=(_deal(found),), secret=(found, costs), notes=notes))
 
     def apply(self, plan: SmallDomainPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
         """Each value kept with its sub-table's p, else redrawn from its values; the sub-table is published."""
@@ -236,7 +263,8 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
                     else f"A reader who, knowing the sub-tables of a person's rows, up to {rows} of them, gave "
                     f"anything about her sensitive values at most {plan.rho1} gives it at most {plan.rho2} after "
                     "seeing their published values."
-                ),
+                )
+                + about_sets(len(plan.sets), plan.rho1),
             )
         cap = gamma_bound(plan.rho1, plan.rho2)
         above = sum(gamma > cap for gamma in plan.gammas)
@@ -320,6 +348,15 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             raise VerificationError("a row publishes a value that its sub-table does not have")
         if plan.mode == "strict" and max(plan.gammas) ** plan.rows_per_person > gamma_bound(plan.rho1, plan.rho2):
             raise VerificationError("a sub-table's gamma is larger than rho1 and rho2 allow")
+
+    def with_files(self, spec: SmallDomain, read: ReadRows) -> SmallDomain:
+        """Groups given as files, read."""
+        given = spec.groups()
+        if not given:
+            return spec
+        return replace(
+            spec, protect_groups={c: read(what, c) if isinstance(what, str) else what for c, what in given.items()}
+        )
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Priors up to rho1 end at tau; the paper's mode beside it."""
