@@ -20,6 +20,7 @@ from .terminal import say
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": evidence.demo,
+    "look": custodian.look,
     "publish": custodian.publish,
     "plan": custodian.plan,
     "query": analyst.query,

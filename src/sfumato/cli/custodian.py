@@ -1,17 +1,85 @@
-"""The commands of whoever holds the table: publish, plan."""
+"""The commands of whoever holds the table: look, publish, plan."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import asdict
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import SpecError
-from .method_options import specification
-from .options import Json, ReadingOptions, RoleOptions, Source
+from ..errors import DataError, SpecError
+from .method_options import PREFIX, said, specification
+from .options import DEFAULT_MEMORY, Columns, Json, ReadingOptions, RoleOptions, Source, names
 from .terminal import ProgressBar, note, say, say_json
 
-MethodName = Annotated[str, typer.Option("--method", help="name of the method")]
+if TYPE_CHECKING:
+    from ..publish import Prepared
+
+DEFAULT = "uniform"
+MethodName = Annotated[str | None, typer.Option("--method", help=f"name of the method; default: {DEFAULT}")]
+
+
+def _asked(roles: RoleOptions, method: str | None, options: dict[str, Any]) -> Any:
+    """The specification that the options, and the roles file if there is one, stand for."""
+    file = roles.file() if roles.roles_file is not None else None
+    if file is None or file.method is None:
+        return specification(method or DEFAULT, options)
+    if method not in {None, file.method}:
+        raise SpecError(f"the roles file names the method {file.method}; leave --method out", field="method")
+    given = {PREFIX + name.replace("-", "_"): value for name, value in file.options.items()}
+    twice = [name for name, value in options.items() if value is not None and name in given]
+    if twice:
+        name = said(twice[0].removeprefix(PREFIX))
+        raise SpecError(f"{name} stands in the roles file too; say it in one place", field=twice[0])
+    return specification(file.method, options | given)
+
+
+def look(
+    source: Source,
+    sa: Annotated[Columns, typer.Option("--sa", help="sensitive column(s)", metavar="COLUMNS")] = None,
+    qi: Annotated[Columns, typer.Option("--qi", help="columns a reader may know about people", metavar="COLUMNS")] = (
+        None
+    ),
+    rho1: Annotated[str | None, typer.Option("--rho1", help="prior to compare shares in cells with")] = None,
+    show_values: Annotated[bool, typer.Option("--show-values", help="show the most frequent values")] = False,
+    write_roles: Annotated[
+        str | None, typer.Option("--write-roles", help="new file of suggested roles, for --roles", metavar="FILE.toml")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option("--delimiter", help="of a CSV file; found in its header otherwise")
+    ] = None,
+    memory: Annotated[
+        str, typer.Option("--memory", help="what the engine may hold before it spills to disk")
+    ] = DEFAULT_MEMORY,
+    as_json: Json = False,
+) -> None:
+    """Look at a table before deciding: columns, suggested roles, how far they tell people apart. For the custodian.
+
+    Example: sfumato look adult.parquet --sa occupation --qi age,sex,education --rho1 1/5
+    """
+    from ..choosing.look import look as run
+    from ..engines.directory import engine_named
+
+    found = run(
+        source,
+        quasi=names(qi),
+        sensitive=names(sa),
+        rho1=rho1,
+        show_values=show_values,
+        engine=engine_named(memory=memory),
+        delimiter=delimiter,
+    )
+    if write_roles is not None:
+        from ..publishing.roles_file import roles_text
+        from ..publishing.roles_file import write_roles as write
+
+        write(write_roles, roles_text(found.roles(), found.reasons()))
+        note(f"written: {write_roles}; check every role before publishing with --roles")
+    if as_json:
+        say_json(found.to_dict())
+    else:
+        say(str(found))
 
 
 def publish(
@@ -19,7 +87,7 @@ def publish(
     out: Annotated[str, typer.Argument(help="folder to write", metavar="OUT")],
     roles: RoleOptions,
     reading: ReadingOptions,
-    method: MethodName = "uniform",
+    method: MethodName = None,
     force: Annotated[bool, typer.Option("--force", help="replace the release in OUT")] = False,
     **options: Any,
 ) -> None:
@@ -30,12 +98,13 @@ def publish(
     """
     from ..publish import publish as run
 
+    asked = _asked(roles, method, options)
     with ProgressBar() as progress:
         release = run(
             source,
             out,
             roles=roles.roles(),
-            method=specification(method, options),
+            method=asked,
             seed=reading.seed,
             force=force,
             progress=progress,
@@ -48,7 +117,7 @@ def publish(
             note(f"the domain of {names} ({size} values) is taken from the data; the release tells which values occur")
     if reading.seed is not None:
         note("published with a seed: for tests only; anyone with the seed can undo the noise")
-    say(f"{out}: {release.manifest.rows:,} rows by {method} ({release.guarantee.trust})")
+    say(f"{out}: {release.manifest.rows:,} rows by {asked.method} ({release.guarantee.trust})")
     say(release.guarantee.statement)
 
 
@@ -56,7 +125,7 @@ def plan(
     source: Source,
     roles: RoleOptions,
     reading: ReadingOptions,
-    method: MethodName = "uniform",
+    method: MethodName = None,
     as_json: Json = False,
     full: Annotated[bool, typer.Option("--full", help="with --json: the decoy sets of splu too")] = False,
     page: Annotated[
@@ -75,14 +144,16 @@ def plan(
     from ..publishing.randomness import Secret
     from ..reports.plan_text import render
 
+    asked = _asked(roles, method, options)
     prepared = prepare(
         source,
         roles=roles.roles(),
-        method=specification(method, options),
+        method=asked,
         secret=Secret.fresh() if reading.seed is None else Secret.from_seed(reading.seed),
         **reading.arguments(),
     )
     report = prepared.report(full=full)
+    report |= _linkage(prepared, report["parameters"].get("rho1"))
     if page is not None:
         from ..reports.curves import plan_page, write_page
 
@@ -91,3 +162,17 @@ def plan(
         say_json(report)
     else:
         say(render(report))
+
+
+def _linkage(prepared: Prepared, rho1: str | None) -> dict[str, Any]:
+    """How far the quasi-identifiers tell people apart; why not, where they cannot be counted."""
+    from ..choosing.look import linkage
+
+    quasi, sensitive = tuple(prepared.roles.quasi), tuple(prepared.roles.sensitive)
+    if not quasi:
+        return {}
+    try:
+        found = linkage(prepared.table, quasi, sensitive, None if rho1 is None else Fraction(rho1))
+    except DataError as error:
+        return {"linkage": None, "linkage_unknown": str(error)}
+    return {"linkage": {name: value for name, value in asdict(found).items() if value is not None}}

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..model.private import Filled, Needs, PeopleCount, Profile
+from ..model.private import Described, Filled, Needs, PeopleCount, Profile
 from ..model.public import Scalar
 from ..model.types import ColumnType
 
@@ -55,6 +55,9 @@ class Table(Protocol):
 
     def filled(self, columns: Sequence[str]) -> Mapping[str, Filled]:
         """Rows with a value, and the number of different values, of each of some columns."""
+
+    def describe(self, columns: Sequence[str], *, examples: int = 0) -> Mapping[str, Described]:
+        """What the cells of some columns look like; `examples` values of each, only where asked for."""
 
     def arrow_types(self) -> Mapping[str, pa.DataType]:
         """Arrow type of every column as `write` will hand it to the transform."""

@@ -73,6 +73,17 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Described:
+    """A column as the custodian looks at it before deciding."""
+
+    rows: int  # of the table
+    filled: Filled
+    length: float  # characters of a cell, on average
+    sentences: float  # share of the cells with four words or more
+    examples: tuple[str, ...] = ()  # the most frequent values, where asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Deal:
     """An exact hand-out of labels: of the records whose unit has code u, `counts` of each of `labels` in
     `start[u]:start[u + 1]`, chosen uniformly at random. `counts` None: every listed label goes out once."""

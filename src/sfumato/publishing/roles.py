@@ -41,17 +41,23 @@ def settled_roles(roles: Roles, table: Table, *, reserved: str | None = None) ->
     return spelled
 
 
-def check_roles(roles: Roles, columns: Iterable[str], *, reserved: str | None = None) -> None:
-    """Every column has one role and every role a column that exists."""
+def check_named(names: Iterable[str], columns: Iterable[str]) -> None:
+    """Nothing; SpecError for a name that no column has, with the nearest one."""
     columns = list(columns)
-    given = {name for names in roles.by_role().values() for name in names}
-    missing = [name for name in given if name not in columns]
+    missing = [name for name in names if name not in columns]
     if missing:
         import difflib
 
         close = difflib.get_close_matches(missing[0], columns, n=1)
         hint = f'; did you mean "{close[0]}"?' if close else f"; columns: {', '.join(columns)}"
         raise SpecError(f'there is no column "{missing[0]}"{hint}', field=missing[0])
+
+
+def check_roles(roles: Roles, columns: Iterable[str], *, reserved: str | None = None) -> None:
+    """Every column has one role and every role a column that exists."""
+    columns = list(columns)
+    given = [name for names in roles.by_role().values() for name in names]
+    check_named(given, columns)
     free = [name for name in columns if name not in given]
     if free:
         more = f" (and {len(free) - 1} more)" if len(free) > 1 else ""

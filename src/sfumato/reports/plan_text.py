@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .look_text import linkage_text
 from .text import number, table
 
 SHOWN_VALUES = 12
@@ -36,6 +37,10 @@ def render(report: dict[str, Any]) -> str:
         parts.append(_groups(report["groups"], report["groups_in_all"]))
     if "audit" in report:
         parts.append(_audit(report["audit"]))
+    if report.get("linkage"):
+        parts.append(linkage_text(report["linkage"], report["rows"]))
+    if "linkage_unknown" in report:
+        parts.append(f"how far the other columns tell people apart was not counted: {report['linkage_unknown']}")
     if "expected_error" in report:
         parts.append(_errors(report["expected_error"]))
     for key in ("notes", "warnings"):

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...errors import DataError, EngineError, ReleaseError, SfumatoError, SpecError
-from ...model.private import Filled, Histogram, Needs, PeopleCount, Profile
+from ...model.private import Described, Filled, Histogram, Needs, PeopleCount, Profile
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
@@ -261,6 +261,33 @@ class LocalTable:
             rough = self._counts(session, names, "approx_count_distinct({})")
             near = [n for n in names if rough[n].distinct > NEAR * rough[n].rows]
             return rough | (self._counts(session, near, "count(DISTINCT {})") if near else {})
+
+    def describe(self, columns: Sequence[str], *, examples: int = 0) -> dict[str, Described]:
+        with self._session() as session:
+            return {name: self._described(session, name, examples) for name in columns}
+
+    def _described(self, session: _Session, name: str, examples: int) -> Described:
+        """Column by column: exact numbers of different values need room."""
+        cell = self._cast(name)
+        words = "regexp_matches(CAST(v AS VARCHAR), '\\S\\s+\\S+\\s+\\S+\\s+\\S')"
+        counted = f"SELECT {cell} AS v, count(*) AS n FROM source GROUP BY 1"
+        found = session.query(
+            "SELECT sum(n), coalesce(sum(n) FILTER (v IS NOT NULL), 0), count(v), "
+            "coalesce(sum(n * length(CAST(v AS VARCHAR))) / sum(n) FILTER (v IS NOT NULL), 0), "
+            f"coalesce(sum(n) FILTER ({words}) / sum(n) FILTER (v IS NOT NULL), 0) FROM ({counted})"
+        ).to_arrow_table()
+        rows, filled, distinct, length, sentences = (column[0].as_py() for column in found.columns)
+        shown: tuple[str, ...] = ()
+        if examples:
+            some = f"SELECT CAST(v AS VARCHAR) AS v FROM ({counted}) WHERE v IS NOT NULL ORDER BY n DESC, v"
+            shown = tuple(session.query(f"{some} LIMIT {int(examples)}").to_arrow_table()["v"].to_pylist())
+        return Described(
+            rows=int(rows or 0),
+            filled=Filled(rows=int(filled), distinct=int(distinct)),
+            length=float(length),
+            sentences=float(sentences),
+            examples=shown,
+        )
 
     def _counts(self, session: _Session, columns: list[str], distinct: str) -> dict[str, Filled]:
         cells = [self._cast(name) for name in columns]
