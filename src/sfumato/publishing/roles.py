@@ -25,6 +25,7 @@ def near_unique(filled: Filled) -> bool:
 def settled_roles(roles: Roles, table: Table, *, reserved: str | None = None) -> Roles:
     """The roles with `rest` spelled out, checked. Columns that tell people apart are never swept in by `rest`."""
     spelled = roles.resolve(table.columns)
+    check_roles(spelled, table.columns, reserved=reserved)
     if roles.rest in {"quasi", "keep"}:
         named = {name for names in roles.by_role().values() for name in names}
         swept = [name for name in table.columns if name not in named]
@@ -37,7 +38,6 @@ def settled_roles(roles: Roles, table: Table, *, reserved: str | None = None) ->
                 f"people apart; leave out with --drop {listed}, or name what is to be published in --qi or --keep",
                 field=unique[0],
             )
-    check_roles(spelled, table.columns, reserved=reserved)
     return spelled
 
 
