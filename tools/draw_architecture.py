@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 FIGURE = ROOT / "docs" / "figures" / "architecture.svg"
 CAPTIONS = {
     "cli": "commands, options, terminal",
+    "web": "pages and API for analysts",
     "papers": "the papers reproduced",
     "choosing": "compare, recommend",
     "publish": "read, profile, plan, apply, write",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
+from .engines import scratch
 from .engines.contract import Engine, Table, bin_labels
 from .engines.directory import engine_named
 from .errors import DataError, SpecError
@@ -36,6 +35,8 @@ from .release.manifest import (
     guarantee_model,
     people_model,
 )
+from .release.opened import open_folder
+from .release.verify import verify
 from .version import __version__
 
 Progress = Callable[[str, int, int], None]  # (stage, rows done, rows in all)
@@ -137,10 +138,11 @@ def publish(
 ) -> Release:
     """A release of the table, in the folder `out` (or a temporary one: `release.save(path)` keeps it)."""
     secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
-    scratch = Path(tempfile.mkdtemp(prefix="sfumato-release-")) if out is None else None
-    target = scratch / "release" if scratch else Path(str(out))
+    place = scratch.new_folder("release") if out is None else None
+    target = place / "release" if place else Path(str(out))
     try:
-        with bundle.writing(target, force=force) as folder:
+        _check_apart(source, target)
+        with bundle.writing(target, force=force, check=_read_back) as folder:
             prepared = prepare(
                 source,
                 roles=roles,
@@ -151,15 +153,29 @@ def publish(
                 null_as_value=null_as_value,
                 delimiter=delimiter,
             )
-            for note in prepared.notes:
-                (notify or _ignore)(note)
             manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
             bundle.finish(folder, manifest)
     except BaseException:
-        if scratch:
-            shutil.rmtree(scratch, ignore_errors=True)
+        if place:
+            scratch.remove(place)
         raise
-    return Release.at(target, manifest, scratch=scratch)
+    for note in prepared.notes:
+        (notify or _ignore)(note)
+    return Release.at(target, manifest, scratch=place)
+
+
+def _check_apart(source: Any, out: Path) -> None:
+    """Refuse an output that would replace the source, or lie in the folder that is read."""
+    if isinstance(source, str | Path):
+        read, written = Path(source).resolve(), out.resolve()
+        if written == read or read in written.parents or written in read.parents:
+            raise SpecError(f'"{out.name}" and the source lie in each other; choose another place', field="out")
+
+
+def _read_back(folder: Path) -> None:
+    """A release that cannot be opened and verified is not published."""
+    for _ in verify(open_folder(folder, check=False), test=True):
+        pass
 
 
 def _ignore(_: str) -> None:

@@ -19,7 +19,7 @@ from .answering.strata import Frame, add_up_parts
 from .answering.subject import Subject
 from .engines.statements import refined
 from .model.public import Domain
-from .release.bundle import writing
+from .release.bundle import check_digests, writing
 from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, open_folder
 from .sql.nodes import Query, Schema
@@ -65,14 +65,8 @@ def ask(
         )
         columns = subject.reader.run(statement, text=text, tables={ANSWER: columns})
     shown, names = assembly.shown(query, columns)
-    return Answer(
-        method=subject.method,
-        level=level,
-        kind=kind,
-        table=shown,
-        aggregates=names,
-        caveats=(*caveats, *subject.caveats),
-    )
+    caveats = (*caveats, *subject.caveats)
+    return Answer(method=subject.method, level=level, kind=kind, table=shown, aggregates=names, caveats=caveats)
 
 
 def _wanted(query: Query, subject: Subject, table: str, weight: str | None) -> Observation:
@@ -115,7 +109,7 @@ class Release:
             estimate=lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked),
             bound=lambda *question: method.bound(plan, opened.evidence, *question),
             estimators=method.estimators,
-            caveats=opened.manifest.people.noun().caveats,
+            caveats=(*method.caveats(plan), *opened.manifest.people.noun().caveats),
         )
 
     @classmethod
@@ -158,7 +152,7 @@ class Release:
 
     def save(self, out: str | Path, *, force: bool = False) -> Path:
         """Copy the release to a folder; an existing one is replaced only with `force`."""
-        with writing(Path(out), force=force) as folder:
+        with writing(Path(out), force=force, check=lambda folder: check_digests(folder, self.manifest)) as folder:
             for name in (*self.manifest.files, "datapackage.json", "release.json"):
                 shutil.copyfile(self.path / name, folder / name)
         return Path(out)

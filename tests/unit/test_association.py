@@ -37,7 +37,7 @@ def test_association_of_the_expected_release_is_the_true_one_with_its_delta_erro
     answer = estimated_association(apply_maps(channels, true), channels)
     assert answer.value == pytest.approx(uncertainty_coefficient(true), rel=1e-10)
     # gradient by differences, covariance dense
-    from sfumato.stats.response import dense_covariance
+    from dense_response import dense_covariance
 
     n, h = true.sum(), 1e-4
     slope = np.array(

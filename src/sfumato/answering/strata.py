@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..engines.codes import factorise
 from ..model.public import Codes, Floats
 from ..sql.nodes import FALSE, TRUE, UNKNOWN, Query, Truth
-from ..stats.joint_codes import distinct_rows
+from ..stats.joint_codes import distinct_rows, joint_ranks
 from .layout import Layout
 from .observation import Observation
 
@@ -118,11 +118,13 @@ def add_up_parts(rows: pa.Table) -> pa.Table:
 def _class_of_bits(bits: list[Truth], place: Layout, u: int, leaves: tuple[int, ...], rows: int) -> NDArray[np.intp]:
     """The class whose values have the observed truth of every leaf."""
     axis = place.units.index(u)
-    stated = np.zeros(len(place.firsts[axis]), dtype=np.int64)
-    found = np.zeros(rows, dtype=np.int64)
-    for i, bit in zip(leaves, bits, strict=True):
-        stated = stated * 3 + place.views[u].leaves[i][place.firsts[axis]]
-        found = found * 3 + bit
+    classes = len(place.firsts[axis])
+    both = [  # classes first, then rows; ranked together, so that equal patterns get equal numbers
+        np.concatenate([place.views[u].leaves[i][place.firsts[axis]].astype(np.int64), bit.astype(np.int64)])
+        for i, bit in zip(leaves, bits, strict=True)
+    ]
+    joint, _ = joint_ranks([bit - bit.min(initial=0) for bit in both], classes + rows)
+    stated, found = joint[:classes], joint[classes:]
     order = np.argsort(stated)
     return order[np.searchsorted(stated[order], found)]
 

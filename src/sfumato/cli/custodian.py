@@ -131,6 +131,7 @@ def plan(
     page: Annotated[
         str | None, typer.Option("--report", help="also write an HTML page with curves", metavar="FILE")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="let reports replace files that are no reports")] = False,
     **options: Any,
 ) -> None:
     """Show what would be published and what it costs; nothing is written. For the custodian: it holds true counts.
@@ -142,9 +143,11 @@ def plan(
         raise SpecError("--full goes with --json", field="full")
     from ..publish import prepare
     from ..publishing.randomness import Secret
+    from ..reports.places import check_places, write_html
     from ..reports.plan_text import render
 
     asked = _asked(roles, method, options)
+    check_places({"--report": page}, source=source, force=force, twins=False)
     prepared = prepare(
         source,
         roles=roles.roles(),
@@ -155,9 +158,9 @@ def plan(
     report = prepared.report(full=full)
     report |= _linkage(prepared, report["parameters"].get("rho1"))
     if page is not None:
-        from ..reports.curves import plan_page, write_page
+        from ..reports.curves import plan_page
 
-        write_page(page, plan_page(report, render(report), prepared.curves()))
+        write_html(page, plan_page(report, render(report), prepared.curves()), force=force)
     if as_json:
         say_json(report)
     else:
@@ -176,3 +179,28 @@ def _linkage(prepared: Prepared, rho1: str | None) -> dict[str, Any]:
     except DataError as error:
         return {"linkage": None, "linkage_unknown": str(error)}
     return {"linkage": {name: value for name, value in asdict(found).items() if value is not None}}
+
+
+def clean() -> None:
+    """Remove what runs that were killed left in the temporary folder; it may hold rows of a table in clear.
+
+    Runs that still work are not touched. Example: sfumato clean
+    """
+    from ..engines.scratch import remove_left_overs
+
+    removed = remove_left_overs()
+    say(
+        f"{removed} {'folder' if removed == 1 else 'folders'} of killed runs removed"
+        if removed
+        else "nothing to remove"
+    )
+
+
+def mention_left_overs() -> None:
+    """A note where killed runs left something behind."""
+    from ..engines.scratch import left_overs
+
+    found = len(left_overs())
+    if found:
+        runs = "a run that was killed has" if found == 1 else f"{found} runs that were killed have"
+        note(f"{runs} left rows of a table in the temporary folder; remove them with: sfumato clean")

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import typer
 
+from ..reports.text import json_text, visible
+
+NEWLINE = "\n"  # a question has a caret under it
+
 
 def say(text: str) -> None:
     """A line of the answer."""
-    typer.echo(text)
+    typer.echo(visible(text, keep="\n\t"))
 
 
 def say_json(document: Any) -> None:
     """One JSON document, and nothing else."""
-    typer.echo(json.dumps(document, ensure_ascii=False, default=str))
+    typer.echo(json_text(document))
 
 
 def note(text: str) -> None:
     """A line beside the answer."""
-    typer.echo(f"note: {text}", err=True)
+    typer.echo(f"note: {visible(text)}", err=True)
+
+
+def complain(text: str) -> None:
+    """Why nothing was done."""
+    typer.echo(f"error: {visible(text, keep=NEWLINE)}", err=True)
 
 
 class ProgressBar:

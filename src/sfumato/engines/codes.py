@@ -12,6 +12,7 @@ from ..errors import DataError
 from ..model.public import Codes, Domain, Scalar
 
 INDEX = np.int32
+ROOM = 1 << 62  # joint numbers stay below it, so that they never wrap around
 
 
 class Coder:
@@ -24,7 +25,9 @@ class Coder:
         ]
         self._distinct = [pc.unique(column) for column in self._columns]
         self.types = {name: column.type for name, column in zip(domain.columns, self._columns, strict=True)}
+        self._ranks: dict[int, np.typing.NDArray[np.int64]] = {}
         if len(domain.columns) > 1:  # joint codes: mixed-radix number of the column codes, looked up in a sorted list
+            self._find_ranks()
             joint = self._joint([_index(c, d) for c, d in zip(self._columns, self._distinct, strict=True)])
             self._order = np.argsort(joint, kind="stable").astype(INDEX)
             self._sorted = joint[self._order]
@@ -55,10 +58,26 @@ class Coder:
         return [pa.DictionaryArray.from_arrays(pa.array(codes), column) for column in self._columns]
 
     def _joint(self, codes: list[Codes]) -> np.typing.NDArray[np.int64]:
+        """One number for the codes of a row. Before it could outgrow 62 bits it is replaced by its rank in the domain,
+        and what the domain has not by the rank after the last."""
         joint = np.zeros(len(codes[0]), dtype=np.int64)
-        for code, distinct in zip(codes, self._distinct, strict=True):
+        for j, (code, distinct) in enumerate(zip(codes, self._distinct, strict=False)):
+            if j in self._ranks:
+                ranks = self._ranks[j]
+                place = np.minimum(np.searchsorted(ranks, joint), len(ranks) - 1)
+                joint = np.where(ranks[place] == joint, place, len(ranks))
             joint = joint * len(distinct) + code
         return joint
+
+    def _find_ranks(self) -> None:
+        """The columns before which numbers become ranks, and the numbers that the domain has there."""
+        codes = [_index(c, d) for c, d in zip(self._columns, self._distinct, strict=True)]
+        size = 1
+        for j, distinct in enumerate(self._distinct):
+            if size * len(distinct) >= ROOM:
+                self._ranks[j] = np.unique(self._joint(codes[:j]))
+                size = len(self._ranks[j]) + 1
+            size *= len(distinct)
 
 
 def _index(column: pa.Array, distinct: pa.Array) -> Codes:

@@ -155,6 +155,10 @@ class Method(ABC, Generic[S, P]):
         """Certain bounds of a ratio or an order statistic of the functionals; None where the method has none."""
         return None
 
+    def caveats(self, plan: P) -> tuple[str, ...]:
+        """What every answer from such a release must say, exact ones too."""
+        return ()
+
     def foresee(self, plan: P, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight | None:
         """The answers to expect, by algebra; None where only a trial release can tell."""
         return None

@@ -293,6 +293,8 @@ class Published:
     def check_units(self, role: str = "sensitive") -> None:
         """Nothing; VerificationError where a column of the role is not among those that the method changed."""
         changed = {name for domain in self.evidence.domains for name in domain.columns}
+        if not self.with_role(role):
+            raise VerificationError(f"release.json names no {role} column")
         left = [name for name in self.with_role(role) if name not in changed]
         if left or not changed:
             name = f'the {role} column "{left[0]}"' if left else f"the {role} columns"

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..engines.statements import COUNT, counted
-from ..errors import DataError, VerificationError
+from ..errors import DataError, PlanError, VerificationError
 from .bundle import check_digests
 from .manifest import guarantee_model
 from .opened import OpenedRelease
 
 
 def describe(release: OpenedRelease) -> dict[str, Any]:
-    """The document of `sfumato inspect --json`."""
+    """The document of `sfumato inspect --json`: what the release says, which nobody has checked."""
     manifest = release.manifest.model_dump(mode="json", exclude_none=True)
-    return {name: manifest[name] for name in manifest if name not in {"format"}}
+    return {name: manifest[name] for name in manifest if name not in {"format"}} | {"verified": False}
 
 
 def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
@@ -24,7 +24,10 @@ def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     check_digests(release.path, manifest)
     yield "digests of all files"
     people = manifest.people.noun()
-    computed = guarantee_model(method.guarantee(release.plan), people)
+    try:
+        computed = guarantee_model(method.guarantee(release.plan), people)
+    except PlanError as error:
+        raise VerificationError(f"the published parameters keep no guarantee: {error}") from None
     if manifest.guarantee.model_dump(mode="json") != computed.model_dump(mode="json"):
         raise VerificationError("the stated guarantee is not the one that the published parameters give")
     if method.rows_held(release.plan) not in {None, people.rows_per_person}:

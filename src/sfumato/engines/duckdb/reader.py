@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ...errors import QueryError, ReleaseError
 from ...model.types import ColumnType
-from .connection import connect, quoted
+from .connection import connect, plain_path, quoted
 
 if TYPE_CHECKING:  # the first count of a release that nobody asks SQL of needs no parser
     from sqlglot import exp
@@ -27,12 +27,12 @@ class DuckDBReader:
     def __init__(self, data: Path, rows: int) -> None:
         self._rows, self._asked, self._cells = rows, 0, False
         self._con = connect()
-        path = str(data.resolve()).replace("'", "''")
+        path = plain_path(data.resolve()).replace("'", "''")
         self._con.execute(f"SET allowed_paths=['{path}']")
         self._con.execute("SET enable_external_access=false")
         self._con.execute("SET lock_configuration=true")
         try:
-            self._con.execute(f"CREATE VIEW release AS SELECT * FROM read_parquet('{path}')")
+            self._con.execute(f"CREATE VIEW release AS SELECT * FROM read_parquet('{path}', hive_partitioning = false)")
             self.columns = tuple(name for name, *_ in self._con.execute("DESCRIBE release").fetchall())
         except duckdb.Error:
             raise ReleaseError("data.parquet cannot be read; the release is damaged") from None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import shutil
-import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -23,6 +21,7 @@ from ...model.private import Described, Filled, Histogram, Needs, PeopleCount, P
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
+from .. import scratch
 from ..codes import Coder
 from ..contract import Keys, Progress, Transform, bin_labels
 from .connection import connect, quoted
@@ -53,6 +52,10 @@ class LocalEngine:
             con.execute("SET memory_limit=?", [self.memory])
         except duckdb.Error:
             raise SpecError(f'memory must be a size such as 2GB, got "{self.memory}"', field="memory") from None
+        # What spills is encrypted under a key that dies with the process. DuckDB brings no generator of its own that it
+        # would call secure for this, hence the name of the switch; docs/limitations.md says so.
+        con.execute("SET force_mbedtls_unsafe=true")
+        con.execute("SET temp_file_encryption=true")
         con.execute("SET temp_directory=?", [spill])
         return con
 
@@ -69,7 +72,7 @@ class LocalTable:
     def __init__(self, engine: LocalEngine, bind: Bind) -> None:
         self._engine, self._bind = engine, bind
         self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
-        self._copy: _Scratch | None = None  # a file of rows that goes with the table
+        self._copy: _Copy | None = None  # a file of rows that goes with the table
         with self._session() as session:
             self.columns = {
                 name: _released_type(name, str(kind))
@@ -204,8 +207,16 @@ class LocalTable:
     def _select(self, columns: list[str]) -> str:
         return ", ".join(f"{self._cast(c)} AS {quoted(c)}" for c in columns)
 
-    def _cast(self, column: str) -> str:
-        return f"CAST({self._bins.get(column, quoted(column))} AS {self.columns[column]})"
+    def _cast(self, name: str) -> str:
+        """SQL of a cell in the column's type."""
+        return f"CAST({self._cell(name)} AS {self.columns[name]})"
+
+    def _cell(self, name: str) -> str:
+        """SQL of a cell: its bin's label, or itself; -0.0 is 0.0, as equal numbers must be equal values."""
+        cell = quoted(name)
+        if name in self._bins:
+            return self._bins[name]
+        return f"CASE WHEN {cell} = 0 THEN 0 ELSE {cell} END" if self.columns[name].kind is Kind.REAL else cell
 
     def binned(self, edges: Mapping[str, Sequence[float]]) -> LocalTable:
         """Bins [edge, next edge), the last without upper end; a value below the first edge gets no known label."""
@@ -240,7 +251,7 @@ class LocalTable:
         result = copy.copy(self)
         result.columns = {name: self.columns[name] for name in columns}
         result._arrow = {name: self._arrow[name] for name in columns}
-        result._bins, result._copy = {}, _Scratch()
+        result._bins, result._copy = {}, _Copy()
         path = result._copy.folder / "rows.parquet"
         result._bind = lambda con: con.read_parquet(str(path))
         done = 0
@@ -304,12 +315,12 @@ class LocalTable:
         return _Session(self._engine, self._bind if bind else None)
 
 
-class _Scratch:
+class _Copy:
     """A private folder that goes when nobody holds it any more."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="sfumato-rows-"))
-        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self.folder = scratch.new_folder("rows")
+        weakref.finalize(self, scratch.remove, self.folder)
 
 
 class _Session:
@@ -320,8 +331,8 @@ class _Session:
 
     def __enter__(self) -> _Session:
         with ExitStack() as stack:  # undone here when binding fails, kept for __exit__ when it does not
-            spill = tempfile.TemporaryDirectory(prefix="sfumato-spill-", ignore_cleanup_errors=True)
-            self.con = stack.enter_context(self._engine.connect(stack.enter_context(spill)))
+            spill = stack.enter_context(scratch.folder("spill"))
+            self.con = stack.enter_context(self._engine.connect(str(spill)))
             if self._bind is not None:
                 try:
                     self.source = self._bind(self.con)

@@ -41,6 +41,7 @@ from ...stats.allocation import narrow
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared.grouping import Grouping, largest_buckets, random_margins
 from ..shared.groups_at_bound import group_size
+from ..shared.left_out import rows_left_out
 from ..shared.restricted import value_label
 from . import anatomised
 
@@ -71,7 +72,11 @@ class AnatomyPlan:
     l: int
     grouping: str
     groups: int
-    suppressed: bool  # records of frequent values were left out; counts refer to what is published
+    suppressed: int  # records of frequent values that were left out; counts refer to what is published
+
+    def __post_init__(self) -> None:
+        if self.suppressed < 0:
+            raise ValueError("a negative number of rows was left out")
 
 
 def _suppressed(true_counts: Integers, l: int) -> Integers:
@@ -160,7 +165,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             ) from None
         deal, side = _hand_out(grouping, true_counts, kept, rng)
         public = AnatomyPlan(
-            l=spec.l, grouping=spec.grouping, groups=grouping.groups, suppressed=bool((kept < true_counts).any())
+            l=spec.l, grouping=spec.grouping, groups=grouping.groups, suppressed=int((true_counts - kept).sum())
         )
         return Planned(public=public, work=Work(deals=(deal,), side=side))
 
@@ -199,6 +204,10 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             groups = anatomised.groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
             evidence.memo["channel"] = anatomised.Channel(groups)
         return anatomised.estimate(evidence.memo["channel"], observed, asked)
+
+    def caveats(self, plan: AnatomyPlan) -> tuple[str, ...]:
+        """How many rows are missing."""
+        return rows_left_out(plan.suppressed)
 
     def report(self, plan: AnatomyPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """Groups, what was left out, and the error to expect."""

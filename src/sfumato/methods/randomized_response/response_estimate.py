@@ -30,7 +30,7 @@ POPULATION = "population"
 
 
 @dataclass(slots=True)
-class _Sums:
+class _WeightSums:
     """Running sums, (K, F); `largest` |w| per functional."""
 
     value: Floats
@@ -49,7 +49,7 @@ def estimate(thetas: Sequence[float], observed: Observed, asked: Asked, *, rows:
     """
     K, F, P = observed.keys, asked.functionals, len(asked.pairs)
     value, square, known, spread = (np.zeros((K, F)) for _ in range(4))
-    sums = _Sums(value, square, known, spread, np.zeros(F), np.zeros((K, P)), np.zeros((K, P)))
+    sums = _WeightSums(value, square, known, spread, np.zeros(F), np.zeros((K, P)), np.zeros((K, P)))
     back = [
         inverse(channel(t, len(c), np.bincount(c))) for t, c in zip(thetas, asked.classes, strict=True)
     ]  # AxisMap or None per axis
@@ -90,7 +90,7 @@ def _chunks(items: NDArray[np.intp], width: int) -> Iterator[NDArray[np.intp]]:
 
 
 def _add_dense(
-    sums: _Sums,
+    sums: _WeightSums,
     back: Sequence[AxisMap | None],
     tables: _Tables,
     H: sp.csr_array,
@@ -124,7 +124,7 @@ def _spread(tables: _Tables, column: int, k: NDArray[np.intp] | slice) -> Floats
 
 
 def _add_cells(
-    sums: _Sums,
+    sums: _WeightSums,
     back: Sequence[AxisMap | None],
     tables: _Tables,
     H: sp.csr_array,
@@ -161,7 +161,7 @@ def _add_cells(
 
 
 def _add_covariance(
-    sums: _Sums, back: Sequence[AxisMap | None], tables: _Tables, H: sp.csr_array, asked: Asked
+    sums: _WeightSums, back: Sequence[AxisMap | None], tables: _Tables, H: sp.csr_array, asked: Asked
 ) -> None:
     shape = asked.shape
     for part in _chunks(np.arange(len(asked.pairs)), H.shape[1]):
@@ -176,7 +176,7 @@ def _add_covariance(
             sums.known_cross[:, part[f]] += tables.of(j) @ known[f].T
 
 
-def _collect(sums: _Sums, asked: Asked, rows: int) -> Estimated:
+def _collect(sums: _WeightSums, asked: Asked, rows: int) -> Estimated:
     caveats: tuple[str, ...] = ()
     if asked.options.get("estimator") == POPULATION:
         # the rows are a sample: N times sample (co)variance of w (docs/explanation/randomized-response.md, 5)

@@ -51,7 +51,7 @@ def perturb_parts(tables: SubTables, codes: Codes, part: NDArray[np.int64], rng:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cells:
+class _TableCells:
     """All sub-tables side by side: a column for each class of values that a sub-table holds.
 
     Rows of `moments` are the observed pairs (stratum, sub-table); a pair has entries in its sub-table's columns only.
@@ -82,7 +82,7 @@ class _Active:
 
 
 @dataclass(slots=True)
-class _Sums:
+class _TableSums:
     """Sums over sub-tables, (T, F); covariance (T, P)."""
 
     value: Floats
@@ -98,7 +98,7 @@ class _Sums:
 def estimate(tables: SubTables, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
     """Unbiased estimates summed over sub-tables, the variance at the cut estimate, a score interval for small n."""
     T, F, P = observed.strata, asked.functionals, len(asked.pairs)
-    sums = _Sums(*(np.zeros((T, P if name == "covariance" else F)) for name in _Sums.__slots__))
+    sums = _TableSums(*(np.zeros((T, P if name == "covariance" else F)) for name in _TableSums.__slots__))
     cells = _cells(tables, evidence, observed, asked)
     pattern = observed.pattern[cells.stratum]
     for b in np.unique(pattern):
@@ -110,7 +110,7 @@ def estimate(tables: SubTables, evidence: Evidence, observed: Observed, asked: A
     return _collect(sums, observed, asked)
 
 
-def _cells(tables: SubTables, evidence: Evidence, observed: Observed, asked: Asked) -> _Cells:
+def _cells(tables: SubTables, evidence: Evidence, observed: Observed, asked: Asked) -> _TableCells:
     (classes,), (width,) = asked.classes, asked.shape
     part_of_value = np.repeat(np.arange(len(tables)), np.diff(tables.start))
     column, size = np.unique(part_of_value * width + classes[tables.values], return_counts=True)
@@ -125,12 +125,12 @@ def _cells(tables: SubTables, evidence: Evidence, observed: Observed, asked: Ask
         part, codes, count = evidence.totals(asked.units)
         where = np.searchsorted(column, part * width + classes[codes[:, 0]])
         total = np.bincount(where, weights=count, minlength=len(column)).astype(float)
-    return _Cells(
+    return _TableCells(
         column // width, column % width, size.astype(float), total, pair // len(tables), pair % len(tables), moments
     )
 
 
-def _active(tables: SubTables, cells: _Cells, H: sp.csr_array, pairs: NDArray[np.intp]) -> _Active:
+def _active(tables: SubTables, cells: _TableCells, H: sp.csr_array, pairs: NDArray[np.intp]) -> _Active:
     """Sums of h over each sub-table, once for each (sub-table, functional), then laid out by pair."""
     F = H.shape[0]
     functional = np.repeat(np.arange(F), np.diff(H.indptr))
@@ -158,7 +158,7 @@ def _active(tables: SubTables, cells: _Cells, H: sp.csr_array, pairs: NDArray[np
     return _Active(np.repeat(pairs, length), *(x[flat] for x in by_combo))
 
 
-def _add_values(sums: _Sums, on: _Active, cells: _Cells, H: sp.csr_array, asked: Asked) -> None:
+def _add_values(sums: _TableSums, on: _Active, cells: _TableCells, H: sp.csr_array, asked: Asked) -> None:
     """The formulas of docs/explanation/small-domain.md, 5, for every active combination, added up by stratum."""
     measure = asked.measure[on.functional]
     at = cells.stratum[on.pair], on.functional
@@ -187,16 +187,16 @@ def _add_values(sums: _Sums, on: _Active, cells: _Cells, H: sp.csr_array, asked:
         unbiased = (on.p * (1 - on.p) * ehh - 2 * on.p * on.b1 * e2 + n2 * (on.b2 - on.b1**2)) / on.p**2
         variance = np.where(indicator, variance, np.maximum(unbiased, n2 * on.least))
     share = np.where(exact, 0.0, np.clip((on.total - on.b1 * on.whole) / on.p, 1, np.maximum(on.whole, 1)))
-    for name, term in (
-        ("value", e1),
-        ("variance", variance),
-        ("v0", n2 * v0),
-        ("known", np.where(exact, rows, 0.0)),
-        ("rows", np.where(exact, 0.0, rows)),
-        ("slope", share * slope),
-        ("weight", share),
+    for total, term in (
+        (sums.value, e1),
+        (sums.variance, variance),
+        (sums.v0, n2 * v0),
+        (sums.known, np.where(exact, rows, 0.0)),
+        (sums.rows, np.where(exact, 0.0, rows)),
+        (sums.slope, share * slope),
+        (sums.weight, share),
     ):
-        np.add.at(getattr(sums, name), at, term)
+        np.add.at(total, at, term)
 
 
 def _lookup(matrix: sp.csr_array, row: NDArray[np.intp], column: NDArray[np.intp]) -> Floats:
@@ -211,7 +211,7 @@ def _lookup(matrix: sp.csr_array, row: NDArray[np.intp], column: NDArray[np.intp
 
 
 def _add_covariance(
-    sums: _Sums, tables: SubTables, cells: _Cells, H: sp.csr_array, asked: Asked, pairs: NDArray[np.intp]
+    sums: _TableSums, tables: SubTables, cells: _TableCells, H: sp.csr_array, asked: Asked, pairs: NDArray[np.intp]
 ) -> None:
     """Cov = sum over true s of N_s [p(1-p) h1 h2 - p b2 h1 - p b1 h2 + b12 - b1 b2] / p^2, with N_s estimated."""
     mine = cells.pair_part[pairs]
@@ -228,7 +228,7 @@ def _add_covariance(
         np.add.at(sums.covariance[:, k], cells.stratum[pairs], term)
 
 
-def _collect(sums: _Sums, observed: Observed, asked: Asked) -> Estimated:
+def _collect(sums: _TableSums, observed: Observed, asked: Asked) -> Estimated:
     """Strata of one output row added up, and the interval rule: score set below 1000 rows, else clipped normal."""
 
     def add(x: Floats) -> Floats:

@@ -27,7 +27,7 @@ RESIDUAL = 1e-6  # a question is identified when M w = h up to this
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class DecoyRows:
     """The published rows of one pattern of untouched leaves: `moments[j]` is a (keys, joint values) table."""
 
     moments: tuple[sp.csr_array, ...]
@@ -37,7 +37,7 @@ class Observation:
     unseen: NDArray[np.bool_]  # (F,) the question also asks for values that were never published
 
 
-def observations(channels: tuple[DecoyChannel, ...], observed: Observed, asked: Asked) -> list[Observation]:
+def observations(channels: tuple[DecoyChannel, ...], observed: Observed, asked: Asked) -> list[DecoyRows]:
     """What was observed, over the values that occur in the release, one entry per pattern."""
     shape = tuple(len(c.active) for c in channels)
     width = int(np.prod(shape, dtype=np.int64))
@@ -66,7 +66,7 @@ def observations(channels: tuple[DecoyChannel, ...], observed: Observed, asked: 
         )
         rows = np.asarray(tables[0].sum(axis=1), np.float64).ravel()
         unseen = np.asarray(abs(H) @ (~seen).astype(float)) > 0
-        found.append(Observation(tables, rows, sp.csr_array(H[:, grid]), _differ(H), unseen))
+        found.append(DecoyRows(tables, rows, sp.csr_array(H[:, grid]), _differ(H), unseen))
     return found
 
 
@@ -130,6 +130,8 @@ class _Piece:
     single: bool  # each asks about one value
     own: Floats  # variance that a record adds which the question counts
     other: Floats  # ... and one that it does not count, on average over the release
+    every: Floats  # ... and one of the release, whether counted or not, the coefficients included
+    squares: Floats  # (K,) sum of g^2 over the rows inside P
 
 
 class _Answering:
@@ -146,6 +148,7 @@ class _Answering:
         self.share = np.zeros((len(self.parts), K, F))  # of the gap to the total that each pattern took
         self.down, self.up = np.full((K, F), np.nan), np.full((K, F), np.nan)  # ends of intervals that are not normal
         self.known = np.ones((K, F), bool)
+        self.foreseen = np.zeros((K, F))  # variance that the channel has on average, for where rows are too few to tell
 
     def run(self) -> None:
         """Add up all patterns."""
@@ -166,8 +169,10 @@ class _Answering:
                 self.down[:, never], self.up[:, never] = total_interval(np.zeros(1), self.channel.size, self.asked.z)
         for f in np.flatnonzero(self.uncertain.sum(axis=0) > 1):
             self.variance[:, f] = np.maximum(0.0, self._covariance(int(f), int(f)))
+        if self.channel is None:  # the unbiased estimate of a variance falls below 0 among few rows: it is not 0
+            self.variance = np.where(self.variance > 0, self.variance, self.foreseen)
 
-    def _each(self, part: Observation, at: NDArray[np.intp], g: int) -> _Piece:
+    def _each(self, part: DecoyRows, at: NDArray[np.intp], g: int) -> _Piece:
         """Questions about one value each, without weights: a GROUP BY of thousands of values is cheap."""
         H, weights = part.coefficients[at], self.weights
         s, c = H.indices, H.data
@@ -192,10 +197,11 @@ class _Answering:
                 total_variance=c**2 * total * (1 - 1 / self.channel.size),
             )
         inside = Estimates(value=value, variance=np.maximum(0.0, variance))
-        return _Piece(at, inside, cross, whole, known, True, *self._spread_each(s))
+        own, other, every = self._spread_each(s)
+        return _Piece(at, inside, cross, whole, known, True, own, other, c**2 * every, _sum_of(second))
 
-    def _spread_each(self, s: NDArray[np.integer]) -> tuple[Floats, Floats]:
-        """Variance of w(published) for a record with and without the value asked for.
+    def _spread_each(self, s: NDArray[np.integer]) -> tuple[Floats, Floats, Floats]:
+        """Variance of w(published) for a record with and without the value asked for, and for any.
 
         A record of s shows s with chance 1/gamma and weight b; the other weights have the mean that makes w unbiased
         and are close to it. Over all records the mean of w^2 is sum_j f'_j w_j^2 / N, because f' M = f'.
@@ -206,9 +212,10 @@ class _Answering:
             has *= keep * b**2 + (1 - keep * b) ** 2 / (1 - keep)
             both *= channel.matrix.squares(share)[code]
             part *= share[code]
-        return np.maximum(has - 1, 0.0), np.maximum(both - part * has, 0.0) / np.maximum(1 - part, 1e-9)
+        own, other = np.maximum(has - 1, 0.0), np.maximum(both - part * has, 0.0) / np.maximum(1 - part, 1e-9)
+        return own, other, part * own + (1 - part) * other
 
-    def _any(self, part: Observation, at: NDArray[np.intp], g: int) -> _Piece:
+    def _any(self, part: DecoyRows, at: NDArray[np.intp], g: int) -> _Piece:
         """Questions about several values, by their weights."""
         h = part.coefficients[at].toarray().T
         w = self.weights.of(h)
@@ -225,9 +232,9 @@ class _Answering:
             )
         inside = Estimates(value=first @ w, variance=np.maximum(0.0, second @ v))
         known = self.weights.identified(h, w)
-        return _Piece(at, inside, first @ v, whole, known, False, *self._spread_any(h, w))
+        return _Piece(at, inside, first @ v, whole, known, False, *self._spread_any(h, w), _sum_of(second))
 
-    def _spread_any(self, h: Floats, w: Floats) -> tuple[Floats, Floats]:
+    def _spread_any(self, h: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:
         """The same for a set of values: averages over the records in it and outside it, as the release has them."""
         share = np.ones(1)
         for channel in self.weights.channels:
@@ -236,7 +243,7 @@ class _Answering:
         inside, outside = share @ h, share @ (1 - h)
         own = np.divide(share @ (h * spread), inside, out=np.zeros(len(inside)), where=inside > 0)
         other = np.divide(share @ ((1 - h) * spread), outside, out=np.zeros(len(inside)), where=outside > 0)
-        return own, other
+        return own, other, share @ spread
 
     def _add(self, b: int, piece: _Piece) -> None:
         """Calibrate and add up; all rows of the release are answered by the totals themselves."""
@@ -255,6 +262,12 @@ class _Answering:
         self.value[:, at] += found.value
         self.variance[:, at] += found.variance
         self.known[:, at] &= known | everything
+        rows = self.parts[b].rows[:, None]
+        if self.asked.binary and not self.asked.measure[at].any():
+            inside = np.clip(found.value, 0.0, rows)
+            self.foreseen[:, at] += inside * piece.own + (rows - inside) * piece.other
+        else:
+            self.foreseen[:, at] += piece.squares[:, None] * piece.every
         if self.asked.binary:
             self._interval(b, piece, found, everything)
 
@@ -331,6 +344,11 @@ def estimate(channels: tuple[DecoyChannel, ...], rows: int, observed: Observed, 
         value, variance, low, high = (np.where(work.known, x, np.nan) for x in (value, variance, low, high))
         caveats = ("not identifiable: some values are in so many groups that the release does not tell who has them",)
     return Estimated(value=value, variance=variance, low=low, high=high, covariance=work.covariances(), caveats=caveats)
+
+
+def _sum_of(table: sp.csr_array) -> Floats:
+    """(K,) sums over the values."""
+    return np.asarray(table.sum(axis=1), np.float64).ravel()
 
 
 def _chunks(numbers: NDArray[np.intp], step: int) -> list[NDArray[np.intp]]:

@@ -52,7 +52,7 @@ class Matrix(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class FullMatrix:
     """M and its (pseudo-)inverse in full."""
 
     matrix: Floats
@@ -278,7 +278,7 @@ def _from_table(active: NDArray[np.intp], counts: Counts, size: int, forward: Fl
         published=counts.astype(np.float64),
         condition=float(sigma[0] / sigma[-1]) if sigma[-1] > 0 else np.inf,
         identifiable=outside <= (ROW_SPACE_TOLERANCE if not kept.all() else np.inf),
-        matrix=Table(matrix=forward, inverse=inverse),
+        matrix=FullMatrix(matrix=forward, inverse=inverse),
     )
 
 

@@ -82,8 +82,7 @@ class TargetDistribution(Specification):
     work_limit: int = WORK_LIMIT
 
     def __post_init__(self) -> None:
-        for name in ("partition_by", "target_by"):
-            given = getattr(self, name)
+        for name, given in (("partition_by", self.partition_by), ("target_by", self.target_by)):
             texts = tuple(given.split(",")) if isinstance(given, str) and given else tuple(given)
             object.__setattr__(self, name, tuple(t.strip() for t in texts))
         parsing.check_target(self.target)
@@ -93,8 +92,12 @@ class TargetDistribution(Specification):
         share = exact(self.fakes, "fakes")
         if share < 0 or (share >= 1 and share.denominator != 1):
             raise SpecError(f"fakes must be a share from 0 to 1 or a whole number, got {self.fakes}", field="fakes")
-        for name, least in (("max_weight", 2), ("min_group", 1), ("work_limit", 1)):
-            number = getattr(self, name)
+        whole = (
+            ("max_weight", self.max_weight, 2),
+            ("min_group", self.min_group, 1),
+            ("work_limit", self.work_limit, 1),
+        )
+        for name, number, least in whole:
             if isinstance(number, bool) or not isinstance(number, int) or number < least:
                 raise SpecError(f"{name} must be a whole number of at least {least}, got {number!r}", field=name)
         if self.choose_fakes not in ("width", "paper"):
@@ -133,12 +136,16 @@ class TargetDistributionPlan:
     choose_fakes: str
     randomise_depth: bool
 
+    def __post_init__(self) -> None:
+        if self.scheme != SCHEME:
+            raise SpecError("the scheme of the release is not known to this version of sfumato")
+
     @property
     def tree(self) -> BlockTree:
         return from_blocks(self.blocks)
 
 
-def _release(plan: TargetDistributionPlan, evidence: Evidence) -> blockwise.Release:
+def _release(plan: TargetDistributionPlan, evidence: Evidence) -> blockwise.OpenBlocks:
     if "release" not in evidence.memo:
         try:
             tree = plan.tree
@@ -153,7 +160,7 @@ def _release(plan: TargetDistributionPlan, evidence: Evidence) -> blockwise.Rele
         evidence.memo["release"] = blockwise.open_blocks(
             tree, np.array(plan.order, dtype=np.int64), evidence.side, np.array(plan.group_rows, dtype=np.int64)
         )
-    found: blockwise.Release = evidence.memo["release"]
+    found: blockwise.OpenBlocks = evidence.memo["release"]
     return found
 
 
