@@ -34,12 +34,14 @@ def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     check_columns(release)
     check_types(release)
     try:
-        computed = guarantee_model(method.guarantee(release.plan))
+        computed = guarantee_model(method.guarantee(release.plan), manifest.people.noun())
     except (PlanError, SpecError) as error:
         raise VerificationError(f"the published parameters give no guarantee: {error}") from None
     beside = {"readers", "unprotected"}
     if manifest.guarantee.model_dump(mode="json", exclude=beside) != computed.model_dump(mode="json", exclude=beside):
         raise VerificationError("the stated guarantee is not the one that the published parameters give")
+    if method.rows_held(release.plan) not in {None, manifest.people.rows_per_person}:
+        raise VerificationError("the parameters do not hold as many rows of a person as the release states")
     yield f"guarantee recomputed from the parameters: {computed.statement}"
     yield from _check_readers(release)
     check_rows(release)
