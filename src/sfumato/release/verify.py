@@ -8,6 +8,7 @@ from typing import Any
 from ..engines.statements import COUNT, counted
 from ..errors import DataError, VerificationError
 from .bundle import check_digests
+from .hostile import stated_by_a_stranger
 from .manifest import guarantee_model
 from .opened import OpenedRelease
 
@@ -23,12 +24,14 @@ def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     manifest, method = release.manifest, release.method
     check_digests(release.path, manifest)
     yield "digests of all files"
-    computed = guarantee_model(method.guarantee(release.plan))
+    with stated_by_a_stranger(VerificationError, "the guarantee cannot be computed from the published parameters"):
+        computed = guarantee_model(method.guarantee(release.plan))
     if manifest.guarantee.model_dump(mode="json") != computed.model_dump(mode="json"):
         raise VerificationError("the stated guarantee is not the one that the published parameters give")
     yield f"guarantee recomputed from the parameters: {computed.statement}"
     check_rows(release)
-    method.verify(release.plan, release.published)
+    with stated_by_a_stranger(VerificationError, "the published parameters do not fit the published rows"):
+        method.verify(release.plan, release.published)
     yield "what is published is what the parameters allow"
     yield f"{manifest.rows:,} rows, columns and values as stated"
     if manifest.reproducible and not test:
