@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from benchmarks import fuzz_campaign
+
 from commands import SRC
 
 ROOT = Path(__file__).parents[2]
