@@ -8,8 +8,10 @@ The full form tries every step of the write phase and more than 200,000 inputs; 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -45,6 +47,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--only", default="")
     given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as own:  # killed runs leave scratch behind; not among everybody's
+        os.environ["TMPDIR"] = tempfile.tempdir = own
+        return _run(given)
+
+
+def _run(given: argparse.Namespace) -> int:
+    """All campaigns, one after the other."""
     total: Counter[str] = Counter()
     for name, campaign in campaigns(0.002 if given.short else given.share).items():
         if given.only and given.only not in name:
@@ -52,7 +61,10 @@ def main(arguments: list[str]) -> int:
         start = time.perf_counter()
         found = campaign()
         total += found
-        print(f"{name}: {sum(n for k, n in found.items() if k[0] != '!'):,} tried, {time.perf_counter() - start:.0f} s")
+        print(
+            f"{name}: {sum(n for k, n in found.items() if k[0] != '!'):,} tried, {time.perf_counter() - start:.0f} s",
+            flush=True,
+        )
         for line, times in found.items():
             if line.startswith("!"):
                 print(f"  {line} ({times})")
