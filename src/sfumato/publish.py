@@ -17,16 +17,27 @@ from .engines.directory import engine_named
 from .errors import DataError, PlanError, SpecError
 from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
+from .model.people import People
 from .model.private import Known, Needs, Profile
 from .model.public import Claim, Curve, Domain, Roles, Scalar, Unprotected
 from .publishing import knowledge
 from .publishing.applier import Applier
 from .publishing.parameter_files import read_column_hierarchy
+from .publishing.people import one_person
 from .publishing.randomness import Secret
-from .publishing.roles import check_roles
+from .publishing.roles import settled_roles
 from .query import Release
 from .release import bundle, signing
-from .release.manifest import FORMAT_VERSION, Manifest, Software, columns_and_units, guarantee_model, unprotected_model
+from .release.manifest import (
+    FORMAT_VERSION,
+    GuaranteeModel,
+    Manifest,
+    Software,
+    columns_and_units,
+    guarantee_model,
+    people_model,
+    unprotected_model,
+)
 from .release.opened import open_folder
 from .release.verify import verify
 from .version import __version__
@@ -44,7 +55,34 @@ class Prepared:
     needs: Needs
     profile: Profile
     planned: Planned[Any]
-    rows_per_person: int | None = None  # None: nobody said; one is assumed
+    people: People
+
+    @property
+    def rows_per_person(self) -> int | None:
+        """Rows that one person may have; None: nobody said, one is assumed."""
+        return self.people.rows_per_person if self.people.checked else None
+
+    @property
+    def guarantee(self) -> GuaranteeModel:
+        """What the release will promise."""
+        uncovered = self.unprotected()
+        return guarantee_model(
+            self.method.guarantee(self.planned.public),
+            self.people,
+            ladder.public_readers(
+                self.method,
+                self.planned.public,
+                self.sensitive_domains(),
+                rows_per_person=self.rows_per_person,
+            ),
+            None if uncovered is None else uncovered[0],
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the custodian should know while publishing."""
+        unchecked = "one row per person is assumed, not checked; name the column that tells people apart with --person"
+        return (*self.planned.work.notes, *(() if self.people.checked else (unchecked,)))
 
     def claim(self) -> Claim:
         """What the plan claims to hold."""
@@ -91,7 +129,8 @@ class Prepared:
             "trust": str(method.trust),
             "rows": self.profile.rows,
             "parameters": TypeAdapter(method.plan_type).dump_python(plan, mode="json"),
-            "guarantee": guarantee_model(method.guarantee(plan)).model_dump(mode="json", exclude_none=True),
+            "people": people_model(self.people).model_dump(mode="json"),
+            "guarantee": self.guarantee.model_dump(mode="json", exclude_none=True),
             **method.report(plan, work, self.profile),
             **(method.full_report(plan, work, self.profile) if full else {}),
             **self.readers(self.claim()),
@@ -117,8 +156,8 @@ def prepare(
     chosen = method_of(method)
     spec = chosen.with_files(method, read_column_hierarchy)
     table = (engine or engine_named()).open(source, delimiter=delimiter)
-    roles = roles.resolve(table.columns)
-    check_roles(roles, table.columns, reserved=chosen.part)
+    roles = settled_roles(roles, table, reserved=chosen.part)
+    table, people = one_person(table, roles, chosen, secret)
     needs = chosen.needs(spec, roles)
     declared = dict(domains or {})
     edges = chosen.edges(spec)
@@ -132,8 +171,11 @@ def prepare(
     profile = table.profile(needs, declared, null_as_value=null_as_value)
     if not profile.rows:
         raise DataError("the table has no rows")
+    profile = replace(profile, rows_per_person=people.rows_per_person)
     planned = chosen.plan(spec, profile, secret.stream("plan"))
-    return Prepared(table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned)
+    return Prepared(
+        table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned, people=people
+    )
 
 
 def publish(
@@ -177,8 +219,6 @@ def publish(
             )
             if not accept_unprotected:
                 check_covered(prepared)
-            for note in prepared.planned.work.notes:
-                (notify or _ignore)(note)
             manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
             bundle.finish(folder, manifest)
             if key is not None:
@@ -187,6 +227,8 @@ def publish(
         if place:
             scratch.remove(place)
         raise
+    for note in prepared.notes:
+        (notify or _ignore)(note)
     return Release.at(target, manifest, scratch=place)
 
 
@@ -247,22 +289,17 @@ def write(
     if planned.work.side:
         bundle.write_side(applier.side_table(), folder / "sensitive.parquet")
     columns, units = columns_and_units(applier.columns, applier.base)
-    files, uncovered = bundle.describe_files(folder), prepared.unprotected()
+    files = bundle.describe_files(folder)
     return Manifest(
         format_version=FORMAT_VERSION,
         software=Software(name="sfumato", version=__version__),
         method=method.name,
         parameters=TypeAdapter(method.plan_type).dump_python(planned.public, mode="json"),
         rows=files["data.parquet"].rows,
+        people=people_model(prepared.people),
         columns=columns,
         units=units,
-        guarantee=guarantee_model(
-            method.guarantee(planned.public),
-            ladder.public_readers(
-                method, planned.public, prepared.sensitive_domains(), rows_per_person=prepared.rows_per_person
-            ),
-            None if uncovered is None else uncovered[0],
-        ),
+        guarantee=prepared.guarantee,
         files=files,
         reproducible=reproducible,
     )

@@ -40,6 +40,7 @@ def ask(
     estimator: str | None = None,
 ) -> Answer:
     """The answer to a SQL question, with its error."""
+    subject.check_estimator(estimator)
     query = parse(text, subject.schema)
     check_literals(query, subject)
     views = look_at_domains(query, subject)
@@ -108,7 +109,8 @@ class Release:
             part=method.part,
             estimate=lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked),
             bound=lambda *question: method.bound(plan, opened.evidence, *question),
-            caveats=method.caveats(plan),
+            estimators=method.estimators,
+            caveats=(*method.caveats(plan), *opened.manifest.people.noun().caveats),
         )
 
     @classmethod

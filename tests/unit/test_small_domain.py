@@ -109,7 +109,7 @@ def test_public_half_survives_json_and_holds_no_counts():
     adapter = TypeAdapter(SmallDomainPlan)
     dumped = adapter.dump_python(found.public, mode="json")
     assert adapter.validate_python(json.loads(json.dumps(dumped))) == found.public
-    assert set(dumped) == {"rho1", "rho2", "mode", "domains", "gammas", "sizes"}
+    assert set(dumped) == {"rho1", "rho2", "mode", "domains", "gammas", "sizes", "rows_per_person", "sets"}
 
 
 @pytest.mark.parametrize(

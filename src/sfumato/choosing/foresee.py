@@ -45,6 +45,7 @@ class ExpectedRelease:
             part=None,
             estimate=foresight.answer,
             bound=no_bounds,
+            estimators=prepared.method.estimators,
         )
 
     def __repr__(self) -> str:

@@ -19,7 +19,6 @@ from ..publishing.parameter_files import read_column_hierarchy
 from ..publishing.randomness import Secret
 from ..query import Release
 from ..release import bundle
-from ..release.manifest import guarantee_model
 from .candidates import LAPLACE, epsilon_of, laplace_readers, spec_of
 from .foresee import ExpectedRelease, mean_absolute_error
 from .rebuilt_table import reconstruction
@@ -187,7 +186,7 @@ def _bounds(answers: Answers) -> tuple[Floats, Floats]:
 def _promise(prepared: Prepared, setting: Setting) -> dict[str, Any]:
     """The guarantee as the plan gives it, how far readers get, and facts of the plan that matter for a choice."""
     plan, method = prepared.planned.public, prepared.method
-    stated = guarantee_model(method.guarantee(plan)).model_dump(mode="json", exclude_none=True)
+    stated = prepared.guarantee.model_dump(mode="json", exclude_none=True)
     return {
         "trust": stated["trust"],
         "guarantee": stated,

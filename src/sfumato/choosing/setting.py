@@ -15,8 +15,9 @@ from ..model.public import Candidate, Claim, Roles, Scalar
 from ..model.ratios import Ratio
 from ..model.types import Kind
 from ..publish import Prepared, prepare
+from ..publishing.people import kept_rows
 from ..publishing.randomness import Secret
-from ..publishing.roles import check_roles
+from ..publishing.roles import settled_roles
 from .candidates import choose_rho1, parse_bound, spec_of
 from .rebuilt_table import Reference
 from .workload import CONDITIONS, Original, Workload, query_pool, sql_workload
@@ -77,13 +78,17 @@ def make_setting(
     domains: Mapping[str, Sequence[Scalar]] | None = None,
     null_as_value: bool = False,
     delimiter: str | None = None,
+    secret: Secret | None = None,
 ) -> Setting:
     """Reads the table once. `workload` is SQL text, one statement per question; None takes the query pool."""
     tau = parse_bound(bound)
     chosen: Engine = engine or engine_named()
     table = chosen.open(source, delimiter=delimiter)
-    roles = roles.resolve(table.columns)
-    check_roles(roles, table.columns)
+    roles = settled_roles(roles, table)
+    kept, people = kept_rows(table, roles, secret or Secret.fresh())
+    if people.rows_left_out:  # one choice of rows for all methods
+        table = source = kept
+        delimiter, roles = None, replace(roles, identifying=())
     sensitive, quasi = tuple(roles.sensitive), tuple(roles.quasi)
     columns = [c for c in table.columns if c in {*sensitive, *quasi, *roles.insensitive}]
     truth = Original(table, columns, chosen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -10,11 +11,20 @@ from ..errors import SpecError
 from .options import Json, ReleasePath
 from .terminal import say, say_json
 
+DEFAULT_LEVEL = 0.95
+
+
+def _refuse(said: Mapping[str, bool], why: str) -> None:
+    """Nothing; SpecError for the first option that was said and would not be honoured."""
+    for name, given in said.items():
+        if given:
+            raise SpecError(f"{name} {why}", field=name.removeprefix("--"))
+
 
 def query(
     release: ReleasePath,
     sql: Annotated[str | None, typer.Argument(help="the question; a prompt opens without it", metavar="SQL")] = None,
-    level: Annotated[float, typer.Option("--level", help="confidence level")] = 0.95,
+    level: Annotated[float, typer.Option("--level", help="confidence level")] = DEFAULT_LEVEL,
     form: Annotated[str, typer.Option("--format", help="table, json or csv")] = "table",
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="level holds for all rows at once")] = False,
     estimator: Annotated[str | None, typer.Option("--estimator", help="another estimator of the method")] = None,
@@ -33,6 +43,16 @@ def query(
         raise SpecError(f'--format is table, json or csv, got "{form}"', field="format")
     if population and estimator:
         raise SpecError("--population is an estimator of its own; leave --estimator out", field="estimator")
+    said = {
+        "--format": form != "table",
+        "--simultaneous": simultaneous,
+        "--estimator": estimator is not None,
+        "--population": population,
+    }
+    if sql is None:
+        _refuse(said | {"--explain": explain}, "goes with a question; the prompt does not take it")
+    elif explain:
+        _refuse(said | {"--level": level != DEFAULT_LEVEL}, "goes with an answer; --explain gives none")
     opened = open_release(release)
     if sql is None:
         from .prompt import terminal

@@ -25,6 +25,7 @@ from .terminal import complain, say
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": evidence.demo,
+    "look": custodian.look,
     "publish": custodian.publish,
     "plan": custodian.plan,
     "query": analyst.query,

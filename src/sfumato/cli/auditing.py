@@ -19,6 +19,7 @@ def audit(
     targets: Annotated[int, typer.Option("--targets", help="people to attack", min=50)] = 1000,
     as_json: Json = False,
     report: Annotated[str | None, typer.Option("--report", help="HTML file to write", metavar="FILE")] = None,
+    force: Annotated[bool, typer.Option("--force", help="replace the report")] = False,
 ) -> None:
     """Attack a release in every way that is built in, and count the successes beside what it promises.
 
@@ -27,13 +28,14 @@ def audit(
     from ..audit.score import audit as run
     from ..query import open_release
     from ..reports.audit_text import audit_page, render
+    from ..reports.places import check_places, write_html
+
+    check_places({"--report": report}, source=truth, force=force, twins=False)
 
     other = None if second is None else open_release(second).opened
     document = run(open_release(release).opened, truth, second=other, targets=targets)
     if report is not None:
-        from ..reports.curves import write_page
-
-        write_page(report, audit_page(document))
+        write_html(report, audit_page(document), force=force)
     if as_json:
         say_json(document)
     else:

@@ -101,6 +101,8 @@ class Method(ABC, Generic[S, P]):
     classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: bool = False  # the plan itself is random: every release needs its own
     unseen: tuple[str, ...] = ()  # forgeries that the bundle alone cannot show, beside those that no bundle can
+    several_rows: bool = False  # a person with several rows is held too, not only one row of hers
+    estimators: tuple[str, ...] = ()  # names that a question may ask for besides the method's own; others are refused
 
     @abstractmethod
     def needs(self, spec: S, roles: Roles) -> Needs:
@@ -199,6 +201,10 @@ class Method(ABC, Generic[S, P]):
     def claim(self, plan: P) -> Claim:
         """The prior and the posterior that the plan names; nothing where it names none."""
         return Claim()
+
+    def rows_held(self, plan: P) -> int | None:
+        """Rows of one person that the plan holds together; None where the losses of any number of them add."""
+        return 1
 
     def edges(self, spec: S) -> Mapping[str, Sequence[float]]:
         """Lower edges of the bins of columns that are published as bins."""

@@ -44,12 +44,43 @@ class Profile:
     domains: tuple[Domain, ...]  # one per unit
     histograms: tuple[Histogram, ...]  # one per joint
     sensitive: tuple[int, ...] = ()  # as in Needs
+    rows_per_person: int = 1  # that the plan must hold together
 
     def true_counts(self, joint: int = 0, unit: int = 0) -> Integers:
         """Counts over the whole domain of a joint of one unit (number `unit`); 0 for values that do not occur."""
         histogram, dense = self.histograms[joint], np.zeros(len(self.domains[unit]), dtype=np.int64)
         dense[histogram.codes[:, 0]] = histogram.true_counts
         return dense
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PeopleCount:
+    """How the rows of a table are spread over people."""
+
+    rows: int
+    missing: int  # rows that name nobody
+    people: int
+    several: int  # people with more than one row
+    most: int  # rows of the person who has most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Filled:
+    """A column's rows that hold a value, and how many different ones there are."""
+
+    rows: int
+    distinct: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Described:
+    """A column as the custodian looks at it before deciding."""
+
+    rows: int  # of the table
+    filled: Filled
+    length: float  # characters of a cell, on average
+    sentences: float  # share of the cells with four words or more
+    examples: tuple[str, ...] = ()  # the most frequent values, where asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -43,6 +43,8 @@ class Roles:
     """Which column plays which part. A column without a role is an error, never a guess.
 
     `rest` gives all columns that are not named one role: "quasi", "keep" (insensitive) or "drop" (identifying).
+    `person` tells people apart and is never published; where a person has several rows, a random
+    `max_rows_per_person` of them are kept.
     """
 
     sensitive: tuple[str, ...] | str
@@ -50,6 +52,8 @@ class Roles:
     identifying: tuple[str, ...] | list[str] = ()
     insensitive: tuple[str, ...] | list[str] = ()
     rest: str | None = None
+    person: str | None = None
+    max_rows_per_person: int | None = None
 
     def __post_init__(self) -> None:
         sensitive = (self.sensitive,) if isinstance(self.sensitive, str) else tuple(self.sensitive)
@@ -58,6 +62,16 @@ class Roles:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.rest not in {None, *REST}:
             raise SpecError(f'rest must be quasi, keep or drop, got "{self.rest}"', field="rest")
+        most = self.max_rows_per_person
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+            raise SpecError(
+                f"max_rows_per_person must be a whole number of at least 1, got {most!r}", field="max_rows_per_person"
+            )
+        if most is not None and self.person is None:
+            raise SpecError(
+                "rows per person can be limited only where people can be told apart; name their column with --person",
+                field="person",
+            )
         if not sensitive:
             raise SpecError("no sensitive column is named; give at least one (--sa)", field="sensitive")
         seen: dict[str, str] = {}
@@ -81,7 +95,8 @@ class Roles:
 
     def by_role(self) -> dict[str, tuple[str, ...]]:
         """The columns of each role, sensitive first."""
-        return {role: tuple(getattr(self, role)) for role in ("sensitive", "quasi", "identifying", "insensitive")}
+        named = {role: tuple(getattr(self, role)) for role in ("sensitive", "quasi", "identifying", "insensitive")}
+        return named if self.person is None else named | {"person": (self.person,)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_serializer
 
 from ..errors import ReleaseError
+from ..model.people import People, with_people
 from ..model.public import Column, Domain, Guarantee, ReaderBound, Scalar, Trust, Unprotected
 from ..model.types import ColumnType, Kind, type_named
 
 FORMAT_VERSION = 1
+ASSUMED = People()  # one row each, unchecked
 FILES = ("data.parquet", "sensitive.parquet")
 JsonScalar = str | bool | int | float | None
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
@@ -90,6 +92,18 @@ class GuaranteeModel(_Strict):
     unprotected: UnprotectedModel | None = None  # where the guarantee names a prior
 
 
+class PeopleModel(_Strict):
+    """How many rows of the release one person may have; `checked` false: one is assumed."""
+
+    checked: bool
+    rows_per_person: Annotated[int, Field(ge=1)]
+    rows_left_out: Annotated[int, Field(ge=0)]
+
+    def noun(self) -> People:
+        """The same, as the rest of the package knows it."""
+        return People(checked=self.checked, rows_per_person=self.rows_per_person, rows_left_out=self.rows_left_out)
+
+
 class FileModel(_Strict):
     """Digest and size of a file of the bundle."""
 
@@ -113,6 +127,7 @@ class Manifest(_Strict):
     method: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z-]*$")]
     parameters: dict[str, Any]
     rows: Annotated[int, Field(ge=0)]
+    people: PeopleModel
     columns: list[ColumnModel]
     units: list[UnitModel]
     guarantee: GuaranteeModel
@@ -190,10 +205,21 @@ def columns_and_units(
     return models, units
 
 
+def people_model(people: People) -> PeopleModel:
+    """What release.json says about people and rows."""
+    return PeopleModel(
+        checked=people.checked, rows_per_person=people.rows_per_person, rows_left_out=people.rows_left_out
+    )
+
+
 def guarantee_model(
-    guarantee: Guarantee, readers: tuple[ReaderBound, ...] | None = None, unprotected: Unprotected | None = None
+    guarantee: Guarantee,
+    people: People = ASSUMED,
+    readers: tuple[ReaderBound, ...] | None = None,
+    unprotected: Unprotected | None = None,
 ) -> GuaranteeModel:
     """The guarantee as it stands in release.json."""
+    guarantee = with_people(guarantee, people)
     return GuaranteeModel(
         model=guarantee.model,
         parameters=dict(guarantee.parameters),

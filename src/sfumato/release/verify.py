@@ -12,6 +12,7 @@ from ..methods.shared.readers import ONE_ROW
 from ..stats.tails import FALSE_ALARM
 from .bundle import check_digests
 from .checks import check_columns, check_folder, check_order, check_package, check_traces, check_types
+from .hostile import stated_by_a_stranger
 from .manifest import encode, guarantee_model
 from .opened import OpenedRelease
 
@@ -33,17 +34,21 @@ def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     yield "no file, column or note besides those that are declared"
     check_columns(release)
     check_types(release)
-    try:
-        computed = guarantee_model(method.guarantee(release.plan))
-    except (PlanError, SpecError) as error:
-        raise VerificationError(f"the published parameters give no guarantee: {error}") from None
+    with stated_by_a_stranger(VerificationError, "the guarantee cannot be computed from the published parameters"):
+        try:
+            computed = guarantee_model(method.guarantee(release.plan), manifest.people.noun())
+        except (PlanError, SpecError) as error:
+            raise VerificationError(f"the published parameters give no guarantee: {error}") from None
     beside = {"readers", "unprotected"}
     if manifest.guarantee.model_dump(mode="json", exclude=beside) != computed.model_dump(mode="json", exclude=beside):
         raise VerificationError("the stated guarantee is not the one that the published parameters give")
+    if method.rows_held(release.plan) not in {None, manifest.people.rows_per_person}:
+        raise VerificationError("the parameters do not hold as many rows of a person as the release states")
     yield f"guarantee recomputed from the parameters: {computed.statement}"
     yield from _check_readers(release)
     check_rows(release)
-    method.verify(release.plan, release.published)
+    with stated_by_a_stranger(VerificationError, "the published parameters do not fit the published rows"):
+        method.verify(release.plan, release.published)
     yield f"what is published is what the parameters allow (false alarm: {FALSE_ALARM:g})"
     check_order(release)
     yield f"rows are in random order (false alarm: {FALSE_ALARM:g})"

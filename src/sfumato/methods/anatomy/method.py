@@ -126,6 +126,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
     """Every true value, inside a group of l records whose values all differ."""
 
     name = "anatomy"
+    estimators = ("plain",)
     title = "Anatomy"
     trust = Trust.CONDITIONAL
     part = "group_id"

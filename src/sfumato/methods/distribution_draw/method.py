@@ -61,6 +61,7 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
     name = "distribution-draw"
     title = "Draw from the distribution"
     trust = Trust.BASELINE
+    several_rows = True  # no row of the table is published
     lumpable = True
     answers = "estimate"
     spec = DistributionDraw
@@ -136,6 +137,10 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
     def law(self, plan: DistributionDrawPlan, evidence: Evidence, unit: int) -> Law:
         """What a record shows does not depend on its value."""
         return laws.silent(laws.published_table(evidence, unit, 1))
+
+    def rows_held(self, plan: DistributionDrawPlan) -> int | None:
+        """Any number: no row of hers is published."""
+        return None
 
     def verify(self, plan: DistributionDrawPlan, published: Published) -> None:
         """Nothing is promised; the sensitive column must be the one that was drawn."""

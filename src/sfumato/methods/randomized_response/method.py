@@ -188,8 +188,10 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
     """Every chosen column keeps its value with probability p, else shows another one."""
 
     name = "randomized-response"
+    estimators = (response_estimate.POPULATION,)
     title = "Randomised response"
     trust = Trust.CONDITIONAL
+    several_rows = True  # epsilons add
     lumpable = True
     formula = (
         "w = P^-T h over the classes of the mentioned columns; Var = sum w^2 - P^-T h^2; z sqrt(Var + z^2 max|w|^2 / 4)"
@@ -248,6 +250,11 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             if moves:
                 _check_categories(domain)
         given, tau = spec.keeps(), spec.tau()
+        if tau is not None and profile.rows_per_person > 1:
+            raise PlanError(
+                "the disclosure risk is that of one row and says nothing about a person with several; take --one-row, "
+                "or give keep probabilities (--keep-probability): their epsilons add over a person's rows"
+            )
         found: KeepPlan | None = None
         limits, rhos = _limits(spec, profile), spec.rhos()
         if tau is None:
@@ -346,6 +353,10 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
     def verify(self, plan: RandomizedResponsePlan, published: Published) -> None:
         """The columns that the scope names are randomised."""
         check_release(plan, published)
+
+    def rows_held(self, plan: RandomizedResponsePlan) -> int | None:
+        """Epsilons add; a disclosure risk is that of one row."""
+        return None if plan.risk is None else 1
 
     def edges(self, spec: RandomizedResponse) -> Mapping[str, Sequence[float]]:
         """Bins as given."""

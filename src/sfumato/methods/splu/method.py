@@ -150,6 +150,7 @@ class SpluMethod(Method[Splu, SpluPlan]):
     """Every record publishes one value drawn from its own and those of its decoys."""
 
     name = "splu"
+    estimators = tuple(decoy_comparison.ESTIMATORS)
     title = "Small sum privacy, large sum utility"
     trust = Trust.CONDITIONAL
     answers = "estimate, interval"
@@ -254,11 +255,6 @@ class SpluMethod(Method[Splu, SpluPlan]):
         chosen = asked.options.get("estimator")
         if chosen is None:
             return decoy_answers.estimate(channels, evidence.rows, observed, asked)
-        if chosen not in decoy_comparison.ESTIMATORS:
-            names = ", ".join(decoy_comparison.ESTIMATORS)
-            raise SpecError(
-                f'splu has no estimator "{chosen}"; leave it out, or take one of {names}', field="estimator"
-            )
         _, codes, count = evidence.totals(asked.units)
         joint = np.zeros(asked.shape)
         np.add.at(joint, tuple(codes.T), count)
