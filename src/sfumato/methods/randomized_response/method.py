@@ -76,8 +76,10 @@ class RandomizedResponsePlan:
     def __post_init__(self) -> None:
         if not len(self.columns) == len(self.sizes) == len(self.keep):
             raise ValueError("one size and one keep probability per column")
-        if self.scope not in (*SCOPES, GIVEN) or (self.scope == GIVEN) != (self.risk is None):
+        if self.scope not in (*SCOPES, GIVEN) or (self.scope == GIVEN) != (self.risk is self.rho1 is None):
             raise ValueError("the scope does not fit the risk")
+        if (self.rho1 is None) != (self.rho2 is None):
+            raise ValueError("rho1 and rho2 go together")
         for name, size, p in zip(self.columns, self.sizes, self.keep, strict=True):
             check_keep(p, size, name)
 
@@ -297,6 +299,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         losses = {
             name: round_up(epsilon(theta, d))
             for name, theta, d in zip(plan.columns, plan.thetas, plan.sizes, strict=True)
+            if theta < 1.0
         }
         bare = tuple(dict.fromkeys(name for name in (*plan.baseline, *plan.columns) if name not in losses))
         total = round_up(sum(losses.values())) if losses else None
