@@ -29,7 +29,13 @@ from sfumato.query import open_release
 from sfumato.release.verify import verify
 
 ROLES = sf.Roles(sensitive="disease", quasi=["age", "sex"])
-METHODS = {"uniform": {"rho1": "1/5", "rho2": "1/3"}, "anatomy": {"l": "3"}}
+METHODS = {
+    "uniform": {"rho1": "1/5", "rho2": "1/3"},
+    "anatomy": {"l": "3"},
+    "splu": {"gamma": "3"},
+    "small-domain": {"rho1": "1/5", "rho2": "1/2", "min_size": "100"},
+    "l-diversity": {"l": "3"},
+}
 STEPS = ("open", "os.mkdir", "os.rename", "os.chmod", "os.remove", "os.rmdir", "os.link", "os.symlink", "shutil.rmtree")
 REFUSED, PUBLISHED, UNCAUGHT = 40, 41, 42  # exit codes of a child
 
