@@ -344,6 +344,8 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             if domain[-1] >= allowed.shape[1]:
                 raise VerificationError(f"sub-table {i} lists a value outside the published domain")
             allowed[i, list(domain)] = True
+        if any(not 0 <= code < allowed.shape[1] for codes in plan.sets for code in codes):
+            raise VerificationError("a stated set has a value outside the published domain")
         if not allowed[part, codes[:, 0]].all():
             raise VerificationError("a row publishes a value that its sub-table does not have")
         if plan.mode == "strict" and max(plan.gammas) ** plan.rows_per_person > gamma_bound(plan.rho1, plan.rho2):
