@@ -350,6 +350,9 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     def verify(self, plan: SmallDomainPlan, published: Published) -> None:
         """Sub-tables have the stated sizes, at least two values, and publish no others; strict gammas are capped."""
         check_release(plan, published)
+        values = len(published.evidence.domains[0])
+        if any(not 0 <= code < values for codes in plan.sets for code in codes):
+            raise VerificationError("a stated set has a value outside the published domain")
         if plan.mode == "strict" and max(plan.gammas) ** plan.rows_per_person > gamma_bound(plan.rho1, plan.rho2):
             raise VerificationError("a sub-table's gamma is larger than rho1 and rho2 allow")
 
