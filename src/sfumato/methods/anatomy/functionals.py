@@ -1,0 +1,109 @@
+"""Sums over the true rows of a release that publishes values by group. docs/explanation/inference.md, section 3.
+
+The F_u records of value u were given at random, without replacement, to the F_u groups that hold u. A row of group g
+adds the group's average of w, and w = M^-1 h makes the sum unbiased. Over the random assignment the covariance is
+
+    sum_u F_u / (F_u - 1) { sum_c N[c, u] w_c' K_u w_c - S_u' K_u S_u / F_u },     S_u = sum_c N[c, u] w_c,
+
+with K_u the covariance of 1[s in g] / |g| over the groups that hold u. Everything but N is published.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import UnsupportedQuery
+from ..shared.linear_functionals import Cells, Floats, Functions, Target, runs, sampling, sums
+
+MOST_VALUES = 200  # K is V^3 numbers
+SINGULAR = 1e-6  # eigenvalues below this share of the largest belong to values that the groups do not tell apart
+
+
+class GroupedValues:
+    """The groups as arrays: `members[:, g]` are the values of group g, filled up with `values`, which is no code."""
+
+    def __init__(self, members: NDArray[np.intp], sizes: Floats, values: int) -> None:
+        if values > MOST_VALUES:
+            raise UnsupportedQuery(
+                f"the column has {values} values; covariances from groups are worked out for up to {MOST_VALUES}"
+            )
+        self.members, self.sizes, self.values = members, sizes, values
+        width = values + 1
+        held = np.zeros((width, width, width))  # [u, s, t]: sum over groups with u, s and t of 1 / |g|^2
+        pairs = np.zeros((width, width))  # [u, s]: sum over groups with u and s of 1 / |g|
+        single = np.zeros(width)
+        for first in members:
+            single += np.bincount(first, minlength=width)
+            for second in members:
+                flat = first * width + second
+                pairs += np.bincount(flat, weights=1 / sizes, minlength=width**2).reshape(width, width)
+                for third in members:
+                    cube = np.bincount(flat * width + third, weights=1 / sizes**2, minlength=width**3)
+                    held += cube.reshape(width, width, width)
+        self.true_counts = single[:-1]  # every value is in the release
+        safe = np.maximum(self.true_counts, 1.0)
+        self.M = pairs[:-1, :-1] / safe[:, None]
+        self.K = held[:-1, :-1, :-1] / safe[:, None, None] - self.M[:, :, None] * self.M[:, None, :]
+        self.inverse, self.identified = self._invert(pairs[:-1, :-1])
+
+    def _invert(self, pairs: Floats) -> tuple[Floats, bool]:
+        """M^-1 over the values that occur, by the symmetric F^-1/2 C F^-1/2; and whether it is regular."""
+        there = np.flatnonzero(self.true_counts)
+        root = np.sqrt(self.true_counts[there])
+        eigen, vectors = np.linalg.eigh(pairs[np.ix_(there, there)] / root[:, None] / root[None, :])
+        keep = eigen > SINGULAR * float(eigen[-1])
+        core = (vectors[:, keep] / eigen[keep]) @ vectors[:, keep].T
+        inverse = np.zeros((self.values, self.values))
+        inverse[np.ix_(there, there)] = core / root[:, None] * root[None, :]
+        return inverse, bool(keep.all())
+
+
+class GroupFunctionals:
+    """Counts and covariances over the random assignment of records to groups; `cells.part` is the group."""
+
+    def __init__(self, cells: Cells, groups: GroupedValues) -> None:
+        self._cells, self._groups = cells, groups
+        self._counts: dict[tuple[int, int], Floats] = {}
+
+    @property
+    def values(self) -> int:
+        return self._groups.values
+
+    @property
+    def exact(self) -> bool:
+        return False
+
+    def counts(self, a: int = 0, b: int = 0) -> Floats:
+        key = (min(a, b), max(a, b))
+        if key not in self._counts:
+            cells, groups = self._cells, self._groups
+            width = groups.values + 1
+            weight = cells.moments[:, key[0], key[1]] / groups.sizes[cells.part]
+            shared = np.zeros(cells.cells * width)
+            for row in groups.members:
+                shared += np.bincount(cells.cell * width + row[cells.part], weights=weight, minlength=len(shared))
+            self._counts[key] = shared.reshape(cells.cells, width)[:, :-1] @ groups.inverse
+        return self._counts[key]
+
+    def value(self, functions: Functions) -> Floats:
+        return sums(self.counts, functions, self._cells.cells, self.values)
+
+    def covariance(self, functions: Functions, target: Target) -> Floats:
+        groups, V, F = self._groups, self.values, functions.size
+        size = groups.true_counts
+        factor = np.where(size > 1, size / np.maximum(size - 1, 1), 0.0)
+        flat = (factor[:, None, None] * groups.K).reshape(V, V * V)
+        within, totals = np.zeros((F, F)), np.zeros((V, V, F))
+        for at in runs(self._cells.cells, max(V * V, F * V)):
+            weights = {a: h @ groups.inverse.T for a, h in functions.planes(at).items()}
+            for a, left in weights.items():
+                totals += np.einsum("cu,cfs->usf", self.counts(0, a)[at], left, optimize=True)
+                for b, right in weights.items():
+                    K = (self.counts(a, b)[at] @ flat).reshape(-1, V, V)
+                    within += np.einsum("cfs,csg->fg", left, K @ right.transpose(0, 2, 1), optimize=True)
+        scale = factor / np.maximum(size, 1)
+        between = np.einsum("u,usf,ust,utg->fg", scale, totals, groups.K, totals, optimize=True)
+        found = within - between
+        found = (found + found.T) / 2
+        return found + sampling(self, functions, self._cells) if target == "population" else found
