@@ -7,9 +7,10 @@ DuckDB SQL. What is not on the list is refused with its place in the text.
 from __future__ import annotations
 
 import ast
+import difflib
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -267,6 +268,13 @@ def call_name(call: ast.Call) -> str | None:
     if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
         return f"{call.func.value.id}.{call.func.attr}"
     return None
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """ "; did you mean ...?" with the nearest name, or the empty text."""
+    folded = {c.lower(): c for c in choices}
+    close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.5)
+    return f"; did you mean {folded[close[0]]!r}?" if close else ""
 
 
 def _mirrored(op: ast.cmpop) -> ast.cmpop:

@@ -20,8 +20,13 @@ FAMILIES = ("gaussian", "binomial", "poisson", "multinomial")
 class Family(Protocol):
     """What Newton asks of a family."""
 
-    name: str
-    bounded: bool  # whether a coefficient can run away to infinity
+    @property
+    def name(self) -> str:
+        """As typed."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether no coefficient can run away to infinity."""
 
     def mean(self, eta: Floats) -> Floats:
         """(..., J) expected outcome."""
@@ -60,7 +65,7 @@ class Binomial:
         p = expit(eta)
         return (p * (1 - p))[..., None]
 
-    def link(self, mean: float) -> float:
+    def link(self, mean: float) -> float:  # noqa: ARG002 - probabilities start at a predictor of 0
         return 0.0
 
 
@@ -93,7 +98,7 @@ class Multinomial:
         p = self.mean(eta)
         return p[..., :, None] * np.eye(eta.shape[-1]) - p[..., :, None] * p[..., None, :]
 
-    def link(self, mean: float) -> float:
+    def link(self, mean: float) -> float:  # noqa: ARG002 - probabilities start at a predictor of 0
         return 0.0
 
 

@@ -26,7 +26,7 @@ Term = tuple[int, ...]  # numbers of its factors; () is the intercept
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factor:
-    """A column, a transformed number, or levels: what terms are made of. `levels` None: decided by the column's type."""
+    """A column, a transformed number, or levels: what terms are made of. `levels` None: the column's type decides."""
 
     name: str  # as typed, without needless blanks
     expression: Expression
@@ -128,7 +128,8 @@ class _Reader:
             # `0` takes the intercept away, and so does `- 1`; `- 0` puts it back
             if removes:
                 more, sign = [()], "-" if sign == "+" else "+"
-            terms = [t for t in terms if t not in more] if sign == "-" else self._joined(terms, more)
+            gone = {frozenset(t) for t in more}
+            terms = [t for t in terms if frozenset(t) not in gone] if sign == "-" else self._joined(terms, more)
             if self._peek()[0] not in {"+", "-"}:
                 return terms
             sign = self._take()[0]

@@ -80,9 +80,9 @@ def solve(problem: Problem, labels: Sequence[str]) -> Solution:
         _check_collinear(problem)
         beta, steps = _newton(problem, labels)
         A = information(problem, beta)
-    inverse = _inverse(A, problem, beta, labels)
+    inverse = _inverse(A, problem, labels)
     ratio = information_ratio(problem, beta, inverse)
-    poor = [labels[j] for j in np.flatnonzero(ratio < LEAST_RATIO)]
+    poor = [labels[int(j)] for j in np.flatnonzero(ratio < LEAST_RATIO)]
     if poor:
         raise UnsupportedQuery(
             f"too little information about {', '.join(poor)}: merge levels (recode) or exclude them (where)"
@@ -252,16 +252,17 @@ def _outcome_scale(problem: Problem) -> float:
 
 def _start(problem: Problem) -> Floats:
     """0, or the constant predictor at the overall mean, as near as the design has it."""
-    beta = np.zeros(problem.size)
+    beta: Floats = np.zeros(problem.size)
     eta = problem.family.link(_mean_outcome(problem))
     if eta and problem.equations == 1:
         rows = np.repeat(problem.cell_rows, problem.x.shape[1]) if not problem.narrow else problem.cell_rows
         flat = problem.x.reshape(-1, problem.x.shape[2])
-        beta = np.linalg.lstsq(flat.T @ (rows[:, None] * flat), flat.T @ (rows * eta), rcond=None)[0]
+        found = np.linalg.lstsq(flat.T @ (rows[:, None] * flat), flat.T @ (rows * eta), rcond=None)[0]
+        beta = np.asarray(found, dtype=np.float64)
     return beta
 
 
-# --- refusals -----------------------------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------
 
 
 def _check_collinear(problem: Problem) -> None:
@@ -277,14 +278,14 @@ def _check_collinear(problem: Problem) -> None:
         raise UnsupportedQuery(f"these terms determine each other: {', '.join(involved)}; leave one out")
 
 
-def _inverse(A: Floats, problem: Problem, beta: Floats, labels: Sequence[str]) -> Floats:
+def _inverse(A: Floats, problem: Problem, labels: Sequence[str]) -> Floats:
     """A^-1, or the refusal that names what A does not know."""
     scale = np.tile(_scale(problem), problem.equations)
     scaled = A / scale[:, None] / scale[None, :]
     eigen, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
     if eigen[0] <= 1e-12 * abs(eigen[-1]):
         worst = np.abs(vectors[:, 0])
-        poor = [labels[j] for j in np.flatnonzero(worst >= 0.5 * worst.max())]
+        poor = [labels[int(j)] for j in np.flatnonzero(worst >= 0.5 * worst.max())]
         raise UnsupportedQuery(
             f"too little information about {', '.join(poor)}: merge levels (recode) or exclude them (where)"
         )

@@ -11,12 +11,13 @@ import numpy as np
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..model.public import Floats, Scalar
 from . import design as designs
-from .cells import Grid, Recode, Recoder, check_column, columns_of, distinct_values, is_number, is_randomised, read
+from .cells import check_column, columns_of, distinct_values, is_number, is_randomised, read, recoder_of
 from .expressions import Variable, label
 from .families import Family, family_of
 from .fit import Fit, plain_name
 from .formula import Factor, read_formula
 from .newton import Problem, solve
+from .recoding import Recode
 
 MOST_LEVELS = 50  # of a multinomial outcome
 TARGETS = ("population", "table")
@@ -85,7 +86,7 @@ def fit(
     several = chosen.name == "multinomial"
     names = [f"{lv}: {n}" for lv in outcome.levels[1:] for n in plan.names] if several else list(plan.names)
     solution = solve(problem, [plain_name(n) for n in names])
-    caveats = list(solution.caveats)
+    caveats = [*solution.caveats, *grid.caveats]
     if grid.functionals.exact:
         caveats.append("no randomised column: an ordinary fit of the published rows")
     return Fit(
@@ -139,7 +140,7 @@ def _untouched(release: Any, factor: Factor, family: Family, recode: Recode) -> 
         return Outcome(description=text, levels=(), measures=(sql,))
     if column is None:
         raise UnsupportedQuery("a multinomial outcome is a column")
-    recoder = Recoder(release, recode)
+    recoder = recoder_of(release, recode)
     values = distinct_values(release, column, MOST_LEVELS)
     merged: dict[str, list[Scalar]] = {lv: [] for lv in recode.get(column, {})}
     for value in values:
@@ -188,7 +189,7 @@ def _check_levels(factor: Factor, family: Family, levels: Sequence[str], found: 
     if family.name == "binomial" and len(levels) != 2:
         raise UnsupportedQuery(
             f"binomial needs an outcome of two values; {factor.name} has {len(levels)}",
-            hint=f"Write a condition in braces, for example {{{factor.name} == '{levels[-1] if levels else ''}'}} ~ ...",
+            hint=f"Write a condition in braces: {{{factor.name} == '{levels[-1] if levels else ''}'}} ~ ...",
         )
     if len(levels) < 2 or found > MOST_LEVELS:
         raise UnsupportedQuery(f"{factor.name} has {found} values; an outcome with levels has 2 to {MOST_LEVELS}")

@@ -10,6 +10,8 @@ with K_u the covariance of 1[s in g] / |g| over the groups that hold u. Everythi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,12 +65,12 @@ class GroupFunctionals:
     """Counts and covariances over the random assignment of records to groups; `cells.part` is the group."""
 
     def __init__(self, cells: Cells, groups: GroupedValues) -> None:
-        self._cells, self._groups = cells, groups
+        self.cells, self.groups = cells, groups
         self._counts: dict[tuple[int, int], Floats] = {}
 
     @property
     def values(self) -> int:
-        return self._groups.values
+        return self.groups.values
 
     @property
     def exact(self) -> bool:
@@ -77,7 +79,7 @@ class GroupFunctionals:
     def counts(self, a: int = 0, b: int = 0) -> Floats:
         key = (min(a, b), max(a, b))
         if key not in self._counts:
-            cells, groups = self._cells, self._groups
+            cells, groups = self.cells, self.groups
             width = groups.values + 1
             weight = cells.moments[:, key[0], key[1]] / groups.sizes[cells.part]
             shared = np.zeros(cells.cells * width)
@@ -87,23 +89,29 @@ class GroupFunctionals:
         return self._counts[key]
 
     def value(self, functions: Functions) -> Floats:
-        return sums(self.counts, functions, self._cells.cells, self.values)
+        return sums(self.counts, functions, self.cells.cells, self.values)
 
     def covariance(self, functions: Functions, target: Target) -> Floats:
-        groups, V, F = self._groups, self.values, functions.size
-        size = groups.true_counts
-        factor = np.where(size > 1, size / np.maximum(size - 1, 1), 0.0)
-        flat = (factor[:, None, None] * groups.K).reshape(V, V * V)
-        within, totals = np.zeros((F, F)), np.zeros((V, V, F))
-        for at in runs(self._cells.cells, max(V * V, F * V)):
-            weights = {a: h @ groups.inverse.T for a, h in functions.planes(at).items()}
-            for a, left in weights.items():
-                totals += np.einsum("cu,cfs->usf", self.counts(0, a)[at], left, optimize=True)
-                for b, right in weights.items():
-                    K = (self.counts(a, b)[at] @ flat).reshape(-1, V, V)
-                    within += np.einsum("cfs,csg->fg", left, K @ right.transpose(0, 2, 1), optimize=True)
-        scale = factor / np.maximum(size, 1)
-        between = np.einsum("u,usf,ust,utg->fg", scale, totals, groups.K, totals, optimize=True)
-        found = within - between
-        found = (found + found.T) / 2
-        return found + sampling(self, functions, self._cells) if target == "population" else found
+        found = assignment_covariance(self.groups, self.counts, functions, self.cells.cells)
+        return found + sampling(self, functions, self.cells) if target == "population" else found
+
+
+def assignment_covariance(
+    groups: GroupedValues, counts: Callable[[int, int], Floats], functions: Functions, cells: int
+) -> Floats:
+    """(F, F) over the random assignment, for counts (a, b) -> (cells, values) of g_a g_b; exact where they are true."""
+    V, F, size = groups.values, functions.size, groups.true_counts
+    factor = np.where(size > 1, size / np.maximum(size - 1, 1), 0.0)
+    flat = (factor[:, None, None] * groups.K).reshape(V, V * V)
+    within, totals = np.zeros((F, F)), np.zeros((V, V, F))
+    for at in runs(cells, max(V * V, F * V)):
+        weights = {a: h @ groups.inverse.T for a, h in functions.planes(at).items()}
+        for a, left in weights.items():
+            totals += np.einsum("cu,cfs->usf", counts(0, a)[at], left, optimize=True)
+            for b, right in weights.items():
+                K = (counts(a, b)[at] @ flat).reshape(-1, V, V)
+                within += np.einsum("cfs,csg->fg", left, K @ right.transpose(0, 2, 1), optimize=True)
+    scale = factor / np.maximum(size, 1)
+    between = np.einsum("u,usf,ust,utg->fg", scale, totals, groups.K, totals, optimize=True)
+    found = within - between
+    return (found + found.T) / 2

@@ -10,8 +10,8 @@ channel. docs/explanation/inference.md, sections 1 and 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
@@ -207,18 +207,37 @@ def inverse_of(channel: Floats) -> Floats:
     return np.linalg.solve(scaled @ channel.T, scaled).T
 
 
-def in_parts(blocks: Sequence[tuple[NDArray[np.intp], Floats]], values: int) -> tuple[WeightTable, NDArray[np.intp]]:
-    """(B with a state for every (sub-table, value in it), `state[sub-table, value]`, -1 where it holds it not).
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartWeights:
+    """B with a state for every (sub-table, value in it); a value has no weight where a sub-table does not hold it.
 
-    `blocks[i]` are the values of sub-table i and B among them. A value that a sub-table does not hold has no
-    weight there: its records are in other sub-tables.
+    Its records are then in other sub-tables: dealing them out at random adds no error, because all are counted.
     """
-    start = np.cumsum([0, *(len(held) for held, _ in blocks)])
-    matrix, state = np.zeros((int(start[-1]), values)), np.full((len(blocks), values), -1, dtype=np.intp)
-    for i, (held, B) in enumerate(blocks):
-        matrix[start[i] : start[i + 1], held] = B
-        state[i, held] = np.arange(start[i], start[i + 1])
-    return WeightTable(matrix=matrix), state
+
+    blocks: tuple[tuple[NDArray[np.intp], Floats], ...]  # the values of each sub-table, and B among them
+    values: int
+    table: WeightTable = field(init=False)
+    state: NDArray[np.intp] = field(init=False)  # [sub-table, value], -1 where there is none
+
+    def __post_init__(self) -> None:
+        start = np.cumsum([0, *(len(held) for held, _ in self.blocks)])
+        matrix = np.zeros((int(start[-1]), self.values))
+        state = np.full((len(self.blocks), self.values), -1, dtype=np.intp)
+        for i, (held, B) in enumerate(self.blocks):
+            matrix[start[i] : start[i + 1], held] = B
+            state[i, held] = np.arange(start[i], start[i + 1])
+        object.__setattr__(self, "table", WeightTable(matrix=matrix))
+        object.__setattr__(self, "state", state)
+
+    @property
+    def states(self) -> int:
+        return self.table.states
+
+    def forward(self, h: Floats) -> Floats:
+        return self.table.forward(h)
+
+    def back(self, published: Floats) -> Floats:
+        return self.table.back(published)
 
 
 # --- rows randomised independently of each other --------------------------------------------------------------
@@ -231,7 +250,7 @@ class IndependentRows:
     """
 
     def __init__(self, cells: Cells, weights: Weights, state: NDArray[np.intp] | None = None) -> None:
-        self._cells, self._weights = cells, weights
+        self._cells, self.weights = cells, weights
         self._state = cells.value if state is None else state
         self._published: dict[tuple[int, int], Floats] = {}
         self._counts: dict[tuple[int, int], Floats] = {}
@@ -239,7 +258,7 @@ class IndependentRows:
 
     @property
     def values(self) -> int:
-        return self._weights.values
+        return self.weights.values
 
     @property
     def exact(self) -> bool:
@@ -249,13 +268,13 @@ class IndependentRows:
         """(cells, states): sums of g_a g_b over the published rows."""
         key = (min(a, b), max(a, b))
         if key not in self._published:
-            self._published[key] = self._cells.table(self._state, self._weights.states, *key)
+            self._published[key] = self._cells.table(self._state, self.weights.states, *key)
         return self._published[key]
 
     def counts(self, a: int = 0, b: int = 0) -> Floats:
         key = (min(a, b), max(a, b))
         if key not in self._counts:
-            self._counts[key] = self._weights.back(self.published(*key))
+            self._counts[key] = self.weights.back(self.published(*key))
         return self._counts[key]
 
     def value(self, functions: Functions) -> Floats:
@@ -266,9 +285,9 @@ class IndependentRows:
         if self._exact and target == "table":
             return np.zeros((F, F))
         spread, known = np.zeros((F, F)), np.zeros((F, F))
-        for at in runs(self._cells.cells, F * max(self._weights.states, self.values)):
+        for at in runs(self._cells.cells, F * max(self.weights.states, self.values)):
             planes = functions.planes(at)
-            weights = {a: self._weights.forward(h) for a, h in planes.items()}
+            weights = {a: self.weights.forward(h) for a, h in planes.items()}
             spread += products(self.published, weights, at)
             if target == "table":
                 known += products(self.counts, planes, at)

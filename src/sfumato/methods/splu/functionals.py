@@ -48,6 +48,8 @@ class DecoyFunctionals:
         B[np.ix_(active, active)] = inverse
         self._rows = IndependentRows(cells, WeightTable(matrix=B))
         self._cells, self._B = cells, B
+        self.channel = np.zeros((values, values))
+        self.channel[np.ix_(active, active)] = channel
         self._published, M, f = np.zeros(values), np.eye(values), np.zeros(values)
         self._published[active], f[active] = published, total_counts
         M[np.ix_(active, active)] = channel
@@ -78,6 +80,10 @@ class DecoyFunctionals:
             plain, Y = self._rows.counts(*key), self._rows.published(*key)
             self._kept[key] = plain + (Y * (self._B @ self._move)) @ self._B - plain * self._move
         return self._kept[key]
+
+    def published(self) -> Floats:
+        """(cells, values): published rows."""
+        return self._rows.published()
 
     def value(self, functions: Functions) -> Floats:
         return sums(self.counts, functions, self._cells.cells, self.values)

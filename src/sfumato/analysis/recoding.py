@@ -1,0 +1,57 @@
+"""Levels merged before a formula sees them; merging is the cure where a release says too little about one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import QueryError
+from ..model.public import Scalar
+from .expressions import Variable, label, nearest
+
+Recode = Mapping[str, Mapping[str, Sequence[Scalar]]]
+
+
+class Recoder:
+    """Merges levels: named ones first, in their order, then the values that no level names, in theirs."""
+
+    def __init__(self, recode: Recode, numeric: Callable[[str], bool]) -> None:
+        """`numeric` says whether a column holds numbers."""
+        self._recode, self._numeric = recode, numeric
+        for name, groups in recode.items():
+            if not isinstance(groups, Mapping) or any(isinstance(held, str) for held in groups.values()):
+                raise QueryError(f'recode of "{name}" needs levels, each with a list of the values that it merges')
+            members = [str(m) for held in groups.values() for m in held]
+            twice = [m for m in members if members.count(m) > 1]
+            if twice:
+                raise QueryError(f'recode of "{name}" names "{twice[0]}" twice')
+
+    def level(self, name: str, value: Scalar) -> Scalar:
+        """The level that a value belongs to."""
+        for level, members in self._recode.get(name, {}).items():
+            if any(_same(value, m) for m in members):
+                return level
+        return label(value) if name in self._recode and value is not None else value
+
+    def variable(self, name: str, values: tuple[Scalar, ...], codes: NDArray[np.intp], *, randomised: bool) -> Variable:
+        """The column after merging."""
+        numeric = self._numeric(name)
+        if name not in self._recode:
+            return Variable(name=name, values=values, codes=codes, numeric=numeric, randomised=randomised)
+        for members in self._recode[name].values():
+            for member in members:
+                if randomised and not any(_same(v, member) for v in values):
+                    near = nearest(str(member), [str(v) for v in values if v is not None])
+                    raise QueryError(f'"{name}" has no value "{member}"{near}')
+        merged = [self.level(name, v) for v in values]
+        order = [lv for lv in self._recode[name] if lv in merged]
+        order += [lv for lv in dict.fromkeys(merged) if lv not in order]  # type: ignore[misc]
+        place = {lv: i for i, lv in enumerate(order)}
+        table = np.array([place[lv] for lv in merged], dtype=np.intp)  # type: ignore[index]
+        return Variable(name=name, values=tuple(order), codes=table[codes], numeric=False, randomised=randomised)
+
+
+def _same(value: Scalar, member: Scalar) -> bool:
+    return value == member or (value is not None and member is not None and str(value) == str(member))
