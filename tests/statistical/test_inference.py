@@ -3,8 +3,8 @@
 FUNCTIONS sums of a cell and a value are asked of RELEASES releases of 12,000 rows of Adult. If values are right, the
 errors, whitened by the stated covariance, are standard normal: the sum of their squares over all releases is chi-square
 with RELEASES * FUNCTIONS = 800 degrees of freedom, that of their mean with FUNCTIONS. False alarms: ALPHA for each of
-the 2 tests of each of 5 methods and, for the population, 3, and of each method's fits: 2e-8 in all. Smallest fault that is caught
-with certainty: standard errors 30 % too small or too large; both are fed in.
+the 2 tests of each of 5 methods and, for the population, of 3, and of each method's fits: 2.1e-8 in all. Smallest
+fault that is caught with certainty: standard errors 30 % too small or too large; both are fed in.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ GROUPS = {
     "occupation": {
         "Professional": ["Exec-managerial", "Prof-specialty"],
         "Office": [
-            "Adm-clerical", "Sales", "Tech-support", "Other-service", "Protective-serv", "Priv-house-serv", "Armed-Forces",
+            "Adm-clerical", "Sales", "Tech-support",
+            "Other-service", "Protective-serv", "Priv-house-serv", "Armed-Forces",
         ],
         "Manual": [
             "Craft-repair", "Transport-moving", "Machine-op-inspct", "Handlers-cleaners", "Farming-fishing", None,

@@ -316,7 +316,8 @@ def test_shares_and_means_are_compared_between_groups() -> None:
     assert exact.groups[1].difference == pytest.approx(expected[1] - expected[0])
     found = compare(mild(), by="sex", share="occupation = 'Sales' AND age > 30")
     shares = truth(
-        "SELECT avg(CASE WHEN occupation = 'Sales' AND age > 30 THEN 1 ELSE 0 END) FROM release GROUP BY sex ORDER BY sex"
+        "SELECT avg(CASE WHEN occupation = 'Sales' AND age > 30 THEN 1 ELSE 0 END) FROM release "
+        "GROUP BY sex ORDER BY sex"
     )
     for group, (share,) in zip(found.groups, shares, strict=True):
         assert abs(group.value - share) < 4 * group.se

@@ -232,7 +232,7 @@ def test_groups_are_unbiased_and_their_covariance_is_exact_over_all_assignments(
     np.testing.assert_allclose(exact, np.cov(values.T, bias=True), atol=1e-11)
 
 
-# --- decoys -------------------------------------------------------------------------------------------------------------
+# --- decoys ---------------------------------------------------------------------------------------
 
 
 def decoys() -> tuple[Functionals, Cells, np.ndarray, np.ndarray]:

@@ -143,7 +143,7 @@ def test_columns_that_determine_each_other_are_named() -> None:
 
 
 def test_separation_has_no_finite_solution() -> None:
-    cell, value = rows()
+    cell, _ = rows()
     asked = problem("binomial", (cell >= 3).astype(float)[:, None], 1, 0)
     with pytest.raises(UnsupportedQuery, match="no finite solution"):
         solve(asked, ["Intercept", "age", "work[b]", "work[c]"])

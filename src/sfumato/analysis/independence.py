@@ -245,7 +245,7 @@ class Table:
         if (n <= 2 * np.sqrt(np.maximum(np.diag(table_S), 0.0))).any():
             return None
         slope = np.array([1.0, -1.0, -1.0, 1.0]) / n
-        log, se = float(np.log(n) @ np.sign(slope)), float(np.sqrt(max(slope @ S @ slope, 0.0)))
+        log, se = float(np.log(n) @ np.sign(slope)), float(np.sqrt(max(float(slope @ S @ slope), 0.0)))
         return OddsRatio(
             value=float(np.exp(log)), low=float(np.exp(log - z * se)), high=float(np.exp(log + z * se)), log_se=se
         )
