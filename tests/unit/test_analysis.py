@@ -23,6 +23,7 @@ from sfumato.analysis.quantiles import quantile
 from sfumato.analysis.regression import fit
 from sfumato.analysis.smoothing import smoothed
 from sfumato.errors import QueryError, SpecError, UnsupportedQuery
+from sfumato.methods.shared.linear_functionals import Functions
 
 GROUPS = {
     "occupation": {
@@ -335,3 +336,47 @@ def test_a_smoothed_table_has_no_negative_count_and_keeps_the_cells() -> None:
         drawn = smoothed(grid.functionals)
         assert grid.functionals.counts().min() < 0 <= drawn.min()
         np.testing.assert_allclose(drawn.sum(axis=1), grid.cell_rows)
+
+
+def test_the_ends_of_a_quantile_are_where_sql_counts_stop_contradicting_it() -> None:
+    """Every value t is tested by COUNT(*) WHERE education_num <= t, whose error SQL states."""
+    release, z = released(education_num="0.12"), 1.959963984540054
+    found = quantile(release, "education_num", [0.1, 0.3, 0.5, 0.7, 0.9]).rows
+    values = range(1, 17)
+    counts = ", ".join(f"COUNT(*) FILTER (WHERE education_num <= {t}) AS n{t}" for t in values)
+    (row,) = release.sql(f"SELECT {counts} FROM release").rows()
+    for one in found:
+        gap = {t: row[f"n{t}"] - one.share * 48_842 for t in values}
+        se = {t: row[f"n{t}_se"] for t in values}
+        assert one.low == next(t for t in values if gap[t] + z * se[t] >= 0)
+        assert one.high == 1 + max(t for t in values if gap[t] - z * se[t] < 0)
+        assert one.low <= one.value <= one.high
+    assert any(one.value < one.high for one in found)
+
+
+def test_errors_of_untouched_means_and_correlations_are_the_textbooks() -> None:
+    rows = {name: np.array(adult()[name].to_pylist()) for name in ("age", "hours_per_week", "sex")}
+    age, hours = rows["age"].astype(float), rows["hours_per_week"].astype(float)
+    found = compare(mild(), by="sex", mean="age")
+    for group in found.groups:
+        here = age[rows["sex"] == group.level]
+        assert group.se == pytest.approx(here.std() / np.sqrt(len(here)))
+    u, v = (age - age.mean()) / age.std(), (hours - hours.mean()) / hours.std()
+    r = (u * v).mean()
+    moved = correlation(mild(), "age", "hours_per_week")
+    assert moved.se == pytest.approx(np.sqrt(((u * v - r / 2 * (u**2 + v**2)) ** 2).sum()) / len(u))
+
+
+def test_groups_that_are_estimated_share_their_errors() -> None:
+    """A randomised group: the difference of two means is one sum, with one error."""
+    where = "occupation IN ('Sales', 'Craft-repair')"
+    found = compare(mild(), by="occupation", mean="age", where=where, target="table")
+    grid = read(mild(), ("occupation", "age"), where=where)
+    number = grid.variables["age"].numbers()
+    labels = grid.variables["occupation"].labels
+    inside = [grid.weight * (grid.variables["occupation"].codes == labels.index(g.level)) for g in found.groups]
+    sizes = [(grid.functionals.counts() * i).sum() for i in inside]
+    moves = [i * (number - g.value) / n for i, g, n in zip(inside, found.groups, sizes, strict=True)]
+    S = grid.functionals.covariance(Functions.of((moves[1] - moves[0])[:, None, :]), "table")
+    assert found.groups[1].difference_se == pytest.approx(np.sqrt(S[0, 0]))
+    assert found.groups[1].difference_se != pytest.approx(np.hypot(*(g.se for g in found.groups)), rel=1e-3)
