@@ -18,7 +18,7 @@ from sfumato import datasets
 from sfumato.analysis.cells import read
 from sfumato.analysis.contrasts import compare
 from sfumato.analysis.correlation import correlation
-from sfumato.analysis.independence import PUBLISHED, WALD, independence_test
+from sfumato.analysis.independence import PUBLISHED, WALD, independence_test, pearson
 from sfumato.analysis.quantiles import quantile
 from sfumato.analysis.regression import fit
 from sfumato.analysis.smoothing import smoothed
@@ -277,6 +277,22 @@ def test_a_condition_on_a_randomised_column_needs_the_wald_test() -> None:
     n = np.array([c[2] for c in counts], dtype=float)
     log = np.log(n[0] * n[3] / n[1] / n[2])
     assert abs(np.log(found.odds_ratio.value) - log) < 4 * found.odds_ratio.log_se
+
+
+def test_columns_that_are_redrawn_together_need_the_wald_test() -> None:
+    """Independent, with uneven margins: redrawn as one value they are published with an association."""
+    rng = np.random.default_rng(8)
+    table = pa.table(
+        {"x": rng.choice(list("abc"), 40_000, p=[0.7, 0.2, 0.1]), "y": rng.choice(list("uv"), 40_000, p=[0.8, 0.2])}
+    )
+    roles = sfumato.Roles(sensitive=("x", "y"))
+    release = sfumato.publish(table, roles=roles, method=sfumato.UniformPerturbation(rho1="1/10", rho2="1/2"), seed=2)
+    found = independence_test(release, "x", "y")
+    assert found.test == WALD
+    assert found.pvalue > 1e-4
+    grid = read(release, ("x", "y"))
+    published, _ = pearson(grid.functionals.published().reshape(3, 2))
+    assert published > 100
 
 
 def test_quantiles_of_untouched_columns_are_exact() -> None:

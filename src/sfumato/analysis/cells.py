@@ -40,10 +40,15 @@ class Grid:
     method: str
     cell_rows: Floats  # (cells,) published rows
     caveats: tuple[str, ...]
+    units: Mapping[str, int]  # randomised column -> the unit that it is randomised in
 
-    def published(self) -> Floats | None:
-        """(cells, values) published rows by published value, where publishing keeps independence; else None."""
-        kept = self.method in INDEPENDENT or self.functionals.exact
+    def published(self, x: str, y: str) -> Floats | None:
+        """(cells, values) published rows by published value, where publishing keeps x and y independent; else None.
+
+        Columns of one unit are redrawn together, which mixes their joint distribution with another one.
+        """
+        together = x in self.units and self.units[x] == self.units.get(y)
+        kept = (self.method in INDEPENDENT and not together) or self.functionals.exact
         untouched = bool((self.weight == self.weight[:, :1]).all())
         if kept and untouched and isinstance(self.functionals, IndependentRows):
             return self.functionals.published() * self.weight
@@ -108,6 +113,7 @@ def read(
         method=method,
         cell_rows=np.bincount(cells.cell, weights=cells.moments[:, 0, 0], minlength=len(distinct)).astype(np.float64),
         caveats=caveats_of(release),
+        units={c: release.schema.units[c] for c in columns if c in release.schema.units},
     )
 
 

@@ -116,7 +116,7 @@ def independence_test(
         )
     z = float(-ndtri((1 - level) / 2))
     table = Table(grid, tuple(np.broadcast_to(grid.variables[n].codes, grid.weight.shape) for n in (x, y)), levels)
-    published = grid.published()
+    published = grid.published(x, y)
     caveats = list(grid.caveats)
     if published is not None:
         name, (statistic, df) = PUBLISHED, pearson(table.counted(published))

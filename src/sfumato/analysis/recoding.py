@@ -20,31 +20,33 @@ class Recoder:
     def __init__(self, recode: Recode, numeric: Callable[[str], bool]) -> None:
         """`numeric` says whether a column holds numbers."""
         self._recode, self._numeric = recode, numeric
+        self._level_of: dict[str, dict[str | None, str]] = {}
         for name, groups in recode.items():
             if not isinstance(groups, Mapping) or any(isinstance(held, str) for held in groups.values()):
                 raise QueryError(f'recode of "{name}" needs levels, each with a list of the values that it merges')
-            members = [str(m) for held in groups.values() for m in held]
-            twice = [m for m in members if members.count(m) > 1]
-            if twice:
-                raise QueryError(f'recode of "{name}" names "{twice[0]}" twice')
+            found: dict[str | None, str] = {}
+            for level, held in groups.items():
+                for member in held:
+                    if found.setdefault(_key(member), level) != level:
+                        raise QueryError(f'recode of "{name}" names "{member}" twice')
+            self._level_of[name] = found
 
     def level(self, name: str, value: Scalar) -> Scalar:
         """The level that a value belongs to."""
-        for level, members in self._recode.get(name, {}).items():
-            if any(_same(value, m) for m in members):
-                return level
-        return label(value) if name in self._recode and value is not None else value
+        if name not in self._recode:
+            return value
+        return self._level_of[name].get(_key(value), None if value is None else label(value))
 
     def variable(self, name: str, values: tuple[Scalar, ...], codes: NDArray[np.intp], *, randomised: bool) -> Variable:
         """The column after merging."""
         numeric = self._numeric(name)
         if name not in self._recode:
             return Variable(name=name, values=values, codes=codes, numeric=numeric, randomised=randomised)
-        for members in self._recode[name].values():
-            for member in members:
-                if randomised and not any(_same(v, member) for v in values):
-                    near = nearest(str(member), [str(v) for v in values if v is not None])
-                    raise QueryError(f'"{name}" has no value "{member}"{near}')
+        known = {_key(v) for v in values}
+        for member in (m for held in self._recode[name].values() for m in held):
+            if randomised and _key(member) not in known:
+                near = nearest(str(member), [str(v) for v in values if v is not None])
+                raise QueryError(f'"{name}" has no value "{member}"{near}')
         merged = [self.level(name, v) for v in values]
         order = [lv for lv in self._recode[name] if lv in merged]
         order += [lv for lv in dict.fromkeys(merged) if lv not in order]  # type: ignore[misc]
@@ -53,5 +55,6 @@ class Recoder:
         return Variable(name=name, values=tuple(order), codes=table[codes], numeric=False, randomised=randomised)
 
 
-def _same(value: Scalar, member: Scalar) -> bool:
-    return value == member or (value is not None and member is not None and str(value) == str(member))
+def _key(value: Scalar) -> str | None:
+    """What makes two spellings one value: 1, 1.0 and "1" are the same, and null is only itself."""
+    return None if value is None else label(value)
