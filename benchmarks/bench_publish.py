@@ -41,7 +41,7 @@ database.execute(f"COPY ({shuffled}) TO '{sys.argv[2]}' (FORMAT parquet)")
 """
 REGISTERED = """
 import json
-from sfumato.mechanisms import REGISTRY
+from sfumato.methods import REGISTRY
 print(json.dumps({name: 1 for name in REGISTRY}))
 """
 

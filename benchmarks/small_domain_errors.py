@@ -2,7 +2,7 @@
 
     SFUMATO_DATA=folder python benchmarks/small_domain_errors.py [conditions]
 
-The pool of pp.md section 12: conditions on one to three of the seven other columns, a value drawn uniformly from
+The pool (docs/explanation/query-pool.md): conditions on one to three of seven columns, a value drawn uniformly from
 each column's domain, crossed with all occupations; questions of true selectivity of at least 0.1, 0.5 and 1 %.
 Every release is published and asked through the public interface. 200 conditions take some minutes.
 """

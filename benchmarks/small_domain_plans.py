@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from sfumato.stats.balancing import Counts, balance
+from sfumato.methods.small_domain.balancing import Counts, balance
+from sfumato.methods.small_domain.merging import Costs, merge, value_variance
+from sfumato.methods.small_domain.partitioning import Partition, distance_from_best, least_variance, partition
+from sfumato.methods.small_domain.rearranging import candidate_orders
 from sfumato.stats.gamma import keep_probabilities
-from sfumato.stats.merging import Costs, merge, value_variance
-from sfumato.stats.partitioning import Partition, distance_from_best, least_variance, partition
-from sfumato.stats.rearranging import candidate_orders
 
 RHO1 = Fraction(1, 13)
 LEVELS = (3, 4, 5, 6)

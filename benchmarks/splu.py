@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
+from dealing import Dealer
+from sfumato.methods.shared.grouping import largest_size, random_margins
+from sfumato.methods.splu import decoy_estimate as de
+from sfumato.methods.splu.decoy_channel import rebuild_channel
+from sfumato.methods.splu.decoys import draw_slots, slot_table
+from sfumato.methods.splu.two_state import iterate
 from sfumato.model.private import Deal
-from sfumato.stats import decoy_estimate as de
-from sfumato.stats.allocation import Dealer
-from sfumato.stats.decoy_channel import rebuild_channel
-from sfumato.stats.decoys import draw_slots, slot_table
-from sfumato.stats.grouping import largest_size, random_margins
-from sfumato.stats.two_state import iterate
 
 Z = 1.959963984540054
 BANDS = [(0.005, 0.01), (0.01, 0.02), (0.02, 0.03), (0.03, 0.04), (0.04, 0.05), (0.05, 0.08)]
@@ -70,7 +70,7 @@ def answer(published: np.ndarray, masks: np.ndarray, size: int, values: int) -> 
 def paper(published: np.ndarray, masks: np.ndarray, size: int, values: int, asked: np.ndarray) -> np.ndarray:
     """The SPLU paper's iteration with its own rate and 1 % stop, for the queries asked; NaN elsewhere.
 
-    Cells that decay to nothing never satisfy the stop (errata S11): 500 rounds are enough to see where they go.
+    Cells that decay to nothing never satisfy the stop: 500 rounds are enough to see where they go.
     """
     inside = tally(masks, published, values)
     total = np.bincount(published, minlength=values)[:, None].astype(float)

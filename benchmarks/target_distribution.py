@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.reproduce.distribution_runs import SEED, Setting, Table, adult, publish, sweep, synthetic
-from sfumato.stats import blocktree, targets, transform
-from sfumato.stats.fake_choice import allowed_fakes, choose_fakes
+from sfumato.methods.target_distribution import blocktree, targets, transform
+from sfumato.methods.target_distribution.fake_choice import allowed_fakes, choose_fakes
+from sfumato.papers.distribution_runs import SEED, Setting, Table, adult, publish, sweep, synthetic
 
 
 def experiments(quick: bool) -> dict[str, Any]:

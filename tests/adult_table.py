@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from sfumato import datasets
-from sfumato.stats.disclosure import Cells
+from sfumato.methods.randomized_response.disclosure import Cells
 
 TRAINING = 32_561
 EMGRW = ("education", "marital_status", "sex", "race", "workclass")

@@ -8,7 +8,7 @@ from itertools import combinations, combinations_with_replacement, pairwise, pro
 
 import numpy as np
 
-from sfumato.stats import blocktree, targets, transform
+from sfumato.methods.target_distribution import blocktree, targets, transform
 
 
 def random_tree(rng: np.random.Generator, leaves: int, arity: int) -> blocktree.BlockTree:

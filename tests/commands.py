@@ -11,20 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.cli import main
+from sfumato.cli.method_options import said
+from sfumato.methods import REGISTRY
 
 SRC = Path(__file__).parents[1] / "src"
 RUN = "from sfumato.cli import main; main()"
 
 # Options that publish the table of `people()` (tests/tables.py) with each method. Small tables, weak guarantees.
 METHODS: dict[str, tuple[str, ...]] = {
-    "uniform": ("--rho1", "1/5", "--rho2", "1/3"),
-    "anatomy": ("--l", "3"),
-    "target-distribution": ("--partition-by", "sex"),
-    "small-domain": ("--rho1", "1/5", "--rho2", "1/3", "--min-size", "50"),
-    "splu": ("--gamma", "3"),
-    "distribution-draw": (),
-    "randomized-response": ("--risk", "1/3"),
-    "l-diversity": ("--l", "3"),
+    name: tuple(part for field, text in method.example.options.items() for part in (said(field), text))
+    for name, method in REGISTRY.items()
 }
 
 

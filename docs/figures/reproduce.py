@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sfumato.papers import PAPERS, markdown, reproduce
 from sfumato.reports.charts import published_against_ours
-from sfumato.reproduce import PAPERS, markdown, reproduce
 
 DOCS = Path(__file__).parents[1]
 WORDS = {

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import vl_convert
 
+from sfumato.methods.small_domain.merging import Costs, value_variance
+from sfumato.methods.small_domain.partitioning import least_variance, partition
 from sfumato.stats.gamma import keep_probabilities
-from sfumato.stats.merging import Costs, value_variance
-from sfumato.stats.partitioning import least_variance, partition
 
 RHO1 = Fraction(1, 13)
 HERE = Path(__file__).parent

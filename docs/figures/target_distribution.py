@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.stats import blocktree, targets, transform
+from sfumato.methods.target_distribution import blocktree, targets, transform
 
 VALUES = (30, 40, 50, 60)
 GROUP = (0, 1, 0, 3)  # 40, 60, 60, 60

@@ -11,32 +11,32 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from . import datasets, errors
-    from .answers import Answer
-    from .mechanisms.anatomy import Anatomy
-    from .mechanisms.distribution_draw import DistributionDraw
-    from .mechanisms.l_diversity import LDiversity
-    from .mechanisms.randomized_response import RandomizedResponse
-    from .mechanisms.small_domain import SmallDomain
-    from .mechanisms.splu import Splu
-    from .mechanisms.target_distribution import TargetDistribution
-    from .mechanisms.uniform import UniformPerturbation
+    from .answering.answer import Answer
+    from .methods.anatomy.method import Anatomy
+    from .methods.distribution_draw.method import DistributionDraw
+    from .methods.l_diversity.method import LDiversity
+    from .methods.randomized_response.method import RandomizedResponse
+    from .methods.small_domain.method import SmallDomain
+    from .methods.splu.method import Splu
+    from .methods.target_distribution.method import TargetDistribution
+    from .methods.uniform.method import UniformPerturbation
     from .model.public import Roles
     from .publish import publish
     from .query import Release, open_release
 
 # Public names and where they live; loaded on first use, so that `import sfumato` is quick.
 _PUBLIC = {
-    "Anatomy": "mechanisms.anatomy",
-    "Answer": "answers",
-    "DistributionDraw": "mechanisms.distribution_draw",
-    "LDiversity": "mechanisms.l_diversity",
-    "RandomizedResponse": "mechanisms.randomized_response",
+    "Anatomy": "methods.anatomy.method",
+    "Answer": "answering.answer",
+    "DistributionDraw": "methods.distribution_draw.method",
+    "LDiversity": "methods.l_diversity.method",
+    "RandomizedResponse": "methods.randomized_response.method",
     "Release": "query",
     "Roles": "model.public",
-    "SmallDomain": "mechanisms.small_domain",
-    "Splu": "mechanisms.splu",
-    "TargetDistribution": "mechanisms.target_distribution",
-    "UniformPerturbation": "mechanisms.uniform",
+    "SmallDomain": "methods.small_domain.method",
+    "Splu": "methods.splu.method",
+    "TargetDistribution": "methods.target_distribution.method",
+    "UniformPerturbation": "methods.uniform.method",
     "datasets": "",
     "errors": "",
     "open_release": "query",

@@ -1,5 +1,5 @@
 """`python -m sfumato`."""
 
-from .cli import main
+from .cli.application import main
 
 main()

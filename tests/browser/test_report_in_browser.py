@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from comparing import people, roles
-from sfumato.compare import compare
+from sfumato.choosing.compare import compare
 
 BROWSER = next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
 

@@ -15,24 +15,24 @@ from pydantic import TypeAdapter
 from scipy.stats import binomtest
 
 from constants import ALPHA, SEED
-from contract.examples import COUNTS, EXAMPLES, diseases, profile_for, roles
+from contract.examples import COUNTS, diseases, profile_for, roles, spec
+from dealing import Dealer
 from sfumato.errors import SpecError
-from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms.base import Planned
+from sfumato.methods import REGISTRY
+from sfumato.methods.contract import Planned
 from sfumato.model.private import Batch, Profile, Released
 from sfumato.model.public import Trust
-from sfumato.randomness import Secret
-from sfumato.stats.allocation import Dealer
+from sfumato.publishing.randomness import Secret
 
 METHODS = list(REGISTRY)
 
 
 def planned(name: str, seed: int = SEED) -> tuple[Any, Profile, Planned, dict[str, np.ndarray]]:
-    mechanism, spec, columns = REGISTRY[name], EXAMPLES[name].spec(), diseases()
-    needs = mechanism.needs(spec, roles())
+    method, columns = REGISTRY[name], diseases()
+    needs = method.needs(spec(name), roles())
     profile = profile_for(needs, columns)
     codes = {unit: columns[unit[0]] for unit in needs.units}
-    return needs, profile, mechanism.plan(spec, profile, Secret.from_seed(seed).stream("plan")), codes
+    return needs, profile, method.plan(spec(name), profile, Secret.from_seed(seed).stream("plan")), codes
 
 
 def released(name: str, seed: int, batches: int = 1) -> tuple[list[np.ndarray], list[Released]]:
@@ -56,14 +56,10 @@ def released(name: str, seed: int, batches: int = 1) -> tuple[list[np.ndarray], 
     return truth, out
 
 
-def test_every_method_has_an_example() -> None:
-    assert set(EXAMPLES) == set(REGISTRY)
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_plan_survives_json(name: str) -> None:
     _, _, plan, _ = planned(name)
-    adapter = TypeAdapter(REGISTRY[name].Plan)
+    adapter = TypeAdapter(REGISTRY[name].plan_type)
     assert adapter.validate_json(adapter.dump_json(plan.public)) == plan.public
 
 
@@ -84,7 +80,7 @@ def test_public_half_holds_no_true_count(name: str) -> None:
             return set().union(*(numbers(v) for v in value)) if value else set()
         return {value} if isinstance(value, int) and not isinstance(value, bool) else set()
 
-    stated = numbers(TypeAdapter(REGISTRY[name].Plan).dump_python(plan.public, mode="json"))
+    stated = numbers(TypeAdapter(REGISTRY[name].plan_type).dump_python(plan.public, mode="json"))
     assert not stated & set(COUNTS.tolist())
 
 
@@ -103,7 +99,7 @@ def test_apply_keeps_shape_type_and_domain(name: str, batches: int) -> None:
                 assert codes.max() < len(domains[u])
         for extra in out.extra.values():
             assert extra.shape == truth.shape
-        if REGISTRY[name].WITHHELD:
+        if REGISTRY[name].withheld:
             assert all(c is None for c, changed in zip(out.codes, needs.changed, strict=True) if changed)
 
 
@@ -116,18 +112,18 @@ def test_same_secret_same_output(name: str) -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_bad_specs_are_refused(name: str) -> None:
-    example = EXAMPLES[name]
-    assert example.bad or not dataclasses.fields(REGISTRY[name].Spec), "name some bad arguments"
+    example = REGISTRY[name].example
+    assert example.bad or not dataclasses.fields(REGISTRY[name].spec), "name some bad arguments"
     for arguments in example.bad:
         with pytest.raises(SpecError):
-            REGISTRY[name].Spec(**(example.good | arguments))
+            REGISTRY[name].spec(**{**example.spec, **arguments})
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_guarantee_says_what_it_is(name: str) -> None:
     _, _, plan, _ = planned(name)
     guarantee = REGISTRY[name].guarantee(plan.public)
-    assert guarantee.trust == REGISTRY[name].TRUST
+    assert guarantee.trust == REGISTRY[name].trust
     assert guarantee.statement
     if guarantee.trust is not Trust.BASELINE:
         assert guarantee.assumptions
@@ -144,14 +140,19 @@ def test_report_is_json(name: str) -> None:
     json.loads(json.dumps(report, default=str))
 
 
-def confusion(name: str, batches: int, releases: int) -> np.ndarray:
-    """Published code by true code, added over releases."""
+def confusion(name: str, batches: int, releases: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """(published code by true code, the declared channel of the releases' plans on average); None without a channel."""
     size = len(COUNTS)
-    table = np.zeros((size, size), dtype=np.int64)
+    table, channel = np.zeros((size, size), dtype=np.int64), np.zeros((size, size))
     for r in range(releases):
+        _, profile, plan, _ = planned(name, SEED + r)
+        declared = REGISTRY[name].channel(plan.public, plan.work, profile)
+        if declared is None:
+            return None
+        channel += declared / releases
         for truth, out in zip(*released(name, SEED + r, batches), strict=True):
             np.add.at(table, (truth, out.codes[0]), 1)
-    return table
+    return table, channel
 
 
 def worst_cell(table: np.ndarray, channel: np.ndarray) -> float:
@@ -164,7 +165,7 @@ def worst_cell(table: np.ndarray, channel: np.ndarray) -> float:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", [n for n in METHODS if n in EXAMPLES and EXAMPLES[n].channel])
+@pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("batches", [1, 7, 100])
 def test_every_cell_of_the_channel(name: str, batches: int) -> None:
     """Every cell agrees with the declared channel, the first and the last value included.
@@ -172,10 +173,11 @@ def test_every_cell_of_the_channel(name: str, batches: int) -> None:
     Exact binomial tests at ALPHA / 64 each; dealt methods vary less than binomially, which lowers the alarm rate.
     A channel whose keep probability is 30 % lower or higher is rejected by the same test.
     """
-    _, profile, plan, _ = planned(name)
-    channel = EXAMPLES[name].channel(plan.public, profile)
+    found = confusion(name, batches, releases=40)
+    if found is None:
+        pytest.skip("values are not published row by row")
+    table, channel = found
     assert np.allclose(channel.sum(axis=1), 1)
-    table = confusion(name, batches, releases=40)
     assert worst_cell(table, channel) > ALPHA / channel.size
     for wrong in (0.7, 1.3):
         off = channel * (1 - np.eye(len(channel)))

@@ -4,32 +4,43 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from tools.build_method_tables import PAGES as TABLES
+from tools.build_method_tables import rewritten
 
 from sfumato import errors
-from sfumato.mechanisms import REGISTRY
+from sfumato.methods.registry import BUILT_IN
 from sfumato.stats.gamma import floor_significant, gamma_bound, keep_probabilities
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
 
 def test_every_command_has_its_heading() -> None:
-    from sfumato.cli import application
+    from sfumato.cli.application import application
 
     names = [command.name for command in application(None).registered_commands]
     assert names
     assert [name for name in names if f"\n## {name}\n" not in CLI_PAGE] == []
 
 
-@pytest.mark.parametrize("name", list(REGISTRY))
-def test_every_method_is_in_the_readme(name: str) -> None:
-    row = next(line for line in (ROOT / "README.md").read_text().splitlines() if re.match(rf"\| (\[)?`{name}`", line))
-    assert str(REGISTRY[name].TRUST) in row
+@pytest.mark.parametrize("page", TABLES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tables_of_methods_come_from_the_registry(page: Path, golden: Callable[[Path, str], None]) -> None:
+    golden(page, rewritten(page))
+
+
+@pytest.mark.parametrize("name", list(BUILT_IN))
+def test_every_method_has_its_pages(name: str) -> None:
+    """How to use it, with a link to why it works."""
+    use, why = ((ROOT / "docs" / folder / f"{name}.md").read_text() for folder in ("methods", "explanation"))
+    assert use.startswith(f"# `{name}`")
+    assert f"(../explanation/{name}.md)" in use
+    assert why.startswith("# ")
 
 
 def test_every_error_class_has_its_exit_code() -> None:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.local import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError
 from tables import COUNTS, MARK, people
 
@@ -43,7 +43,7 @@ def test_groups_are_dealt_exactly(batches: int, tmp_path: Path) -> None:
 def test_sub_tables_have_their_planned_sizes(batches: int, tmp_path: Path) -> None:
     method = sf.SmallDomain(rho1="1/5", rho2="1/3", min_size=100)
     release = _publish(tmp_path / "out", method, batches)
-    part = release.mechanism.PART
+    part = release.opened.method.part
     assert part is not None
     sizes = np.bincount(pq.read_table(tmp_path / "out" / "data.parquet")[part])
     assert sizes.tolist() == list(release.plan.sizes)

@@ -56,7 +56,7 @@ def test_command_prints_what_it_printed(
 
 
 def test_json_has_the_documented_shape(method: tuple[str, str, Path]) -> None:
-    """Design section 3: other people's scripts rely on it."""
+    """Other people's scripts rely on it."""
     name, options, here = method
     answer = json.loads(sfumato("query", "out", QUESTION, "--format", "json", cwd=here).out)
     assert {"method", "level", "kind", "rows"} <= set(answer) <= {"method", "level", "kind", "rows", "caveats"}

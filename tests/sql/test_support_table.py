@@ -10,8 +10,8 @@ import pyarrow as pa
 
 import sfumato as sf
 from sfumato.errors import QueryError
-from sfumato.mechanisms import REGISTRY
-from sfumato.specs import build
+from sfumato.methods import REGISTRY
+from sfumato.methods.options import build
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 BLOCK = re.compile(r"(?<=<!-- support -->\n).*?(?=<!-- /support -->)", re.DOTALL)

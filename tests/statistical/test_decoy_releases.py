@@ -9,11 +9,11 @@ import pytest
 from scipy import stats
 
 from constants import ALPHA, SEED
-from sfumato.stats import decoy_estimate as de
-from sfumato.stats.decoy_channel import DecoyChannel, rebuild_channel, replay_channel
-from sfumato.stats.decoys import draw_slots
-from sfumato.stats.grouping import random_margins
-from sfumato.stats.two_state import two_state
+from sfumato.methods.shared.grouping import random_margins
+from sfumato.methods.splu import decoy_estimate as de
+from sfumato.methods.splu.decoy_channel import DecoyChannel, rebuild_channel, replay_channel
+from sfumato.methods.splu.decoys import draw_slots
+from sfumato.methods.splu.two_state import two_state
 
 pytestmark = pytest.mark.statistical
 

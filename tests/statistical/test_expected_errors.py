@@ -16,12 +16,13 @@ from scipy.stats import chi2
 
 from comparing import people, roles
 from constants import ALPHA, SEED
-from sfumato.candidates import candidates
-from sfumato.compare import make_setting
-from sfumato.expected import ExpectedRelease
-from sfumato.measuring import DRAWN, trial
+from sfumato.choosing.candidates import spec_of
+from sfumato.choosing.compare import make_setting
+from sfumato.choosing.foresee import ExpectedRelease
+from sfumato.choosing.measure import trial
+from sfumato.methods import REGISTRY
 from sfumato.publish import prepare
-from sfumato.randomness import Secret
+from sfumato.publishing.randomness import Secret
 
 RELEASES = 45
 SQL = "SELECT area, COUNT(*) AS n FROM release WHERE disease = 'd03' GROUP BY area ORDER BY area"
@@ -33,11 +34,11 @@ pytestmark = pytest.mark.statistical
 def scores(method: str) -> np.typing.NDArray[np.float64]:
     """((estimate - mean) / foreseen standard error) of every cell and release."""
     setting = make_setting(TABLE, roles=roles(("area", "sex")), bound="1/3", conditions=5)
-    spec = candidates(method, setting.tau, setting.facts, setting.rho1)[0].spec()
+    spec = spec_of(REGISTRY[method].at_bound(setting.facts, setting.tau, setting.rho1)[0])
     found, prepared, foreseen = [], None, None
     for k in range(RELEASES):
         secret = Secret.from_seed(SEED + k)
-        if prepared is None or foreseen is None or method in DRAWN:
+        if prepared is None or foreseen is None or REGISTRY[method].plan_draws:
             prepared = prepare(TABLE, roles=setting.roles, method=spec, secret=secret)
             foreseen = ExpectedRelease(prepared, setting.truth).sql(SQL).table
         with trial(prepared, secret) as release:

@@ -14,8 +14,8 @@ from scipy.stats import chi2
 
 from adult_table import ESGRO, adult, coded, tensor_of
 from constants import ALPHA, SEED
+from sfumato.methods.randomized_response.randomise import randomise_codes
 from sfumato.stats.kronecker import apply_maps, channel, expected_squared_distance, inverse, theta_of_keep
-from sfumato.stats.randomise import randomise_codes
 from sfumato.stats.response import all_cells, dense_covariance, guarded_half_width, linear_estimate, normal_quantile
 
 pytestmark = pytest.mark.statistical
@@ -38,7 +38,7 @@ def channel_p_value(old, new, keep, size) -> float:
 
 @pytest.mark.parametrize(("keep", "size"), [(0.65, 7), (0.55, 2), (0.1, 16)])
 def test_every_entry_of_the_channel(keep, size) -> None:
-    """200,000 draws per value. Catches q off by 2 %; keep-else-uniform-over-all (errata R10) must be rejected."""
+    """200,000 draws per value. Catches q off by 2 %; keep-else-uniform-over-all must be rejected."""
     rng = np.random.default_rng(SEED)
     old = np.repeat(np.arange(size, dtype=np.int32), 200_000)
     assert channel_p_value(old, randomise_codes(old, keep=keep, size=size, rng=rng), keep, size) > ALPHA
@@ -121,7 +121,7 @@ def test_guarded_coverage_of_small_cells(runs) -> None:
 
 
 def test_trace_of_the_covariance_given_the_data() -> None:
-    """Simulated trace within 5 % of the fixed-data formula, and outside 5 % of Eq 2's (errata R7)."""
+    """Simulated trace within 5 % of the fixed-data formula, and outside 5 % of the paper's Eq 2."""
     rng = np.random.default_rng(SEED)
     rows, sizes, keep = 500, (3, 4, 2), (0.8, 0.8, 0.85)
     true = rng.multinomial(rows, rng.dirichlet(np.ones(24))).reshape(sizes)

@@ -9,11 +9,11 @@ import scipy.sparse as sp
 from scipy import stats
 
 from constants import ALPHA, SEED
-from sfumato.mechanisms import small_domain
-from sfumato.mechanisms.small_domain import SmallDomain
+from dealing import Dealer
+from sfumato.methods.small_domain import METHOD as small_domain
+from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.model.private import Batch, Histogram, Profile
 from sfumato.model.public import Asked, Domain, Evidence, Observed
-from sfumato.stats.allocation import Dealer
 
 pytestmark = pytest.mark.statistical
 
@@ -101,7 +101,7 @@ def wrong_plan(factor):
         p = factor * float((gamma - 1) / (len(domain) - 1 + gamma))
         q = (1 - p) / len(domain)
         gammas.append(type(gamma)((p + q) / q))
-    return small_domain.Plan(
+    return small_domain.plan_type(
         rho1=public.rho1,
         rho2=public.rho2,
         mode="paper",
@@ -112,7 +112,7 @@ def wrong_plan(factor):
 
 
 def exact_variance():
-    """Var of every estimate from the true counts [pp.md, section 7]: f_i is what the plan puts in sub-table i.
+    """Var of every estimate [docs/explanation/small-domain.md, 5]: f_i is what the plan puts in sub-table i.
 
     The rows a question selects are split at random too, with expected share c_xi / F_x of its rows of value x.
     """
@@ -171,7 +171,7 @@ def coverage_fault(found):
     """Why the intervals do not cover as they should, or None.
 
     Pooled coverage in [0.93, 0.975]; each question by an exact binomial test against [0.90, 0.99], the range of
-    exact coverage enumerated in pp.md section 7 (least 0.904) with room above.
+    exact coverage enumerated in docs/explanation/uniform.md, section 6 (least 0.904) with room above.
     """
     covered = ((found[:, :, 2] <= TRUTH) & (found[:, :, 3] >= TRUTH)).sum(axis=0)
     n = len(found)

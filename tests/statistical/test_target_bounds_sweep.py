@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from block_worlds import random_tree, random_weights
-from sfumato.stats import block_bounds, blocktree, transform
-from sfumato.stats.fake_choice import allowed_fakes, choose_fakes
+from sfumato.methods.target_distribution import block_bounds, blocktree, transform
+from sfumato.methods.target_distribution.fake_choice import allowed_fakes, choose_fakes
 
 TABLES, QUESTIONS, PARTS = 2_000, 50, 4
 AGGREGATES = ("sum", "avg", "min", "max", "median", "quantile", "count-in", "sum-in", "avg-in")

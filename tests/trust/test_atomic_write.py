@@ -1,4 +1,4 @@
-"""Design sections 5 and 6: a killed or failing publish leaves no readable release and never harms an old one."""
+"""A killed or failing publish leaves no readable release and never harms an old one."""
 
 from __future__ import annotations
 

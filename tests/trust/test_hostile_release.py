@@ -1,4 +1,4 @@
-"""Design section 6, rule 7: a release from a stranger is hostile. It is refused in one line, or does no harm."""
+"""A release from a stranger is hostile. It is refused in one line, or does no harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Design section 6, rules 5 and 6: no missing value goes in silence; a domain is declared, or said to be found."""
+"""No missing value goes in silence; a domain is declared, or said to be found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Design section 6, rule 1: nothing private in a bundle, on the terminal, in an error or in a repr."""
+"""Nothing private in a bundle, on the terminal, in an error or in a repr."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import METHODS, sfumato
-from sfumato.randomness import Secret
+from sfumato.publishing.randomness import Secret
 from tables import COUNTS, MARK, ROLES, people, with_traces
 
 SEED = 918_273_645_546_372

@@ -1,4 +1,4 @@
-"""Design section 6, rule 2: a cryptographic stream, keyed by the operating system; seeds for tests, stamped."""
+"""A cryptographic stream, keyed by the operating system; seeds for tests, stamped."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import METHODS, SRC, sfumato
-from sfumato.randomness import Secret
+from sfumato.publishing.randomness import Secret
 from tables import ROLES, people
 
 # Generators that make no noise: a reader's replay of a public computation (seeded by the release's digest), starting
 # points of a search, a custodian's forecast, a pool of questions; and folders that make tables or repeat experiments.
 PUBLIC = {"decoy_channel.py", "keep_search.py", "response_report.py", "workload.py"}
-FOLDERS = {"datasets", "reproduce"}
+FOLDERS = {"datasets", "papers"}
 GENERATORS = {"default_rng", "RandomState", "seed", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}
 
 

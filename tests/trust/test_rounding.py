@@ -1,4 +1,4 @@
-"""Design section 6, rule 4: losses round up, keep probabilities round down, thresholds are exact."""
+"""Losses round up, keep probabilities round down, thresholds are exact."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from commands import sfumato
 from sfumato.errors import PlanError
-from sfumato.mechanisms import uniform
+from sfumato.methods.uniform import METHOD as uniform
 from sfumato.stats.gamma import floor_significant, gamma_bound
 
 shares = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(999, 1000), max_denominator=1000)
@@ -29,7 +29,7 @@ def test_channel_that_runs_never_exceeds_rho2(first: Fraction, second: Fraction,
     gamma = floor_significant(gamma_bound(rho1, rho2), 3)
     if gamma <= 1:
         return
-    plan = uniform.Plan(rho1=rho1, rho2=rho2, values=values, gamma=gamma)
+    plan = uniform.plan_type(rho1=rho1, rho2=rho2, values=values, gamma=gamma)
     p, q = Fraction(int(float(plan.p) * 2**32), 2**32), Fraction(float(plan.q))
     redraw = (1 - p) / values
     assert p <= plan.p
@@ -74,5 +74,5 @@ def _plan_with(rho1: Fraction, rho2: Fraction) -> None:
 
     domain = Domain(columns=("s",), values=(("a",), ("b",)))
     counts = Histogram(codes=np.array([[0], [1]], dtype=np.int32), true_counts=np.array([5, 5]))
-    spec = uniform.UniformPerturbation(rho1=rho1, rho2=rho2)
+    spec = uniform.spec(rho1=rho1, rho2=rho2)
     uniform.plan(spec, Profile(rows=10, domains=(domain,), histograms=(counts,)), np.random.default_rng(1))

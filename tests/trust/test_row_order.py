@@ -1,4 +1,4 @@
-"""Design section 6, rule 3: the order of the rows carries nothing. A table sorted by disease is the test."""
+"""The order of the rows carries nothing. A table sorted by disease is the test."""
 
 from __future__ import annotations
 

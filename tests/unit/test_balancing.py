@@ -1,11 +1,11 @@
-"""Balancing and handing out: the worked example of pp.md section 9 and properties of any histogram."""
+"""Balancing and handing out: the example of docs/explanation/small-domain.md, 8, and properties of any histogram."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.stats.balancing import balance, group_of, hand_out, join
+from sfumato.methods.small_domain.balancing import balance, group_of, hand_out, join
 
 EXAMPLE = np.array([12, 8, 6, 5, 4, 3, 1, 1, 1, 1])
 histograms = st.lists(st.integers(1, 400), min_size=2, max_size=40).map(np.array)

@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 from block_worlds import random_tree, random_weights, worlds
-from sfumato.stats import blocktree, targets, transform
-from sfumato.stats.block_bounds import Bounder, Numbers, Selection, exact_numbers, make_blocks, one_answer
+from sfumato.methods.target_distribution import blocktree, targets, transform
+from sfumato.methods.target_distribution.block_bounds import (
+    Bounder,
+    Numbers,
+    Selection,
+    exact_numbers,
+    make_blocks,
+    one_answer,
+)
 
 SALARY = [30, 40, 50, 60]
 TREE = blocktree.balanced(4)
@@ -150,7 +157,7 @@ def test_bounds_equal_the_extremes_over_all_worlds() -> None:
                 )
 
 
-def test_the_count_formula_of_the_specification() -> None:
+def test_the_count_formula() -> None:
     """COUNT where S in A: max(0, s - (n+k-must)) and min(s, may)."""
     rng = np.random.default_rng(83)
     for _ in range(100):

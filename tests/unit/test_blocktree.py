@@ -11,7 +11,7 @@ import pytest
 
 from block_worlds import random_tree
 from sfumato.errors import SpecError
-from sfumato.stats import blocktree
+from sfumato.methods.target_distribution import blocktree
 
 
 def test_balanced_binary_of_five_puts_the_larger_part_first() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import PlanError, ReleaseError
-from sfumato.stats import blocktree, blockwise
+from sfumato.methods.target_distribution import blocktree, blockwise
 
 TREE = blocktree.balanced(4)
 ORDER = np.arange(4)

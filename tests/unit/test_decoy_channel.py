@@ -5,13 +5,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from dealing import Dealer
+from sfumato.methods.shared.grouping import largest_buckets, random_margins
+from sfumato.methods.splu import decoy_channel
+from sfumato.methods.splu.conditional_poisson import fit_odds, leave_one_out, pair_matrix, symmetric_polynomials
+from sfumato.methods.splu.decoy_channel import cap_counts, closed_form_channel, rebuild_channel, replay_channel
+from sfumato.methods.splu.decoys import draw_slots, slot_table
 from sfumato.model.private import Deal
-from sfumato.stats import decoy_channel
-from sfumato.stats.allocation import Dealer
-from sfumato.stats.conditional_poisson import fit_odds, leave_one_out, pair_matrix, symmetric_polynomials
-from sfumato.stats.decoy_channel import cap_counts, closed_form_channel, rebuild_channel, replay_channel
-from sfumato.stats.decoys import draw_slots, slot_table
-from sfumato.stats.grouping import largest_buckets, random_margins
 
 
 def enumerated(odds: np.ndarray, size: int) -> np.ndarray:
@@ -92,7 +92,7 @@ def test_fifteen_thousand_values_have_positive_variances():
 @pytest.mark.parametrize("counts", [[6, 5, 4, 3, 2, 1], [7, 5, 5, 3, 2, 1]])
 @pytest.mark.parametrize("rule", [random_margins, largest_buckets])
 def test_every_grouping_keeps_the_histogram(counts, rule):
-    """splu.md section 8, test 5: f M = f, leftovers included (23 = 3 * 7 + 2 rows)."""
+    """docs/explanation/splu.md, section 5.2: f M = f, leftovers included (23 = 3 * 7 + 2 rows)."""
     f = np.array(counts)
     slots = slot_table(rule(f, 3, np.random.default_rng(1)))
     assert slots.sum(axis=0) == pytest.approx(f)
@@ -137,7 +137,7 @@ def test_a_value_in_every_group_is_not_identifiable():
 
 
 def test_the_nine_record_channel_identifies_nobody():
-    """splu.md section 8, test 4: rank 2 of 4, and no unit vector lies in the row space."""
+    """docs/explanation/splu.md, section 8: rank 2 of 4, and no unit vector lies in the row space."""
     counts = np.array([3, 3, 1, 2])
     slots = slot_table(largest_buckets(counts, 3, None))
     channel = decoy_channel._from_table(np.arange(4), counts, 3, slots / counts[:, None])
@@ -157,9 +157,9 @@ def test_a_block_of_twins_leaves_the_others_identifiable():
 @pytest.mark.parametrize("counts", [[40, 30, 30, 20, 0, 17], [1, 1, 1, 1, 1, 0]])
 def test_drawn_slots_add_up(counts, dense, monkeypatch):
     if not dense:
-        monkeypatch.setattr("sfumato.stats.decoys.DENSE_CELLS", 0)
-        monkeypatch.setattr("sfumato.stats.decoys.WAITING_KEYS", 10)
-        monkeypatch.setattr("sfumato.stats.decoys.CHUNK_ROWS", 7)
+        monkeypatch.setattr("sfumato.methods.splu.decoys.DENSE_CELLS", 0)
+        monkeypatch.setattr("sfumato.methods.splu.decoys.WAITING_KEYS", 10)
+        monkeypatch.setattr("sfumato.methods.splu.decoys.CHUNK_ROWS", 7)
     f = np.array(counts)
     slots = draw_slots(random_margins(f, 3, np.random.default_rng(1)), np.random.default_rng(2))
     assert np.array_equal(slots.true_counts(), f)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sfumato.stats import decoy_estimate as de
-from sfumato.stats.decoy_channel import closed_form_channel
-from sfumato.stats.two_state import iterate, rate, two_state
+from sfumato.methods.splu import decoy_estimate as de
+from sfumato.methods.splu.decoy_channel import closed_form_channel
+from sfumato.methods.splu.two_state import iterate, rate, two_state
 
 SHARES = np.exp(-0.06 * np.arange(30))
 COUNTS = np.floor(SHARES / SHARES.sum() * 50_000).astype(np.int64)
@@ -46,7 +46,7 @@ def test_everything_and_nothing(channel):
 
 
 def test_calibration_weighs_by_variance():
-    """splu.md section 6 with V_P = 1, V_rest = 3, total 100 of variance 4: w = 1/4."""
+    """docs/explanation/splu.md, section 5.2, with V_P = 1, V_rest = 3, total 100 of variance 4: w = 1/4."""
     one = np.ones(1)
     inside = de.Estimates(value=10 * one, variance=one)
     whole = de.Whole(value=90 * one, variance=4 * one, total=100 * one, total_variance=4 * one)
@@ -82,7 +82,7 @@ def test_two_columns_are_the_kronecker_form():
 
 
 class TestPaperReconstruction:
-    """splu.md section 8, test 7: expected counts, size 5, f / N = 0.05, P everything."""
+    """docs/explanation/splu.md, section 8: expected counts, size 5, f / N = 0.05, P everything."""
 
     Y = np.array([0, 0, 95_000, 5_000.0])
 
@@ -92,8 +92,8 @@ class TestPaperReconstruction:
         assert converged.states[3] / 5000 - 1 == pytest.approx(-0.136, abs=1e-3)
 
     @pytest.mark.parametrize(("size", "share", "bias"), [(5, 0.001, -0.166), (10, 0.001, -0.090), (10, 0.05, -0.050)])
-    def test_bias_of_the_errata(self, size, share, bias):
-        """errata S5."""
+    def test_bias_of_the_papers_rate(self, size, share, bias):
+        """docs/explanation/splu.md, section 8."""
         f = share * 100_000
         found = iterate(np.array([0, 0, 100_000 - f, f]), (size,), "paper", stop=1e-12)
         assert found.states[3] / f - 1 == pytest.approx(bias, abs=6e-4)

@@ -1,4 +1,4 @@
-"""Exact guarantees of decoy groups: the numbers of splu.md section 8, tests 1 to 3."""
+"""Exact guarantees of decoy groups: the numbers of docs/explanation/splu.md, sections 4 and 8."""
 
 from fractions import Fraction as F
 from math import comb
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import SpecError
-from sfumato.stats.decoy_guarantee import (
+from sfumato.methods.splu.decoy_guarantee import (
     amplification,
     chebyshev_utility,
     error_probability,

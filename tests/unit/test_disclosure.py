@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adult_table import EMGRW, adult, cells_of
-from sfumato.stats.disclosure import (
+from sfumato.methods.randomized_response.disclosure import (
     Cells,
     epsilon,
     infimum,
@@ -22,9 +22,9 @@ from sfumato.stats.disclosure import (
     view,
     views,
 )
+from sfumato.methods.randomized_response.posteriors import baseline, linking_posterior, record_posterior
+from sfumato.methods.randomized_response.sampled_risk import sampled_eta
 from sfumato.stats.kronecker import channel, theta_of_keep
-from sfumato.stats.posteriors import baseline, linking_posterior, record_posterior
-from sfumato.stats.sampled_risk import sampled_eta
 
 
 def cells_from(tensor) -> Cells:
@@ -209,7 +209,7 @@ def test_epsilon_rounds_up() -> None:
 
 
 def test_adult_facts() -> None:
-    """Errata R2, R4, R14: homogeneous cells, infima, and the reader the paper's measure leaves out (l = 5)."""
+    """Homogeneous cells, infima, and the reader the paper's measure leaves out (l = 5)."""
     cells = cells_of(adult(), EMGRW)
     assert cells.rows == 30_162
     make = {"quasi": [0, 1, 2, 3], "sensitive": [4]}
@@ -228,7 +228,7 @@ def test_adult_facts() -> None:
 
 
 def test_published_parameters_have_the_stated_risk_on_the_training_rows_only() -> None:
-    """Errata R1, all eight vectors."""
+    """All eight vectors of docs/explanation/randomized-response.md, section 8."""
     published = {
         "qi": [
             (0.824, 0.872, 0.920, 0.941),

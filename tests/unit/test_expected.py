@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from comparing import people, roles
-from sfumato.candidates import candidates
-from sfumato.compare import make_setting
-from sfumato.expected import ExpectedRelease, foreseeable, mean_absolute_error
-from sfumato.mechanisms import REGISTRY
+from sfumato.choosing.compare import make_setting
+from sfumato.choosing.foresee import ExpectedRelease, mean_absolute_error
+from sfumato.choosing.setting import Setting
+from sfumato.methods import REGISTRY
 from sfumato.model.public import Roles
-from sfumato.publish import prepare
-from sfumato.randomness import Secret
-from sfumato.setting import Setting
+from sfumato.publish import Prepared, prepare
+from sfumato.publishing.randomness import Secret
 
 TABLE = people()
 UNBIASED = ("uniform", "small-domain", "randomized-response", "anatomy")
@@ -24,9 +23,14 @@ def setting() -> Setting:
     return make_setting(TABLE, roles=roles(), bound="1/3", conditions=40)
 
 
+def foreseen(setting: Setting, method: str) -> tuple[Prepared, ExpectedRelease]:
+    own = REGISTRY[method].at_bound(setting.facts, setting.tau, setting.rho1)[0]
+    prepared = setting.prepare(own, Secret.from_seed(3))
+    return prepared, ExpectedRelease(prepared, setting.truth)
+
+
 def release_of(setting: Setting, method: str) -> ExpectedRelease:
-    own = candidates(method, setting.tau, setting.facts, setting.rho1)[0]
-    return ExpectedRelease(setting.prepare(own, Secret.from_seed(3)), setting.truth)
+    return foreseen(setting, method)[1]
 
 
 @pytest.mark.parametrize("method", UNBIASED)
@@ -37,9 +41,9 @@ def test_the_mean_of_an_unbiased_estimate_is_the_truth(setting: Setting, method:
 
 
 def test_uniform_errors_are_those_of_the_formula(setting: Setting) -> None:
-    """pp.md section 7: Var = [ f (p+q)(1-p-q) + (n-f) q (1-q) ] / p^2."""
-    release = release_of(setting, "uniform")
-    p, q = float(release.plan.p), float(release.plan.q)
+    """docs/explanation/uniform.md, section 5: Var = [ f (p+q)(1-p-q) + (n-f) q (1-q) ] / p^2."""
+    prepared, release = foreseen(setting, "uniform")
+    p, q = float(prepared.planned.public.p), float(prepared.planned.public.q)
     row = release.sql("SELECT COUNT(*) AS n FROM release WHERE disease = 'd01' AND sex = 'f'").rows()[0]
     frame = TABLE.to_pandas()
     n, f = (frame.sex == "f").sum(), ((frame.sex == "f") & (frame.disease == "d01")).sum()
@@ -49,14 +53,15 @@ def test_uniform_errors_are_those_of_the_formula(setting: Setting) -> None:
 
 
 def test_small_domain_errors_add_over_sub_tables(setting: Setting) -> None:
-    release = release_of(setting, "small-domain")
-    work, tables = release.prepared.planned.work, release.plan.tables
+    prepared, release = foreseen(setting, "small-domain")
+    work, plan = prepared.planned.work, prepared.planned.public
+    tables = plan.tables
     row = release.sql("SELECT COUNT(*) AS n FROM release WHERE disease = 'd02'").rows()[0]
-    code = [v for (v,) in release.domains[0].values].index("d02")
+    code = [v for (v,) in prepared.profile.domains[0].values].index("d02")
     deal, variance = work.deals[0], 0.0
     for k in range(deal.start[code], deal.start[code + 1]):
         i, f = int(deal.labels[k]), float(deal.counts[k])
-        n, p, q = release.plan.sizes[i], tables.p[i], tables.q[i]
+        n, p, q = plan.sizes[i], tables.p[i], tables.q[i]
         variance += (f * (p + q) * (1 - p - q) + (n - f) * q * (1 - q)) / p**2
     assert row["n_se"] == pytest.approx(np.sqrt(variance), rel=1e-9)
 
@@ -87,12 +92,13 @@ def test_any_sql_is_foreseen_not_only_counts(setting: Setting) -> None:
 def test_splu_takes_several_columns() -> None:
     table = people().append_column("symptom", people(seed=9)["disease"])
     both = Roles(sensitive=("disease", "symptom"), quasi=("area", "sex", "grade"))
-    from sfumato.engines.local import LocalEngine
-    from sfumato.mechanisms.splu import Splu
-    from sfumato.workload import Truth
+    from sfumato.choosing.workload import Original
+    from sfumato.engines.duckdb.table import LocalEngine
+    from sfumato.methods.splu.method import Splu
 
     prepared = prepare(table, roles=both, method=Splu(gamma=3), secret=Secret.from_seed(1))
-    truth = Truth(LocalEngine().open(table), table.column_names, table.num_rows)
+    engine = LocalEngine()
+    truth = Original(engine.open(table), table.column_names, engine)
     sql = "SELECT COUNT(*) AS n FROM release WHERE disease = 'd01' AND symptom = 'd03'"
     (row,) = ExpectedRelease(prepared, truth).sql(sql).rows()
     frame = table.to_pandas()
@@ -111,5 +117,5 @@ def test_mean_absolute_error_of_a_normal() -> None:
 
 def test_every_registered_method_is_foreseeable_or_draws_nothing(setting: Setting) -> None:
     for name in REGISTRY:
-        own = candidates(name, setting.tau, setting.facts, setting.rho1)[0]
-        assert foreseeable(name) or own.releases == 1
+        own = REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)[0]
+        assert REGISTRY[name].foreseeable or own.releases == 1

@@ -10,9 +10,9 @@ import pytest
 
 from block_worlds import fake_sets, random_tree, random_weights
 from sfumato.errors import SpecError
-from sfumato.stats import blocktree, targets, transform
-from sfumato.stats.fake_choice import allowed_fakes, choose_fakes
-from sfumato.stats.fakes import FakeTable
+from sfumato.methods.target_distribution import blocktree, targets, transform
+from sfumato.methods.target_distribution.fake_choice import allowed_fakes, choose_fakes
+from sfumato.methods.target_distribution.fakes import FakeTable
 
 SALARY = [30, 40, 50, 60]
 GROUP_3 = [40, 60, 60, 60]

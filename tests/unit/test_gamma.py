@@ -1,4 +1,4 @@
-"""Exact checks of the amplification limit, its rounding and the keep probabilities (pp.md sections 1, 2, 9)."""
+"""Exact checks of the amplification limit, its rounding and the keep probabilities (docs/explanation/uniform.md)."""
 
 from fractions import Fraction as F
 
@@ -40,13 +40,13 @@ def test_posterior_reaches_rho2_exactly_and_no_smaller_prior_exceeds_it(a, b):
     assert posterior(rho1, floor_significant(gamma, 3)) <= rho2
 
 
-def test_percentages_of_the_specification():
+def test_percentages_for_gamma_5():
     domain = (77, 70, 50, 14, 9, 7, 6, 2)
     pairs = [keep_probabilities(F(5), m) for m in domain]
     assert [round(100 * p) for p, _ in pairs] == [5, 5, 7, 22, 31, 36, 40, 67]
     assert [round(100 * q) for _, q in pairs] == [1, 1, 2, 6, 8, 9, 10, 17]
     p, q = keep_probabilities(F(5), 15000)
-    assert (q, p + q) == (F(1, 15004), F(5, 15004))  # 6.66e-5 (the specification prints 6.67e-5) and 3.33e-4
+    assert (q, p + q) == (F(1, 15004), F(5, 15004))  # 6.66e-5 and 3.33e-4
     p, q = keep_probabilities(F(5), 5390)
     assert (p, q, p + q) == (F(4, 5394), F(1, 5394), F(5, 5394))
 

@@ -1,4 +1,4 @@
-"""The audit: exact posteriors of the specification, and agreement with trying every histogram."""
+"""The audit: docs/explanation/target-distribution.md, section 9, and agreement with trying every histogram."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from block_worlds import random_tree, random_weights
-from sfumato.stats import blocktree, group_audit, targets, transform
-from sfumato.stats.group_audit import audit_group, enumerate_posterior, only_homogeneous
+from sfumato.methods.target_distribution import blocktree, group_audit, targets, transform
+from sfumato.methods.target_distribution.group_audit import audit_group, enumerate_posterior, only_homogeneous
 
 TWO = blocktree.balanced(2)
 

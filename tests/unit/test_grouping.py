@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import PlanError, SpecError
-from sfumato.stats import grouping
-from sfumato.stats.grouping import Grouping, largest_buckets, random_margins, template_counts
+from sfumato.methods.shared import grouping
+from sfumato.methods.shared.grouping import Grouping, largest_buckets, random_margins, template_counts
 
 
 def eligible_counts(rng: np.random.Generator, values: int, rows: int, size: int) -> np.ndarray:
@@ -63,7 +63,7 @@ def test_one_group_takes_all_leftovers():
 
 
 def test_template_blocks_are_eligible_on_random_cases(monkeypatch):
-    """splu.md section 3: template and remainder existed in 300 of 300 random cases, f = G included."""
+    """Template and remainder existed in 300 of 300 random cases, f = G included."""
     monkeypatch.setattr(grouping, "TEMPLATE_GROUPS", 2000)
     monkeypatch.setattr(grouping, "REMAINDER_GROUPS", 100)
     rng = np.random.default_rng(7)
@@ -129,7 +129,7 @@ PUBLISHED = ["Flu", "Flu", "Fever", "Hiv", "Flu", "Hiv", "Fever", "Flu", "H5N1"]
 
 
 def test_nine_record_example():
-    """splu.md section 8, test 4: alphabetical ties, smallest id; the figure's values are decoys; rank 2 of 4."""
+    """The paper's nine records: alphabetical ties, smallest id; the figure's values are decoys; rank 2 of 4."""
     domain, codes = np.unique(TRUE, return_inverse=True)
     found = largest_buckets(np.bincount(codes), 3, None)
     records = {code: (np.flatnonzero(codes == code) + 1).tolist() for code in range(4)}
@@ -142,7 +142,7 @@ def test_nine_record_example():
 
 
 def test_rank_of_the_uniform_histogram():
-    """splu.md section 8, test 6: index ties leave rank 5 of 50, random ties and random margins 50."""
+    """docs/explanation/splu.md, section 8: index ties leave rank 5 of 50, random ties and random margins 50."""
     counts, rng = np.full(50, 200), np.random.default_rng(2)
     ranks = []
     for found in (largest_buckets(counts, 10, None), largest_buckets(counts, 10, rng), random_margins(counts, 10, rng)):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from adult_table import ESGRO, adult, coded, data_folder
 from sfumato.errors import PlanError, SpecError
-from sfumato.stats.hierarchy import from_rows, intervals, prefixes, suppress
-from sfumato.stats.lattice import KINDS, class_of, diverse, search_lattice
+from sfumato.methods.l_diversity.hierarchy import from_rows, intervals, prefixes, suppress
+from sfumato.methods.l_diversity.lattice import KINDS, class_of, diverse, search_lattice
 
 FILES = {"age": "age", "education": "education", "marital_status": "marital-status", "race": "race", "sex": "sex",
          "native_country": "native-country", "income": "salary-class", "workclass": "workclass"}  # fmt: skip
@@ -125,7 +125,7 @@ def test_adult_with_eight_quasi_identifiers_takes_seconds() -> None:
 
 
 def test_full_suppression_pattern_of_the_paper() -> None:
-    """Errata R13: some attributes fully suppressed, others untouched, on ESGRO with entropy l-diversity."""
+    """Some attributes fully suppressed, others untouched, on ESGRO with entropy l-diversity."""
     cells, counts, hierarchies = adult_problem(ESGRO)
     found = [search_lattice(cells, counts, hierarchies, l=Fraction(l), kind="entropy").levels for l in range(2, 8)]
     tops = tuple(h.height for h in hierarchies)

@@ -1,4 +1,4 @@
-"""Order, prices and the dynamic programme: pp.md sections 3.3 to 3.5 and 9, brute force beside each."""
+"""Order, prices and the dynamic programme: docs/explanation/small-domain.md, 3.3 to 3.5, brute force beside each."""
 
 from fractions import Fraction as F
 from itertools import pairwise
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.stats.balancing import balance, group_of, join
-from sfumato.stats.merging import Costs, merge, value_variance
-from sfumato.stats.rearranging import candidate_orders
+from sfumato.methods.small_domain.balancing import balance, group_of, join
+from sfumato.methods.small_domain.merging import Costs, merge, value_variance
+from sfumato.methods.small_domain.rearranging import candidate_orders
 
 EXAMPLE = np.array([12, 8, 6, 5, 4, 3, 1, 1, 1, 1])
 EVERY = np.ones(10, dtype=bool)

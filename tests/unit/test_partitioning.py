@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import PlanError, SpecError
-from sfumato.stats.balancing import balance, hand_out, join
+from sfumato.methods.small_domain.balancing import balance, hand_out, join
+from sfumato.methods.small_domain.merging import Costs, merge, value_variance
+from sfumato.methods.small_domain.partitioning import distance_from_best, least_variance, partition
+from sfumato.methods.small_domain.rearranging import candidate_orders
 from sfumato.stats.gamma import gamma_bound, posterior
-from sfumato.stats.merging import Costs, merge, value_variance
-from sfumato.stats.partitioning import distance_from_best, least_variance, partition
-from sfumato.stats.rearranging import candidate_orders
 
 EXAMPLE = np.array([12, 8, 6, 5, 4, 3, 1, 1, 1, 1])
 

@@ -16,7 +16,7 @@ import sfumato as sf
 from adult_table import EMGRW, adult
 from sfumato.errors import DataError, PlanError, QueryError, ReleaseError, SpecError, UnsupportedQuery
 from sfumato.publish import prepare
-from sfumato.randomness import Secret
+from sfumato.publishing.randomness import Secret
 from sfumato.stats.association import uncertainty_coefficient
 
 ROLES = sf.Roles(sensitive="disease", quasi=["town", "sex"], insensitive=["visits"])
@@ -346,7 +346,7 @@ def test_a_forged_release_is_refused(release, tmp_path, change) -> None:
 
 
 def test_too_many_cells_for_the_risk_is_said_and_given_keeps_still_publish(monkeypatch) -> None:
-    monkeypatch.setattr("sfumato.stats.disclosure.TABLE_LIMIT", 10)
+    monkeypatch.setattr("sfumato.methods.randomized_response.disclosure.TABLE_LIMIT", 10)
     with pytest.raises(PlanError, match="too many to compute the risk"):
         sf.publish(people(), roles=ROLES, method=sf.RandomizedResponse(l=2))
     prepared = prepare(people(), roles=ROLES, method=sf.RandomizedResponse(keep=KEEP), secret=Secret.from_seed(1))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from comparing import people, roles
-from sfumato.compare import main_error, make_setting, run
+from sfumato.choosing.compare import main_error, make_setting, run
+from sfumato.choosing.recommend import choose, recommend
+from sfumato.choosing.setting import Setting
 from sfumato.errors import PlanError, SpecError
-from sfumato.recommend import choose, recommend
-from sfumato.setting import Setting
 
 SETTINGS = [
     # rows, values, decay, bound, trust

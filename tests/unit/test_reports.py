@@ -14,9 +14,9 @@ from comparing import people, roles
 pytest.importorskip("altair", reason="the report extra is not installed")
 pytest.importorskip("vl_convert", reason="the report extra is not installed")
 
-from sfumato.compare import compare
-from sfumato.reports import write_comparison, write_reproduction
-from sfumato.reports.comparison import drawn, public_document
+from sfumato.choosing.compare import compare
+from sfumato.reports.comparison import drawn, public_document, write_comparison
+from sfumato.reports.reproduction import write_reproduction
 
 METHODS = ["uniform", "small-domain", "anatomy", "target-distribution", "distribution-draw", "laplace"]
 

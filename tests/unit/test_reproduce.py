@@ -9,7 +9,7 @@ import pytest
 
 from commands import sfumato
 from sfumato.errors import SpecError
-from sfumato.reproduce import PAPERS, findings, markdown, render, reproduce
+from sfumato.papers import PAPERS, findings, markdown, render, reproduce
 
 EXPLAINED = {findings.DIFFERS, findings.PAPER, findings.LOST, findings.NO_DATA, findings.CLOSE}
 
@@ -47,14 +47,14 @@ def test_distribution_needs_no_larger_table(no_data: None) -> None:
 
 
 def test_pp_examples_are_exact() -> None:
-    from sfumato.reproduce import pp
+    from sfumato.papers import pp_paper as pp
 
     found = [*pp.section_1(), *pp.examples()]
     assert {f.verdict for f in found} == {findings.REPRODUCED, findings.TREND, findings.PAPER}
 
 
 def test_rr_original_associations_are_exact() -> None:
-    from sfumato.reproduce import rr
+    from sfumato.papers import rr_paper as rr
 
     assert {f.verdict for f in rr.original()} == {findings.REPRODUCED}
 

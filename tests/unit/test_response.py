@@ -63,7 +63,7 @@ def test_expected_release_returns_the_truth_and_the_variance_formulas_agree() ->
 
 
 def test_one_column_and_pattern_variances() -> None:
-    """The two closed forms of the spec for conjunctions."""
+    """The two closed forms of docs/explanation/randomized-response.md, section 5, for conjunctions."""
     inside = np.array([0, 1, 1, 0.0])
     n = TRUE.sum(0)
     theta, d = THETAS[1], SIZES[1]

@@ -8,16 +8,10 @@ import jsonschema
 import pytest
 
 import sfumato as sf
-from contract.examples import EXAMPLES
-from sfumato.mechanisms import REGISTRY
-from sfumato.schema import FILE, release_schema, text
+from sfumato.methods import REGISTRY
+from sfumato.methods.options import build
+from sfumato.release.schema import FILE, release_schema, text
 from tables import MARK, people
-
-SPECS = {
-    "small-domain": lambda: sf.SmallDomain(rho1="1/5", rho2="1/2", min_size=100),
-    "target-distribution": lambda: sf.TargetDistribution(fakes="0"),
-    "randomized-response": lambda: sf.RandomizedResponse(keep="disease=0.6"),
-}
 
 
 def test_shipped_copy_is_current(update_golden: bool) -> None:
@@ -32,7 +26,7 @@ def test_schema_is_a_schema() -> None:
 
 @pytest.mark.parametrize("name", list(REGISTRY))
 def test_real_releases_obey_it(name: str) -> None:
-    spec = SPECS.get(name, EXAMPLES[name].spec)()
+    spec = build(name, REGISTRY[name].example.options)
     roles = sf.Roles(sensitive="disease", quasi=["age", "sex"], insensitive=["number"], identifying=[f"{MARK}_name"])
     release = sf.publish(people(), roles=roles, method=spec, seed=1)
     stated = json.loads((release.path / "release.json").read_text(encoding="utf-8"))

@@ -8,12 +8,12 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from constants import SEED
+from dealing import Dealer
 from sfumato.errors import PlanError, SpecError
-from sfumato.mechanisms import small_domain
-from sfumato.mechanisms.small_domain import Plan, SmallDomain
+from sfumato.methods.small_domain import METHOD as small_domain
+from sfumato.methods.small_domain.method import SmallDomain, SmallDomainPlan
 from sfumato.model.private import Batch, Histogram, Profile
 from sfumato.model.public import Domain, Roles, Trust
-from sfumato.stats.allocation import Dealer
 from sfumato.stats.gamma import posterior
 
 COUNTS = np.array([900, 800, 700, 650, 600, 500, 450, 400, 300, 250, 200, 150, 100, 60, 40, 20])
@@ -106,7 +106,7 @@ def test_same_stream_same_release():
 
 def test_public_half_survives_json_and_holds_no_counts():
     found = planned(np.array([917, 811, 701, 653, 601, 503, 457, 401, 307, 251]))
-    adapter = TypeAdapter(Plan)
+    adapter = TypeAdapter(SmallDomainPlan)
     dumped = adapter.dump_python(found.public, mode="json")
     assert adapter.validate_python(json.loads(json.dumps(dumped))) == found.public
     assert set(dumped) == {"rho1", "rho2", "mode", "domains", "gammas", "sizes"}
@@ -136,9 +136,9 @@ def test_a_malformed_plan_is_refused(change):
         "gammas": ["2", "2"],
         "sizes": [3, 4],
     }
-    TypeAdapter(Plan).validate_python(good)
+    TypeAdapter(SmallDomainPlan).validate_python(good)
     with pytest.raises((ValidationError, SpecError)):
-        TypeAdapter(Plan).validate_python(good | change)
+        TypeAdapter(SmallDomainPlan).validate_python(good | change)
 
 
 def test_strict_guarantee_covers_every_prior_up_to_rho1():

@@ -10,7 +10,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import DataError, PlanError, QueryError, SpecError
 from sfumato.publish import prepare
-from sfumato.randomness import Secret
+from sfumato.publishing.randomness import Secret
 
 ROWS, VALUES = 12_000, 30
 

@@ -13,11 +13,12 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import PlanError, QueryError, ReleaseError, SpecError
-from sfumato.mechanisms import splu
+from sfumato.methods.splu import METHOD as splu
+from sfumato.methods.splu import decoy_answers
+from sfumato.methods.splu import decoy_estimate as de
+from sfumato.methods.splu.decoy_channel import rebuild_channel
+from sfumato.methods.splu.method import parse_gamma
 from sfumato.model.public import Asked, Observed
-from sfumato.stats import decoy_answers
-from sfumato.stats import decoy_estimate as de
-from sfumato.stats.decoy_channel import rebuild_channel
 
 Z = 1.959963984540054
 JOBS = ("baker", "clerk", "driver", "farmer", "guard", "nurse", "smith", "tailor")
@@ -188,7 +189,7 @@ def test_published_totals_follow_the_binomial_law_loosely(published):
 
 
 class TestRefusals:
-    """splu.md section 7."""
+    """docs/explanation/splu.md, section 7."""
 
     @pytest.mark.parametrize("gamma", [1, 0, -3, "x", "2.5", 2.5, True, "job=1", None, 5000])
     def test_gamma_is_a_whole_number(self, gamma):
@@ -262,7 +263,7 @@ def test_blind_release_answers_totals_only():
 
 def test_plan_reports_thresholds_amplification_and_error():
     from sfumato.publish import prepare
-    from sfumato.randomness import Secret
+    from sfumato.publishing.randomness import Secret
 
     report = prepare(workers(), roles=ROLES, method=sf.Splu(gamma=5), secret=Secret.from_seed(1)).report()
     assert report["groups"] == 1200
@@ -297,9 +298,9 @@ def test_a_forged_release_is_refused(release, tmp_path: Path, key, value):
 
 
 def test_gamma_as_text_and_mapping():
-    assert splu.parse_gamma("5", ("a", "b")) == (5, 5)
-    assert splu.parse_gamma("b=3, a=4", ("a", "b")) == (4, 3)
-    assert splu.parse_gamma({"a": 2, "b": 3}, ("b", "a")) == (3, 2)
+    assert parse_gamma("5", ("a", "b")) == (5, 5)
+    assert parse_gamma("b=3, a=4", ("a", "b")) == (4, 3)
+    assert parse_gamma({"a": 2, "b": 3}, ("b", "a")) == (3, 2)
 
 
 class TestDistributionDraw:
@@ -342,7 +343,7 @@ def test_plan_report_draws_the_guarantee(tmp_path: Path):
 
 
 def test_curves_hold_the_thresholds():
-    plan = splu.Plan(
+    plan = splu.plan_type(
         gamma={"a": 10}, grouping="random-margins", grouping_version=1, epsilon=F(3, 10), alpha=3, t_e=F(1, 20)
     )
     hidden, kept = splu.curves(plan)
@@ -389,7 +390,7 @@ def test_variance_of_a_single_record_in_closed_form():
 def test_plan_shows_decoy_sets_only_in_full() -> None:
     from sfumato import Roles, Splu
     from sfumato.publish import prepare
-    from sfumato.randomness import Secret
+    from sfumato.publishing.randomness import Secret
     from tables import people
 
     roles = Roles(sensitive="disease", quasi=["age"], rest="drop")

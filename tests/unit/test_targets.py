@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from sfumato.errors import SpecError
-from sfumato.stats import blocktree, targets
+from sfumato.methods.target_distribution import blocktree, targets
 
 
 def test_uniform_taxonomy_has_root_weights_three_to_two() -> None:

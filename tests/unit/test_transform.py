@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from block_worlds import all_private_plans, is_private, random_tree, random_weights
 from sfumato.errors import PlanError
-from sfumato.stats import blocktree, targets, transform
+from sfumato.methods.target_distribution import blocktree, targets, transform
 
 SALARY = [30, 40, 50, 60]
 TREE = blocktree.balanced(4)

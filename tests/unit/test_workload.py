@@ -6,31 +6,32 @@ import numpy as np
 import pytest
 
 from comparing import QUASI, people, roles
-from sfumato.engines.local import LocalEngine
+from sfumato.choosing.workload import Original, Workload, literal, query_pool, sql_workload
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import QueryError, SpecError
-from sfumato.mechanisms.uniform import UniformPerturbation
+from sfumato.methods.uniform.method import UniformPerturbation
 from sfumato.publish import publish
-from sfumato.workload import Truth, Workload, literal, query_pool, sql_workload
 
 TABLE = people()
 
 
 @pytest.fixture(scope="module")
-def truth() -> Truth:
-    return Truth(LocalEngine().open(TABLE), TABLE.column_names, TABLE.num_rows)
+def truth() -> Original:
+    engine = LocalEngine()
+    return Original(engine.open(TABLE), TABLE.column_names, engine)
 
 
-def pool(truth: Truth, seed: int = 0) -> Workload:
+def pool(truth: Original, seed: int = 0) -> Workload:
     return query_pool(truth, sensitive=["disease"], quasi=QUASI, seed=seed, conditions=40)
 
 
-def test_the_pool_is_the_same_for_the_same_seed(truth: Truth) -> None:
+def test_the_pool_is_the_same_for_the_same_seed(truth: Original) -> None:
     first, again, other = pool(truth), pool(truth), pool(truth, seed=1)
     assert [s.places for s in first.sets] == [s.places for s in again.sets]
     assert [s.places for s in first.sets] != [s.places for s in other.sets]
 
 
-def test_true_counts_are_those_of_the_table(truth: Truth) -> None:
+def test_true_counts_are_those_of_the_table(truth: Original) -> None:
     workload, frame = pool(truth), TABLE.to_pandas()
     for chosen in workload.sets[:6]:
         for key, place in list(chosen.places.items())[:5]:
@@ -40,7 +41,7 @@ def test_true_counts_are_those_of_the_table(truth: Truth) -> None:
             assert workload.truth[place] == hit.sum()
 
 
-def test_a_band_holds_the_questions_at_or_above_its_share(truth: Truth) -> None:
+def test_a_band_holds_the_questions_at_or_above_its_share(truth: Original) -> None:
     workload = pool(truth)
     assert workload.truth.min() >= 0.001 * TABLE.num_rows
     for name, mask in workload.bands.items():
@@ -48,7 +49,7 @@ def test_a_band_holds_the_questions_at_or_above_its_share(truth: Truth) -> None:
         assert (workload.truth[~mask] < float(name) * TABLE.num_rows).all()
 
 
-def test_every_question_gets_an_answer_close_to_the_truth_where_noise_is_small(truth: Truth) -> None:
+def test_every_question_gets_an_answer_close_to_the_truth_where_noise_is_small(truth: Original) -> None:
     """rho2 close to 1 keeps nearly every value; a misplaced answer would be far off."""
     release = publish(TABLE, roles=roles(), method=UniformPerturbation(rho1="1/4", rho2="99999/100000"), seed=1)
     workload = pool(truth)
@@ -58,7 +59,7 @@ def test_every_question_gets_an_answer_close_to_the_truth_where_noise_is_small(t
     assert (answers.low <= answers.high).all()
 
 
-def test_a_part_of_the_pool_keeps_places_and_truth(truth: Truth) -> None:
+def test_a_part_of_the_pool_keeps_places_and_truth(truth: Original) -> None:
     whole = pool(truth)
     part = whole.part(3)
     assert len(part.sets) == 3
@@ -68,7 +69,7 @@ def test_a_part_of_the_pool_keeps_places_and_truth(truth: Truth) -> None:
     assert sorted(p for s in part.sets for p in s.places.values()) == list(range(len(part)))
 
 
-def test_sql_statements_are_questions(truth: Truth) -> None:
+def test_sql_statements_are_questions(truth: Original) -> None:
     text = """SELECT COUNT(*) AS n FROM release WHERE disease = 'd01';
     SELECT sex, COUNT(*) AS n, AVG(grade) AS g FROM release WHERE disease IN ('d02', 'd03') GROUP BY sex;"""
     workload = sql_workload(truth, text, sensitive=["disease"])
@@ -80,7 +81,7 @@ def test_sql_statements_are_questions(truth: Truth) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "SELECT", "DELETE FROM release", "SELECT 0 * COUNT(*) AS n FROM release"])
-def test_a_workload_that_asks_nothing_is_refused(truth: Truth, text: str) -> None:
+def test_a_workload_that_asks_nothing_is_refused(truth: Original, text: str) -> None:
     with pytest.raises((SpecError, QueryError)):
         sql_workload(truth, text, sensitive=["disease"])
 

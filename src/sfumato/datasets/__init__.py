@@ -1,6 +1,6 @@
 """Tables to try things on: a real one, carried in the package, and a generator of any size."""
 
-from sfumato.datasets.adult import adult
-from sfumato.datasets.census import census, census_table
+from .adult import adult
+from .census import census, census_table
 
 __all__ = ["adult", "census", "census_table"]

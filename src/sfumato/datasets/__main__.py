@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from sfumato.datasets import adult, census
+from . import adult, census
 
 
 def main() -> None:

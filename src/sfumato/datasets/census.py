@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.errors import SpecError
+from ..errors import SpecError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int16]

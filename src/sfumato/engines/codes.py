@@ -73,3 +73,14 @@ def _index(column: pa.Array, distinct: pa.Array) -> Codes:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the library's own message may quote a cell
             raise DataError(f"a column holds values of type {column.type}, its domain {distinct.type}") from None
     return pc.fill_null(pc.index_in(column, value_set=distinct), -1).to_numpy(zero_copy_only=False)
+
+
+def factorise(column: pa.ChunkedArray | pa.Array) -> tuple[Codes, pa.Array]:
+    """(group of every cell, value of every group), groups in sorted order, NULL last."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    distinct = pc.unique(array)
+    distinct = distinct.take(pc.sort_indices(distinct))
+    codes = pc.index_in(array, value_set=distinct)
+    return codes.to_numpy(zero_copy_only=False).astype(np.int32), distinct

@@ -90,3 +90,14 @@ class Released:
     codes: tuple[Codes | None, ...]
     extra: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     stay: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Facts:
+    """What choosing parameters looks at: true counts of sensitive values, sizes of the other columns' domains."""
+
+    rows: int
+    true_counts: tuple[int, ...]
+    sizes: Mapping[str, int]  # quasi-identifier -> number of values
+    integers: frozenset[str]  # those that hold integers
+    hierarchies: Mapping[str, Any] | str | None = None

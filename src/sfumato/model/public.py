@@ -16,7 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..errors import SpecError
+from ..errors import SpecError, VerificationError
+from .types import ColumnType
 
 Codes = NDArray[np.int32]  # positions in a domain
 Integers = NDArray[np.int64]
@@ -98,13 +99,13 @@ class Domain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of the release: `type` is DuckDB's name of the type the original column had."""
+    """A column of the release: `type` is the type the original column had."""
 
     name: str
     role: str
-    type: str
+    type: ColumnType
     domain: tuple[Scalar, ...] | None = None  # sorted; only for columns the method changes
-    released_type: str | None = None  # where the published cell has another type (a label, a list)
+    released_type: ColumnType | None = None  # where the published cell has another type (a label, a list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +118,38 @@ class Guarantee:
     assumptions: tuple[str, ...]
     not_covered: tuple[str, ...]
     trust: Trust
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivesAway:
+    """What a release of a method gives away at an equal bound, and why."""
+
+    survives_corruption: bool  # a reader who knows other records' true values learns no more about this one
+    hides_group: bool  # the group or sub-table of a record is not published
+    every_predicate: bool  # the bound holds for every predicate about the value, not for single values only
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One method with its parameters. `variant` "" is the method's own entry, others stand beside it."""
+
+    method: str
+    parameters: Mapping[str, Any]
+    variant: str = ""
+    estimator: str | None = None
+    equal: bool = True  # False: shown beside the others, but it does not hold the bound
+    releases: int | None = None  # 1 where every release of a plan is the same; None: as many as wanted
+
+    def options(self) -> str:
+        """The parameters as typed on the command line."""
+        said = [f"--method {self.method}"]
+        for name, value in self.parameters.items():
+            text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+            if isinstance(value, Mapping):
+                text = ",".join(f"{k}={v}" for k, v in value.items())
+            said.append(f"--{name.replace('_', '-')} {text}")
+        return " ".join(said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,3 +256,33 @@ class Evidence:
     side: Mapping[str, NDArray[Any]]
     digest: str
     memo: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A release as whoever checks it sees it: what it states, and what its files hold.
+
+    `counted(columns)` returns (codes of the distinct published cells over some columns, rows of each).
+    """
+
+    rows: int
+    columns: tuple[Column, ...]
+    evidence: Evidence
+    counted: Callable[[tuple[str, ...]], tuple[Integers, Integers]]
+
+    def group_sizes(self) -> tuple[Integers, Integers]:
+        """(group or sub-table ids, rows of each)."""
+        part, _, count = self.evidence.totals(())
+        return part, count
+
+    def check_units(self, role: str = "sensitive") -> None:
+        """Nothing; VerificationError where a column of the role is not among those that the method changed."""
+        changed = {name for domain in self.evidence.domains for name in domain.columns}
+        left = [name for name in self.with_role(role) if name not in changed]
+        if left or not changed:
+            name = f'the {role} column "{left[0]}"' if left else f"the {role} columns"
+            raise VerificationError(f"{name} would be published as they are: release.json lists no domain for them")
+
+    def with_role(self, role: str) -> tuple[str, ...]:
+        """Names of the columns that have the role."""
+        return tuple(column.name for column in self.columns if column.role == role)

@@ -61,6 +61,16 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
+def write_side(table: pa.Table, path: Path) -> None:
+    """sensitive.parquet: values with a dictionary, ids packed, no trace of how the table was made in memory."""
+    coded = [f.name for f in table.schema if pa.types.is_dictionary(f.type)]
+    plain = pa.schema(
+        [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in table.schema]
+    )
+    packed = {f.name: "DELTA_BINARY_PACKED" for f in plain if f.name not in coded and pa.types.is_integer(f.type)}
+    pq.write_table(table.cast(plain), path, use_dictionary=coded, column_encoding=packed or None, store_schema=False)
+
+
 def describe_files(folder: Path) -> dict[str, FileModel]:
     """Digest and rows of the data files in the folder."""
     return {

@@ -6,14 +6,28 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..model.types import Kind, type_named
 from .manifest import Manifest
 
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 
 
+_FIELD_TYPES = {
+    Kind.BOOLEAN: "boolean",
+    Kind.INTEGER: "integer",
+    Kind.REAL: "number",
+    Kind.DECIMAL: "number",
+    Kind.TEXT: "string",
+    Kind.DATE: "date",
+    Kind.TIME: "time",
+    Kind.TIMESTAMP: "datetime",
+    Kind.BYTES: "any",
+}
+
+
 def datapackage(manifest: Manifest, sizes: dict[str, int], schemas: dict[str, pa.Schema]) -> dict[str, Any]:
     """The description of the bundle's files for readers that do not know sfumato."""
-    stated = {c.name: _field_type(c.released_type or c.type) for c in manifest.columns}
+    stated = {c.name: _FIELD_TYPES[type_named(c.released_type or c.type).kind] for c in manifest.columns}
     resources = []
     for name, file in manifest.files.items():
         fields = [{"name": f.name, "type": stated.get(f.name) or _arrow_type(f.type)} for f in schemas[name]]
@@ -43,13 +57,3 @@ def _arrow_type(kind: pa.DataType) -> str:
     if pa.types.is_integer(kind):
         return "integer"
     return "number" if pa.types.is_floating(kind) else "string" if pa.types.is_string(kind) else "any"
-
-
-def _field_type(kind: str) -> str:
-    if kind.endswith("INT") or kind in {"INTEGER", "UINTEGER"}:
-        return "integer"
-    if kind in {"FLOAT", "DOUBLE"} or kind.startswith("DECIMAL"):
-        return "number"
-    if kind.startswith("TIMESTAMP"):
-        return "datetime"
-    return {"BOOLEAN": "boolean", "DATE": "date", "TIME": "time"}.get(kind, "string" if kind == "VARCHAR" else "any")

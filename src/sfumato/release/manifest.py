@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from ..errors import ReleaseError
 from ..model.public import Column, Domain, Guarantee, Scalar, Trust
+from ..model.types import ColumnType, Kind, type_named
 
 FORMAT_VERSION = 1
 FILES = ("data.parquet", "sensitive.parquet")
@@ -29,6 +30,16 @@ class ColumnModel(_Strict):
     type: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_ ]*(\(\d+(,\s?\d+)?\))?$", max_length=60)]
     domain: list[JsonScalar] | None = None
     released_type: str | None = None
+
+    def noun(self) -> Column:
+        """The column as the rest of the package knows it; ReleaseError for a type that no release has."""
+        return Column(
+            name=self.name,
+            role=self.role,
+            type=type_named(self.type),
+            domain=None if self.domain is None else tuple(decode(type_named(self.type), v) for v in self.domain),
+            released_type=None if self.released_type is None else type_named(self.released_type),
+        )
 
 
 class UnitModel(_Strict):
@@ -85,7 +96,8 @@ class Manifest(_Strict):
         result = []
         for unit in self.units:
             try:
-                parts = [[decode(columns[n].type, v) for v in columns[n].domain or ()] for n in unit.columns]
+                kinds = {n: type_named(columns[n].type) for n in unit.columns}
+                parts = [[decode(kinds[n], v) for v in columns[n].domain or ()] for n in unit.columns]
                 values: tuple[tuple[Scalar, ...], ...]
                 if unit.cells is None:
                     values = tuple((v,) for v in parts[0])
@@ -106,17 +118,20 @@ def encode(value: Scalar) -> JsonScalar:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def decode(kind: str, value: JsonScalar) -> Scalar:
-    """The value that JSON stands for in a column of DuckDB type `kind`."""
+def decode(kind: ColumnType, value: JsonScalar) -> Scalar:
+    """The value that JSON stands for in a column of this type."""
     if not isinstance(value, str):
         return value
-    if kind == "DATE":
-        return datetime.date.fromisoformat(value)
-    if kind.startswith("TIMESTAMP"):
-        return datetime.datetime.fromisoformat(value)
-    if kind.startswith("TIME"):
-        return datetime.time.fromisoformat(value)
-    return Decimal(value) if kind.startswith("DECIMAL") else value
+    match kind.kind:
+        case Kind.DATE:
+            return datetime.date.fromisoformat(value)
+        case Kind.TIMESTAMP:
+            return datetime.datetime.fromisoformat(value)
+        case Kind.TIME:
+            return datetime.time.fromisoformat(value)
+        case Kind.DECIMAL:
+            return Decimal(value)
+    return value
 
 
 def columns_and_units(
@@ -137,9 +152,9 @@ def columns_and_units(
         ColumnModel(
             name=c.name,
             role=c.role,
-            type=c.type,
+            type=c.type.format_name,
             domain=None if c.domain is None else [encode(v) for v in c.domain],
-            released_type=c.released_type,
+            released_type=None if c.released_type is None else c.released_type.format_name,
         )
         for c in columns
     ]

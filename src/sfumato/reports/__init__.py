@@ -1,6 +1,1 @@
-"""Reports: one self-contained HTML file, its JSON twin, and the charts as files."""
-
-from .comparison import write_comparison
-from .reproduction import write_reproduction
-
-__all__ = ["write_comparison", "write_reproduction"]
+"""Documents in, text, HTML and charts out. Nothing here knows how a document was made."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..comparisons import band_label, entries
 from ..errors import SfumatoError
+from .choice_text import band_label, entries
 
 WIDTH, HEIGHT = 640, 300
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..comparisons import band_label, entries, percent
 from . import charts
+from .choice_text import band_label, entries, percent
 from .page import page
 
 # What may leave the house: texts, parameters and what follows from them. Errors, reasons with limits, sizes and numbers

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..model.types import ColumnType
+
 Truth = NDArray[np.int8]  # 0 false, 1 unknown (NULL), 2 true: AND is the minimum, OR the maximum
 FALSE, UNKNOWN, TRUE = 0, 1, 2
 
@@ -144,8 +146,8 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Columns an analyst may name: DuckDB type, and the unit (if any) that a column belongs to."""
+    """Columns an analyst may name: type, and the unit (if any) that a column belongs to."""
 
-    types: Mapping[str, str]
+    types: Mapping[str, ColumnType]
     units: Mapping[str, int]
     hidden: frozenset[str] = frozenset()  # bookkeeping columns of the release

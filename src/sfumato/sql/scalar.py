@@ -14,6 +14,12 @@ from .nodes import Schema
 
 Node = Any  # sqlglot's expression classes are not typed strictly
 
+
+def quoted(name: str) -> str:
+    """The name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 BOOLEAN: tuple[type[Any], ...] = (
     exp.EQ,
     exp.NEQ,

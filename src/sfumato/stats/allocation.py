@@ -1,7 +1,7 @@
-"""Exact hand-outs split over batches: every batch together obeys the law of one global permutation.
+"""Exact hand-outs split over partitions: all together they obey the law of one global permutation.
 
-Of the records with value u, `counts` carry each label. A batch that holds k of them receives a
-multivariate hypergeometric draw of what remains; pp.md section 4, splu.md section 3.
+Of the records with value u, `counts` carry each label. A partition that holds k of them receives a multivariate
+hypergeometric draw of what remains. Proof: docs/explanation/dealing.md.
 """
 
 from __future__ import annotations
@@ -33,52 +33,70 @@ def draw_without_replacement(remaining: Integers, size: int, rng: np.random.Gene
     )
 
 
-class Dealer:
-    """Hands out a `Deal` batch by batch; `deal` must be called in batch order, `close` checks that all are out."""
+class Splitter:
+    """Splits a `Deal` over partitions, in their order, looking at counts only.
+
+    The partition's share is a `Deal` of its own: what `hand_out` gives to the partition's records. Shares depend on
+    the deal, the counts of the partitions before and the generators; handing out depends on the share alone.
+    """
 
     def __init__(self, deal: Deal, rng: np.random.Generator) -> None:
-        self._start = deal.start
+        self._deal, self._start = deal, deal.start
         self._labels, self._remaining = deal.labels, deal.counts
         if deal.counts is not None and len(deal.start) > MANY_VALUES:
-            # With thousands of values one urn per value and batch costs more than one label per record.
+            # With thousands of values one urn per value and partition costs more than one label per record.
             self._start = np.concatenate([[0], np.cumsum(deal.counts)])[deal.start]
             self._labels, self._remaining = np.repeat(deal.labels, deal.counts), None
-        if self._remaining is None:  # listed labels: shuffle each value's list once, then hand out slices of it
+        if self._remaining is None:  # listed labels: shuffle each value's list once, then split off slices of it
             self._labels, self._next = self._labels.copy(), self._start[:-1].copy()
             for low, high in zip(self._start[:-1], self._start[1:], strict=True):
                 rng.shuffle(self._labels[low:high])
         else:
             self._remaining = self._remaining.copy()
 
-    def deal(self, codes: Codes, rng: np.random.Generator) -> NDArray[np.int64]:
-        """A label for every record of the batch, in the batch's own order."""
-        here = np.bincount(codes, minlength=len(self._start) - 1)
-        order = np.argsort(narrow(codes, len(self._start)), kind="stable")
-        dealt = np.empty(len(codes), dtype=np.int64)
+    def split(self, here: Integers, rng: np.random.Generator) -> Deal:
+        """The share of a partition that holds `here[u]` records of value u."""
         if self._remaining is None:
             if (self._next + here > self._start[1:]).any():
                 raise changed_between_passes()
             first = np.cumsum(here) - here
-            dealt[order] = self._labels[np.arange(len(codes)) + np.repeat(self._next - first, here)]
+            labels = self._labels[np.arange(int(here.sum())) + np.repeat(self._next - first, here)]
             self._next += here
-            return dealt
-        at = 0
+            start = np.concatenate([[0], np.cumsum(here)])
+            return Deal(unit=self._deal.unit, start=start, labels=labels, counts=None)
+        taken = np.zeros_like(self._remaining)
         for u in np.flatnonzero(here):
-            k, lo, hi = int(here[u]), int(self._start[u]), int(self._start[u + 1])
-            urn = self._remaining[lo:hi]
-            if k > int(urn.sum()):
+            urn = slice(int(self._start[u]), int(self._start[u + 1]))
+            if int(here[u]) > int(self._remaining[urn].sum()):
                 raise changed_between_passes()
-            taken = draw_without_replacement(urn, k, rng)
-            urn -= taken
-            dealt[order[at : at + k]] = rng.permutation(np.repeat(self._labels[lo:hi], taken))
-            at += k
-        return dealt
+            taken[urn] = draw_without_replacement(self._remaining[urn], int(here[u]), rng)
+        self._remaining -= taken
+        return Deal(unit=self._deal.unit, start=self._start, labels=self._labels, counts=taken)
 
     def close(self) -> None:
         """Refuse when labels are left over: the table changed between the two passes."""
         left = (self._start[1:] - self._next) if self._remaining is None else self._remaining
         if int(left.sum()):
             raise changed_between_passes()
+
+
+def hand_out(share: Deal, codes: Codes, rng: np.random.Generator) -> NDArray[np.int64]:
+    """A label for every record of the partition whose share this is, in the records' own order.
+
+    Listed labels were shuffled before they were split and go out as they stand; counted ones are permuted here.
+    """
+    order = np.argsort(narrow(codes, len(share.start)), kind="stable")
+    dealt = np.empty(len(codes), dtype=np.int64)
+    if share.counts is None:
+        dealt[order] = share.labels
+        return dealt
+    at = 0
+    for u in range(len(share.start) - 1):
+        urn = slice(int(share.start[u]), int(share.start[u + 1]))
+        labels = rng.permutation(np.repeat(share.labels[urn], share.counts[urn]))
+        dealt[order[at : at + len(labels)]] = labels
+        at += len(labels)
+    return dealt
 
 
 def narrow(codes: Codes, size: int) -> NDArray[np.integer]:

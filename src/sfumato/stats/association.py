@@ -1,8 +1,8 @@
 """Uncertainty coefficient U(X; Y) = I(X; Y) / H(Y) of a two-way table, with an error bar.
 
-It lies in [0, 1], not [-1, 1], and is asymmetric: H is the entropy of the *second* column (errata R11). Estimated
+It lies in [0, 1], not [-1, 1], and is asymmetric: H is the entropy of the *second* column. Estimated
 cells of the plain inverse can be negative; they enter as empty (0 log 0 = 0) in the two-way table that is asked for,
-never in a larger one (errata R8). Noise biases U upwards by about the number of cells times the squared relative
+never in a larger one. Noise biases U upwards by about the number of cells times the squared relative
 error; the error bar does not cover that bias.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.stats.kronecker import Floats, Maps
-from sfumato.stats.response import all_cells, linear_estimate
+from .kronecker import Floats, Maps
+from .response import all_cells, linear_estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,14 @@
 
 A perturbation on m values that shows the true value with probability p + q and each other value with
 probability q amplifies by gamma = (p + q) / q. Whoever holds a prior of at most rho1 for a value then ends
-with at most rho2, exactly when gamma <= rho2 (1 - rho1) / (rho1 (1 - rho2)) [pp.md, sections 1 and 8].
+with at most rho2, exactly when gamma <= rho2 (1 - rho1) / (rho1 (1 - rho2)) [docs/explanation/uniform.md, 4].
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from sfumato.errors import SpecError
+from ..errors import SpecError
 
 
 def gamma_bound(rho1: Fraction, rho2: Fraction) -> Fraction:

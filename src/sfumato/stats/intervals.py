@@ -1,4 +1,4 @@
-"""Normal quantiles and the two interval rules that channel methods share (pp.md section 7)."""
+"""Normal quantiles and the two interval rules that channel methods share (docs/explanation/uniform.md, section 6)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import SpecError
+from ..errors import SpecError
 
 Floats = NDArray[np.float64]
 

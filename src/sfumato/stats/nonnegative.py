@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.stats.kronecker import Floats, Maps, apply_maps, apply_transposed
+from .kronecker import Floats, Maps, apply_maps, apply_transposed
 
 STEPS = 300
 TOLERANCE = 1e-9

@@ -6,7 +6,7 @@ sum). Its unbiased weights are w = P^-T a, and over the released rows
     estimate = sum w,      variance (given the data set) = sum w^2 - sum w2,   w2 = P^-T (a^2),
 
 which is `sum w^2 - estimate` for a predicate. For a population of which the rows are a sample it is N times the
-sample variance of w instead (errata R7). Columns that are not mentioned have weight 1: marginalising commutes with
+sample variance of w instead. Columns that are not mentioned have weight 1: marginalising commutes with
 inversion, so only the mentioned columns are ever inverted.
 
 Class axes come last; leading axes of `observed` are separate groups (untouched columns).
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.stats.kronecker import Floats, Maps, apply_maps, apply_transposed, inverse, squared
+from .kronecker import Floats, Maps, apply_maps, apply_transposed, inverse, squared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,7 +87,7 @@ def ratio(
 ) -> tuple[Floats, Floats, Weighted]:
     """sum a / sum b with its standard error (nan if the denominator is within 3 standard errors of 0), and sum b.
 
-    Linearised: the variance of sum (a - R b), divided by (sum b)^2. For a inside b this is the spec's share formula.
+    Linearised: the variance of sum (a - R b), divided by (sum b)^2. For a inside b this is the error of a share.
     """
     top = linear_estimate(observed, channels, numerator, rows=rows)
     bottom = linear_estimate(observed, channels, denominator, rows=rows)
@@ -102,7 +102,7 @@ def ratio(
 
 
 def guarded_half_width(weighted: Weighted, z: float) -> Floats:
-    """z sqrt(max(V, 0) + z^2 w_max^2 / 4): the guard keeps the coverage of small counts (errata R9); 0 if exact."""
+    """z sqrt(max(V, 0) + z^2 w_max^2 / 4): the guard keeps the coverage of small counts; 0 if exact."""
     guard = z * z * weighted.weight_max**2 / 4.0
     return np.asarray(z * np.sqrt(np.maximum(weighted.variance, 0.0) + guard))
 

@@ -1,4 +1,4 @@
-"""How far an estimated contingency table lies from the true one, as the paper measures it (errata R12).
+"""How far an estimated contingency table lies from the true one, as the paper measures it.
 
 Divisions by a true share or count run over the cells where it is positive only.
 """
@@ -9,7 +9,7 @@ import itertools
 
 import numpy as np
 
-from sfumato.stats.kronecker import Floats
+from .kronecker import Floats
 
 
 def kl_distance(true: Floats, estimated: Floats, *, mix: float = 0.0) -> float:

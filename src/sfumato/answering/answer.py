@@ -1,0 +1,126 @@
+"""Answers: every number with its error, in the shapes people use."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ..reports.text import number, table
+
+MAY_BE_ZERO = "  (may be 0)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Answer:
+    """The answer to one question.
+
+    `kind` is that of the least certain aggregate: "exact", "confidence" or "bounds". An aggregate named n has the
+    columns n, n_se, n_low, n_high, and n_min, n_max where the method knows certain bounds besides an interval.
+    """
+
+    method: str
+    level: float
+    kind: str
+    table: pa.Table
+    aggregates: tuple[str, ...]
+    caveats: tuple[str, ...] = ()
+
+    def to_arrow(self) -> pa.Table:
+        """The answer as an Arrow table."""
+        return self.table
+
+    def to_pandas(self) -> Any:
+        """The answer as a pandas data frame."""
+        return self.table.to_pandas()
+
+    def to_polars(self) -> Any:
+        """The answer as a Polars data frame."""
+        import polars as pl
+
+        return pl.from_arrow(self.table)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary per row, with None where a number is not known."""
+        return [
+            {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+            for row in self.table.to_pylist()
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of `sfumato query --format json`."""
+        document: dict[str, Any] = {"method": self.method, "level": self.level, "kind": self.kind, "rows": self.rows()}
+        return document | ({"caveats": list(self.caveats)} if self.caveats else {})
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON; dates and decimals as text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, default=str)
+
+    def to_csv(self) -> str:
+        """The answer as CSV with a header."""
+        import csv
+        import io
+
+        text = io.StringIO()
+        writer = csv.DictWriter(text, self.table.column_names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows())
+        return text.getvalue()
+
+    def display(self) -> tuple[list[str], list[list[str]]]:
+        """(header, rows) for people: one column per key, estimate and interval per aggregate."""
+        rows = self.rows()
+        header: list[str] = []
+        cells: list[list[str]] = [[] for _ in range(self.table.num_rows)]
+        names, skip = self.table.column_names, set()
+        for name in self.aggregates:
+            skip |= {f"{name}{end}" for end in ("_se", "_low", "_high", "_min", "_max")}
+        for name in names:
+            if name in self.aggregates:
+                only_bounds = all(r[name] is None or r[f"{name}_se"] == 0 for r in rows)
+                unknown = any(r[name] is None for r in rows)
+                interval = "certain bounds" if only_bounds and unknown else f"{self.level:.0%} interval"
+                header += [name, "± se", interval] + (["certain bounds"] if f"{name}_min" in names else [])
+                for row, out in zip(rows, cells, strict=True):
+                    out += [number(row[name]), number(row[f"{name}_se"])]
+                    mark = MAY_BE_ZERO if self._may_be_zero(row, name) else ""
+                    out.append(_range(row[f"{name}_low"], row[f"{name}_high"]) + mark)
+                    if f"{name}_min" in names:
+                        out.append(_range(row[f"{name}_min"], row[f"{name}_max"]))
+            elif name not in skip:
+                header.append(name)
+                for row, out in zip(rows, cells, strict=True):
+                    value = row[name]
+                    out.append("NULL" if value is None else number(value) if isinstance(value, float) else str(value))
+        return header, cells
+
+    def _may_be_zero(self, row: dict[str, Any], name: str) -> bool:
+        """The interval of a group reaches zero: the release cannot tell it from an empty one."""
+        low, high = row[f"{name}_low"], row[f"{name}_high"]
+        return low is not None and high is not None and low <= 0 <= high and low < high
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks; every interval is drawn on a scale that its column shares."""
+        from ..reports.answer_html import answer_table
+
+        return answer_table(
+            self.table.column_names,
+            self.rows(),
+            aggregates=self.aggregates,
+            method=self.method,
+            level=self.level,
+            kind=self.kind,
+            caveats=self.caveats,
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([table(*self.display()), *(f"note: {caveat}" for caveat in self.caveats)])
+
+    __repr__ = __str__
+
+
+def _range(low: float | None, high: float | None) -> str:
+    return f"{number(low)} .. {number(high)}"

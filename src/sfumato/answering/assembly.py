@@ -1,0 +1,188 @@
+"""Between what was observed and what is answered: strata, functionals, ratios, limits, columns of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..model.public import Asked, Estimated, Floats, Observed
+from ..sql.nodes import Aggregate, Query
+from ..stats.joint_codes import distinct_rows
+from .layout import Functional, Limits, coefficients, functionals, limits, products
+from .strata import Frame, Strata, key_columns, sort_into_strata
+from .totals import Numbers, Result, is_exact, order_bounds, selected
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Level, options and whom to ask: `z(comparisons)` is the normal quantile.
+
+    `estimate` and `bound` are the mechanism's; `direct` lets the engine answer an aggregate of untouched columns.
+    """
+
+    z: Callable[[int], float]
+    options: Mapping[str, str]
+    estimate: Callable[[Observed, Asked], Estimated]
+    bound: Callable[..., Any]
+    direct: Callable[[Aggregate, tuple[int, ...]], pa.Table]
+
+
+def answer(frame: Frame, asking: Asking) -> tuple[pa.Table, str, tuple[str, ...]]:
+    """(answer table with columns k0.. and a0, a0_se .., kind, caveats)."""
+    strata = sort_into_strata(frame)
+    tables, kinds = [], set()
+    caveats: dict[str, None] = {}
+    for keys in frame.query.sets:
+        table, kind, notes = _answer_set(frame, asking, strata, keys)
+        tables.append(table)
+        kinds.add(kind)
+        caveats |= dict.fromkeys(notes)
+    kind = next(k for k in ("bounds", "confidence", "exact") if k in kinds)
+    return pa.concat_tables(tables, promote_options="permissive"), kind, tuple(caveats)
+
+
+def _answer_set(
+    frame: Frame, asking: Asking, strata: Strata, keys: tuple[int, ...]
+) -> tuple[pa.Table, str, tuple[str, ...]]:
+    """One grouping set: its output rows are observed groups times groups of unit keys."""
+    query = frame.query
+    parts: list[tuple[list[int], list[int]]] = []
+    wanted: list[Functional] = []
+    for aggregate in query.aggregates:
+        above, below = functionals(aggregate)
+        parts.append((_place(wanted, above), _place(wanted, below)))
+    matrices, combos = coefficients(query, wanted, keys, frame.place, strata.patterns)
+    plain = [i for i in keys if query.keys[i].unit is None]
+    groups, key = distinct_rows([strata.keys[i][0][strata.first] for i in plain], len(strata.first))
+    if not plain:
+        groups = np.zeros((1, 0), dtype=np.int8)  # no GROUP BY on untouched columns: one row, even of nothing
+    J = len(wanted)
+    pairs = _pairs(parts, J, len(combos))
+    observed = Observed(
+        stratum=strata.stratum,
+        part=strata.part,
+        value=strata.value,
+        moments=strata.moments,
+        key=key,
+        pattern=strata.pattern,
+        keys=len(groups),
+    )
+    comparisons = max(1, len(groups) * len(combos) * len(query.aggregates))
+    asked = Asked(
+        units=frame.place.units,
+        classes=frame.place.classes,
+        coefficients=matrices,
+        measure=np.tile(np.array([f.measure for f in wanted], dtype=np.intp), len(combos)),
+        products=products(frame.wanted.moments, len(query.measures)),
+        pairs=pairs,
+        binary=all(bool(np.all(H.data == 1)) for H in matrices),
+        z=asking.z(comparisons),
+        options=asking.options,
+        groups=len(combos),
+    )
+    possible = limits(observed, asked, strata.positive)
+    found = _estimated(observed, asked, possible, asking)
+    columns, kinds = key_columns(frame, strata, keys, groups, plain, combos), set()
+    notes = list(found.caveats)
+    for j, (aggregate, (top, bottom)) in enumerate(zip(query.aggregates, parts, strict=True)):
+        numbers = Numbers(found, possible, asked, J, len(combos))
+        if aggregate.kind in {"min", "max", "quantile"}:
+            chosen = selected(aggregate, query, keys, strata, observed)
+            if aggregate.numerator[0].value < 0:  # of an untouched column: the engine knows it
+                result = _direct(asking.direct(aggregate, keys), strata, groups, plain)
+            else:
+                result = order_bounds(aggregate, query, asking.bound, chosen, asked, top)
+        elif aggregate.kind == "ratio":
+            result = numbers.ratio(aggregate, top, bottom, asking.bound, observed)
+        else:
+            result = numbers.total(top)
+        kinds.add(result.kind)
+        notes += result.notes
+        for end, array in zip(("", "_se", "_low", "_high", "_min", "_max"), result.columns(), strict=True):
+            if array is not None:
+                columns[f"a{j}{end}"] = pa.array(array.ravel(), type=pa.float64(), from_pandas=True)
+    kind = next(k for k in ("bounds", "confidence", "exact") if k in kinds)
+    return pa.table(columns), kind, tuple(notes)
+
+
+def _place(wanted: list[Functional], some: list[Functional]) -> list[int]:
+    places = []
+    for functional in some:
+        if functional not in wanted:
+            wanted.append(functional)
+        places.append(wanted.index(functional))
+    return places
+
+
+def _pairs(parts: list[tuple[list[int], list[int]]], J: int, combos: int) -> NDArray[np.intp]:
+    """Functionals whose covariance some aggregate needs, once per group of unit keys."""
+    base = []
+    for top, bottom in parts:
+        together = [*top, *bottom]
+        base += [(a, b) for i, a in enumerate(together) for b in together[i + 1 :] if a != b]
+    base = list(dict.fromkeys((min(p), max(p)) for p in base))
+    return np.array([(c * J + a, c * J + b) for c in range(combos) for a, b in base], dtype=np.intp).reshape(-1, 2)
+
+
+def _estimated(observed: Observed, asked: Asked, possible: Limits, asking: Asking) -> Estimated:
+    """The mechanism's estimates; where what is possible leaves no room, the exact number instead."""
+    exact = is_exact(possible)
+    shape = possible.low.shape
+    if exact.all():
+        zero = np.zeros(shape)
+        covariance = np.zeros((shape[0], len(asked.pairs)))
+        return Estimated(value=possible.low, variance=zero, low=possible.low, high=possible.low, covariance=covariance)
+    found = asking.estimate(observed, asked)
+    covariance = found.covariance.copy()
+    for k, (a, b) in enumerate(asked.pairs):
+        covariance[exact[:, a] | exact[:, b], k] = 0.0
+
+    def fix(array: Floats | None, with_exact: Floats) -> Floats | None:
+        return None if array is None else np.where(exact, with_exact, array)
+
+    value = np.where(exact, possible.low, found.value)
+    variance = np.where(exact, 0.0, found.variance)
+    low, high = np.clip(found.low, possible.low, possible.high), np.clip(found.high, possible.low, possible.high)
+    unknown = np.isnan(found.value) & np.isnan(found.low)
+    low, high = np.where(unknown, possible.low, low), np.where(unknown, possible.high, high)
+    return Estimated(
+        value=value,
+        variance=variance,
+        low=np.where(exact, possible.low, low),
+        high=np.where(exact, possible.low, high),
+        covariance=covariance,
+        # a method that cannot bound a functional says NaN: the trivial limits hold anyway
+        minimum=None if found.minimum is None else fix(np.fmax(found.minimum, possible.low), possible.low),
+        maximum=None if found.maximum is None else fix(np.fmin(found.maximum, possible.high), possible.low),
+        caveats=found.caveats,
+    )
+
+
+def _direct(table: pa.Table, strata: Strata, groups: NDArray[Any], plain: list[int]) -> Result:
+    """An aggregate that the engine answered exactly, laid out like the other output rows."""
+    places = [{v: k for k, v in enumerate(strata.keys[i][1].to_pylist())} for i in plain]
+    found = {
+        tuple(place[row[f"k{i}"]] for i, place in zip(plain, places, strict=True)): row["v"]
+        for row in table.to_pylist()
+    }
+    value = np.array([[found.get(tuple(int(g) for g in group))] for group in groups], dtype=float)
+    return Result(value, np.where(np.isnan(value), np.nan, 0.0), value, value, "exact")
+
+
+def shown(query: Query, refined: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
+    """The answer under the names of SELECT, each aggregate followed by its error columns."""
+    columns: dict[str, Any] = {}
+    names = []
+    for name, column in query.columns:
+        columns[name] = refined[column]
+        if column.startswith("a") and "_" not in column:
+            names.append(name)
+            for end in ("_se", "_low", "_high", "_min", "_max"):
+                if column + end in refined.column_names:
+                    columns[name + end] = refined[column + end]
+    return pa.table(columns), tuple(names)

@@ -1,0 +1,83 @@
+"""Contingency tables and associations of a release whose columns are randomised independently."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..engines.codes import factorise
+from ..engines.statements import COUNT, counted
+from ..errors import QueryError, UnsupportedQuery
+from ..release.opened import OpenedRelease
+from ..sql.scalar import quoted
+from ..stats.association import Association, estimated_association
+from ..stats.kronecker import AxisMap, Floats, channel
+from ..stats.nonnegative import expectation_maximisation, project_to_simplex
+from ..stats.response import all_cells
+
+WAYS = ("em", "simplex")
+MAX_CELLS = 20_000_000
+
+
+def counts(columns: Sequence[str]) -> str:
+    """The question whose answer is every cell's count with its error."""
+    names = ", ".join(quoted(c) for c in columns)
+    return f"SELECT {names}, COUNT(*) AS n FROM release GROUP BY {names} ORDER BY {names}"
+
+
+def smoothed(release: OpenedRelease, columns: Sequence[str], nonnegative: str) -> pa.Table:
+    """Counts of every cell, non-negative by EM or projection, without errors."""
+    if nonnegative not in WAYS:
+        raise QueryError(f'nonnegative must be one of {", ".join(WAYS)}, got "{nonnegative}"')
+    observed, channels, labels = _observed(release, columns)
+    rows = observed.sum()
+    if nonnegative == "em":
+        estimate = rows * expectation_maximisation(observed, channels)
+    else:
+        estimate = rows * project_to_simplex(all_cells(observed, channels).estimate / rows)
+    places = np.unravel_index(np.arange(estimate.size), estimate.shape)
+    shown = {c: v.take(pa.array(p)) for c, v, p in zip(columns, labels, places, strict=True)}
+    return pa.table({**shown, "n": estimate.ravel()})
+
+
+def association(release: OpenedRelease, x: str, y: str) -> Association:
+    """Uncertainty coefficient I(X; Y) / H(Y) of the original table, with its standard error."""
+    observed, channels, _ = _observed(release, [x, y])
+    return estimated_association(observed, channels)
+
+
+def _observed(release: OpenedRelease, columns: Sequence[str]) -> tuple[Floats, list[AxisMap | None], list[pa.Array]]:
+    """Released counts over the declared domains (observed values for untouched columns), and each axis' channel."""
+    thetas = release.method.axes(release.plan)
+    if thetas is None:
+        raise UnsupportedQuery(f'tables of this kind are not made from a release by "{release.method.name}"')
+    known = {c.name for c in release.columns if c.role != "group"}
+    unknown = [c for c in columns if c not in known]
+    if unknown or len(set(columns)) < len(columns) or not columns:
+        raise QueryError(f'there is no column "{unknown[0]}"' if unknown else "name different columns, at least one")
+    units = {name: u for u, domain in enumerate(release.domains) for name in domain.columns}
+    seen = release.reader.run(counted(columns, table="release"))
+    codes: list[Any] = []
+    channels: list[AxisMap | None] = []
+    labels = []
+    for c in columns:
+        if c not in units:
+            code, values = factorise(seen[c])
+            channels.append(None)
+        else:
+            coder = release.coders[units[c]]
+            code = coder.encode([seen[c]])
+            values = pa.array([v[0] for v in coder.domain.values], type=seen[c].type)
+            channels.append(channel(thetas[units[c]], len(values)))
+        codes.append(code)
+        labels.append(values)
+    shape = tuple(len(v) for v in labels)
+    if math.prod(shape) > MAX_CELLS:
+        raise UnsupportedQuery(f"the table would have {math.prod(shape):,} cells; ask for fewer columns")
+    flat = np.ravel_multi_index(tuple(codes), shape)
+    made = np.bincount(flat, weights=seen[COUNT].to_numpy(), minlength=math.prod(shape)).astype(np.float64)
+    return made.reshape(shape), channels, labels

@@ -1,0 +1,123 @@
+"""A question seen from the domains: truth, groups and numbers of every value, evaluated by the engine itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ..engines.codes import factorise
+from ..engines.statements import distinct, on_domain
+from ..errors import QueryError, UnsupportedQuery
+from ..model.public import Domain, Scalar
+from ..model.types import Kind
+from ..sql.nodes import Query
+from ..sql.scalar import nearest
+from .layout import UnitView
+from .strata import truth
+from .subject import Subject
+
+NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+DOMAIN, CODE = "__domain__", "__code__"
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """How the question sees every involved unit."""
+
+    views: Mapping[int, UnitView]
+    labels: Mapping[int, pa.Array]  # unit key number -> value of every group
+
+
+def look_at_domains(query: Query, subject: Subject) -> Views:
+    """Leaves, keys and numbers of every involved unit, on its domain."""
+    views, labels = {}, {}
+    for u in query.units():
+        leaves = [i for i, leaf in enumerate(query.leaves) if leaf.unit == u]
+        keys = [i for i, key in enumerate(query.keys) if key.unit == u]
+        values = [i for i, (unit, _) in enumerate(query.values) if unit == u]
+        _check_numbers(query, subject, values)
+        expressions = [query.leaves[i].sql for i in leaves]
+        expressions += [query.keys[i].sql for i in keys]
+        expressions += [f"COALESCE(CAST({query.values[i][1]} AS DOUBLE), 0)" for i in values]
+        columns = iter(_evaluated(subject, u, expressions, query.text).columns)
+        truths = {i: truth(next(columns)) for i in leaves}
+        groups = {}
+        for i in keys:
+            groups[i], labels[i] = factorise(next(columns))
+        numbers = {i: next(columns).to_numpy().astype(float) for i in values}
+        views[u] = UnitView(size=len(subject.domains[u]), leaves=truths, groups=groups, numbers=numbers)
+    return Views(views, labels)
+
+
+def _evaluated(subject: Subject, unit: int, expressions: Sequence[str], text: str) -> pa.Table:
+    """SQL expressions evaluated on every value of a domain, in domain order."""
+    domain = subject.domains[unit]
+    columns = {CODE: pa.array(np.arange(len(domain)))}
+    for j, name in enumerate(domain.columns):
+        columns[name] = pa.array([_text(v[j]) for v in domain.values], type=pa.string())
+    types = {name: subject.schema.types[name] for name in domain.columns}
+    statement = on_domain(expressions, types, table=DOMAIN, order=CODE)
+    return subject.reader.run(statement, text=text, tables={DOMAIN: pa.table(columns)})
+
+
+def _text(value: Scalar) -> str | None:
+    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check_numbers(query: Query, subject: Subject, values: list[int]) -> None:
+    """Refuse sums over a changed column that is not a number."""
+    for i in values:
+        unit, sql = query.values[i]
+        kinds = _evaluated(subject, unit, [sql], query.text).schema
+        if not any(check(kinds[0].type) for check in NUMERIC):
+            aggregate = next(a for a in query.aggregates if any(t.value == i for t in a.numerator))
+            raise UnsupportedQuery(
+                f"{aggregate.text} needs numbers, and {sql} holds none",
+                sql=query.text,
+                position=aggregate.position,
+                hint="Ask for COUNT(*) and GROUP BY the column.",
+            )
+
+
+def check_literals(query: Query, subject: Subject) -> None:
+    """Refuse a literal that is no value of the column it is compared with, and suggest near ones."""
+    for lookup in query.lookups:
+        unit = subject.schema.units.get(lookup.column)
+        known: set[Scalar]
+        if unit is not None:
+            known = _values(subject.domains[unit], lookup.column)
+        elif isinstance(lookup.literal, str) and subject.schema.types[lookup.column].kind is Kind.TEXT:
+            statement = distinct(lookup.column, table="release")
+            known = set(subject.reader.run(statement)["v"].to_pylist())
+        else:
+            continue
+        texts = {str(v) for v in known if v is not None}
+        numbers = {float(v) for v in known if isinstance(v, int | float)}
+        literal = lookup.literal
+        if (isinstance(literal, str) and literal in texts) or (
+            isinstance(literal, float) and (literal in numbers or str(literal) in texts)
+        ):
+            continue
+        if isinstance(literal, str) and numbers and _as_float(literal) in numbers:
+            continue
+        shown = f'"{literal}"' if isinstance(literal, str) else f"{literal:g}"
+        raise QueryError(
+            f'"{lookup.column}" has no value {shown}{nearest(str(literal), texts)}',
+            sql=query.text,
+            position=lookup.position,
+        )
+
+
+def _values(domain: Domain, column: str) -> set[Scalar]:
+    place = domain.columns.index(column)
+    return {value[place] for value in domain.values}
+
+
+def _as_float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan

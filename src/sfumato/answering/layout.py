@@ -1,0 +1,181 @@
+"""From a question and what was observed to the linear functionals a mechanism estimates.
+
+Every aggregate is a sum of functionals: sum over rows of g(untouched) * h(true value). Here the coefficients h are
+laid out over the joint classes of the involved units, one row per functional, once per pattern of untouched leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..model.public import Asked, Codes, Floats, Observed
+from ..sql.nodes import TRUE, Aggregate, Query, Term, Truth, conjunction
+
+MAX_CLASSES = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class UnitView:
+    """A unit as the question sees its domain: truth of the leaves, group of each value, numbers to sum."""
+
+    size: int
+    leaves: Mapping[int, Truth]  # leaf number -> truth for every domain value
+    groups: Mapping[int, Codes]  # key number -> group of every domain value
+    numbers: Mapping[int, Floats]  # value number -> number of every domain value
+
+    def classes(self, *, lumpable: bool) -> tuple[Codes, NDArray[np.intp]]:
+        """(class of every value, one value of every class); one class per value unless `lumpable`."""
+        if not lumpable or not self.size:
+            codes = np.arange(self.size, dtype=np.int32)
+            return codes, codes.astype(np.intp)
+        columns = [*self.leaves.values(), *self.groups.values(), *self.numbers.values()]
+        signature = np.stack([np.asarray(c, dtype=float) for c in columns], axis=1)
+        _, first, inverse = np.unique(signature, axis=0, return_index=True, return_inverse=True)
+        return inverse.reshape(-1).astype(np.int32), first
+
+
+@dataclass(frozen=True, slots=True)
+class Functional:
+    """One (F) row before the grouping of units: terms that share a measure, added."""
+
+    terms: tuple[Term, ...]
+    measure: int
+
+
+def functionals(aggregate: Aggregate) -> tuple[list[Functional], list[Functional]]:
+    """Numerator and denominator of an aggregate, terms of equal measure merged."""
+
+    def merge(terms: Sequence[Term]) -> list[Functional]:
+        measures = dict.fromkeys(t.measure for t in terms)
+        return [Functional(tuple(t for t in terms if t.measure == m), m) for m in measures] or [Functional((), 0)]
+
+    return merge(aggregate.numerator), merge(aggregate.denominator) if aggregate.denominator else []
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The joint classes of the involved units."""
+
+    units: tuple[int, ...]
+    views: Mapping[int, UnitView]
+    classes: tuple[Codes, ...]
+    firsts: tuple[NDArray[np.intp], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(f) for f in self.firsts)
+
+    def along(self, u: int, per_value: NDArray[Any]) -> NDArray[Any]:
+        """A per-value array of unit u as an array over classes, shaped to broadcast over all joint classes."""
+        axis = self.units.index(u)
+        shape = [1] * len(self.units)
+        shape[axis] = -1
+        return per_value[self.firsts[axis]].reshape(shape)
+
+
+def layout(units: tuple[int, ...], views: Mapping[int, UnitView], *, lumpable: bool) -> Layout:
+    """Classes of every involved unit."""
+    pairs = [views[u].classes(lumpable=lumpable) for u in units]
+    return Layout(units, views, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
+
+
+def coefficients(
+    query: Query, wanted: Sequence[Functional], keys: Sequence[int], place: Layout, patterns: NDArray[np.int8]
+) -> tuple[tuple[sp.csr_array, ...], list[tuple[int, ...]]]:
+    """One (F, V) matrix per pattern of untouched leaves, and the groups of unit keys that F enumerates.
+
+    Functional f = group * len(wanted) + j. `patterns[b, i]` is the truth of leaf i where it is untouched.
+    """
+    unit_keys = [i for i in keys if query.keys[i].unit is not None]
+    sizes = [int(place.views[query.keys[i].unit or 0].groups[i].max()) + 1 for i in unit_keys]
+    shape = place.shape or (1,)
+    group = np.zeros(shape, dtype=np.int64)
+    for i, size in zip(unit_keys, sizes, strict=True):
+        unit = query.keys[i].unit or 0
+        group = group * size + place.along(unit, place.views[unit].groups[i].astype(np.int64))
+    group = np.broadcast_to(group, shape).ravel()
+    groups = int(np.prod(sizes)) if sizes else 1
+    numbers = [
+        np.broadcast_to(place.along(u, place.views[u].numbers[v]), shape) for v, (u, _) in enumerate(query.values)
+    ]
+    matrices = []
+    for pattern in patterns:
+        truth: list[Truth] = []
+        for i, leaf in enumerate(query.leaves):
+            if leaf.unit is None:
+                truth.append(np.array(pattern[i], dtype=np.int8))
+            else:
+                truth.append(place.along(leaf.unit, place.views[leaf.unit].leaves[i]).astype(np.int8))
+        rows, cols, data = [], [], []
+        for j, functional in enumerate(wanted):
+            h = np.zeros(shape)
+            for term in functional.terms:
+                holds = conjunction((query.where, term.condition)).truth(truth) == TRUE
+                h = h + np.broadcast_to(holds, shape) * term.scale * (numbers[term.value] if term.value >= 0 else 1.0)
+            flat = np.broadcast_to(h, shape).ravel()
+            at = np.flatnonzero(flat)
+            rows.append(group[at] * len(wanted) + j)
+            cols.append(at)
+            data.append(flat[at])
+        matrices.append(
+            sp.csr_array(
+                (np.concatenate(data), (np.concatenate(rows), np.concatenate(cols))),
+                shape=(groups * len(wanted), int(np.prod(shape))),
+            )
+        )
+    combos: list[tuple[int, ...]] = list(np.ndindex(*sizes)) if sizes else [()]
+    return tuple(matrices), combos
+
+
+def products(moments: Sequence[tuple[int, int]], measures: int) -> NDArray[np.intp]:
+    """Table of the moment column that holds the sum of measure a times measure b."""
+    table = np.zeros((measures, measures), dtype=np.intp)
+    for j, (a, b) in enumerate(moments):
+        table[a, b] = table[b, a] = j
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is possible at all, (K, F): every row at its least and at its largest coefficient."""
+
+    low: Floats
+    high: Floats
+
+
+def limits(observed: Observed, asked: Asked, positive: Floats) -> Limits:
+    """Trivial limits of every functional; `positive[r, g]` is the sum of the positive part of measure g."""
+    T, F = observed.strata, asked.functionals
+    least, most = np.zeros((len(asked.coefficients), F)), np.zeros((len(asked.coefficients), F))
+    for b, H in enumerate(asked.coefficients):
+        if H.shape[1]:
+            most[b], least[b] = _extreme(H, np.maximum), _extreme(H, np.minimum)
+    totals = _add_rows(observed.moments, observed.stratum, T)
+    plus = _add_rows(positive, observed.stratum, T)
+    up = plus[:, asked.measure]
+    down = totals[:, asked.products[0, asked.measure]] - up
+    h_least, h_most = least[observed.pattern], most[observed.pattern]
+    low = _add_rows(up * h_least + down * h_most, observed.key, observed.keys)
+    high = _add_rows(up * h_most + down * h_least, observed.key, observed.keys)
+    return Limits(low, high)
+
+
+def _add_rows(values: Floats, place: NDArray[np.intp], size: int) -> Floats:
+    """Rows of `values` added up by place."""
+    columns = [np.bincount(place, weights=values[:, j], minlength=size) for j in range(values.shape[1])]
+    return np.stack(columns, axis=1) if columns else np.zeros((size, 0))
+
+
+def _extreme(H: sp.csr_array, better: np.ufunc) -> Floats:
+    """Largest or least entry of every row, zeros included where the row is not full."""
+    filled = np.diff(H.indptr)
+    result = np.where(filled < H.shape[1], 0.0, -np.inf if better is np.maximum else np.inf)
+    row = np.repeat(np.arange(H.shape[0]), filled)
+    better.at(result, row, H.data)
+    return result

@@ -1,0 +1,111 @@
+"""The one aggregate over the release that a question needs, and how to read what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ..engines.statements import column, double, expression, grouped, rows_of
+from ..sql.nodes import Aggregate, Query
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The statement for the engine, and the names of the columns it returns.
+
+    `bits[u]` are the leaves of unit u that are evaluated on the published value; a unit that needs its value as
+    such (GROUP BY it, SUM of it, or a method that is not lumpable) is listed in `raw` instead.
+    """
+
+    statement: exp.Select
+    keys: dict[int, str]  # untouched key number -> column
+    leaves: dict[int, str]  # leaf number -> column: untouched leaves, and the bits of units
+    raw: dict[int, tuple[str, ...]]  # unit -> columns that hold its published value
+    bits: dict[int, tuple[int, ...]]  # unit -> leaf numbers
+    part: str | None
+    moments: tuple[tuple[int, int], ...]  # (a, b): sum of measure a times measure b; (0, 0) counts rows
+    positive: dict[int, str]  # measure -> sum of its positive part
+    by_row: bool = False  # rows are not yet added up: only the part tells them apart
+
+
+def observation(
+    query: Query,
+    units: tuple[tuple[str, ...], ...],
+    *,
+    lumpable: bool,
+    withheld: bool,
+    part: str | None,
+    table: str,
+    weight: str | None,
+) -> Observation:
+    """One GROUP BY over `table`, whose rows stand for `weight` rows of the release each (None: one)."""
+    wanted = query.units()
+    columns: list[tuple[exp.Expression, str]] = []
+    keys = {i: f"k{i}" for i, key in enumerate(query.keys) if key.unit is None}
+    columns += [(expression(query.keys[i].sql), name) for i, name in keys.items()]
+    needs_value = {key.unit for key in query.keys} | {u for u, _ in query.values}
+    raw, bits, leaves = {}, {}, {}
+    for u in wanted:
+        if withheld:
+            continue
+        if lumpable and u not in needs_value:
+            bits[u] = tuple(i for i, leaf in enumerate(query.leaves) if leaf.unit == u)
+        else:
+            raw[u] = tuple(f"u{u}_{j}" for j in range(len(units[u])))
+            columns += [(column(name), alias) for name, alias in zip(units[u], raw[u], strict=True)]
+    for i, leaf in enumerate(query.leaves):
+        if leaf.unit is None or leaf.unit in bits:
+            leaves[i] = f"l{i}"
+            columns.append((expression(leaf.sql), leaves[i]))
+    in_part = part if part is not None and wanted else None
+    if in_part is not None:
+        columns.append((column(in_part), "part"))
+    # Thousands of small groups and nothing else to tell rows apart: adding up by array is faster than by hashing.
+    by_row = withheld and in_part is not None and len(columns) == 1
+    numbers = [_number(sql) for sql in query.measures[1:]]
+    moments = tuple((a, b) for b in range(len(numbers) + 1) for a in range(b + 1))
+    positive = {m: f"p{m}" for m in range(1, len(numbers) + 1)}
+    sums = [] if by_row and weight is None else [(_weight(weight) if by_row else rows_of(weight), "m0")]
+    for j, (a, b) in enumerate(moments[1:], start=1):
+        factors = [numbers[m - 1] for m in (a, b) if m]
+        sums.append((_total(factors, weight, by_row=by_row), f"m{j}"))
+    for m, name in positive.items():
+        cut = exp.Greatest(this=numbers[m - 1].copy(), expressions=[exp.Literal.number(0)])
+        sums.append((_total([cut], weight, by_row=by_row), name))
+    return Observation(
+        statement=grouped(
+            columns, [(double(e), name) for e, name in sums], table=table, where=query.pushed, group=not by_row
+        ),
+        keys=keys,
+        leaves=leaves,
+        raw=raw,
+        bits=bits,
+        part="part" if in_part is not None else None,
+        moments=moments,
+        positive=positive,
+        by_row=by_row,
+    )
+
+
+def _number(sql: str) -> exp.Expression:
+    """A measure as a number; NULL adds nothing."""
+    return exp.Coalesce(this=double(expression(sql)), expressions=[exp.Literal.number(0)])
+
+
+def _weight(weight: str | None) -> exp.Expression:
+    return exp.Literal.number(1) if weight is None else column(weight)
+
+
+def _total(factors: list[exp.Expression], weight: str | None, *, by_row: bool) -> exp.Expression:
+    """The sum over rows of the product of the factors, or the product itself where rows are added up later."""
+    product = _weight(weight)
+    for factor in factors:
+        product = exp.Mul(this=product, expression=factor.copy())
+    return product if by_row else exp.Sum(this=product)
+
+
+def direct(query: Query, aggregate: Aggregate, keys: tuple[int, ...]) -> exp.Select:
+    """An aggregate of untouched columns under untouched conditions, which the engine answers exactly."""
+    columns = [(expression(query.keys[i].sql), f"k{i}") for i in keys]
+    return grouped(columns, [(double(expression(aggregate.text)), "v")], table="release", where=query.pushed)

@@ -1,0 +1,152 @@
+"""What was observed, sorted into strata: rows that agree on everything asked of untouched columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..engines.codes import factorise
+from ..model.public import Codes, Floats
+from ..sql.nodes import FALSE, TRUE, UNKNOWN, Query, Truth
+from ..stats.joint_codes import distinct_rows
+from .layout import Layout
+from .observation import Observation
+
+
+def truth(column: pa.ChunkedArray | pa.Array) -> Truth:
+    """A Boolean column as three-valued truth."""
+    filled = (
+        pc.fill_null(pc.cast(column, pa.int8()), -1).to_numpy(zero_copy_only=False)
+        if isinstance(column, pa.Array)
+        else (pc.fill_null(pc.cast(column, pa.int8()), -1).to_numpy())
+    )
+    return np.select([filled == 1, filled == 0], [TRUE, FALSE], UNKNOWN).astype(np.int8)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A question and what was observed for it."""
+
+    query: Query
+    wanted: Observation
+    seen: pa.Table
+    place: Layout
+    codes: Mapping[int, Codes]  # unit -> published code of every observed row
+    labels: Mapping[int, pa.Array]  # unit key -> value of every group
+
+
+@dataclass(frozen=True, slots=True)
+class Strata:
+    """The observed rows sorted into strata; `patterns[b]` is the truth of the untouched leaves."""
+
+    stratum: NDArray[np.intp]
+    first: NDArray[np.intp]  # an observed row of every stratum
+    pattern: NDArray[np.intp]
+    patterns: NDArray[np.int8]
+    value: NDArray[np.intp]
+    part: NDArray[np.int64]
+    moments: Floats
+    positive: Floats
+    keys: Mapping[int, tuple[Codes, pa.Array]]  # untouched key -> (group of every observed row, values)
+
+
+def sort_into_strata(frame: Frame) -> Strata:
+    query, wanted, seen = frame.query, frame.wanted, frame.seen
+    rows = seen.num_rows
+    keys = {i: factorise(seen[name]) for i, name in wanted.keys.items()}
+    leaf_truth = {i: truth(seen[name]) for i, name in wanted.leaves.items()}
+    plain = [i for i, leaf in enumerate(query.leaves) if leaf.unit is None]
+    patterns, pattern = distinct_rows([leaf_truth[i] for i in plain], rows)
+    full = np.full((len(patterns), len(query.leaves)), UNKNOWN, dtype=np.int8)
+    full[:, plain] = patterns
+    stratum_rows, stratum = distinct_rows([*(codes for codes, _ in keys.values()), pattern], rows)
+    first = np.zeros(len(stratum_rows), dtype=np.intp)
+    first[stratum[::-1]] = np.arange(rows)[::-1]
+    value = np.zeros(rows, dtype=np.intp)
+    for axis, u in enumerate(frame.place.units):
+        mine: NDArray[Any]
+        if u in wanted.raw:
+            mine = (
+                frame.place.classes[axis][frame.codes[u]]
+                if len(frame.place.classes[axis]) > frame.codes[u].max(initial=-1)
+                else frame.codes[u]
+            )
+        elif u in wanted.bits:
+            mine = _class_of_bits([leaf_truth[i] for i in wanted.bits[u]], frame.place, u, wanted.bits[u], rows)
+        else:
+            mine = np.zeros(rows, dtype=np.intp)
+        value = value * frame.place.shape[axis] + mine
+    moments = _floats(seen, [f"m{j}" for j in range(len(wanted.moments))])
+    positive = np.column_stack([moments[:, 0], _floats(seen, list(wanted.positive.values()))])
+    return Strata(
+        stratum=stratum,
+        first=first,
+        pattern=pattern[first],
+        patterns=full,
+        value=value,
+        part=seen[wanted.part].to_numpy().astype(np.int64) if wanted.part else np.zeros(rows, dtype=np.int64),
+        moments=moments,
+        positive=positive,
+        keys=keys,
+    )
+
+
+def _floats(table: pa.Table, names: Sequence[str]) -> Floats:
+    """Columns side by side; the sums of no rows, which are NULL, count as 0."""
+    columns = [pc.fill_null(table[n], 0.0) if table[n].null_count else table[n] for n in names]
+    arrays = [column.to_numpy() for column in columns]
+    return np.stack(arrays, axis=1) if arrays else np.zeros((table.num_rows, 0))
+
+
+def add_up_parts(rows: pa.Table) -> pa.Table:
+    """The sums of every column by `part`; a table without row weights has one row of weight 1 each."""
+    part = rows["part"].to_numpy()
+    count = np.bincount(part)
+    there = np.flatnonzero(count)
+    columns = {"part": there, "m0": count[there].astype(float)}
+    for name in rows.column_names[1:]:
+        columns[name] = np.bincount(part, weights=rows[name].to_numpy())[there]
+    return pa.table(columns)
+
+
+def _class_of_bits(bits: list[Truth], place: Layout, u: int, leaves: tuple[int, ...], rows: int) -> NDArray[np.intp]:
+    """The class whose values have the observed truth of every leaf."""
+    axis = place.units.index(u)
+    stated = np.zeros(len(place.firsts[axis]), dtype=np.int64)
+    found = np.zeros(rows, dtype=np.int64)
+    for i, bit in zip(leaves, bits, strict=True):
+        stated = stated * 3 + place.views[u].leaves[i][place.firsts[axis]]
+        found = found * 3 + bit
+    order = np.argsort(stated)
+    return order[np.searchsorted(stated[order], found)]
+
+
+def key_columns(
+    frame: Frame,
+    strata: Strata,
+    keys: tuple[int, ...],
+    groups: NDArray[Any],
+    plain: list[int],
+    combos: list[tuple[int, ...]],
+) -> dict[str, pa.Array]:
+    """Columns k0, k1 ... of the output rows; NULL for keys outside this grouping set."""
+    rows = len(groups) * len(combos)
+    of_unit = [i for i in keys if frame.query.keys[i].unit is not None]
+    columns: dict[str, pa.Array] = {}
+    for i, key in enumerate(frame.query.keys):
+        values = frame.labels[i] if key.unit is not None else strata.keys[i][1]
+        if i not in keys:
+            columns[f"k{i}"] = pa.nulls(rows, type=values.type)
+        elif key.unit is not None:
+            picks = np.array([c[of_unit.index(i)] for c in combos], dtype=np.int64)
+            columns[f"k{i}"] = values.take(pa.array(np.tile(picks, len(groups))))
+        else:
+            picks = groups[:, plain.index(i)].astype(np.int64)
+            columns[f"k{i}"] = values.take(pa.array(np.repeat(picks, len(combos))))
+    return columns

@@ -1,0 +1,235 @@
+"""Aggregates from estimated functionals: totals, ratios, order statistics, each with its error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UnsupportedQuery
+from ..model.public import Asked, Estimated, Floats, Observed
+from ..sql.nodes import TRUE, Aggregate, Query, conjunction
+from .layout import Limits
+from .strata import Strata
+
+CERTAIN_DENOMINATOR = 3.0  # a ratio is answered when its denominator is this many standard errors above zero
+EXACT = 1e-9  # relative gap of the limits below which a number is exact
+
+
+def is_exact(possible: Limits) -> NDArray[np.bool_]:
+    scale = np.maximum(1.0, np.maximum(np.abs(possible.low), np.abs(possible.high)))
+    return (possible.high - possible.low) <= EXACT * scale
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One aggregate over the output rows, (K, groups) arrays."""
+
+    value: Floats
+    se: Floats
+    low: Floats
+    high: Floats
+    kind: str
+    minimum: Floats | None = None
+    maximum: Floats | None = None
+    notes: tuple[str, ...] = ()
+
+    def columns(self) -> tuple[Floats | None, ...]:
+        return self.value, self.se, self.low, self.high, self.minimum, self.maximum
+
+
+class Numbers:
+    """Totals and ratios of estimated functionals."""
+
+    def __init__(self, found: Estimated, possible: Limits, asked: Asked, J: int, combos: int) -> None:
+        self.found, self.possible, self.asked, self.J, self.combos = found, possible, asked, J, combos
+        self._pair = {(int(a), int(b)): k for k, (a, b) in enumerate(asked.pairs)}
+
+    def _of(self, array: Floats, j: int) -> Floats:
+        """The (K, groups) slice of functional j."""
+        return array[:, j :: self.J]
+
+    def _covariance(self, a: int, b: int) -> Floats:
+        if a == b:
+            return self._of(self.found.variance, a)
+        columns = [self._pair[(c * self.J + min(a, b), c * self.J + max(a, b))] for c in range(self.combos)]
+        return self.found.covariance[:, columns]
+
+    def _sum(self, array: Floats | None, js: list[int]) -> Floats | None:
+        if array is None:
+            return None
+        total = self._of(array, js[0]).copy()
+        for j in js[1:]:
+            total += self._of(array, j)
+        return total
+
+    def _variance(self, js: list[int]) -> Floats:
+        total = np.zeros_like(self._of(self.found.variance, js[0]))
+        for i, a in enumerate(js):
+            total += self._of(self.found.variance, a)
+            for b in js[i + 1 :]:
+                total += 2 * self._covariance(a, b)
+        return np.maximum(total, 0.0)
+
+    def total(self, js: list[int]) -> Result:
+        """COUNT or SUM."""
+        value, least, most = (self._sum(x, js) for x in (self.found.value, self.possible.low, self.possible.high))
+        assert value is not None and least is not None and most is not None  # noqa: PT018 - for the type checker
+        se = np.sqrt(self._variance(js))
+        if len(js) == 1:
+            low, high = self._of(self.found.low, js[0]), self._of(self.found.high, js[0])
+        else:
+            low, high = value - self.asked.z * se, value + self.asked.z * se
+        low, high = np.clip(low, least, most), np.clip(high, least, most)
+        minimum, maximum = self._sum(self.found.minimum, js), self._sum(self.found.maximum, js)
+        exact = is_exact(Limits(least, most))
+        return self._finish(value, se, low, high, minimum, maximum, exact)
+
+    def _finish(
+        self,
+        value: Floats,
+        se: Floats,
+        low: Floats,
+        high: Floats,
+        minimum: Floats | None,
+        maximum: Floats | None,
+        exact: NDArray[np.bool_],
+        notes: tuple[str, ...] = (),
+    ) -> Result:
+        if minimum is not None and maximum is not None:  # bounds that meet are the number itself
+            tight = is_exact(Limits(np.nan_to_num(minimum), np.nan_to_num(maximum))) & ~exact
+            value, low, high = (np.where(tight, minimum, x) for x in (value, low, high))
+            se, exact = np.where(tight, 0.0, se), exact | tight
+        unknown = np.isnan(value)
+        se = np.where(unknown, np.nan, se)
+        if minimum is not None and maximum is not None:
+            if unknown[~exact].all():  # bounds are all there is: they are the interval
+                low, high = np.where(exact, low, minimum), np.where(exact, high, maximum)
+                minimum = maximum = None
+            else:
+                low, high = np.clip(low, minimum, maximum), np.clip(high, minimum, maximum)
+        kind = (
+            "exact"
+            if exact.all()
+            else "bounds"
+            if unknown[~exact].any() and minimum is None and self.found.minimum is not None
+            else "confidence"
+        )
+        return Result(value, se, low, high, kind, minimum, maximum, notes)
+
+    def ratio(
+        self, aggregate: Aggregate, top: list[int], bottom: list[int], bound: Callable[..., Any], observed: Observed
+    ) -> Result:
+        """AVG and shares, by the delta method: Var(A/B) = (Var A - 2 R Cov + R^2 Var B) / B^2."""
+        A, B = self.total(top), self.total(bottom)
+        cov = sum((self._covariance(a, b) for a in top for b in bottom), np.zeros_like(A.value))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = A.value / B.value
+            apart = A.se**2 + (ratio * B.se) ** 2
+            spread = apart - 2 * ratio * cov
+            # Estimated moments may contradict each other; below the least spread that any correlation leaves, the
+            # covariance is not believed and the two errors are added as if they were independent.
+            spread = np.where(spread <= (A.se - np.abs(ratio) * B.se) ** 2, apart, spread)
+            se = np.sqrt(spread) / np.abs(B.value)
+            sure = (B.value > 0) & (B.value >= CERTAIN_DENOMINATOR * B.se)
+            certain = (B.se == 0) & sure
+            low = np.where(certain, A.low / B.value, ratio - self.asked.z * se)
+            high = np.where(certain, A.high / B.value, ratio + self.asked.z * se)
+            minimum = None if A.minimum is None else np.where(certain, A.minimum / B.value, np.nan)
+            maximum = None if A.maximum is None else np.where(certain, A.maximum / B.value, np.nan)
+        if all(t.measure == 0 and t.value < 0 and 0 <= t.scale <= 1 for t in aggregate.numerator):
+            low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)  # a share
+        empty = (B.value == 0) & (B.se == 0)
+        ratio, se, low, high = (np.where(sure, x, np.nan) for x in (ratio, se, low, high))
+        if minimum is not None and maximum is not None and not certain.all() and A.kind != "bounds":
+            wider = bound("ratio", observed, self.asked, top, bottom, None)
+            if wider is not None:  # certain, also where the denominator is not
+                minimum, maximum = np.where(certain, minimum, wider[0]), np.where(certain, maximum, wider[1])
+                low, high = np.where(certain, low, minimum), np.where(certain, high, maximum)
+        notes: tuple[str, ...] = ()
+        if (~sure & ~empty).any():
+            within = f"within {CERTAIN_DENOMINATOR:g} standard errors of zero"
+            notes = (f"{aggregate.name}: no answer where the denominator is {within}",)
+        exact = (A.se == 0) & (B.se == 0) & ~np.isnan(A.value)
+        if A.kind == "bounds" or B.kind == "bounds":
+            found = bound("ratio", observed, self.asked, top, bottom, None) if bound is not None else None
+            if found is not None:
+                low, high, extra = found
+                notes = tuple(extra)  # bounds need no certain denominator
+                nothing = np.full_like(low, np.nan)
+                ratio, exact = np.where(low == high, low, ratio), exact | (low == high)
+                return Result(
+                    np.where(exact, ratio, nothing),
+                    np.where(exact, 0.0, nothing),
+                    np.where(exact, ratio, low),
+                    np.where(exact, ratio, high),
+                    "exact" if exact.all() else "bounds",
+                    notes=notes,
+                )
+            with np.errstate(invalid="ignore", divide="ignore"):
+                low, high = np.where(certain, A.low / B.value, np.nan), np.where(certain, A.high / B.value, np.nan)
+            return Result(
+                np.where(exact, ratio, np.nan),
+                np.where(exact, 0.0, np.nan),
+                low,
+                high,
+                "exact" if exact.all() else "bounds",
+                notes=notes,
+            )
+        return Result(ratio, se, low, high, "exact" if (exact | empty).all() else "confidence", minimum, maximum, notes)
+
+
+def selected(aggregate: Aggregate, query: Query, keys: tuple[int, ...], strata: Strata, observed: Observed) -> Observed:
+    """The observed rows that a MIN, MAX or quantile is taken over; refuses conditions on changed columns."""
+    terms = aggregate.numerator
+    condition = conjunction((query.where, *(t.condition for t in terms)))
+    touched = any(query.leaves[i].unit is not None for i in condition.leaves())
+    if touched or len(terms) != 1 or any(query.keys[i].unit is not None for i in keys):
+        raise UnsupportedQuery(
+            f"{aggregate.kind.upper()} is answered for a column as it is, without conditions on changed columns",
+            sql=query.text,
+            position=aggregate.position,
+            hint="Ask for COUNT, SUM or AVG with that condition, or drop it.",
+        )
+    truths = list(strata.patterns.T)
+    holds = np.broadcast_to(condition.truth(truths) == TRUE, (len(strata.patterns),))
+    stay = holds[observed.pattern[observed.stratum]]
+    return replace(
+        observed,
+        stratum=observed.stratum[stay],
+        part=observed.part[stay],
+        value=observed.value[stay],
+        moments=observed.moments[stay],
+    )
+
+
+def order_bounds(
+    aggregate: Aggregate,
+    query: Query,
+    bound: Callable[..., Any],
+    observed: Observed,
+    asked: Asked,
+    top: list[int],
+) -> Result:
+    """MIN, MAX and quantiles, where the mechanism can bound them."""
+    kind = aggregate.kind
+    if kind == "quantile":  # DuckDB: MEDIAN and QUANTILE_CONT interpolate, QUANTILE and QUANTILE_DISC do not
+        kind = "quantile_cont" if aggregate.text.upper().startswith(("MEDIAN", "QUANTILE_CONT")) else "quantile_disc"
+    found = bound(kind, observed, asked, top, [], aggregate.share)
+    if found is None:
+        raise UnsupportedQuery(
+            f"{aggregate.kind.upper()} cannot be answered with its error by this method",
+            sql=query.text,
+            position=aggregate.position,
+            hint="Ask for COUNT, SUM or AVG, or GROUP BY the column.",
+        )
+    low, high, notes = found
+    exact = low == high
+    nothing = np.full_like(low, np.nan)
+    value = np.where(exact, low, nothing)
+    return Result(
+        value, np.where(exact, 0.0, nothing), low, high, "exact" if exact.all() else "bounds", notes=tuple(notes)
+    )

@@ -1,0 +1,1 @@
+"""Which method: the setting, its workload, errors foreseen and measured, compare, recommend. For the custodian."""

@@ -1,0 +1,62 @@
+"""Every method at one bound on the posterior: the prior to start from, and the parameters that make methods equal."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from ..errors import SpecError
+from ..methods import method_named
+from ..model.private import Facts
+from ..model.public import Candidate, GivesAway
+from ..model.ratios import Ratio, exact
+from ..stats.gamma import gamma_bound
+
+LAPLACE = "laplace"
+LAPLACE_GIVES_AWAY = GivesAway(
+    survives_corruption=True,
+    hides_group=True,
+    every_predicate=True,
+    why="nothing is published; each answered question spends epsilon, so many questions need many times the noise",
+)
+
+
+def spec_of(candidate: Candidate) -> Any:
+    """What `publish` takes."""
+    return method_named(candidate.method).spec(**candidate.parameters)
+
+
+def parse_bound(bound: Ratio) -> Fraction:
+    """The bound on the posterior, exact, between 0 and 1."""
+    tau = exact(bound, "bound")
+    if not 0 < tau < 1:
+        raise SpecError(f"bound must lie strictly between 0 and 1, got {tau}; state it as 1/6", field="bound")
+    return tau
+
+
+def choose_rho1(facts: Facts, tau: Fraction, given: Ratio | None = None) -> Fraction:
+    """The prior that `uniform` and `small-domain` start from: as given, or the largest share below the bound.
+
+    The share is rounded up to 1/k, or to three decimals where 1/k would reach the bound, so that it states no count.
+    Values above the bound are beyond any method; values above the chosen prior are listed as not protected.
+    """
+    if given is not None:
+        return exact(given, "rho1")
+    below = [c for c in facts.true_counts if c and Fraction(c, facts.rows) < tau]
+    if not below:
+        raise SpecError(
+            f"every sensitive value holds {tau} of the rows or more; no method can bound its posterior there",
+            field="bound",
+        )
+    share = Fraction(max(below), facts.rows)
+    rho1 = Fraction(1, int(1 / share))
+    if rho1 < tau:
+        return rho1
+    rounded = Fraction(-((-share.numerator * 1000) // share.denominator), 1000)
+    return rounded if rounded < tau else share
+
+
+def epsilon_of(rho1: Fraction, tau: Fraction) -> float:
+    """epsilon with e^epsilon = gamma(rho1, tau): odds that start at rho1 end at tau."""
+    return math.log(gamma_bound(rho1, tau))

@@ -1,0 +1,146 @@
+"""Every method at the same bound on the posterior: what it promises, how far off its answers are, what it gives away.
+
+The story: read the table once, draw the workload, and for each method plan, foresee the error from the plan, publish a
+few releases into a temporary folder, ask them the same questions, and throw them away. Private: it compares with truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from fractions import Fraction
+from typing import Any
+
+from ..errors import SfumatoError
+from ..methods import REGISTRY
+from ..model.public import Roles
+from ..model.ratios import Ratio
+from ..publishing.randomness import Secret
+from .candidates import LAPLACE
+from .measure import foresee, laplace, measure
+from .setting import Setting, make_setting
+
+RELEASES = 5
+FRONTIER = (2, 3, 4, 5, 6, 8, 10)  # bounds 1/k of the risk-utility chart
+FRONTIER_SETS = 8  # column sets of the workload it is computed on
+FRONTIER_PLAN = 3.0  # seconds of planning above which a method is left out of it
+Progress = Callable[[str, int, int], None]
+
+
+def compare(
+    source: Any,
+    *,
+    roles: Roles,
+    bound: Ratio,
+    releases: int = RELEASES,
+    methods: Sequence[str] | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    keep_points: int = 0,
+    frontier: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """The document of `sfumato compare --json`; options as for `make_setting`.
+
+    `keep_points` questions per method keep their estimate beside the truth, for the custodian's scatter plot;
+    `frontier` adds the expected error at other bounds.
+    """
+    setting = make_setting(source, roles=roles, bound=bound, **options)
+    document = run(setting, releases=releases, methods=methods, seed=seed, progress=progress, keep_points=keep_points)
+    return document | ({"frontier": risk_frontier(setting, document)} if frontier else {})
+
+
+def run(
+    setting: Setting,
+    *,
+    releases: int = RELEASES,
+    methods: Sequence[str] | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    keep_points: int = 0,
+) -> dict[str, Any]:
+    """`compare` on a setting that was read before."""
+    names = [name for name in (*REGISTRY, LAPLACE) if methods is None or name in methods]
+    secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
+    entries = []
+    for k, name in enumerate(names):
+        if progress:
+            progress("compare", k, len(names))
+        entries.append(
+            laplace(setting, secret) if name == LAPLACE else _method(setting, name, releases, secret, keep_points)
+        )
+    if progress:
+        progress("compare", len(names), len(names))
+    rank(entries)
+    return {
+        "bound": str(setting.tau),
+        "rows": setting.truth.rows,
+        "rho1": str(setting.rho1),
+        "sensitive": list(setting.roles.sensitive),
+        "quasi": list(setting.roles.quasi),
+        "unprotected": sum(Fraction(c, setting.truth.rows) > setting.rho1 for c in setting.facts.true_counts),
+        "workload": setting.workload.describe(),
+        "releases": releases,
+        "reference": setting.reference.describe() if setting.reference else None,
+        "methods": entries,
+    }
+
+
+def risk_frontier(setting: Setting, document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Expected error of the applicable methods at several bounds, on a part of the workload; from plans alone."""
+    share = Fraction(max(setting.facts.true_counts), setting.facts.rows)
+    bounds = sorted({t for t in (*(Fraction(1, k) for k in FRONTIER), setting.tau) if t > share}, reverse=True)
+    part = replace(setting, workload=setting.workload.part(FRONTIER_SETS))
+    secret = Secret.fresh()
+    points = []
+    for entry in document["methods"]:
+        name = entry["method"]
+        seconds = (entry.get("seconds") or {}).get("plan", 0)
+        if entry["applicable"] and name in REGISTRY and REGISTRY[name].foreseeable and seconds < FRONTIER_PLAN:
+            errors = {tau: _expected_at(part.at(tau), name, secret) for tau in bounds}
+            points += [{"method": name, "bound": float(tau), "error": error} for tau, error in errors.items()]
+    return points
+
+
+def _expected_at(setting: Setting, name: str, secret: Secret) -> float | None:
+    try:
+        own = REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)[0]
+        return next(iter(foresee(setting, setting.prepare(own, secret)).values()))
+    except SfumatoError:
+        return None
+
+
+def rank(entries: list[dict[str, Any]]) -> None:
+    """Writes "rank" into every entry: its place among applicable methods of its trust label, by observed error."""
+    for entry in entries:
+        entry["rank"] = None
+    for trust in {e["trust"] for e in entries}:
+        able = [e for e in entries if e["trust"] == trust and e["applicable"] and main_error(e) is not None]
+        able = [e for e in able if e["method"] != LAPLACE]  # answers, not a release: shown, not ranked
+        for place, entry in enumerate(sorted(able, key=lambda e: float(main_error(e) or 0.0)), start=1):
+            entry["rank"] = place
+
+
+def main_error(entry: Mapping[str, Any]) -> float | None:
+    """The error methods are ranked by: over all questions of the workload, observed where it was observed."""
+    for name in ("observed_error", "expected_error"):
+        errors = entry.get(name)
+        if errors:
+            found = next(iter(errors.values()))
+            return None if found is None else float(found)
+    return None
+
+
+def _method(setting: Setting, name: str, releases: int, secret: Secret, keep_points: int) -> dict[str, Any]:
+    trust = str(REGISTRY[name].trust)
+    head: dict[str, Any] = {"method": name, "trust": trust, "applicable": False, "reason": None}
+    tail = {"gives_away": asdict(REGISTRY[name].gives_away)}
+    try:
+        tried = REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)
+    except SfumatoError as error:
+        return head | {"reason": str(error), "expected_error": None, "observed_error": None} | tail
+    results = [measure(setting, c, releases, secret, keep_points) for c in tried]
+    own, *others = results
+    return (
+        head | own | tail | {"variants": [r | {"variant": c.variant} for r, c in zip(others, tried[1:], strict=True)]}
+    )

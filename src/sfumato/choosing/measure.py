@@ -1,0 +1,268 @@
+"""One method measured: planned, foreseen, published into a temporary folder a few times, asked, and thrown away."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import QueryError, SfumatoError
+from ..model.public import Candidate, Floats, Roles
+from ..publish import Prepared, write
+from ..publishing.parameter_files import read_column_hierarchy
+from ..publishing.randomness import Secret
+from ..query import Release
+from ..release import bundle
+from ..release.manifest import guarantee_model
+from .candidates import LAPLACE, LAPLACE_GIVES_AWAY, epsilon_of, spec_of
+from .foresee import ExpectedRelease, mean_absolute_error
+from .rebuilt_table import reconstruction
+from .setting import Setting
+from .workload import Answers, Workload
+
+SLOW_PLAN = 2.0  # seconds from which a plan that draws nothing is kept for all releases
+LAPLACE_DRAWS = 50  # repetitions of every noisy answer: they cost nothing
+
+
+def measure(
+    setting: Setting, candidate: Candidate, releases: int, secret: Secret, keep_points: int = 0
+) -> dict[str, Any]:
+    """One candidate planned, foreseen, published and asked; or why it cannot be."""
+    result: dict[str, Any] = {
+        "applicable": False,
+        "reason": None,
+        "holds_bound": candidate.equal,
+        "parameters": {k: v if isinstance(v, int | str) else _plain(v) for k, v in candidate.parameters.items()},
+        "expected_error": None,
+        "observed_error": None,
+    }
+    try:
+        start = time.perf_counter()
+        prepared = setting.prepare(candidate, secret)
+        planned = time.perf_counter() - start
+        result |= _promise(prepared, setting)
+        if result.get("reason"):
+            return result
+        if prepared.method.foreseeable:
+            result["expected_error"] = foresee(setting, prepared, candidate.estimator)
+        runs = _asked(setting, candidate, prepared, candidate.releases or releases, planned, secret)
+        result |= _summary(setting, runs, planned, keep_points)
+    except QueryError as error:
+        return result | {"applicable": False, "reason": f"the workload cannot be asked: {_one_line(error)}"}
+    except SfumatoError as error:
+        return result | {"applicable": False, "reason": _one_line(error)}
+    if candidate.releases == 1 and result["expected_error"] is None:
+        result["expected_error"] = result["observed_error"]  # nothing is drawn: the error is the same every time
+    return result | {"applicable": True}
+
+
+def foresee(setting: Setting, prepared: Prepared, estimator: str | None = None) -> dict[str, float | None]:
+    """Mean relative error by band that the plan's answers will have."""
+    answers = setting.workload.ask(ExpectedRelease(prepared, setting.truth), estimator)
+    truth = setting.workload.truth
+    return by_band(setting.workload, mean_absolute_error(answers.value - truth, answers.se) / np.abs(truth))
+
+
+def by_band(workload: Workload, relative: Floats) -> dict[str, float | None]:
+    """The mean over the questions of each band; None where a method gives no estimate for any."""
+    found: dict[str, float | None] = {}
+    for name, mask in workload.bands.items():
+        inside = relative[mask]
+        known = inside[np.isfinite(inside)]
+        found[name] = float(known.mean()) if len(known) else None
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class _Run:
+    """One release, asked and gone."""
+
+    answers: Answers
+    reconstruction: dict[str, float] | None
+    publish_seconds: float
+    query_seconds: float
+    size: int
+    largest_share: float | None  # of one value among the records a reader cannot tell apart
+
+
+def _asked(
+    setting: Setting, candidate: Candidate, prepared: Prepared, releases: int, planned: float, secret: Secret
+) -> list[_Run]:
+    runs = []
+    for k in range(releases):
+        own = Secret(secret.stream(f"compare {candidate.method} {candidate.variant}", k).bytes(32))
+        start = time.perf_counter()
+        if k and (planned < SLOW_PLAN or prepared.method.plan_draws):
+            spec = prepared.method.with_files(spec_of(candidate), read_column_hierarchy)
+            fresh = prepared.method.plan(spec, prepared.profile, own.stream("plan"))
+            prepared = replace(prepared, planned=fresh)
+        with trial(prepared, own) as release:
+            middle = time.perf_counter()
+            answers = setting.workload.ask(release, candidate.estimator)
+            end = time.perf_counter()
+            rebuilt = reconstruction(setting.reference, release, candidate.estimator) if setting.reference else None
+            share = largest_share(release, setting.roles) if prepared.method.classes else None
+            size = sum(f.stat().st_size for f in release.path.iterdir())
+        runs.append(
+            _Run(
+                answers=answers,
+                reconstruction=rebuilt,
+                publish_seconds=middle - start,
+                query_seconds=end - middle,
+                size=size,
+                largest_share=share,
+            )
+        )
+    return runs
+
+
+def largest_share(release: Release, roles: Roles) -> float:
+    """The largest share that one sensitive value has among the rows with equal published quasi-identifiers."""
+    cells, rows = release.opened.distinct_cells((*roles.quasi, *roles.sensitive))
+    _, place = np.unique(cells[:, : len(roles.quasi)], axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    return float((rows / np.bincount(place, weights=rows)[place]).max())
+
+
+@contextmanager
+def trial(prepared: Prepared, secret: Secret) -> Iterator[Release]:
+    """A release in a private temporary folder, gone afterwards."""
+    scratch = Path(tempfile.mkdtemp(prefix="sfumato-trial-"))
+    try:
+        with bundle.writing(scratch / "release", force=False) as folder:
+            manifest = write(prepared, folder, secret, reproducible=True)
+            bundle.finish(folder, manifest)
+        yield Release.at(scratch / "release", manifest)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _summary(setting: Setting, runs: Sequence[_Run], planned: float, keep_points: int) -> dict[str, Any]:
+    """What the releases of one candidate showed."""
+    workload, truth = setting.workload, setting.workload.truth
+    errors = np.array([np.abs(r.answers.value - truth) / np.abs(truth) for r in runs])
+    known = np.isfinite(errors).any()
+    observed = by_band(workload, errors.mean(axis=0)) if known else None
+    spread = None
+    if known and len(runs) > 1:
+        each = [by_band(workload, e) for e in errors]
+        spread = {b: _standard_error([e[b] for e in each]) for b in workload.bands}
+    intervals = [(r.answers.low <= truth) & (truth <= r.answers.high) for r in runs if np.isfinite(r.answers.se).any()]
+    bounds = [_bounds(r.answers) for r in runs]
+    widths = [(high - low) / np.abs(truth) for low, high in bounds if np.isfinite(low).any()]
+    summary: dict[str, Any] = {
+        "observed_error": observed,
+        "observed_error_se": spread,
+        "unanswered": int((~np.isfinite(errors)).all(axis=0).sum()),
+        "coverage": float(np.mean(intervals)) if intervals else None,
+        "bound_width": by_band(workload, np.mean(widths, axis=0)) if widths else None,
+        "reconstruction": _mean([r.reconstruction for r in runs]),
+        "seconds": {
+            "plan": round(planned, 3),
+            "publish": round(float(np.mean([r.publish_seconds for r in runs])), 3),
+            "workload": round(float(np.mean([r.query_seconds for r in runs])), 3),
+        },
+        "largest_share": runs[0].largest_share,
+        "bytes": int(np.mean([r.size for r in runs])),
+    }
+    if keep_points:
+        chosen = np.unique(np.linspace(0, len(truth) - 1, min(keep_points, len(truth))).astype(int))
+        value = runs[0].answers.value[chosen]
+        summary["points"] = [
+            {"true": float(t), "estimate": float(v)}
+            for t, v in zip(truth[chosen], value, strict=True)
+            if np.isfinite(v)
+        ]
+    return summary
+
+
+def _bounds(answers: Answers) -> tuple[Floats, Floats]:
+    """Certain bounds: beside an interval, or in place of an estimate."""
+    only = ~np.isfinite(answers.value)
+    return np.where(only, answers.low, answers.minimum), np.where(only, answers.high, answers.maximum)
+
+
+def _promise(prepared: Prepared, setting: Setting) -> dict[str, Any]:
+    """The guarantee as the plan gives it, and facts of the plan that matter for a choice."""
+    plan, method = prepared.planned.public, prepared.method
+    stated = guarantee_model(method.guarantee(plan)).model_dump(mode="json")
+    found: dict[str, Any] = {"trust": stated["trust"], "guarantee": stated, "retention": method.retention(plan)}
+    reason = method.exceeds(plan, setting.tau)
+    return found if reason is None else found | {"reason": reason}
+
+
+def laplace(setting: Setting, secret: Secret) -> dict[str, Any]:
+    """Noisy answers in place of a release: nothing is published, and the noise grows with the questions.
+
+    A release answers every question at one bound, so here one budget is split over the conditions of the workload; the
+    counts under one condition are a histogram, of which a changed value moves two (sensitivity 2). The variant spends
+    the whole budget on one question.
+    """
+    epsilon, workload = epsilon_of(setting.rho1, setting.tau), setting.workload
+    entry: dict[str, Any] = {
+        "method": LAPLACE,
+        "trust": "proved",
+        "applicable": workload.counting,
+        "reason": None if workload.counting else "only the counts of the query pool have noise of a known scale",
+        "parameters": {"epsilon": round(epsilon, 6)},
+        "expected_error": None,
+        "observed_error": None,
+        "gives_away": asdict(LAPLACE_GIVES_AWAY),
+    }
+    if not workload.counting:
+        return entry
+    truth, rng = workload.truth, secret.stream("compare laplace")
+
+    def errors(scale: float) -> dict[str, Any]:
+        noise = np.abs(rng.laplace(scale=scale, size=(LAPLACE_DRAWS, len(truth)))).mean(axis=0) / truth
+        return {"expected_error": by_band(workload, scale / truth), "observed_error": by_band(workload, noise)}
+
+    statement = (
+        f"All answers together are {epsilon:.4g}-differentially private: a reader who gave a value {setting.rho1} "
+        f"gives it at most {setting.tau} after seeing them. No table is published, no further question is answered."
+    )
+    one = {"applicable": True, "reason": None, "variant": "one question only", "parameters": entry["parameters"]}
+    conditions = sum(len(s.conditions) for s in workload.sets)
+    return (
+        entry
+        | errors(min(2 * conditions, len(truth)) / epsilon)
+        | {
+            "guarantee": {
+                "model": "differential privacy",
+                "parameters": entry["parameters"],
+                "statement": statement,
+                "assumptions": ["each person is one row", "the questions were chosen without looking at the table"],
+                "not_covered": ["further questions", "the number of rows, and columns that are not asked about"],
+                "trust": "proved",
+            },
+            "variants": [one | errors(1 / epsilon)],
+        }
+    )
+
+
+def _standard_error(values: Sequence[float | None]) -> float | None:
+    known = np.array([v for v in values if v is not None])
+    return float(known.std(ddof=1) / math.sqrt(len(known))) if len(known) > 1 else None
+
+
+def _mean(found: Sequence[dict[str, float] | None]) -> dict[str, float] | None:
+    known = [f for f in found if f is not None]
+    return {k: float(np.mean([f[k] for f in known])) for k in known[0]} if known else None
+
+
+def _one_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _plain(v) for k, v in value.items()}
+    return list(value) if isinstance(value, tuple) else str(value)

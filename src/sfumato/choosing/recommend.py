@@ -1,0 +1,184 @@
+"""Which method, with which parameters: the least expected error at a bound, or the strongest bound at an accuracy.
+
+Only plans are made; nothing is published (a method whose error does not follow from its plan is tried once, in a
+temporary folder). Proved methods are considered unless conditional ones are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from ..errors import PlanError, SfumatoError, SpecError
+from ..methods import REGISTRY
+from ..model.public import Candidate, Roles, Trust
+from ..model.ratios import Ratio, exact
+from ..publishing.randomness import Secret
+from ..release.manifest import guarantee_model
+from .measure import foresee, measure
+from .setting import Setting, make_setting
+
+LABELS = {"proved": (Trust.PROVED,), "conditional": (Trust.PROVED, Trust.CONDITIONAL)}
+LEAST_ERROR = 1e-9
+MOST_BOUND = 100  # the strongest bound that is looked at is 1/MOST_BOUND
+
+Progress = Callable[[str, int, int], None]
+
+
+def recommend(
+    source: Any,
+    *,
+    roles: Roles,
+    bound: Ratio | None = None,
+    accuracy: float | None = None,
+    trust: str = "proved",
+    rho1: Ratio | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """The document of `sfumato recommend --json`; give a bound, or an accuracy (mean relative error) to reach."""
+    if (bound is None) == (accuracy is None):
+        raise SpecError("give either a bound (--bound 1/6) or an accuracy to reach (--accuracy 0.2)", field="bound")
+    if trust not in LABELS:
+        raise SpecError(f'trust is proved or conditional, got "{trust}"', field="trust")
+    secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
+    if bound is not None:
+        setting = make_setting(source, roles=roles, bound=bound, rho1=rho1, **options)
+        return choose(setting, trust=trust, secret=secret, progress=progress)
+    assert accuracy is not None
+    if not accuracy > 0:
+        raise SpecError(f"accuracy is a mean relative error above 0, got {accuracy}", field="accuracy")
+    setting = make_setting(source, roles=roles, bound="1/2", rho1=rho1, **options)
+    return strongest(setting, accuracy, trust=trust, rho1=rho1, secret=secret)
+
+
+def choose(
+    setting: Setting, *, trust: str = "proved", secret: Secret | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """The recommendation at the setting's bound; PlanError where no method reaches it."""
+    secret = secret or Secret.fresh()
+    found, refused = [], []
+    for k, name in enumerate(REGISTRY):
+        if progress:
+            progress("recommend", k, len(REGISTRY))
+        if REGISTRY[name].trust not in LABELS[trust]:
+            continue
+        try:
+            tried = [
+                c
+                for c in REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)
+                if c.equal and c.estimator is None
+            ]
+        except SfumatoError as error:
+            refused.append({"method": name, "variant": "", "reason": str(error)})
+            continue
+        for candidate in tried:
+            result = _expect(setting, candidate, secret)
+            if result.get("reason"):
+                refused.append({"method": name, "variant": candidate.variant, "reason": result["reason"]})
+            elif Trust(result["trust"]) in LABELS[trust] and _score(result) is not None:
+                found.append(result)
+    if not found:
+        reasons = "; ".join(f"{r['method']}: {r['reason']}" for r in refused[:2])
+        raise PlanError(f"no {trust} method reaches the bound {setting.tau} ({reasons})")
+    found.sort(key=lambda r: _score(r) or 0.0)
+    best, second = found[0], next((r for r in found[1:] if r["method"] != found[0]["method"]), None)
+    return {
+        "bound": str(setting.tau),
+        "allowed": trust,
+        **best,
+        "why": _why(setting, best, second, trust),
+        "runner_up": second,
+        "considered": found,
+        "refused": refused,
+        "workload": setting.workload.describe(),
+        "rows": setting.truth.rows,
+    }
+
+
+def strongest(
+    setting: Setting, accuracy: float, *, trust: str, rho1: Ratio | None = None, secret: Secret | None = None
+) -> dict[str, Any]:
+    """The recommendation at the strongest bound 1/k whose error stays within the accuracy; errors grow with k."""
+    share = Fraction(max(setting.facts.true_counts), setting.facts.rows)
+    start = exact(rho1, "rho1") if rho1 is not None else share
+    low, high = 2, min(MOST_BOUND, -int(-1 // start) - 1)  # 1/k must stay above the prior
+    tried: dict[int, dict[str, Any] | None] = {}
+
+    def at(k: int) -> dict[str, Any] | None:
+        if k not in tried:
+            try:
+                tried[k] = choose(setting.at(Fraction(1, k), rho1), trust=trust, secret=secret)
+            except SfumatoError:
+                tried[k] = None
+        return tried[k]
+
+    def within(k: int) -> bool:
+        found = at(k)
+        return found is not None and (_score(found) or 0.0) <= accuracy
+
+    if high < 2 or not within(2):
+        best = at(2) if high >= 2 else None
+        reached = f"; at 1/2 the error is {_score(best):.3g}" if best else ""
+        raise PlanError(f"an accuracy of {accuracy:g} is not reached at any bound{reached}")
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if within(middle) else (low, middle - 1)
+    found = at(low)
+    assert found is not None
+    return found | {"accuracy": accuracy}
+
+
+def _expect(setting: Setting, candidate: Candidate, secret: Secret) -> dict[str, Any]:
+    """Expected error of one candidate, from its plan where that is possible."""
+    head: dict[str, Any] = {"method": candidate.method, "variant": candidate.variant}
+    if not REGISTRY[candidate.method].foreseeable:
+        found = measure(setting, candidate, 1, secret)
+        promise = found.get("guarantee") or {}
+        return head | {
+            "parameters": dict(candidate.parameters),
+            "command": candidate.options(),
+            "expected_error": found["expected_error"],
+            "reason": found["reason"],
+            "trust": found.get("trust", "baseline"),
+            "guarantee": promise.get("statement"),
+        }
+    try:
+        prepared = setting.prepare(candidate, secret)
+        stated = guarantee_model(prepared.method.guarantee(prepared.planned.public)).model_dump(mode="json")
+        return head | {
+            "parameters": dict(candidate.parameters),
+            "command": candidate.options(),
+            "expected_error": foresee(setting, prepared),
+            "trust": stated["trust"],
+            "guarantee": stated["statement"],
+        }
+    except SfumatoError as error:
+        return head | {"reason": str(error).splitlines()[0]}
+
+
+def _score(result: dict[str, Any]) -> float | None:
+    """Mean relative error over all questions."""
+    errors = result.get("expected_error")
+    return next(iter(errors.values())) if errors else None
+
+
+def _why(setting: Setting, best: dict[str, Any], second: dict[str, Any] | None, trust: str) -> list[str]:
+    error = _score(best) or 0.0
+    among = "proved" if trust == "proved" else "proved and conditional"
+    lines = [
+        f"least expected error of {among} methods at the bound {setting.tau}: {error:.1%} of the true count on average",
+        f"promises: {best['guarantee']}",
+        f"gives away: {REGISTRY[best['method']].gives_away.why}",
+    ]
+    if error < LEAST_ERROR:
+        lines.append("the answers are exact: by this measure the table may be published as it is; read what it covers")
+    if second is not None:
+        other = _score(second) or 0.0
+        more = f", {other / error:.2g} times as much" if error > LEAST_ERROR else ""
+        lines.append(f"runner-up {second['method']}: {other:.1%}{more}")
+    if best["trust"] == Trust.CONDITIONAL:
+        lines.append("conditional: it holds under assumptions that a real reader may break; --trust proved avoids it")
+    return lines

@@ -1,0 +1,323 @@
+"""Questions to measure methods by: the query pool of the small-domain paper, or a file of SQL.
+
+The pool: conditions on one to three untouched columns, each crossed with every sensitive value, kept where the true
+count is a large enough share of the rows; docs/explanation/query-pool.md. All questions about one set of columns are
+one GROUP BY.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import sqlglot
+from numpy.typing import NDArray
+
+from ..answering.answer import Answer
+from ..engines.contract import Engine, Table
+from ..engines.statements import counted, select
+from ..errors import SpecError
+from ..model.public import Floats, Scalar
+from ..sql.nodes import Schema
+from ..sql.scalar import quoted
+
+CONDITIONS = 200
+MOST_COLUMNS = 3
+BANDS = (0.001, 0.005, 0.01)  # least true share of the rows
+Key = tuple[Scalar, ...]
+
+
+class Asks(Protocol):
+    """What a workload needs of a release."""
+
+    @property
+    def schema(self) -> Schema:
+        """Columns that a question may name."""
+
+    def sql(self, text: str, *, estimator: str | None = None) -> Answer:
+        """The answer with its error."""
+
+
+class Original:
+    """The custodian's table, copied once into a private temporary folder so that it can be asked many questions."""
+
+    def __init__(self, table: Table, columns: Sequence[str], engine: Engine) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="sfumato-truth-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        types = table.arrow_types()
+        schema = pa.schema([pa.field(name, types[name]) for name in columns])
+        path = self._folder / "truth.parquet"
+        self.rows = table.write(columns, _AsItIs(), schema, _no_order, path, lambda _: None)
+        self.types = {name: table.columns[name] for name in columns}
+        self.reader = engine.read(path, self.rows)
+        self.reader.collapse()  # many questions follow
+
+    def __repr__(self) -> str:
+        return "<the original table>"
+
+    def counts(self, columns: Sequence[str], where: Sequence[str] = ()) -> dict[Key, int]:
+        """True counts of the combinations of some columns."""
+        table, weight = self.reader.source()
+        found = self.reader.run(counted(columns, table=table, weight=weight, where=where))
+        cells = [column.to_pylist() for column in found.columns]
+        return {tuple(row[:-1]): row[-1] for row in zip(*cells, strict=True)}
+
+
+class _AsItIs:
+    """The transform that changes nothing."""
+
+    def split(self, _: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
+        return lambda: batch
+
+
+def _no_order(_: int, rows: int) -> NDArray[np.uint64]:
+    return np.zeros(rows, dtype=np.uint64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Answers:
+    """Answers to all Q questions of a workload; NaN where a number is not known."""
+
+    value: Floats
+    se: Floats
+    low: Floats
+    high: Floats
+    minimum: Floats
+    maximum: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ColumnSet:
+    """The conditions on one set of columns, and the place in the workload of every (condition, sensitive value)."""
+
+    columns: tuple[str, ...]
+    conditions: tuple[Key, ...]
+    places: Mapping[Key, int]  # condition values, then sensitive values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Workload:
+    """Questions with their true answers. `bands` name shares of the rows; a band holds the questions at or above it."""
+
+    name: str
+    rows: int
+    truth: Floats  # (Q,)
+    bands: dict[str, NDArray[np.bool_]]
+    sensitive: tuple[str, ...]
+    sets: tuple[ColumnSet, ...] = ()
+    statements: tuple[str, ...] = ()
+    places: Mapping[tuple[int, str, Key], int] = field(default_factory=dict)  # (statement, aggregate, keys) -> place
+
+    def __len__(self) -> int:
+        return len(self.truth)
+
+    @property
+    def counting(self) -> bool:
+        """Every question is a count, so noise of one scale fits all (`laplace`)."""
+        return not self.statements
+
+    def describe(self) -> dict[str, Any]:
+        """What was asked, without answers."""
+        return {
+            "name": self.name,
+            "questions": len(self),
+            "conditions": sum(len(s.conditions) for s in self.sets) or len(self.statements),
+            "bands": {name: int(mask.sum()) for name, mask in self.bands.items()},
+        }
+
+    def part(self, sets: int) -> Workload:
+        """The questions of some of the column sets, for a quicker look; a workload of SQL statements stays whole."""
+        chosen = self.sets[: max(1, sets)]
+        at = np.array(sorted(p for s in chosen for p in s.places.values()), dtype=np.intp)
+        if not len(at) or len(chosen) == len(self.sets):
+            return self
+        new = {int(p): i for i, p in enumerate(at)}
+        return replace(
+            self,
+            truth=self.truth[at],
+            bands={name: mask[at] for name, mask in self.bands.items() if mask[at].any()},
+            sets=tuple(replace(s, places={k: new[p] for k, p in s.places.items()}) for s in chosen),
+        )
+
+    def ask(self, release: Asks, estimator: str | None = None) -> Answers:
+        """The release's answers, in the order of `truth`."""
+        out = np.full((6, len(self)), np.nan)
+        for chosen in self.sets:
+            for sql, prefix, keys in _pool_sql(chosen, self.sensitive, set(release.schema.units)):
+                table = release.sql(sql, estimator=estimator).table
+                _fill(out, table, "n", keys, lambda key, p=prefix, s=chosen: s.places.get(p + key))
+        for number, sql in enumerate(self.statements):
+            answer = release.sql(sql, estimator=estimator)
+            keys = _keys_of(answer.table.column_names, answer.aggregates)
+            for name in answer.aggregates:
+                _fill(out, answer.table, name, keys, lambda key, n=number, a=name: self.places.get((n, a, key)))
+        return Answers(value=out[0], se=out[1], low=out[2], high=out[3], minimum=out[4], maximum=out[5])
+
+
+def query_pool(
+    truth: Original,
+    *,
+    sensitive: Sequence[str],
+    quasi: Sequence[str],
+    seed: int = 0,
+    conditions: int = CONDITIONS,
+    bands: Sequence[float] = BANDS,
+) -> Workload:
+    """The pool: columns and values drawn uniformly, the same for the same seed and table.
+
+    Values are drawn from the column's domain, not from its rows, so many conditions match few rows or none; questions
+    whose true count is below the least band are left out.
+    """
+    if not quasi:
+        raise SpecError("the query pool needs quasi-identifiers (--qi) to put conditions on", field="quasi")
+    rng = np.random.default_rng(seed)
+    domains = {c: sorted((v for (v,) in truth.counts([c]) if v is not None), key=_sort_key) for c in quasi}
+    usable = [c for c in quasi if domains[c]]
+    drawn: dict[tuple[str, ...], dict[Key, None]] = {}
+    for _ in range(conditions):
+        d = int(rng.integers(1, min(MOST_COLUMNS, len(usable)) + 1))
+        chosen = tuple(sorted(rng.choice(len(usable), size=d, replace=False).tolist()))
+        columns = tuple(usable[i] for i in chosen)
+        value = tuple(domains[c][int(rng.integers(len(domains[c])))] for c in columns)
+        drawn.setdefault(columns, {})[value] = None
+    least = min(bands) * truth.rows
+    sets: list[ColumnSet] = []
+    answers: list[int] = []
+    for columns, values in drawn.items():
+        found = truth.counts((*columns, *sensitive), [_within(columns, values)])
+        wanted = sorted((k for k, n in found.items() if k[: len(columns)] in values and n >= least), key=_sort_key)
+        if wanted:
+            places = {key: len(answers) + i for i, key in enumerate(wanted)}
+            kept = tuple(dict.fromkeys(key[: len(columns)] for key in wanted))
+            sets.append(ColumnSet(columns=columns, conditions=kept, places=places))
+            answers += [found[key] for key in wanted]
+    if not answers:
+        raise SpecError(
+            f"no question of the pool holds {min(bands):.1%} of the rows; give your own (--workload)", field="workload"
+        )
+    counts = np.array(answers, dtype=float)
+    masks = {f"{band:g}": counts >= band * truth.rows for band in bands}
+    return Workload(
+        name=f"query pool, seed {seed}",
+        rows=truth.rows,
+        truth=counts,
+        bands={name: mask for name, mask in masks.items() if mask.any()},
+        sensitive=tuple(sensitive),
+        sets=tuple(sets),
+    )
+
+
+def sql_workload(truth: Original, text: str, *, sensitive: Sequence[str]) -> Workload:
+    """The statements of a file, each one question; every number of every row of its answer counts."""
+    statements = [s.strip() for s in _split(text) if s.strip()]
+    if not statements:
+        raise SpecError("the workload file holds no SQL statement", field="workload")
+    places: dict[tuple[int, str, Key], int] = {}
+    answers: list[float] = []
+    for number, sql in enumerate(statements):
+        if not isinstance(sqlglot.parse_one(sql, dialect="duckdb"), sqlglot.exp.Select):
+            raise SpecError("a workload holds SELECT statements only", field="workload")
+        table = truth.reader.run(select(sql), text=sql)
+        aggregates = _aggregates(sql, table.column_names)
+        keys = [n for n in table.column_names if n not in aggregates]
+        columns = {name: table[name].to_pylist() for name in table.column_names}
+        for i in range(table.num_rows):
+            for name in aggregates:
+                value = columns[name][i]
+                if value:  # nothing to be relative to where the truth is 0 or missing
+                    places[(number, name, tuple(columns[k][i] for k in keys))] = len(answers)
+                    answers.append(float(value))
+    if not answers:
+        raise SpecError("every true answer of the workload is 0 or missing", field="workload")
+    return Workload(
+        name="SQL file",
+        rows=truth.rows,
+        truth=np.array(answers),
+        bands={"all": np.ones(len(answers), dtype=bool)},
+        sensitive=tuple(sensitive),
+        statements=tuple(statements),
+        places=places,
+    )
+
+
+def literal(value: Scalar) -> str:
+    """The value as an SQL literal."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int | float):
+        return repr(value)
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _within(columns: Sequence[str], values: Iterable[Key]) -> str:
+    """A condition that holds for (at least) these combinations."""
+    listed = [sorted({key[j] for key in values}, key=_sort_key) for j in range(len(columns))]
+    return " AND ".join(
+        f"{quoted(c)} IN ({', '.join(literal(v) for v in some)})" for c, some in zip(columns, listed, strict=True)
+    )
+
+
+def _pool_sql(chosen: ColumnSet, sensitive: tuple[str, ...], changed: set[str]) -> Iterable[tuple[str, Key, list[str]]]:
+    """(SQL, known start of the key, key columns of the answer): one GROUP BY for all conditions, or, where the method
+    changes one of the columns, one question for each condition, which then needs few classes."""
+    names = ", ".join(quoted(c) for c in sensitive)
+    if changed.isdisjoint(chosen.columns):
+        both = ", ".join(quoted(c) for c in (*chosen.columns, *sensitive))
+        where = _within(chosen.columns, chosen.conditions)
+        yield (
+            f"SELECT {both}, COUNT(*) AS n FROM release WHERE {where} GROUP BY {both}",
+            (),
+            [*chosen.columns, *sensitive],
+        )
+        return
+    for condition in chosen.conditions:
+        where = " AND ".join(f"{quoted(c)} = {literal(v)}" for c, v in zip(chosen.columns, condition, strict=True))
+        yield f"SELECT {names}, COUNT(*) AS n FROM release WHERE {where} GROUP BY {names}", condition, [*sensitive]
+
+
+def _fill(out: Floats, table: pa.Table, name: str, keys: Sequence[str], place: Any) -> None:
+    """Writes the numbers of one aggregate to their places."""
+    cells = [table[k].to_pylist() for k in keys]
+    at = [place(key) for key in zip(*cells, strict=True)] if keys else [place(())] * table.num_rows
+    rows = np.array([i for i, p in enumerate(at) if p is not None], dtype=np.intp)
+    target = np.array([p for p in at if p is not None], dtype=np.intp)
+    for j, end in enumerate(("", "_se", "_low", "_high", "_min", "_max")):
+        if name + end in table.column_names and len(rows):
+            out[j, target] = table[name + end].to_numpy()[rows]
+
+
+def _keys_of(columns: Sequence[str], aggregates: Sequence[str]) -> list[str]:
+    ends = ("", "_se", "_low", "_high", "_min", "_max")
+    numbers = {a + end for a, end in itertools.product(aggregates, ends)}
+    return [c for c in columns if c not in numbers]
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return [s.sql(dialect="duckdb") for s in sqlglot.parse(text, dialect="duckdb") if s is not None]
+    except sqlglot.errors.SqlglotError:
+        raise SpecError("the workload file is not SQL that can be read", field="workload") from None
+
+
+def _aggregates(sql: str, columns: Sequence[str]) -> list[str]:
+    """Names of the columns of a SELECT that hold an aggregate."""
+    select = sqlglot.parse_one(sql, dialect="duckdb")
+    assert isinstance(select, sqlglot.exp.Select)
+    found = [e.find(sqlglot.exp.AggFunc) is not None for e in select.selects]
+    if len(found) != len(columns):
+        raise SpecError("a workload question must name its columns; SELECT * is not answered", field="workload")
+    return [name for name, is_aggregate in zip(columns, found, strict=True) if is_aggregate]
+
+
+def _sort_key(value: Any) -> tuple[str, Any]:
+    if isinstance(value, tuple):
+        return ("", tuple(_sort_key(v) for v in value))
+    return ("", "") if value is None else (type(value).__name__, value)

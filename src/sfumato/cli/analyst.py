@@ -1,0 +1,84 @@
+"""The commands of whoever has a release: query, inspect, verify."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..errors import SpecError
+from .options import Json, ReleasePath
+from .terminal import say, say_json
+
+
+def query(
+    release: ReleasePath,
+    sql: Annotated[str | None, typer.Argument(help="the question; a prompt opens without it", metavar="SQL")] = None,
+    level: Annotated[float, typer.Option("--level", help="confidence level")] = 0.95,
+    form: Annotated[str, typer.Option("--format", help="table, json or csv")] = "table",
+    simultaneous: Annotated[bool, typer.Option("--simultaneous", help="level holds for all rows at once")] = False,
+    estimator: Annotated[str | None, typer.Option("--estimator", help="another estimator of the method")] = None,
+    population: Annotated[
+        bool, typer.Option("--population", help="errors for a population of which the table is a sample")
+    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="say how it would be answered; no data")] = False,
+) -> None:
+    """Ask a release SQL and get every answer with its error.
+
+    Example: sfumato query out "SELECT sex, COUNT(*) AS n FROM release WHERE occupation = 'Sales' GROUP BY sex"
+    """
+    from ..query import open_release
+
+    if form not in {"table", "json", "csv"}:
+        raise SpecError(f'--format is table, json or csv, got "{form}"', field="format")
+    if population and estimator:
+        raise SpecError("--population is an estimator of its own; leave --estimator out", field="estimator")
+    opened = open_release(release)
+    if sql is None:
+        from .prompt import terminal
+
+        terminal(opened, level=level)
+        return
+    if explain:
+        say(opened.explain(sql))
+        return
+    answer = opened.sql(
+        sql, level=level, simultaneous=simultaneous, estimator="population" if population else estimator
+    )
+    if form == "json":
+        say(answer.to_json())
+    elif form == "csv":
+        say(answer.to_csv().rstrip("\n"))
+    else:
+        say(str(answer))
+
+
+def inspect(release: ReleasePath, as_json: Json = False) -> None:
+    """Show method, guarantee, assumptions, columns and sizes of a release.
+
+    Example: sfumato inspect out
+    """
+    from ..query import open_release
+    from ..release.verify import describe
+    from ..reports.release_text import render
+
+    found = describe(open_release(release).opened)
+    if as_json:
+        say_json(found)
+    else:
+        say(render(found))
+
+
+def verify(
+    release: ReleasePath,
+    test: Annotated[bool, typer.Option("--test", help="accept a release made with a seed")] = False,
+) -> None:
+    """Recompute the guarantee and the digests from the bundle alone; exit code 4 where they do not hold.
+
+    Example: sfumato verify out
+    """
+    from ..query import open_release
+    from ..release.verify import verify as check
+
+    for line in check(open_release(release).opened, test=test):
+        say(f"ok  {line}")

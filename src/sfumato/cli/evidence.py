@@ -1,0 +1,47 @@
+"""The commands that show what the package does: demo, reproduce."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import Json
+from .terminal import note, say, say_json
+
+
+def demo(
+    out: Annotated[str, typer.Option("--out", help="folder for the release")] = "demo-release",
+) -> None:
+    """Publish the bundled table, ask it questions, and show every answer beside the truth."""
+    from .demo import run
+
+    for line in run(Path(out)):
+        say(line)
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="pp, splu, distribution or rr", metavar="PAPER")],
+    report: Annotated[str | None, typer.Option("--report", help="HTML file to write")] = None,
+    as_json: Json = False,
+) -> None:
+    """Repeat a paper's tables and figures: published numbers beside ours, one line on every difference.
+
+    Adult is in the package; larger tables are read from the folder SFUMATO_DATA. Example: sfumato reproduce rr
+    """
+    from ..papers import render
+    from ..papers import reproduce as run
+
+    shown = sys.stderr.isatty()
+    document = run(paper, (lambda item: typer.echo(f"  {item}", err=True)) if shown else None)
+    if report:
+        from ..reports.reproduction import write_reproduction
+
+        for path in write_reproduction(document, report):
+            note(f"written: {path}")
+    if as_json:
+        say_json(document)
+    else:
+        say(render(document))

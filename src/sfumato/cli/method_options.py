@@ -1,0 +1,43 @@
+"""Options of methods: one for every field of their specifications, so that a new method brings its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+RENAMED = {"keep": "keep-probability"}  # --keep is a role
+PREFIX = "m_"  # of the parameters that stand for fields of a specification
+
+
+def method_options() -> dict[str, Any]:
+    """Parameter name -> annotation, for every field of every method."""
+    from ..methods import REGISTRY
+    from ..methods.options import fields_of
+
+    found: dict[str, tuple[list[str], str, bool]] = {}
+    for name, method in REGISTRY.items():
+        for field in fields_of(method.spec):
+            methods, text, flag = found.setdefault(field.name, ([], field.help, field.kind is bool))
+            methods.append(name)
+            found[field.name] = (methods, text or field.help, flag)
+    options = {}
+    for name, (methods, help_text, flag) in found.items():
+        text = f"{', '.join(methods)}{': ' + help_text if help_text else ''}"
+        option = typer.Option(said(name), help=text, rich_help_panel="Options of methods", show_default=False)
+        options[PREFIX + name] = Annotated[bool | None if flag else str | None, option]
+    return options
+
+
+def said(field: str) -> str:
+    """A field of a specification as it is typed."""
+    return f"--{RENAMED.get(field, field.replace('_', '-'))}"
+
+
+def specification(method: str, options: dict[str, Any]) -> Any:
+    """The specification that the options of a command stand for."""
+    from ..methods.options import build
+    from ..publishing.parameter_files import READERS
+
+    given = {name.removeprefix(PREFIX): value for name, value in options.items() if value is not None}
+    return build(method, given, said=said, readers=READERS)

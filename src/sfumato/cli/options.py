@@ -1,0 +1,145 @@
+"""Options that several commands take, said once; a command names a group and gets it as one object."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import SpecError
+
+if TYPE_CHECKING:
+    from ..engines.contract import Engine
+    from ..model.public import Roles
+
+Source = Annotated[str, typer.Argument(help="CSV, Parquet (file, glob or folder) or Arrow IPC", metavar="SOURCE")]
+ReleasePath = Annotated[str, typer.Argument(help="folder of a release", metavar="RELEASE")]
+Json = Annotated[bool, typer.Option("--json", help="one JSON document on stdout")]
+Columns = list[str] | None
+DEFAULT_MEMORY = "1500MB"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleOptions:
+    """Which column plays which part."""
+
+    sa: Annotated[Columns, typer.Option("--sa", help="sensitive column(s)", metavar="COLUMNS")] = None
+    qi: Annotated[Columns, typer.Option("--qi", help="columns a reader may know about people", metavar="COLUMNS")] = (
+        None
+    )
+    drop: Annotated[Columns, typer.Option("--drop", help="identifying columns, not published", metavar="COLUMNS")] = (
+        None
+    )
+    keep: Annotated[
+        Columns, typer.Option("--keep", help="insensitive columns, published as they are", metavar="COLUMNS")
+    ] = None
+    rest: Annotated[str | None, typer.Option("--rest", help="role of all other columns: quasi, drop or keep")] = None
+
+    def roles(self) -> Roles:
+        """The roles as the library takes them."""
+        from ..model.public import Roles
+
+        return Roles(
+            sensitive=_names(self.sa),
+            quasi=_names(self.qi),
+            identifying=_names(self.drop),
+            insensitive=_names(self.keep),
+            rest=self.rest,
+        )
+
+
+def _names(given: Columns) -> tuple[str, ...]:
+    return tuple(name.strip() for part in given or () for name in part.split(",") if name.strip())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions:
+    """How the table is read, and by whom."""
+
+    seed: Annotated[int | None, typer.Option("--seed", help="for tests: stamps the release as reproducible")] = None
+    null_as_value: Annotated[bool, typer.Option("--null-as-value", help="missing is a sensitive value of its own")] = (
+        False
+    )
+    domain: Annotated[Columns, typer.Option("--domain", help="declared values, one a line", metavar="COLUMN=FILE")] = (
+        None
+    )
+    delimiter: Annotated[
+        str | None, typer.Option("--delimiter", help="of a CSV file; found in its header otherwise")
+    ] = None
+    engine: Annotated[str, typer.Option("--engine", help="local")] = "local"
+    memory: Annotated[str, typer.Option("--memory", help="what the engine may hold before it spills to disk")] = (
+        DEFAULT_MEMORY
+    )
+
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments of the library that read a table."""
+        return {
+            "engine": self._engine(),
+            "domains": _domains(self.domain),
+            "null_as_value": self.null_as_value,
+            "delimiter": self.delimiter,
+        }
+
+    def _engine(self) -> Engine:
+        from ..engines.directory import engine_named
+
+        return engine_named(self.engine, memory=self.memory)
+
+
+def _domains(given: Columns) -> dict[str, list[str | None]]:
+    domains: dict[str, list[str | None]] = {}
+    for part in given or ():
+        column, separator, file = part.partition("=")
+        if not separator:
+            raise SpecError(f'--domain takes COLUMN=FILE, got "{part}"', field="domain")
+        try:
+            lines = Path(file).read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError):
+            raise SpecError(f'the domain file "{Path(file).name}" cannot be read', field="domain") from None
+        domains[column] = [line or None for line in lines]
+    return domains
+
+
+GROUPS = (RoleOptions, ReadingOptions)
+
+
+def flattened(function: Callable[..., None], extra: dict[str, Any] | None = None) -> Callable[..., None]:
+    """The function as typer takes it: every group of options in its signature spelled out as single options.
+
+    `extra` are options to add at the end (name -> annotation); they arrive as the function's keyword arguments.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    groups: dict[str, tuple[type, list[str]]] = {}
+    parameters = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        if parameter.annotation not in GROUPS:
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+            continue
+        fields = dataclasses.fields(parameter.annotation)
+        hints = inspect.get_annotations(parameter.annotation, eval_str=True)
+        groups[parameter.name] = (parameter.annotation, [f.name for f in fields])
+        parameters += [
+            inspect.Parameter(f.name, parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
+            for f in fields
+        ]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in (extra or {}).items()
+    ]
+
+    def call(**arguments: Any) -> None:
+        for name, (group, fields) in groups.items():
+            arguments[name] = group(**{field: arguments.pop(field) for field in fields})
+        function(**arguments)
+
+    call.__doc__, call.__name__ = function.__doc__, function.__name__
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+    return call

@@ -1,0 +1,52 @@
+"""What the terminal shows: answers on stdout, notes and bars on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+
+def say(text: str) -> None:
+    """A line of the answer."""
+    typer.echo(text)
+
+
+def say_json(document: Any) -> None:
+    """One JSON document, and nothing else."""
+    typer.echo(json.dumps(document, ensure_ascii=False, default=str))
+
+
+def note(text: str) -> None:
+    """A line beside the answer."""
+    typer.echo(f"note: {text}", err=True)
+
+
+class ProgressBar:
+    """A bar on stderr while a terminal is there to show it; silence otherwise."""
+
+    def __enter__(self) -> Callable[[str, int, int], None]:
+        if not sys.stderr.isatty():
+            self._bar = None
+            return lambda _stage, _done, _rows: None
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self._bar = Progress(console=Console(stderr=True), transient=True)
+        self._bar.start()
+        tasks: dict[str, Any] = {}
+
+        def show(stage: str, done: int, rows: int) -> None:
+            assert self._bar is not None
+            if stage not in tasks:
+                tasks[stage] = self._bar.add_task(stage, total=rows)
+            self._bar.update(tasks[stage], completed=done)
+
+        return show
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()

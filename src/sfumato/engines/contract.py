@@ -1,0 +1,100 @@
+"""What publishing and answering ask of an engine: shapes of work, never methods.
+
+The custodian's side opens a `Table`, the reader's side a `Reader`; the two share nothing but the engine's name.
+SQL goes to a reader as an expression tree (see `statements`), so that its dialect is the engine's own business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..model.private import Needs, Profile
+from ..model.public import Scalar
+from ..model.types import ColumnType
+
+if TYPE_CHECKING:  # publishing loads no SQL parser
+    from sqlglot import exp
+
+Keys = Callable[[int, int], NDArray[np.uint64]]  # (number of the batch, rows) -> 64-bit sort keys
+Progress = Callable[[int], None]  # rows done so far
+
+
+class Transform(Protocol):
+    """Rows in, rows out. `split` is called once for each batch, in their order; what it returns may run anywhere."""
+
+    def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
+        """A function without arguments that gives the batch as it is published."""
+
+
+class Table(Protocol):
+    """A private handle on the custodian's table."""
+
+    @property
+    def columns(self) -> Mapping[str, ColumnType]:
+        """Name -> type as published, in the table's order."""
+
+    def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
+        """First pass: domains and joint counts."""
+
+    def binned(self, edges: Mapping[str, Sequence[float]]) -> Table:
+        """The same table with some numeric columns replaced by the label of their bin."""
+
+    def arrow_types(self) -> Mapping[str, pa.DataType]:
+        """Arrow type of every column as `write` will hand it to the transform."""
+
+    def write(
+        self,
+        columns: Sequence[str],
+        transform: Transform,
+        schema: pa.Schema,
+        keys: Keys,
+        path: Path,
+        progress: Progress,
+    ) -> int:
+        """Second pass: stream the columns through the transform into one Parquet file in key order; rows written."""
+
+
+class Reader(Protocol):
+    """Runs SQL over the published rows, confined to them."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Names of the columns of the published rows."""
+
+    def source(self) -> tuple[str, str | None]:
+        """(table to ask, its weight column): `release`, or a smaller table whose rows stand for several each."""
+
+    def collapse(self) -> bool:
+        """Count the distinct cells once, where that pays, before many questions; whether `source` is now smaller."""
+
+    def run(
+        self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None
+    ) -> pa.Table:
+        """The result; errors of types or arithmetic are QueryErrors about `text`. `tables` are there while it runs."""
+
+    def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
+        """Arrow's types of columns of these types."""
+
+
+class Engine(Protocol):
+    """Opens tables for the custodian and published files for readers."""
+
+    name: str
+
+    def open(self, source: Any, *, delimiter: str | None = None) -> Table:
+        """A handle on the source; nothing is read yet but its schema."""
+
+    def read(self, data: Path, rows: int) -> Reader:
+        """A reader of the rows in `data`, which a release says are `rows` many."""
+
+
+def bin_labels(edges: Sequence[float]) -> list[str]:
+    """Names of the half-open bins from each edge to the next; the last has no upper end."""
+    return [f"[{a:g}, {b:g})" for a, b in pairwise(edges)] + [f"[{edges[-1]:g}, inf)"]

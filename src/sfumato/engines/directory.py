@@ -1,0 +1,23 @@
+"""The engines there are, one line each; loaded when first asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from ..errors import SpecError
+from .contract import Engine
+
+ENGINES = {
+    "local": ("duckdb.table", "LocalEngine"),
+}
+LOCAL = "local"
+
+
+def engine_named(name: str = LOCAL, **options: Any) -> Engine:
+    """The engine of that name with these options, or SpecError with the names there are."""
+    if name not in ENGINES:
+        raise SpecError(f'there is no engine "{name}"; engines: {", ".join(ENGINES)}', field="engine")
+    module, maker = ENGINES[name]
+    engine: Engine = vars(import_module(f".{module}", __package__))[maker](**options)
+    return engine

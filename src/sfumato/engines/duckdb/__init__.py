@@ -1,0 +1,1 @@
+"""The local engine: DuckDB reads, counts and sorts, pyarrow carries batches; both spill to disk."""

@@ -1,0 +1,84 @@
+"""DuckDB on a release: the reader's side of the local engine. It sees published files only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from ...errors import QueryError, ReleaseError
+from ...model.types import ColumnType
+from .connection import connect, quoted
+
+if TYPE_CHECKING:  # the first count of a release that nobody asks SQL of needs no parser
+    from sqlglot import exp
+
+CELLS_AFTER = 2  # questions asked of an open release before its distinct cells are counted once and kept
+CELLS_SHARE = 0.5  # ... if they are at most this share of the rows
+WEIGHT = "__n__"
+
+
+class DuckDBReader:
+    """Runs SQL over data.parquet, confined to that one file."""
+
+    def __init__(self, data: Path, rows: int) -> None:
+        self._rows, self._asked, self._cells = rows, 0, False
+        self._con = connect()
+        path = str(data.resolve()).replace("'", "''")
+        self._con.execute(f"SET allowed_paths=['{path}']")
+        self._con.execute("SET enable_external_access=false")
+        self._con.execute("SET lock_configuration=true")
+        try:
+            self._con.execute(f"CREATE VIEW release AS SELECT * FROM read_parquet('{path}')")
+            self.columns = tuple(name for name, *_ in self._con.execute("DESCRIBE release").fetchall())
+        except duckdb.Error:
+            raise ReleaseError("data.parquet cannot be read; the release is damaged") from None
+
+    def source(self) -> tuple[str, str | None]:
+        """The rows, or their distinct cells once a few questions have been asked."""
+        self._asked += 1
+        if self._asked == CELLS_AFTER and not self._cells:
+            self.collapse()
+        return ("cells", WEIGHT) if self._cells else ("release", None)
+
+    def collapse(self) -> bool:
+        """Count the distinct cells once, where that pays; later questions run over them."""
+        if not self._cells and self._rows > 10_000:
+            names = ", ".join(quoted(name) for name in self.columns)
+            distinct = self._con.execute(f"SELECT approx_count_distinct(hash({names})) FROM release").fetchall()[0][0]
+            if distinct <= CELLS_SHARE * self._rows:
+                self._con.execute(
+                    f"CREATE TABLE cells AS SELECT {names}, count(*) AS {WEIGHT} FROM release GROUP BY ALL"
+                )
+                self._cells = True
+        return self._cells
+
+    def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
+        selected = ", ".join(f"CAST(NULL AS {kind.format_name})" for kind in types.values())
+        schema = self._con.sql(f"SELECT {selected} LIMIT 0").to_arrow_table().schema
+        return {name: schema.field(j).type for j, name in enumerate(types)}
+
+    def run(
+        self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None
+    ) -> pa.Table:
+        for name, table in (tables or {}).items():
+            self._con.register(name, table)
+        try:
+            return self._con.sql(statement.sql(dialect="duckdb")).to_arrow_table().combine_chunks()
+        except (
+            duckdb.BinderException,
+            duckdb.ConversionException,
+            duckdb.ParserException,
+            duckdb.CatalogException,
+        ) as error:
+            reason = str(error).split("\n")[0].split(": ", 1)[-1]
+            raise QueryError(f"DuckDB cannot evaluate this question: {reason}", sql=text) from None
+        except duckdb.Error as error:
+            reason = str(error).split("\n")[0].split(": ", 1)[-1]
+            raise QueryError(f"DuckDB failed on this question: {reason}", sql=text) from None
+        finally:
+            for name in tables or {}:
+                self._con.unregister(name)

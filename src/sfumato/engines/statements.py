@@ -1,0 +1,117 @@
+"""Every statement that a reader is asked to run, as an expression tree: the one place where SQL is built.
+
+Texts of questions reach this module as expressions that the parser has checked and written back in DuckDB's dialect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import sqlglot
+from sqlglot import exp
+
+from ..errors import QueryError
+from ..model.types import ColumnType
+
+DIALECT = "duckdb"  # of the texts that come in; what goes out is the engine's
+COUNT = "__count__"
+MOST_LISTED = 10_000
+OWN_NAME = re.compile(r"[a-z]\d+(_\d+)?|part|v")
+
+
+def column(name: str) -> exp.Column:
+    """The column of that name."""
+    return exp.column(name, quoted=True)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> exp.Expression:
+    found = sqlglot.parse_one(text, dialect=DIALECT)
+    assert isinstance(found, exp.Expression)
+    return found
+
+
+def expression(text: str) -> exp.Expression:
+    """The expression that a checked text stands for."""
+    return _parsed(text).copy()
+
+
+def double(value: exp.Expression) -> exp.Cast:
+    """The value as a floating-point number."""
+    return exp.cast(value, "DOUBLE", dialect=DIALECT)
+
+
+def select(text: str) -> exp.Query:
+    """The statement that a text of SQL stands for; it must be a SELECT."""
+    found = expression(text)
+    if not isinstance(found, exp.Query):
+        raise QueryError("only SELECT is answered", sql=text)
+    return found
+
+
+def rows_of(weight: str | None) -> exp.Expression:
+    """How many rows of the release a group stands for."""
+    return exp.Count(this=exp.Star()) if weight is None else exp.Sum(this=column(weight))
+
+
+def _named(value: exp.Expression, name: str) -> exp.Alias:
+    """The value under a name; names of our own (k0, m1, part) need no quotes."""
+    return exp.Alias(this=value, alias=exp.to_identifier(name, quoted=OWN_NAME.fullmatch(name) is None))
+
+
+def grouped(
+    columns: Sequence[tuple[exp.Expression, str]],
+    sums: Sequence[tuple[exp.Expression, str]],
+    *,
+    table: str,
+    where: Sequence[str] = (),
+    group: bool = True,
+) -> exp.Select:
+    """SELECT columns, sums FROM table WHERE all of `where` GROUP BY the columns."""
+    made = exp.select(*(_named(e, name) for e, name in (*columns, *sums))).from_(exp.table_(table))
+    for condition in where:
+        made = made.where(exp.paren(expression(condition), copy=False), copy=False)
+    if columns and group:
+        made = made.group_by(*(exp.Literal.number(i + 1) for i in range(len(columns))), copy=False)
+    return made
+
+
+def counted(columns: Sequence[str], *, table: str, weight: str | None = None, where: Sequence[str] = ()) -> exp.Select:
+    """Rows of every combination of some columns, as COUNT."""
+    rows = exp.cast(rows_of(weight), "BIGINT", dialect=DIALECT)
+    return grouped([(column(name), name) for name in columns], [(rows, COUNT)], table=table, where=where)
+
+
+def distinct(name: str, *, table: str) -> exp.Select:
+    """Values of a column, as v, up to a limit."""
+    return exp.select(exp.alias_(column(name), "v", quoted=True)).from_(exp.table_(table)).distinct().limit(MOST_LISTED)
+
+
+def on_domain(expressions: Sequence[str], columns: Mapping[str, ColumnType], *, table: str, order: str) -> exp.Select:
+    """Expressions e0, e1 .. evaluated on every row of a table of texts, which are cast to their types first."""
+    casts = [
+        exp.alias_(exp.cast(column(n), t.format_name, dialect=DIALECT), n, quoted=True) for n, t in columns.items()
+    ]
+    inner = exp.select(column(order), *casts).from_(exp.table_(table)).subquery("domain_values")
+    wanted = [exp.alias_(expression(text), f"e{i}", quoted=True) for i, text in enumerate(expressions)]
+    return exp.select(*wanted).from_(inner).order_by(column(order))
+
+
+def refined(*, table: str, having: str | None, order: str | None, limit: int | None, offset: int | None) -> exp.Query:
+    """HAVING, ORDER BY and LIMIT applied to an answer's own columns."""
+    made = exp.select("*").from_(exp.table_(table))
+    if having:
+        made = made.where(expression(having), copy=False)
+    if order:
+        made = made.order_by(*_order(order), copy=False)
+    if limit is not None:
+        made = made.limit(limit, copy=False)
+    return made if offset is None else made.offset(offset, copy=False)
+
+
+def _order(text: str) -> list[exp.Expression]:
+    """The keys of an ORDER BY, with their directions."""
+    select = sqlglot.parse_one(f"SELECT 1 ORDER BY {text}", dialect=DIALECT)
+    return [key.copy() for key in select.args["order"].expressions]

@@ -1,0 +1,279 @@
+"""anatomy: publish every true sensitive value, inside a group of l records whose values all differ.
+
+Groups are uniformly random among all groupings with distinct values; docs/explanation/anatomy.md.
+
+Guarantee: in every group each value occurs once, so a reader who knows only a record's group gives each of its at
+least l values at most 1/l.
+Assumes: she knows nothing else about the members of the group.
+Cost: one pass to count, a plan of one integer per record, one pass to hand out groups.
+Error: small; every true value is in the release, only the link to the record is hidden.
+Does not protect against: readers who know other members (knowing all but one reveals the last), or who can rule out
+values of a group; it publishes the histogram exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import PlanError, SpecError, VerificationError
+from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
+from ...model.public import (
+    Asked,
+    Candidate,
+    Domain,
+    Estimated,
+    Evidence,
+    Floats,
+    GivesAway,
+    Guarantee,
+    Integers,
+    Observed,
+    Published,
+    Roles,
+    Trust,
+)
+from ...stats.allocation import narrow
+from ..contract import Example, Foresight, Method, Planned, Specification
+from ..shared.grouping import Grouping, largest_buckets, random_margins
+from ..shared.groups_at_bound import group_size
+from ..shared.restricted import value_label
+from . import anatomised
+
+GROUPINGS = ("random", "largest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anatomy(Specification):
+    """Groups of l records with distinct sensitive values. `suppress` drops records of too frequent values."""
+
+    method: ClassVar[str] = "anatomy"
+
+    l: int
+    grouping: str = "random"
+    suppress: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.l, bool) or not isinstance(self.l, int) or self.l < 2:
+            raise SpecError(f"l must be a whole number of at least 2, got {self.l!r}", field="l")
+        if self.grouping not in GROUPINGS:
+            raise SpecError(f'grouping must be one of {", ".join(GROUPINGS)}, got "{self.grouping}"', field="grouping")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnatomyPlan:
+    """What the release states."""
+
+    l: int
+    grouping: str
+    groups: int
+    suppressed: bool  # records of frequent values were left out; counts refer to what is published
+
+
+def _suppressed(true_counts: Integers, l: int) -> Integers:
+    """Counts cut, largest first, until none exceeds a share of 1/l of what is left."""
+    kept = true_counts.copy()
+    while l * int(kept.max()) > int(kept.sum()):
+        top, rest = int(np.argmax(kept)), int(kept.sum() - kept.max())
+        # the largest f with l f <= f + rest
+        fits = rest // (l - 1)
+        if fits < 1:
+            raise PlanError(f"l = {l} cannot be reached by leaving out records; take a smaller l")
+        kept[top] = min(int(kept[top]) - 1, fits)
+    return kept
+
+
+def _hand_out(
+    grouping: Grouping, true_counts: Integers, kept: Integers, rng: np.random.Generator
+) -> tuple[Deal, dict[str, Any]]:
+    """Who may sit where: the groups of every value, under random group numbers; and sensitive.parquet."""
+    number = rng.permutation(grouping.groups).astype(np.int64)  # numbers carry nothing of how groups were made
+    rows = np.empty((grouping.groups, grouping.size), dtype=np.int32)
+    rows[number] = np.sort(grouping.members, axis=1)
+    group = np.repeat(np.arange(grouping.groups, dtype=np.int64), grouping.size)
+    codes = rows.ravel()
+    if len(grouping.leftover_values):
+        extra = number[grouping.leftover_groups]
+        group, codes = np.concatenate([group, extra]), np.concatenate([codes, grouping.leftover_values])
+        order = np.lexsort((codes, group))
+        group, codes = group[order], codes[order]
+    dropped = true_counts - kept
+    labels = np.concatenate(
+        [group[np.argsort(narrow(codes, len(kept)), kind="stable")], np.full(int(dropped.sum()), -1, dtype=np.int64)]
+    )
+    if dropped.any():
+        owner = np.concatenate([np.sort(codes), np.repeat(np.arange(len(dropped)), dropped)])
+        labels = labels[np.argsort(owner, kind="stable")]
+    start = np.concatenate([[0], np.cumsum(true_counts)]).astype(np.int64)
+    return Deal(unit=0, start=start, labels=labels, counts=None), {"group_id": group.astype(np.int32), "unit0": codes}
+
+
+class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
+    """Every true value, inside a group of l records whose values all differ."""
+
+    name = "anatomy"
+    title = "Anatomy"
+    trust = Trust.CONDITIONAL
+    part = "group_id"
+    withheld = True
+    formula = "M w = h over the groups' own channel; Var = sum over values u of x(F-x)/(F-1) times the variance of w"
+    promise = "each value is one of l different ones of a small group"
+    answers = "estimate, interval, certain bounds"
+    spec = Anatomy
+    plan_type = AnatomyPlan
+    plan_draws = True
+    gives_away = GivesAway(
+        survives_corruption=False,
+        hides_group=False,
+        every_predicate=False,
+        why="publishes every true value inside a known group: knowing all members but one reveals the last",
+    )
+    example = Example(
+        spec={"l": 3},
+        options={"l": "3"},
+        bad=({"l": 1}, {"l": 2.5}, {"l": "3"}, {"l": True}, {"grouping": "alphabetic"}),
+    )
+
+    def needs(self, spec: Anatomy, roles: Roles) -> Needs:
+        """The sensitive columns, taken together as one value."""
+        return Needs(units=(tuple(roles.sensitive),), joints=((0,),), changed=(True,))
+
+    def plan(self, spec: Anatomy, profile: Profile, rng: np.random.Generator) -> Planned[AnatomyPlan]:
+        """Random groups, and for every value the list of groups its records go to."""
+        true_counts = profile.true_counts()
+        if np.count_nonzero(true_counts) < 2:
+            raise PlanError("the sensitive column has one distinct value; nothing can be hidden")
+        kept = _suppressed(true_counts, spec.l) if spec.suppress else true_counts
+        rule = random_margins if spec.grouping == "random" else largest_buckets
+        try:
+            grouping = rule(kept, spec.l, rng)
+        except PlanError as error:
+            raise PlanError(
+                f"l = {spec.l} cannot be reached: the most frequent sensitive value is too frequent; the largest l is "
+                f"{error.limit}; take that, or --suppress to leave out records of the most frequent values",
+                limit=error.limit,
+            ) from None
+        deal, side = _hand_out(grouping, true_counts, kept, rng)
+        public = AnatomyPlan(
+            l=spec.l, grouping=spec.grouping, groups=grouping.groups, suppressed=bool((kept < true_counts).any())
+        )
+        return Planned(public=public, work=Work(deals=(deal,), side=side))
+
+    def apply(self, plan: AnatomyPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+        """The sensitive columns go, the number of the group comes."""
+        (label,) = batch.labels
+        stay = label >= 0 if plan.suppressed else None
+        return Released(codes=(None,), extra={"group_id": label.astype(np.int32)}, stay=stay)
+
+    def guarantee(self, plan: AnatomyPlan) -> Guarantee:
+        """At most 1/l, from groups of at least l distinct values."""
+        return Guarantee(
+            model="l-diversity by buckets",
+            parameters={"l": plan.l, "posterior": f"1/{plan.l}"},
+            statement=(
+                f"Each record's sensitive value is one of at least {plan.l} different values of its group, "
+                "each held by one member."
+            ),
+            assumptions=(
+                "the reader knows which group a record is in and nothing else about the group's members",
+                "records of a value were given to groups at random",
+                "the table is published once",
+            ),
+            not_covered=(
+                "a reader who knows other members of the group: knowing all but one reveals the last",
+                "a reader who can rule out values of a group for a record",
+                "the exact histogram of the sensitive column, which is published",
+                "columns that are published as they are",
+            ),
+            trust=self.trust,
+        )
+
+    def estimate(self, plan: AnatomyPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+        """Debiased by the release's own channel; certain bounds beside it."""
+        if "channel" not in evidence.memo:
+            groups = anatomised.groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
+            evidence.memo["channel"] = anatomised.Channel(groups)
+        return anatomised.estimate(evidence.memo["channel"], observed, asked)
+
+    def report(self, plan: AnatomyPlan, work: Work, profile: Profile) -> dict[str, Any]:
+        """Groups, what was left out, and the error to expect."""
+        groups = anatomised.groups_of(
+            work.side["group_id"].astype(np.int64), work.side["unit0"], len(profile.domains[0])
+        )
+        channel = anatomised.Channel(groups)
+        se = anatomised.expected_se(channel, 0.01), anatomised.expected_se(channel, 0.1)
+        return {
+            "groups": plan.groups,
+            "suppressed_rows": int(profile.rows - groups.sizes.sum()),
+            "expected_error": {
+                "values": [value_label(v) for v in profile.domains[0].values],
+                "total": [0.0] * len(profile.domains[0]),
+                "among_1_percent": se[0].tolist(),
+                "among_10_percent": se[1].tolist(),
+            },
+        }
+
+    def verify(self, plan: AnatomyPlan, published: Published) -> None:
+        """Every group holds at least l values, each once, and as many values as rows."""
+        published.check_units()
+        side = published.evidence.side
+        group, code = np.asarray(side["group_id"], dtype=np.int64), np.asarray(side["unit0"], dtype=np.int64)
+        if len(group) and not 0 <= int(group.min()) <= int(group.max()) < plan.groups:
+            raise VerificationError("sensitive.parquet names a group that release.json does not count")
+        values = np.bincount(group, minlength=plan.groups)
+        if (values < plan.l).any():
+            raise VerificationError(f"{int((values < plan.l).sum())} groups hold fewer than {plan.l} values")
+        cells = group * len(published.evidence.domains[0]) + code
+        if len(np.unique(cells)) < len(cells):
+            raise VerificationError("a group holds a value twice")
+        numbers, rows = published.group_sizes()
+        members = np.zeros(plan.groups, dtype=np.int64)
+        if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < plan.groups:
+            raise VerificationError("a row names a group that release.json does not count")
+        members[numbers] = rows
+        if not np.array_equal(members, values):
+            raise VerificationError("a group has another number of rows than of values")
+
+    def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
+        """Groups of l = 1/tau; the plain estimate beside it."""
+        own: dict[str, Any] = {"l": group_size(tau)}
+        plain = Candidate(method=self.name, parameters=own, variant="plain estimate", estimator="plain", releases=2)
+        return Candidate(method=self.name, parameters=own), plain
+
+    def foresee(self, plan: AnatomyPlan, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
+        """By the channel of the planned groups."""
+        m = len(profile.domains[0])
+        made = anatomised.Channel(anatomised.groups_of(work.side["group_id"].astype(np.int64), work.side["unit0"], m))
+        kept = np.divide(made.true_counts, np.maximum(profile.true_counts(), 1))  # below 1 where suppressed
+
+        def answer(observed: Observed, asked: Asked) -> Estimated:
+            plain = asked.options.get("estimator") == "plain"
+            h = np.stack([H.toarray() for H in asked.coefficients])
+            w = h if plain else np.stack([made.weights(x)[0] for x in h])
+            pattern, key = observed.pattern[observed.stratum], observed.key[observed.stratum]
+
+            def sums(patterns: NDArray[np.bool_], column: int) -> Floats:
+                at = np.flatnonzero(patterns[pattern])
+                flat = np.bincount(
+                    key[at] * m + observed.value[at], weights=observed.moments[at, column], minlength=observed.keys * m
+                )
+                return np.asarray(flat.reshape(observed.keys, m) * kept, dtype=np.float64)
+
+            value = np.zeros((observed.keys, asked.functionals))
+            for f, found in enumerate(anatomised.kinds(h)):
+                for b, where in found:
+                    mean = np.zeros(m)  # of W over the groups that hold a value
+                    mean[made.present] = made.M @ w[b, f, made.present]
+                    value[:, f] += sums(where, int(asked.products[0, asked.measure[f]])) @ mean
+            variance, covariance = anatomised.variances(made, sums, asked, h, w, observed.keys)
+            half = asked.z * np.sqrt(variance)
+            return Estimated(value=value, variance=variance, low=value - half, high=value + half, covariance=covariance)
+
+        return Foresight(lump=False, answer=answer)
+
+
+METHOD: Method[Anatomy, AnatomyPlan] = AnatomyMethod()

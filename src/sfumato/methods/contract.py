@@ -1,0 +1,194 @@
+"""The contract of a method: one object, checked by the type checker.
+
+What every method must say is abstract; what only some can do has a default that says "not this one". Nothing of a
+method is found by looking for names: a part that may be missing would be missing where it matters.
+A method is pure: no file, clock, engine or generator of its own; randomness is an argument.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from ..model.private import Batch, Facts, Needs, Profile, Released, Work
+from ..model.public import (
+    Asked,
+    Candidate,
+    Curve,
+    Domain,
+    Estimated,
+    Evidence,
+    Floats,
+    GivesAway,
+    Guarantee,
+    Observed,
+    Published,
+    Roles,
+    Trust,
+)
+
+
+class Specification:
+    """What a publisher asks of a method: a frozen dataclass whose fields are the command line's options."""
+
+    __slots__ = ()
+    method: ClassVar[str]  # name of the method it belongs to
+
+
+S = TypeVar("S", bound=Specification)
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Planned(Generic[P]):
+    """A plan in its two halves: what the release states, and what `apply` needs besides and nobody else may see."""
+
+    public: P
+    work: Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """How the shared suites call a method on a small table of people with columns disease, age and sex.
+
+    `options` is the same on the command line, where a small table wants other parameters; `bad` are arguments that,
+    laid over `spec`, must be refused.
+    """
+
+    spec: Mapping[str, Any]
+    bad: Sequence[Mapping[str, Any]] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foresight:
+    """The answers that a plan leads to, before anything is published.
+
+    `answer` takes what the *original* table shows and gives the mean of the estimate with its true standard error.
+    `lump`: values that the question does not tell apart may be counted together before the channel acts.
+    """
+
+    lump: bool
+    answer: Callable[[Observed, Asked], Estimated]
+
+
+Bounds = tuple[Floats, Floats, tuple[str, ...]]  # certain bounds, and what to say about them
+ReadRows = Callable[[str, str], tuple[tuple[str, ...], ...]]  # (file, column it is for) -> its rows
+
+
+class Method(ABC, Generic[S, P]):
+    """What publishing, asking, verifying and choosing ask of a method."""
+
+    name: str  # as typed on the command line
+    title: str
+    trust: Trust
+    promise: str  # the guarantee in one phrase, for tables
+    answers: str  # what an answer carries, for tables
+    spec: type[S]
+    plan_type: type[P]  # frozen dataclass, JSON-serialisable: the public half of a plan
+    example: Example
+    gives_away: GivesAway
+    formula: str = ""  # weights and variance, for --explain
+    lumpable: bool = False  # values the question does not tell apart may be counted together
+    part: str | None = None  # name of the sub-table or group id column in data.parquet, if there is one
+    withheld: bool = False  # the changed units are not in data.parquet but in sensitive.parquet, by group
+    foreseeable: bool = True  # `foresee` gives the answers to expect; False: only a trial release can tell
+    classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
+    plan_draws: bool = False  # the plan itself is random: every release needs its own
+
+    @abstractmethod
+    def needs(self, spec: S, roles: Roles) -> Needs:
+        """Which columns are coded together and which joint counts planning looks at."""
+
+    @abstractmethod
+    def plan(self, spec: S, profile: Profile, rng: np.random.Generator) -> Planned[P]:
+        """The plan for these counts, or PlanError where the guarantee cannot be reached."""
+
+    @abstractmethod
+    def apply(self, plan: P, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+        """The batch as it is published."""
+
+    @abstractmethod
+    def guarantee(self, plan: P) -> Guarantee:
+        """What the channel in the plan promises."""
+
+    @abstractmethod
+    def estimate(self, plan: P, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+        """Estimates of the asked functionals, with variance, interval, covariances and, where known, bounds."""
+
+    @abstractmethod
+    def verify(self, plan: P, published: Published) -> None:
+        """Nothing; raises VerificationError where the published rows or groups are not what the plan allows."""
+
+    @abstractmethod
+    def report(self, plan: P, work: Work, profile: Profile) -> dict[str, Any]:
+        """What the custodian wants to see before publishing; may hold true counts; never written to a release."""
+
+    @abstractmethod
+    def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
+        """The method's own entry at a bound on the posterior, then its variants; SpecError where it has none."""
+
+    # --- what only some methods can do --------------------------------------------------------------------------
+
+    def released_domains(self, plan: P, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
+        """Domain of what is published for each unit: the same, unless values are generalised."""
+        return domains
+
+    def bound(
+        self,
+        plan: P,
+        evidence: Evidence,
+        kind: str,
+        observed: Observed,
+        asked: Asked,
+        top: Sequence[int],
+        bottom: Sequence[int],
+        share: float | None,
+    ) -> Bounds | None:
+        """Certain bounds of a ratio or an order statistic of the functionals; None where the method has none."""
+        return None
+
+    def foresee(self, plan: P, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight | None:
+        """The answers to expect, by algebra; None where only a trial release can tell."""
+        return None
+
+    def channel(self, plan: P, work: Work, profile: Profile) -> Floats | None:
+        """Chance that a record with true code x is published with code y, for unit 0, averaged over the records of x
+        as this plan sends them.
+
+        None where values are not published row by row.
+        """
+        return None
+
+    def axes(self, plan: P) -> tuple[float, ...] | None:
+        """theta of every unit, where units are randomised independently and uniformly; None elsewhere."""
+        return None
+
+    def retention(self, plan: P) -> float | None:
+        """The share of sensitive values that stay as they are, averaged over records; None where none has a meaning."""
+        return None
+
+    def exceeds(self, plan: P, tau: Fraction) -> str | None:
+        """Why the plan does not hold the bound tau although its parameters were chosen for it; None if it does."""
+        return None
+
+    def edges(self, spec: S) -> Mapping[str, Sequence[float]]:
+        """Lower edges of the bins of columns that are published as bins."""
+        return {}
+
+    def with_files(self, spec: S, read: ReadRows) -> S:
+        """The specification with the files it names read by `read`."""
+        return spec
+
+    def full_report(self, plan: P, work: Work, profile: Profile) -> dict[str, Any]:
+        """What the report leaves out because it is long."""
+        return {}
+
+    def curves(self, plan: P) -> tuple[Curve, ...]:
+        """Lines that a report draws."""
+        return ()

@@ -1,0 +1,170 @@
+"""distribution-draw: every record draws its published value from the column's overall distribution. A baseline.
+
+Guarantee: none is stated. The published value of a record is independent of its true one; the column's distribution is
+published almost exactly, and any link between the column and the others is gone.
+Assumes: nothing.
+Cost: one pass to count, one to draw.
+Error: totals f (1 - f/N) in variance; counts inside a condition are those of independence, however many rows there are.
+Does not protect against: what the overall distribution itself reveals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...errors import SpecError
+from ...model.private import Batch, Facts, Needs, Profile, Released, Work
+from ...model.public import (
+    Asked,
+    Candidate,
+    Domain,
+    Estimated,
+    Evidence,
+    Floats,
+    GivesAway,
+    Guarantee,
+    Observed,
+    Published,
+    Roles,
+    Trust,
+)
+from ..contract import Example, Foresight, Method, Planned, Specification
+from ..shared.restricted import value_label
+
+CAVEAT = "baseline: plain counts of values drawn without regard to the record; any link with other columns is gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionDraw(Specification):
+    """No parameters."""
+
+    method: ClassVar[str] = "distribution-draw"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionDrawPlan:
+    """Nothing but the method's name is stated."""
+
+
+class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
+    """Every record draws its published value from the overall distribution."""
+
+    name = "distribution-draw"
+    title = "Draw from the distribution"
+    trust = Trust.BASELINE
+    lumpable = True
+    promise = "none: a baseline to compare with"
+    answers = "estimate"
+    spec = DistributionDraw
+    plan_type = DistributionDrawPlan
+    gives_away = GivesAway(
+        survives_corruption=True,
+        hides_group=True,
+        every_predicate=True,
+        why="published values do not depend on the records; nothing is promised, nothing is kept",
+    )
+    example = Example(spec={})
+
+    def needs(self, spec: DistributionDraw, roles: Roles) -> Needs:
+        """The sensitive column; one only."""
+        if len(roles.sensitive) > 1:
+            raise SpecError(
+                f"distribution-draw takes one sensitive column, got {len(roles.sensitive)}; "
+                "give the others another role",
+                field="sensitive",
+            )
+        return Needs(units=(tuple(roles.sensitive),), joints=((0,),), changed=(True,))
+
+    def plan(self, spec: DistributionDraw, profile: Profile, rng: np.random.Generator) -> Planned[DistributionDrawPlan]:
+        """The cumulative true counts, private."""
+        return Planned(public=DistributionDrawPlan(), work=Work(secret=np.cumsum(profile.true_counts())))
+
+    def apply(self, plan: DistributionDrawPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+        """Each record publishes the value of a record chosen uniformly from the whole table."""
+        chosen = rng.integers(0, int(work.secret[-1]), size=batch.rows)
+        return Released(codes=(np.searchsorted(work.secret, chosen, side="right").astype(np.int32),))
+
+    def guarantee(self, plan: DistributionDrawPlan) -> Guarantee:
+        """None."""
+        return Guarantee(
+            model="none",
+            parameters={},
+            statement="No guarantee is stated: a baseline for comparison.",
+            assumptions=(),
+            not_covered=("the overall distribution of the column, published almost exactly", "everything else"),
+            trust=self.trust,
+        )
+
+    def estimate(self, plan: DistributionDrawPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+        """Plain counts: no error is known, because the bias is the link between the columns."""
+        value = np.zeros((observed.keys, asked.functionals))
+        pattern, key = observed.pattern[observed.stratum], observed.key[observed.stratum]
+        for b, H in enumerate(asked.coefficients):
+            at = np.flatnonzero(pattern == b)
+            first = observed.moments[at][:, asked.products[0, asked.measure]]
+            np.add.at(value, key[at], first * H[:, observed.value[at]].toarray().T)
+        nothing = np.full(value.shape, np.nan)
+        return Estimated(
+            value=value,
+            variance=nothing,
+            low=np.full(value.shape, -np.inf),
+            high=np.full(value.shape, np.inf),
+            covariance=np.full((observed.keys, len(asked.pairs)), np.nan),
+            caveats=(CAVEAT,),
+        )
+
+    def report(self, plan: DistributionDrawPlan, work: Work, profile: Profile) -> dict[str, Any]:
+        """Noise of the totals; the error of conditioned counts is a bias that no plan can tell."""
+        counts = profile.true_counts()
+        none: list[float | None] = [None] * len(counts)
+        return {
+            "expected_error": {
+                "values": [value_label(v) for v in profile.domains[0].values],
+                "total": np.sqrt(counts * (1 - counts / profile.rows)).tolist(),
+                "among_1_percent": none,
+                "among_10_percent": none,
+            }
+        }
+
+    def verify(self, plan: DistributionDrawPlan, published: Published) -> None:
+        """Nothing is promised; the sensitive column must be the one that was drawn."""
+        published.check_units()
+
+    def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
+        """It has no parameters."""
+        return (Candidate(method=self.name, parameters={}),)
+
+    def channel(self, plan: DistributionDrawPlan, work: Work, profile: Profile) -> Floats:
+        """Every row is the overall distribution."""
+        true_counts = profile.true_counts()
+        return np.tile(true_counts / profile.rows, (len(true_counts), 1))
+
+    def foresee(
+        self, plan: DistributionDrawPlan, work: Work, profile: Profile, domains: tuple[Domain, ...]
+    ) -> Foresight:
+        """The mean is that of independence, and from the plan its spread is known too."""
+        share = profile.true_counts() / profile.rows
+
+        def answer(observed: Observed, asked: Asked) -> Estimated:
+            value, variance = np.zeros((observed.keys, asked.functionals)), np.zeros((observed.keys, asked.functionals))
+            pattern, key = observed.pattern[observed.stratum], observed.key[observed.stratum]
+            shares = np.bincount(asked.classes[0], weights=share)
+            for b, H in enumerate(asked.coefficients):
+                at = np.flatnonzero(pattern == b)
+                mean, square = H @ shares, H.power(2) @ shares
+                first = observed.moments[at][:, asked.products[0, asked.measure]]
+                second = observed.moments[at][:, asked.products[asked.measure, asked.measure]]
+                np.add.at(value, key[at], first * mean)
+                np.add.at(variance, key[at], second * (square - mean**2))
+            nothing = np.zeros((observed.keys, len(asked.pairs)))
+            half = asked.z * np.sqrt(variance)
+            return Estimated(value=value, variance=variance, low=value - half, high=value + half, covariance=nothing)
+
+        return Foresight(lump=True, answer=answer)
+
+
+METHOD: Method[DistributionDraw, DistributionDrawPlan] = DistributionDrawMethod()

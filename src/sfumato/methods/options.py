@@ -1,0 +1,88 @@
+"""Specifications of methods from named options, as the command line gives them."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import SpecError
+from .registry import method_named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A field of a specification: `kind` is int, float, bool, tuple or str (raw text, parsed by the specification)."""
+
+    name: str
+    kind: type
+    required: bool
+    help: str
+    file: str | None = None  # the text may name a file of this sort (see parameter_files)
+
+
+def fields_of(spec: type) -> list[Field]:
+    """The fields people may set, in order."""
+    hints = typing.get_type_hints(spec)
+    found = []
+    for field in dataclasses.fields(spec):
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        text = field.metadata.get("help", "")
+        kind, file = _kind(hints[field.name]), field.metadata.get("file")
+        found.append(Field(name=field.name, kind=kind, required=required, help=text, file=file))
+    return found
+
+
+def _kind(hint: Any) -> type:
+    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    options = tuple(o for o in options if o is not type(None))
+    if len(options) == 1 and options[0] in {int, float, bool}:
+        return typing.cast(type, options[0])
+    if len(options) == 1 and typing.get_origin(options[0]) is tuple:
+        return tuple
+    return str
+
+
+def build(
+    method: str,
+    given: Mapping[str, Any],
+    *,
+    said: Callable[[str], str] = str,
+    readers: Mapping[str, Callable[[str], Any]] | None = None,
+) -> Any:
+    """The specification of the method from named options.
+
+    `said` is how a person writes an option's name; `readers[sort]` reads an option that names a file of that sort.
+    """
+    spec = method_named(method).spec
+    fields = {field.name: field for field in fields_of(spec)}
+    for name in given:
+        if name not in fields:
+            known = ", ".join(said(n) for n in fields) or "none"
+            raise SpecError(f"{said(name)} is not an option of {method}; its options: {known}", field=name)
+    missing = [name for name, field in fields.items() if field.required and name not in given]
+    if missing:
+        raise SpecError(f"{method} needs {' and '.join(said(n) for n in missing)}", field=missing[0])
+    return spec(**{name: _convert(value, fields[name], said(name), readers or {}) for name, value in given.items()})
+
+
+def _convert(value: Any, field: Field, said: str, readers: Mapping[str, Callable[[str], Any]]) -> Any:
+    if (
+        field.file is not None
+        and field.file in readers
+        and isinstance(value, str)
+        and value.lower().endswith((".csv", ".txt"))
+    ):
+        return readers[field.file](value)
+    if not isinstance(value, str) or field.kind is str:
+        return value
+    if field.kind is tuple:
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    try:
+        return field.kind(value)
+    except ValueError:
+        what = "a whole number" if field.kind is int else "a number"
+        raise SpecError(f'{said} must be {what}, got "{value}"', field=field.name) from None

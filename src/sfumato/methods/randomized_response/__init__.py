@@ -1,0 +1,5 @@
+"""randomized-response: every chosen column keeps its value with probability p, else shows another one."""
+
+from .method import METHOD, RandomizedResponse
+
+__all__ = ["METHOD", "RandomizedResponse"]

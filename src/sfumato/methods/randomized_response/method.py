@@ -1,0 +1,407 @@
+"""randomized-response: every chosen column keeps its value with probability p, else shows another one.
+
+Columns are randomised independently; keep probabilities are the ones of least error whose disclosure risk stays at or
+below tau = 1/l, or are given. docs/explanation/randomized-response.md.
+
+Guarantee: (1) proved: each released cell has a local privacy loss of at most epsilon = ln(p / q). (2) conditional: the
+paper's disclosure risk, f * eta * rho, is at most tau for every person.
+Assumes: for (2), a reader who knows the quasi-identifiers, picks one released record and reconstructs; nothing else.
+Cost: one pass to count distinct cells, a search on counts (seconds), one pass to randomise; no rows are exchanged.
+Error: the variance of a count grows with the product over mentioned columns of 1 + (d - 1) / theta^2.
+Does not protect against: learning the shares of a group (they are a result of the release); several releases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...errors import DataError, PlanError, ReleaseError, SpecError
+from ...model.private import Batch, Facts, Needs, Profile, Released, Work
+from ...model.public import (
+    Asked,
+    Candidate,
+    Domain,
+    Estimated,
+    Evidence,
+    Floats,
+    GivesAway,
+    Guarantee,
+    Observed,
+    Published,
+    Roles,
+    Trust,
+)
+from ...model.ratios import Ratio, exact
+from ...stats.kronecker import apply_maps, channel, check_keep, theta_of_keep
+from ..contract import Example, Foresight, Method, Planned, Specification
+from ..shared.foreseen import entries, pushed, tensor
+from . import response_estimate, response_report
+from .disclosure import CELL_LIMIT, Cells, epsilon, infimum, round_up, view, views
+from .keep_search import KeepPlan, search_keep
+from .posteriors import baseline
+from .randomise import randomise_codes
+
+SCOPES = ("s", "qi", "both")
+MOST_NUMBERS = 100  # distinct numbers a column may have without bins or a declared domain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomizedResponse(Specification):
+    """Randomise the sensitive columns (scope "s"), the quasi-identifiers ("qi") or both.
+
+    `risk` (or `l`, for risk = 1/l) lets the method choose keep probabilities; `keep` gives them, per column, and
+    columns it does not name are published as they are.
+    """
+
+    method: ClassVar[str] = "randomized-response"
+
+    scope: str = "both"
+    risk: Ratio | None = None
+    l: Ratio | None = None
+    keep: Mapping[str, Ratio] | str | None = field(default=None, metadata={"help": "column=p, ..."})
+    bins: Mapping[str, Sequence[Ratio]] | str | None = field(
+        default=None, metadata={"help": "column=EDGE,EDGE,...,column=EDGE,... for columns of numbers"}
+    )
+    cell_limit: int = CELL_LIMIT
+
+    def __post_init__(self) -> None:
+        if self.scope not in SCOPES:
+            raise SpecError(f'scope must be one of {", ".join(SCOPES)}, got "{self.scope}"', field="scope")
+        given = [name for name in ("risk", "l", "keep") if getattr(self, name) is not None]
+        if len(given) != 1:
+            what = "none was given" if not given else " and ".join(given) + " were given"
+            raise SpecError(f"give one of risk, l and keep probabilities; {what}", field="risk")
+        if self.cell_limit < 1:
+            raise SpecError(f"cell_limit must be at least 1, got {self.cell_limit}", field="cell_limit")
+        if self.keep is not None:
+            self.keeps()
+        self.tau()
+        self.edges()
+
+    def tau(self) -> Fraction | None:
+        """The bound on the risk; None with given keep probabilities."""
+        if self.risk is not None:
+            tau = exact(self.risk, "risk")
+            if not 0 < tau <= 1:
+                raise SpecError(f"risk must lie above 0 and at most 1, got {tau}; state it as 1/l", field="risk")
+            return tau
+        if self.l is not None:
+            l = exact(self.l, "l")
+            if l < 1:
+                raise SpecError(f"l must be at least 1, got {l}", field="l")
+            return 1 / l
+        return None
+
+    def edges(self) -> dict[str, tuple[float, ...]]:
+        """Lower edges of the bins of each binned column; the last bin has no upper end."""
+        if self.bins is None:
+            return {}
+        given = self.bins if isinstance(self.bins, Mapping) else _lists(self.bins)
+        found = {column: tuple(float(exact(e, "bins")) for e in edges) for column, edges in given.items()}
+        for column, edges in found.items():
+            if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
+                raise SpecError(f'bins of "{column}" need two or more edges that rise', field="bins")
+        return found
+
+    def keeps(self) -> dict[str, Fraction]:
+        """Given keep probabilities by column."""
+        if self.keep is None:
+            return {}
+        pairs = self.keep.items() if isinstance(self.keep, Mapping) else _pairs(self.keep)
+        found = {column: exact(p, "keep") for column, p in pairs}
+        for column, p in found.items():
+            if not 0 < p <= 1:
+                raise SpecError(
+                    f'keep probability of "{column}" is {p}; it must lie above 1 / (values of the column) and at '
+                    "most at 1",
+                    field="keep",
+                )
+        return found
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    parts = [part.partition("=") for part in text.split(",") if part.strip()]
+    if not parts or not all(separator for _, separator, _ in parts):
+        raise SpecError(f'keep probabilities are written column=p,column=p, got "{text}"', field="keep")
+    return [(column.strip(), value.strip()) for column, _, value in parts]
+
+
+def _lists(text: str) -> dict[str, list[str]]:
+    """ "age=17,25,35,hours=0,20,40": a name starts a new list."""
+    found: dict[str, list[str]] = {}
+    column = None
+    for part in text.split(","):
+        name, separator, value = part.partition("=")
+        if separator:
+            column = name.strip()
+            found[column] = []
+        if column is None:
+            raise SpecError(f'bins are written column=EDGE,EDGE,..., got "{text}"', field="bins")
+        found[column].append((value if separator else part).strip())
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomizedResponsePlan:
+    """What the release states. One entry per randomised column, in the order of the units."""
+
+    scope: str
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+    keep: tuple[float, ...]
+    risk: Fraction | None  # tau; None where keep probabilities were given
+    baseline: dict[str, float]  # per sensitive column, share of its most frequent value, rounded up to two digits
+    intervals: str = "data set"  # what error bars speak about unless a question asks for a population
+
+    def __post_init__(self) -> None:
+        if not len(self.columns) == len(self.sizes) == len(self.keep):
+            raise ValueError("one size and one keep probability per column")
+        for name, size, p in zip(self.columns, self.sizes, self.keep, strict=True):
+            check_keep(p, size, name)
+
+    @property
+    def thetas(self) -> tuple[float, ...]:
+        return tuple(1.0 if p >= 1 else theta_of_keep(p, d) for p, d in zip(self.keep, self.sizes, strict=True))
+
+
+def _randomised(spec: RandomizedResponse, profile: Profile) -> list[bool]:
+    """Which units may move; the same rule as in `needs`."""
+    given, sensitive = spec.keeps(), set(profile.sensitive)
+    if given:
+        return [domain.columns[0] in given for domain in profile.domains]
+    return [spec.scope == "both" or (spec.scope == "s") == (u in sensitive) for u in range(len(profile.domains))]
+
+
+def _check_categories(domain: Domain) -> None:
+    """Refuse a column of numbers that stands for a quantity: bins or a declared domain make it categories."""
+    if domain.declared:
+        return
+    values = [v[0] for v in domain.values if v[0] is not None]
+    fractional = any(isinstance(v, float | Decimal) for v in values)
+    whole = all(isinstance(v, int) and not isinstance(v, bool) for v in values)
+    if fractional or (whole and len(values) > MOST_NUMBERS):
+        raise DataError(
+            f'column "{domain.columns[0]}" holds {len(values)} different numbers; give public bins '
+            f"(--bins {domain.columns[0]}=EDGE,EDGE,...) or declare its domain (--domain)",
+            column=domain.columns[0],
+        )
+
+
+def cells_of(profile: Profile) -> Cells:
+    """The distinct cells of the table as the risk functions take them."""
+    histogram = profile.histograms[0]
+    return Cells(
+        codes=histogram.codes.astype(np.int64),
+        true_counts=histogram.true_counts,
+        sizes=tuple(len(domain) for domain in profile.domains),
+    )
+
+
+def _baseline(cells: Cells, unit: int) -> float:
+    others = [u for u in range(len(cells.sizes)) if u != unit]
+    one = view(cells, quasi=others[:0], sensitive=[unit], randomised=[False] * len(cells.sizes))
+    return round_up(baseline(one), 2)
+
+
+def _search(spec: RandomizedResponse, profile: Profile, randomised: list[bool], tau: Fraction) -> KeepPlan:
+    cells = cells_of(profile)
+    sensitive = list(profile.sensitive)
+    quasi = [u for u in range(len(cells.sizes)) if u not in sensitive]
+    seen = views(cells, quasi=quasi, sensitive=sensitive, randomised=randomised, cell_limit=spec.cell_limit)
+    try:
+        return search_keep(seen, sizes=cells.sizes, randomised=randomised, tau=tau)
+    except PlanError as refusal:
+        limits = {}
+        for scope in SCOPES:
+            moves = [scope == "both" or (scope == "s") == (u in sensitive) for u in range(len(cells.sizes))]
+            others = views(cells, quasi=quasi, sensitive=sensitive, randomised=moves, cell_limit=spec.cell_limit)
+            limits[scope] = infimum(others, moves)
+        able = [scope for scope, low in limits.items() if low < tau and scope != spec.scope]
+        hint = f"scope {' or '.join(able)} could reach it" if able else "no scope reaches it: merge or drop columns"
+        raise PlanError(f"scope {spec.scope}: {refusal}; {hint}", limit=refusal.limit) from None
+
+
+class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan]):
+    """Every chosen column keeps its value with probability p, else shows another one."""
+
+    name = "randomized-response"
+    title = "Randomised response"
+    trust = Trust.CONDITIONAL
+    lumpable = True
+    formula = (
+        "w = P^-T h over the classes of the mentioned columns; Var = sum w^2 - P^-T h^2; z sqrt(Var + z^2 max|w|^2 / 4)"
+    )
+    promise = "disclosure risk of sensitive values or of the other columns"
+    answers = "estimate, interval"
+    spec = RandomizedResponse
+    plan_type = RandomizedResponsePlan
+    gives_away = GivesAway(
+        survives_corruption=True,
+        hides_group=True,
+        every_predicate=True,
+        why="every cell is randomised by itself; epsilon holds for every predicate, the bound itself is on the paper's "
+        "disclosure risk, not on a posterior",
+    )
+    example = Example(
+        spec={"keep": {"disease": "0.6"}},
+        options={"risk": "1/3"},
+        bad=(
+            {"keep": None}, {"keep": None, "risk": 0}, {"keep": None, "risk": "3/2"}, {"keep": None, "risk": "1/0"},
+            {"keep": None, "risk": float("nan")}, {"keep": None, "l": "1/2"}, {"keep": None, "l": 0},
+            {"keep": None, "risk": "1/3", "l": 3}, {"keep": "disease"}, {"keep": {"disease": 0}},
+            {"keep": {"disease": 1.1}}, {"keep": {"disease": float("nan")}},
+            {"keep": None, "risk": "1/3", "scope": "all"}, {"keep": None, "l": 3, "cell_limit": 0},
+        ),
+    )  # fmt: skip
+
+    def needs(self, spec: RandomizedResponse, roles: Roles) -> Needs:
+        """One unit per quasi-identifier and per sensitive column; the randomised ones first."""
+        quasi, sensitive = list(roles.quasi), list(roles.sensitive)
+        given = spec.keeps()
+        for what, columns in (("a keep probability is", given), ("bins are", spec.edges())):
+            unknown = [column for column in columns if column not in quasi + sensitive]
+            if unknown:
+                raise SpecError(
+                    f'{what} given for "{unknown[0]}", which is neither a quasi-identifier nor sensitive', field="keep"
+                )
+        if spec.scope in {"qi", "both"} and not quasi and not given:
+            raise SpecError(f'scope "{spec.scope}" needs quasi-identifiers (--qi), or use scope s', field="scope")
+        chosen = set(given) or {"s": set(sensitive), "qi": set(quasi), "both": {*quasi, *sensitive}}[spec.scope]
+        ordered = sorted(quasi + sensitive, key=lambda column: column not in chosen)  # stable: the chosen ones first
+        return Needs(
+            units=tuple((column,) for column in ordered),
+            joints=(tuple(range(len(ordered))),),
+            changed=tuple(column in chosen for column in ordered),
+            sensitive=tuple(ordered.index(column) for column in sensitive),
+        )
+
+    def plan(
+        self, spec: RandomizedResponse, profile: Profile, rng: np.random.Generator
+    ) -> Planned[RandomizedResponsePlan]:
+        """Keep probabilities from the table's distinct cells, or as given."""
+        names = [domain.columns[0] for domain in profile.domains]
+        randomised = _randomised(spec, profile)
+        for domain, moves in zip(profile.domains, randomised, strict=True):
+            if moves:
+                _check_categories(domain)
+        given, tau = spec.keeps(), spec.tau()
+        found: KeepPlan | None = None
+        if tau is None:
+            keep = tuple(float(given.get(name, Fraction(1))) for name in names)
+        else:
+            found = _search(spec, profile, randomised, tau)
+            keep = found.keep
+        for name, p, domain, moves in zip(names, keep, profile.domains, randomised, strict=True):
+            if moves:
+                check_keep(p, len(domain), name)
+        changed = [u for u, moves in enumerate(randomised) if moves]
+        cells = cells_of(profile)
+        public = RandomizedResponsePlan(
+            scope=spec.scope if tau is not None else "given",
+            columns=tuple(names[u] for u in changed),
+            sizes=tuple(len(profile.domains[u]) for u in changed),
+            keep=tuple(keep[u] for u in changed),
+            risk=tau,
+            baseline={names[s]: _baseline(cells, s) for s in profile.sensitive},
+        )
+        return Planned(public=public, work=Work(secret=(found, spec.cell_limit)))
+
+    def apply(self, plan: RandomizedResponsePlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+        """Every randomised column on its own; the others are left as they are."""
+        new = [
+            randomise_codes(codes, keep=p, size=d, rng=rng)
+            for codes, p, d in zip(batch.codes, plan.keep, plan.sizes, strict=False)
+        ]
+        return Released(codes=(*new, *[None] * (len(batch.codes) - len(new))))
+
+    def released_domains(self, plan: RandomizedResponsePlan, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
+        """Values stay in their domains."""
+        found = tuple((domain.columns[0], len(domain)) for domain in domains[: len(plan.columns)])
+        if found != tuple(zip(plan.columns, plan.sizes, strict=True)):
+            raise ReleaseError("release.json states keep probabilities that do not fit its columns")
+        return domains
+
+    def guarantee(self, plan: RandomizedResponsePlan) -> Guarantee:
+        """Epsilon per column from the channel that runs, and the bound on the paper's risk."""
+        losses = {
+            name: round_up(epsilon(theta, d))
+            for name, theta, d in zip(plan.columns, plan.thetas, plan.sizes, strict=True)
+            if theta < 1.0
+        }
+        total = round_up(sum(losses.values())) if losses else None
+        return response_report.guarantee_text(plan.risk, plan.baseline, losses, total, self.trust)
+
+    def estimate(self, plan: RandomizedResponsePlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+        """By the Kronecker product of the columns' inverse channels."""
+        thetas = [plan.thetas[u] for u in asked.units]
+        return response_estimate.estimate(thetas, observed, asked, rows=evidence.rows)
+
+    def axes(self, plan: RandomizedResponsePlan) -> tuple[float, ...]:
+        """theta of every unit: what contingency tables of the release need."""
+        return plan.thetas
+
+    def report(self, plan: RandomizedResponsePlan, work: Work, profile: Profile) -> dict[str, Any]:
+        """Keep probabilities, the paper's risk with the readers it leaves out, and the error to expect."""
+        names = [domain.columns[0] for domain in profile.domains]
+        keep = dict(zip(plan.columns, plan.keep, strict=True))
+        thetas = [
+            theta_of_keep(keep[n], len(d)) if n in keep else 1.0 for n, d in zip(names, profile.domains, strict=True)
+        ]
+        thetas = [1.0 if keep.get(n, 1.0) >= 1 else t for n, t in zip(names, thetas, strict=True)]
+        found, cell_limit = work.secret
+        return {"keep": keep} | response_report.risk_report(
+            cells_of(profile), profile, thetas, keep, found=found, cell_limit=cell_limit
+        )
+
+    def verify(self, plan: RandomizedResponsePlan, published: Published) -> None:
+        """The columns that the scope names are randomised."""
+        if plan.scope in {"s", "both"}:
+            published.check_units()
+        elif plan.scope == "qi":
+            published.check_units("quasi")
+
+    def edges(self, spec: RandomizedResponse) -> Mapping[str, Sequence[float]]:
+        """Bins as given."""
+        return spec.edges()
+
+    def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
+        """The paper's disclosure risk at tau; the sensitive column alone beside it."""
+        risk: dict[str, Any] = {"risk": str(tau), "scope": "both"}
+        alone = Candidate(method=self.name, parameters=risk | {"scope": "s"}, variant="sensitive column only")
+        return Candidate(method=self.name, parameters=risk), alone
+
+    def channel(self, plan: RandomizedResponsePlan, work: Work, profile: Profile) -> Floats:
+        """The first randomised column's channel."""
+        keep, size = plan.keep[0], plan.sizes[0]
+        other = (1 - keep) / (size - 1)
+        return (keep - other) * np.eye(size) + other
+
+    def foresee(
+        self, plan: RandomizedResponsePlan, work: Work, profile: Profile, domains: tuple[Domain, ...]
+    ) -> Foresight:
+        """Expected counts by the Kronecker product of the columns' channels."""
+
+        def push(observed: Observed, asked: Asked) -> Observed:
+            maps = [
+                channel(plan.thetas[u], len(c), np.bincount(c)) for u, c in zip(asked.units, asked.classes, strict=True)
+            ]
+            seen = tensor(observed, int(np.prod(asked.shape)))
+            moved = apply_maps(maps, seen.reshape(*seen.shape[:2], *asked.shape))
+            return entries(observed, moved.reshape(seen.shape))
+
+        def totals(_: tuple[int, ...]) -> Any:
+            raise NotImplementedError  # the estimator does not look at totals
+
+        answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
+        return Foresight(lump=True, answer=answer)
+
+
+METHOD: Method[RandomizedResponse, RandomizedResponsePlan] = RandomizedResponseMethod()

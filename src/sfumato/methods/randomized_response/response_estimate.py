@@ -1,0 +1,200 @@
+"""Answers from independently randomised columns, in the shape the query pipeline asks for.
+
+Every involved unit is a column with its own keep probability; the question's classes of its values have an exact
+lumped channel; together a Kronecker product (docs/explanation/randomized-response.md, 3). A functional h over the
+joint classes has the weights w = P^-T h, and with g its measure of untouched columns
+
+    estimate = sum g w,   variance = sum g^2 (w^2 - P^-T h^2)   given the data set,
+    covariance = sum g_a g_b (w_a w_b - P^-T (h_a h_b)).
+
+Functionals with one non-zero class (cells of a GROUP BY) need no weights of their own: P^-1 applied to the observed
+counts gives all of them at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ...model.public import Asked, Estimated, Floats, Observed
+from ...stats.kronecker import AxisMap, apply_maps, apply_transposed, channel, inverse, squared
+
+CHUNK = 4_000_000  # numbers of one dense block
+FEW = 32  # up to this many functionals always get dense weights
+POPULATION = "population"
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Running sums, (K, F); `largest` |w| per functional."""
+
+    value: Floats
+    square: Floats  # sum g^2 w^2
+    known: Floats  # sum g^2 P^-T h^2
+    spread: Floats  # mean g^2 over the rows of an output row: the scale of the guard
+    largest: Floats  # (F,)
+    cross: Floats  # (K, P) sum g_a g_b w_a w_b
+    known_cross: Floats  # (K, P) sum g_a g_b P^-T (h_a h_b)
+
+
+def estimate(thetas: Sequence[float], observed: Observed, asked: Asked, *, rows: int) -> Estimated:
+    """Unbiased estimates with the guarded interval; `estimator` "population" widens it to a population.
+
+    `thetas[i]` belongs to the unit `asked.units[i]`; `rows` are all rows of the release.
+    """
+    K, F, P = observed.keys, asked.functionals, len(asked.pairs)
+    value, square, known, spread = (np.zeros((K, F)) for _ in range(4))
+    sums = _Sums(value, square, known, spread, np.zeros(F), np.zeros((K, P)), np.zeros((K, P)))
+    back = [
+        inverse(channel(t, len(c), np.bincount(c))) for t, c in zip(thetas, asked.classes, strict=True)
+    ]  # AxisMap or None per axis
+    key, pattern = observed.key[observed.stratum], observed.pattern[observed.stratum]
+    for b in np.unique(pattern):
+        here = np.flatnonzero(pattern == b)
+        tables = _Tables(observed, here, key[here], math.prod(asked.shape))
+        H = asked.coefficients[b]
+        filled = np.diff(H.indptr)
+        single = np.flatnonzero(filled == 1)
+        if len(single) <= FEW:
+            single = single[:0]
+        dense = np.setdiff1d(np.flatnonzero(filled), single)
+        _add_dense(sums, back, tables, H, dense, asked)
+        _add_cells(sums, back, tables, H, single, asked)
+        _add_covariance(sums, back, tables, H, asked)
+    return _collect(sums, asked, rows)
+
+
+class _Tables:
+    """The observed moments of one pattern as sparse (K, V) tables."""
+
+    def __init__(self, observed: Observed, here: NDArray[np.intp], key: NDArray[np.intp], V: int) -> None:
+        self._moments, self._at, self._shape = observed.moments[here], (key, observed.value[here]), (observed.keys, V)
+        self._kept: dict[int, sp.csr_array] = {}
+
+    def of(self, column: int) -> sp.csr_array:
+        """Sums of one moment by output row and joint class."""
+        if column not in self._kept:
+            self._kept[column] = sp.csr_array((self._moments[:, column], self._at), shape=self._shape)
+        return self._kept[column]
+
+
+def _chunks(items: NDArray[np.intp], width: int) -> Iterator[NDArray[np.intp]]:
+    step = max(1, CHUNK // max(width, 1))
+    for start in range(0, len(items), step):
+        yield items[start : start + step]
+
+
+def _add_dense(
+    sums: _Sums,
+    back: Sequence[AxisMap | None],
+    tables: _Tables,
+    H: sp.csr_array,
+    chosen: NDArray[np.intp],
+    asked: Asked,
+) -> None:
+    shape = asked.shape
+    for part in _chunks(chosen, H.shape[1]):
+        h = H[part].toarray().reshape(len(part), *shape)
+        w = apply_transposed(back, h)
+        excess = (w**2).reshape(len(part), -1), apply_transposed(back, h**2).reshape(len(part), -1)
+        noisy = np.abs(w - h).reshape(len(part), -1).max(axis=1) > 1e-9
+        w = w.reshape(len(part), -1)
+        sums.largest[part] = np.maximum(sums.largest[part], np.where(noisy, np.abs(w).max(axis=1), 0.0))
+        measure = asked.measure[part]
+        for g in np.unique(measure):
+            f = np.flatnonzero(measure == g)
+            first, second = tables.of(asked.products[0, g]), tables.of(asked.products[g, g])
+            sums.value[:, part[f]] += first @ w[f].T
+            sums.square[:, part[f]] += second @ excess[0][f].T
+            sums.known[:, part[f]] += second @ excess[1][f].T
+            spread = _spread(tables, asked.products[g, g], slice(None))
+            sums.spread[:, part[f]] = np.maximum(sums.spread[:, part[f]], spread)
+
+
+def _spread(tables: _Tables, column: int, k: NDArray[np.intp] | slice) -> Floats:
+    """Mean of g^2 over the rows of each output row, as a column."""
+    top = np.asarray(tables.of(column)[k].sum(axis=1), dtype=np.float64)
+    rows = np.asarray(tables.of(0)[k].sum(axis=1), dtype=np.float64)
+    return np.divide(top, rows, out=np.zeros_like(top), where=rows > 0)[:, None]
+
+
+def _add_cells(
+    sums: _Sums,
+    back: Sequence[AxisMap | None],
+    tables: _Tables,
+    H: sp.csr_array,
+    chosen: NDArray[np.intp],
+    asked: Asked,
+) -> None:
+    if not len(chosen):
+        return
+    shape, V = asked.shape, H.shape[1]
+    place, scale = H.indices[H.indptr[chosen]], H.data[H.indptr[chosen]]
+    largest = np.ones(())
+    noisy = any(m is not None for m in back)
+    for m, size in zip(back, shape, strict=True):
+        one = np.ones(size) if m is None else np.maximum(np.abs(m.diagonal + m.column), np.abs(m.column))
+        largest = np.multiply.outer(largest, one)
+    sums.largest[chosen] = np.maximum(sums.largest[chosen], np.abs(scale) * largest.reshape(-1)[place] * noisy)
+    squares = squared(back)
+    measure = asked.measure[chosen]
+    for g in np.unique(measure):
+        f = np.flatnonzero(measure == g)
+        first, second = tables.of(asked.products[0, g]), tables.of(asked.products[g, g])
+        for k in _chunks(np.arange(first.shape[0]), V):
+            at = np.ix_(k, chosen[f])
+            plain = first[k].toarray().reshape(len(k), *shape)
+            weighted = plain if g == 0 else second[k].toarray().reshape(len(k), *shape)
+            value = apply_maps(back, plain).reshape(len(k), -1)[:, place[f]]
+            known = value if g == 0 else apply_maps(back, weighted).reshape(len(k), -1)[:, place[f]]
+            square = apply_maps(squares, weighted).reshape(len(k), -1)[:, place[f]]
+            sums.value[at] += value * scale[f]
+            sums.square[at] += square * scale[f] ** 2
+            sums.known[at] += known * scale[f] ** 2
+            spread = _spread(tables, asked.products[g, g], k)
+            sums.spread[at] = np.maximum(sums.spread[at], spread)
+
+
+def _add_covariance(
+    sums: _Sums, back: Sequence[AxisMap | None], tables: _Tables, H: sp.csr_array, asked: Asked
+) -> None:
+    shape = asked.shape
+    for part in _chunks(np.arange(len(asked.pairs)), H.shape[1]):
+        a, b = asked.pairs[part].T
+        h = [H[side].toarray().reshape(len(part), *shape) for side in (a, b)]
+        w = [apply_transposed(back, x) for x in h]
+        cross, known = (w[0] * w[1]).reshape(len(part), -1), apply_transposed(back, h[0] * h[1]).reshape(len(part), -1)
+        columns = asked.products[asked.measure[a], asked.measure[b]]
+        for j in np.unique(columns):
+            f = np.flatnonzero(columns == j)
+            sums.cross[:, part[f]] += tables.of(j) @ cross[f].T
+            sums.known_cross[:, part[f]] += tables.of(j) @ known[f].T
+
+
+def _collect(sums: _Sums, asked: Asked, rows: int) -> Estimated:
+    caveats: tuple[str, ...] = ()
+    if asked.options.get("estimator") == POPULATION:
+        # the rows are a sample: N times sample (co)variance of w (docs/explanation/randomized-response.md, 5)
+        scale = rows / max(rows - 1, 1)
+        a, b = asked.pairs.T
+        variance = (sums.square - sums.value**2 / rows) * scale
+        covariance = (sums.cross - sums.value[:, a] * sums.value[:, b] / rows) * scale
+        caveats = ("errors are those of a population of which the table is a random sample",)
+    else:
+        variance, covariance = sums.square - sums.known, sums.cross - sums.known_cross
+    # the guard keeps the coverage of small counts (section 6 there); sqrt(mean g^2) scales it for sums of a measure
+    guard = asked.z**2 * sums.largest**2 * sums.spread / 4.0
+    half = asked.z * np.sqrt(np.maximum(variance, 0.0) + guard)
+    return Estimated(
+        value=sums.value,
+        variance=np.maximum(variance, 0.0),
+        low=sums.value - half,
+        high=sums.value + half,
+        covariance=covariance,
+        caveats=caveats,
+    )

@@ -1,0 +1,1 @@
+"""What several methods use; nothing here belongs to one of them."""

@@ -1,0 +1,144 @@
+"""Base blocks whose cyclic shifts cover all pairs of values as evenly as a short search can make them.
+
+A cyclic list with blocks of one size has total variance c + c' * sum over frequencies j of 1 / S_j, where S is the sum
+of the blocks' power spectra (docs/explanation/set-channels.md, section 4). The sum of S is fixed by the sizes, so a
+flat spectrum is best: every difference of positions occurs alike often. Everything here is deterministic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Block = tuple[int, ...]
+
+SEED = 4_2016
+NODES = 4_000  # of the backtracking search for a perfect difference set
+STARTS = ((64, 24), (128, 12), (512, 8))  # (values up to, restarts of the swap search)
+FULL_TABLE = 128  # up to this many values every swap of a block is weighed
+BEST_EACH = 16  # beyond, only swaps between the positions whose first-order gain is best
+STEPS = 200  # swaps of one block at most; a domain beyond a thousand values may end there, not at a minimum
+NOTHING = 1e-9  # keeps 1 / S finite for a frequency that no block shows
+
+
+def difference_set(size: int, width: int) -> Block | None:
+    """A perfect difference set: every difference modulo `size` occurs alike often; None where none is soon found."""
+    if width in {1, size - 1}:
+        return tuple(range(width))
+    if 2 * width > size:
+        mirror = difference_set(size, size - width)
+        return None if mirror is None else tuple(x for x in range(size) if x not in mirror)
+    times, rest = divmod(width * (width - 1), size - 1)
+    if rest or not times:
+        return None
+    return _Differences(size, width, times).search()
+
+
+@dataclass(slots=True)
+class _Differences:
+    """Backtracking over ascending positions; difference 1 must occur, so 0 and 1 may be taken to be in the block."""
+
+    size: int
+    width: int
+    times: int
+    nodes: int = 0
+
+    def search(self) -> Block | None:
+        seen = [0] * self.size
+        seen[1] = seen[self.size - 1] = 1
+        return self._extend([0, 1], seen)
+
+    def _extend(self, block: list[int], seen: list[int]) -> Block | None:
+        if len(block) == self.width:
+            return tuple(block)
+        missing = self.width - len(block)
+        for x in range(block[-1] + 1, self.size - missing + 1):
+            self.nodes += 1
+            if self.nodes > NODES:
+                return None
+            new = [d for y in block for d in ((x - y) % self.size, (y - x) % self.size)]
+            for d in new:
+                seen[d] += 1
+            if all(seen[d] <= self.times for d in new):
+                found = self._extend([*block, x], seen)
+                if found is not None:
+                    return found
+            for d in new:
+                seen[d] -= 1
+        return None
+
+
+def spread_blocks(size: int, width: int, count: int) -> tuple[Block, ...]:
+    """`count` blocks of `width` positions whose shifts cover pairs evenly: swap search from seeded starts."""
+    search = _Swaps(size, width, count)
+    starts = next((n for limit, n in STARTS if size <= limit), 1)
+    best = min((search.run(start) for start in range(starts)), key=lambda found: found[0])
+    return tuple(sorted(tuple(np.flatnonzero(row).tolist()) for row in best[1]))
+
+
+class _Swaps:
+    """The search: a swap takes one position out of a block and another in."""
+
+    def __init__(self, size: int, width: int, count: int) -> None:
+        self.size, self.width, self.count = size, width, count
+        self.frequencies = np.arange(1, size // 2 + 1)
+        self.times = np.where(2 * self.frequencies == size, 1.0, 2.0)  # j and m - j show the same power
+        self.roots = np.exp(-2j * np.pi * np.arange(size) / size)
+        self.apart = 2 - 2 * self.waves(np.arange(size)).real  # |e_o - e_i|^2 by o - i
+
+    def run(self, start: int) -> tuple[float, NDArray[np.bool_]]:
+        """(sum of 1 / S, blocks) where no swap weighed makes it smaller, or after the allowed steps."""
+        rng = np.random.default_rng((SEED, self.size, self.width, start))
+        blocks = np.zeros((self.count, self.size), dtype=bool)
+        for row in blocks:
+            row[rng.choice(self.size, self.width, replace=False)] = True
+        spectra = self.spectrum(blocks)
+        power = (np.abs(spectra) ** 2).sum(axis=0)
+        cost, still = float(self.times @ (1 / (power + NOTHING))), 0
+        for step in range(STEPS * self.count):
+            b = step % self.count
+            found, out, into = self.best_swap(blocks[b], spectra[b], power)
+            still = still + 1 if found >= cost * (1 - 1e-12) else 0
+            if still == self.count:
+                break
+            if not still:
+                blocks[b, out], blocks[b, into] = False, True
+                spectra[b] = self.spectrum(blocks[b])
+                power = (np.abs(spectra) ** 2).sum(axis=0)
+                cost = found
+        return cost, blocks
+
+    def spectrum(self, blocks: NDArray[np.bool_]) -> NDArray[np.complex128]:
+        """F at the frequencies 1..m/2."""
+        return np.fft.fft(blocks, axis=-1)[..., self.frequencies]
+
+    def waves(self, positions: NDArray[np.intp]) -> NDArray[np.complex128]:
+        """e_x at every frequency, a row per position."""
+        return self.roots[np.outer(positions, self.frequencies) % self.size]
+
+    def gains(self, spectrum: NDArray[np.complex128], power: Floats) -> Floats:
+        """How much the cost falls, to first order, for P_x added: a number per position x."""
+        slope = np.zeros(self.size, dtype=np.complex128)
+        slope[self.frequencies] = np.conj(spectrum) * self.times / (power + NOTHING) ** 2
+        return 2 * np.fft.fft(slope).real
+
+    def best_swap(
+        self, block: NDArray[np.bool_], spectrum: NDArray[np.complex128], power: Floats
+    ) -> tuple[float, int, int]:
+        """(cost after it, position out, position in) of the best swap weighed."""
+        inside, outside = np.flatnonzero(block), np.flatnonzero(~block)
+        if self.size > FULL_TABLE:
+            gain = self.gains(spectrum, power)
+            inside = inside[np.argsort(gain[inside], kind="stable")[:BEST_EACH]]
+            outside = outside[np.argsort(-gain[outside], kind="stable")[:BEST_EACH]]
+        # |F + e_o - e_i|^2 = |F|^2 + P_o - P_i + |e_o - e_i|^2 with P_x = 2 Re(conj(F) e_x)
+        new = self.apart[(outside[None, :] - inside[:, None]) % self.size]
+        new += (power + NOTHING) - 2 * (np.conj(spectrum) * self.waves(inside)).real[:, None]
+        new += 2 * (np.conj(spectrum) * self.waves(outside)).real[None, :]
+        np.maximum(new, NOTHING, out=new)
+        costs = np.reciprocal(new, out=new) @ self.times
+        i, o = divmod(int(np.argmin(costs)), len(outside))
+        return float(costs[i, o]), int(inside[i]), int(outside[o])

@@ -1,0 +1,248 @@
+"""A set channel made for declared questions: the list and its weights with the least total variance.
+
+Sets are added where they help and weights chosen by a convex programme, in turns, until the distance to the optimum
+is small (docs/explanation/set-channels.md, section 7). The same input and seed give the same channel; no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.errors import SpecError
+
+from .least_error import least_total
+from .set_answers import checked_prior
+from .set_channel import Floats, Integers, Members, SetChannel
+from .set_pricing import ALL_SETS, Prices, cut_normals, distinct, every_set
+from .set_weights import WeightProgramme, feasible, shares
+from .workload_matrices import centred
+
+SEED = 1307
+MOST_VALUES = 128  # time grows like the cube of the domain
+GAP = 0.01
+ROUNDS = 30
+STILL = 4  # stops where so many rounds together gain less than a tenth of the gap asked for
+KEPT = 6  # sets per value kept from round to round, besides singletons,
+KEPT_ALWAYS = 300  # and at least so many: small problems need no thrift
+ADDED = 3  # sets per value added in a round, at most
+LOOSE = 0.01  # how far from their best, relative, the weights of an early list may stay
+LIFT = 0.05  # share of even weights in the start of a round
+UNIT = 2**40  # of the whole-number weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a progress bar shows after each round."""
+
+    round: int
+    variance: float
+    gap: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Design:
+    """An optimised channel and how good it is: `variance` per record, mean over true values by the prior."""
+
+    channel: SetChannel
+    prior: Floats
+    variance: float
+    least: float  # the bound that no channel passes
+    gap: float  # 1 - (lower bound on the optimum) / variance
+    certified: bool  # the bound is a proof; else it holds among the sets that the search tried
+    rounds: int
+
+
+def optimise(
+    gram: Floats,
+    gamma: Fraction,
+    prior: Floats | None = None,
+    *,
+    gap: float = GAP,
+    rounds: int = ROUNDS,
+    seed: int = SEED,
+    progress: Callable[[Progress], None] | None = None,
+) -> Design:
+    """The channel of amplification gamma with the least total variance for questions G = W'W.
+
+    Stops when the gap to the best that pricing can see is `gap`, after `rounds`, or where rounds no longer help.
+    """
+    size = len(gram)
+    _check(gram, gamma, size)
+    pi = checked_prior(size, prior)
+    # a list's weights come ten times nearer to their best than the list must to the best list
+    search = _Search(gram, gamma, pi, np.random.default_rng((seed, size)), gap / 10)
+    number, seen = 0, [search.variance]
+    while search.gap > gap and search.open and number < rounds:
+        number += 1
+        search.turn()
+        seen.append(search.variance)
+        if progress is not None:
+            progress(Progress(round=number, variance=search.variance, gap=search.gap))
+        if size > ALL_SETS and number >= STILL and seen[-1] > (1 - gap / 10) * seen[-1 - STILL]:
+            break
+    members, weights = exact_weights(*search.expanded())
+    channel = SetChannel(gamma=gamma, members=members, weights=weights)
+    return Design(
+        channel=channel,
+        prior=pi,
+        variance=search.variance,
+        least=search.least,
+        gap=search.gap,
+        certified=search.certified,
+        rounds=number,
+    )
+
+
+class _Search:
+    """The list and its weights as the rounds go on. Singletons always lead the list.
+
+    With mirrored questions the list holds one of each pair of mirror images, and its weight counts for both together.
+    """
+
+    def __init__(
+        self, gram: Floats, gamma: Fraction, prior: Floats, rng: np.random.Generator, tolerance: float
+    ) -> None:
+        self.prior, self.gamma, self.rng, self.tolerance = prior, float(gamma), rng, tolerance
+        self.size = size = len(prior)
+        self.gram = centred(gram, prior)
+        if np.trace(self.gram) <= 1e-12 * np.abs(gram).max() * size:
+            raise SpecError("the workload asks only what every release answers exactly", field="workload")
+        self.once = float(prior @ np.diag(self.gram))  # what the truth itself varies: no error
+        self.least = least_total(gram, gamma, prior)
+        self.mirrored = _same(self.gram, self.gram[::-1, ::-1]) and _same(prior, prior[::-1])
+        if self.mirrored:
+            self.gram = (self.gram + self.gram[::-1, ::-1]) / 2
+        self.programme = WeightProgramme(gram=self.gram, prior=prior, excess=self.gamma - 1, mirrored=self.mirrored)
+        r = np.sqrt(prior)
+        values, vectors = np.linalg.eigh(r[:, None] * self.gram * r)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T  # (G')^1/2: what the best M' is like
+        drawn = cut_normals(root, 4 * size, self.gamma, rng)
+        self.singles = (size + 1) // 2 if self.mirrored else size
+        singletons = np.eye(size, dtype=bool)[: self.singles]
+        self.members: Members = distinct(np.concatenate([singletons, self._one_of_two(drawn)]))
+        self.fresh = self.members[:0]
+        self.worth: Floats = np.zeros(0)
+        self._weigh(self._mended(np.ones(len(self.members))), 1.0)
+
+    @property
+    def variance(self) -> float:
+        """Total variance per record."""
+        return self.found.value - self.once
+
+    @property
+    def open(self) -> bool:
+        """Whether another turn can help: there are sets to take in, or weights to make exact."""
+        return len(self.fresh) > 0 or self.reached > self.tolerance
+
+    @property
+    def priced(self) -> float:
+        """A bound on the optimum: f^2 / (lam.1 + delta), delta the largest worth of a set tried (of all: certain)."""
+        f = self.found.value
+        return f**2 / (float(self.found.lam.sum()) + float(self.worth.max())) - self.once
+
+    @property
+    def gap(self) -> float:
+        """1 - bound / variance with the better of the two bounds."""
+        return 1 - max(self.priced, self.least) / self.variance
+
+    @property
+    def certified(self) -> bool:
+        """Whether the gap is proved: all sets were tried, or the bound for all channels is the better one."""
+        return self.size <= ALL_SETS or self.least >= self.priced
+
+    def turn(self) -> None:
+        """Takes in the sets that help most, drops the lightest, weighs the list and prices again."""
+        heavy = (
+            self.singles
+            + np.argsort(-self.found.c[self.singles :], kind="stable")[: max(KEPT * self.size, KEPT_ALWAYS)]
+        )
+        kept = np.concatenate([np.arange(self.singles), np.sort(heavy)])
+        self.members = np.concatenate([self.members[kept], self.fresh])
+        old = np.concatenate([self.found.c[kept], np.zeros(len(self.fresh))])
+        mended = self._mended(old)
+        # a start away from the boundary, as far from the old optimum as the new one is likely to be
+        self._weigh((1 - LIFT) * mended + LIFT * self._mended(np.ones(len(old))), LIFT)
+
+    def expanded(self) -> tuple[Members, Floats]:
+        """The list with mirror images spelled out, and its weights."""
+        if not self.mirrored:
+            return self.members, self.found.c
+        own = (self.members == self.members[:, ::-1]).all(axis=1)
+        sets = np.concatenate([self.members, self.members[~own][:, ::-1]])
+        return sets, np.concatenate([np.where(own, self.found.c, self.found.c / 2), self.found.c[~own] / 2])
+
+    def _mended(self, c: Floats) -> Floats:
+        return feasible(shares(self.members, self.mirrored), c, self.gamma - 1, self.singles)
+
+    def _one_of_two(self, members: Members) -> Members:
+        """Of a set and its mirror image always the same one."""
+        if not self.mirrored:
+            return members
+        differs = members != members[:, ::-1]
+        first = differs.argmax(axis=1)
+        swap = differs.any(axis=1) & ~members[np.arange(len(members)), first]
+        return np.where(swap[:, None], members[:, ::-1], members)
+
+    def _weigh(self, start: Floats, gap: float) -> None:
+        # far from the best list its weights need not be exact
+        self.reached = max(self.tolerance, min(self.gap / 20, LOOSE)) if len(self.fresh) else self.tolerance
+        self.found = self.programme.solve(self.members, start, gap, self.reached)
+        self._price()
+
+    def _price(self) -> None:
+        """Finds sets and what they are worth; `fresh` are the new ones that help, best first."""
+        prices = Prices(Y=self.found.Y, lam=self.found.lam, prior=self.prior, excess=self.gamma - 1)
+        if self.size <= ALL_SETS:
+            tried = every_set(self.size)
+        else:
+            heavy = self.members[np.argsort(-self.found.c, kind="stable")[: 4 * self.size]]
+            drawn = cut_normals(self.found.Y, 2 * self.size, self.gamma, self.rng)
+            tried = np.concatenate([self.members, prices.climb(np.concatenate([heavy, drawn]), 2 * self.size)])
+        tried = distinct(self._one_of_two(tried))
+        self.worth = prices.worth(tried)
+        order = np.argsort(-self.worth, kind="stable")
+        helping = tried[order[self.worth[order] > 0]]
+        known = {row.tobytes() for row in np.packbits(self.members, axis=1)}
+        new = [i for i, row in enumerate(np.packbits(helping, axis=1)) if row.tobytes() not in known]
+        self.fresh = helping[new[: ADDED * self.size]]
+
+
+def _same(first: Floats, second: Floats) -> bool:
+    return bool(np.abs(first - second).max() <= 1e-10 * np.abs(first).max())
+
+
+def exact_weights(members: Members, c: Floats, unit: int = UNIT) -> tuple[Members, Integers]:
+    """Whole numbers: n_Z = floor(unit c_Z), then singletons so that every value is covered by the same weight.
+
+    Ratios need no mending: they are gamma by construction.
+    """
+    size = members.shape[1]
+    weights = np.floor(c * unit).astype(np.int64)
+    table: dict[bytes, tuple[Members, int]] = {}
+    for row, weight in zip(members, weights.tolist(), strict=True):
+        if weight > 0:
+            table[row.tobytes()] = (row, weight)
+    coverage = sum((row * np.int64(weight) for row, weight in table.values()), np.zeros(size, dtype=np.int64))
+    for x in np.flatnonzero(coverage < coverage.max()):
+        row = np.zeros(size, dtype=bool)
+        row[x] = True
+        before = table.get(row.tobytes(), (row, 0))[1]
+        table[row.tobytes()] = (row, before + int(coverage.max() - coverage[x]))
+    rows = list(table.values())
+    return np.array([row for row, _ in rows]), np.array([weight for _, weight in rows], dtype=np.int64)
+
+
+def _check(gram: Floats, gamma: Fraction, size: int) -> None:
+    if gamma <= 1:
+        raise SpecError(f"gamma must be above 1, got {gamma}", field="gamma")
+    if size > MOST_VALUES:
+        raise SpecError(
+            f"a workload needs a column of at most {MOST_VALUES} values, not {size}; put it into bins (--bins)",
+            field="workload",
+        )
+    if gram.shape != (size, size) or size < 2 or not np.isfinite(gram).all():
+        raise SpecError("a workload needs finite coefficients over at least two values", field="workload")

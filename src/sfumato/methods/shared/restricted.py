@@ -1,0 +1,126 @@
+"""What the methods with a restricted (rho1, rho2) guarantee share: parameters, refusals, text, predicted error."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ...errors import PlanError
+from ...model.private import Profile
+from ...model.public import Guarantee, Integers, Trust
+from ...model.ratios import Ratio, exact
+from ...stats.gamma import gamma_bound
+from .perturbation import SubTables
+from .predicted_error import standard_errors
+
+# arguments that every such method must refuse
+BAD_RHOS: tuple[dict[str, Any], ...] = (
+    {"rho1": 0},
+    {"rho1": -1},
+    {"rho1": "1/2"},
+    {"rho1": "2/3"},
+    {"rho2": 1},
+    {"rho1": "1/0"},
+    {"rho1": "many"},
+    {"rho1": float("nan")},
+    {"rho1": True},
+    {"rho2": None},
+)
+
+
+def parse_rhos(rho1: Ratio, rho2: Ratio) -> tuple[Fraction, Fraction]:
+    """Both parameters as exact fractions, 0 < rho1 < rho2 < 1, or SpecError."""
+    first, second = exact(rho1, "rho1"), exact(rho2, "rho2")
+    gamma_bound(first, second)
+    return first, second
+
+
+def protected_codes(true_counts: Integers, rho1: Fraction) -> Integers:
+    """Codes of the occurring values whose share is at most rho1, compared in integers."""
+    n = int(true_counts.sum())
+    occurring = np.flatnonzero(true_counts)
+    keep = [int(c) * rho1.denominator <= rho1.numerator * n for c in true_counts[occurring]]
+    return occurring[np.array(keep, dtype=bool)].astype(np.int64)
+
+
+def check_protectable(true_counts: Integers, rho1: Fraction) -> Integers:
+    """The protected codes; refuses a table in which nothing can or would be hidden."""
+    if np.count_nonzero(true_counts) < 2:
+        raise PlanError("the sensitive column has one distinct value; nothing can be hidden")
+    protected = protected_codes(true_counts, rho1)
+    if not len(protected):
+        n, least = int(true_counts.sum()), int(true_counts[true_counts > 0].min())
+        raise PlanError(
+            f"no sensitive value has a share of at most rho1 = {rho1}, so nothing would be protected; "
+            f"the smallest rho1 that protects a value is {float(Fraction(least, n)):.4g}",
+            limit=Fraction(least, n),
+        )
+    return protected
+
+
+def value_label(value: tuple[Any, ...]) -> Any:
+    """A domain value as people read it: the scalar itself, or a list for a compound value."""
+    scalars = [v if v is None or isinstance(v, bool | int | float | str) else str(v) for v in value]
+    return scalars[0] if len(scalars) == 1 else scalars
+
+
+def protection(profile: Profile, rho1: Fraction) -> dict[str, Any]:
+    """Which values the guarantee covers, for the custodian."""
+    counts, values = profile.true_counts(), profile.domains[0].values
+    protected = set(protected_codes(counts, rho1).tolist())
+    return {
+        "protected": [value_label(values[c]) for c in sorted(protected)],
+        "unprotected": [value_label(values[c]) for c in np.flatnonzero(counts) if c not in protected],
+    }
+
+
+def expected_error(tables: SubTables, true_counts: Integers, profile: Profile) -> dict[str, Any]:
+    """Standard error of each value's total and of its count among 1 % and 10 % of the rows.
+
+    `true_counts` as for `standard_errors`. Every term of the variance is proportional to the rows asked about, so
+    among a share a of the rows, chosen without regard to the value, the error is sqrt(a) times the total's.
+    """
+    se = standard_errors(tables, true_counts, len(profile.domains[0]))
+    return {
+        "values": [value_label(v) for v in profile.domains[0].values],
+        "total": se.tolist(),
+        "among_1_percent": (se * np.sqrt(0.01)).tolist(),
+        "among_10_percent": (se * np.sqrt(0.1)).tolist(),
+    }
+
+
+def restricted_guarantee(
+    rho1: Fraction, rho2: Fraction, reached: Fraction, trust: Trust, *, extra_not_covered: tuple[str, ...] = ()
+) -> Guarantee:
+    """The text of the promise; `reached` is the largest posterior of the channel that runs."""
+    if reached > rho2:
+        raise PlanError(f"the channel would reach a posterior of {float(reached):.6g}, above rho2 = {rho2}")
+    return Guarantee(
+        model="restricted posterior",
+        parameters={"rho1": str(rho1), "rho2": str(rho2), "posterior": _round_up(reached)},
+        statement=(
+            f"A reader who gave a sensitive value at most {rho1} before seeing a record's published value "
+            f"gives it at most {rho2} after."
+        ),
+        assumptions=(
+            "the reader's knowledge of the record is a prior over the sensitive values",
+            "she looks at the published value of that record, and knows no other record's true value",
+            "the table is published once",
+        ),
+        not_covered=(
+            f"sensitive values that hold more than {rho1} of the table",
+            "priors above rho1, for example sharpened by the record's other columns",
+            "the histogram of the sensitive column, which is treated as public knowledge",
+            "columns that are published as they are",
+            *extra_not_covered,
+        ),
+        trust=trust,
+    )
+
+
+def _round_up(x: Fraction, digits: int = 6) -> float:
+    """Losses round up."""
+    scale = 10**digits
+    return -((-x.numerator * scale) // x.denominator) / scale

@@ -1,0 +1,57 @@
+"""Records dealt to a given number of sub-tables of about one size, each with few values.
+
+The paper's groups shrink geometrically, so its last ones fall under any minimum size and must be merged into
+wide sub-tables. Dealing avoids that tail: a value too frequent for one sub-table is cut into as few equal pieces
+as will do, every other value stays whole, and pieces go where there is most room. A sub-table then holds little
+more than theta values, or, when values are rare, little more than its share of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from operator import itemgetter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .balancing import Codes, Counts, Group
+
+
+def deal(true_counts: Counts, bins: int, piece: int) -> list[Group] | None:
+    """`bins` groups of about equal size with at most `piece` records of a value in each; None if that cannot be.
+
+    Frequent values first, each cut into ceil(count / piece) equal pieces for the emptiest bins; then the other
+    values in rounds of one for each bin, the most frequent to the emptiest. Ties: lowest index. Deterministic.
+    """
+    order: Codes = np.argsort(-true_counts, kind="stable")
+    order = order[true_counts[order] > 0]
+    frequent = int((true_counts > piece).sum())
+    heap = [(0, place) for place in range(bins)]  # (records so far, bin)
+    values, records, places = [], [], []
+    for value, count in zip(order[:frequent].tolist(), true_counts[order[:frequent]].tolist(), strict=True):
+        pieces = -(-count // piece)
+        if pieces > bins:
+            return None
+        emptiest = [heapq.heappop(heap) for _ in range(pieces)]
+        for at, (filled, place) in enumerate(emptiest):
+            size = count // pieces + (at < count % pieces)
+            heapq.heappush(heap, (filled + size, place))
+            values.append(value)
+            records.append(size)
+            places.append(place)
+    fill = np.array([filled for filled, _ in sorted(heap, key=itemgetter(1))], dtype=np.int64)
+    rounds: list[tuple[Codes, Counts, NDArray[np.int64]]] = [
+        (np.array(values, dtype=np.int64), np.array(records, dtype=np.int64), np.array(places, dtype=np.int64))
+    ]
+    for start in range(frequent, order.size, bins):
+        dealt = order[start : start + bins]
+        emptiest_first = np.argsort(fill, kind="stable")[: dealt.size]
+        fill[emptiest_first] += true_counts[dealt]
+        rounds.append((dealt, true_counts[dealt], emptiest_first))
+    if not fill.all():
+        return None
+    value_of, records_of, bin_of = (np.concatenate(column) for column in zip(*rounds, strict=True))
+    ordered = np.lexsort((value_of, bin_of))
+    cuts = np.cumsum(np.bincount(bin_of, minlength=bins))[:-1]
+    in_bin = np.split(value_of[ordered], cuts), np.split(records_of[ordered], cuts)
+    return [Group(values=v, true_counts=r) for v, r in zip(*in_bin, strict=True)]

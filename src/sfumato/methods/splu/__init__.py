@@ -1,0 +1,5 @@
+"""splu: one value drawn from a record's own and those of its decoys."""
+
+from .method import METHOD, Splu
+
+__all__ = ["METHOD", "Splu"]

@@ -1,0 +1,439 @@
+"""splu: every record publishes one value drawn from its own and those of its decoys; small sums drown, large ones stay.
+
+Random groups of gamma records with distinct values; each record draws from its group. docs/explanation/splu.md.
+
+Guarantee: totals of at most alpha records are wrong by more than epsilon with probability at least T_p; totals of at
+least T_f records err by epsilon or more with probability at most T_E; posterior at most 1/gamma.
+Assumes: a reader who knows nothing else about a record, and who estimates a total by the published one.
+Cost: one pass to count, a plan of at most 200,000 distinct groups, one pass to publish.
+Error: a total has variance f (1 - 1/gamma); counts inside a condition grow with gamma, most for frequent values.
+Does not protect against: readers who know many records; conditions that single people out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...errors import PlanError, ReleaseError, SpecError, VerificationError
+from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
+from ...model.public import (
+    Asked,
+    Candidate,
+    Codes,
+    Curve,
+    Domain,
+    Estimated,
+    Evidence,
+    Floats,
+    GivesAway,
+    Guarantee,
+    Integers,
+    Observed,
+    Published,
+    Roles,
+    Trust,
+)
+from ...model.ratios import Ratio, exact
+from ..contract import Example, Foresight, Method, Planned, Specification
+from ..shared.foreseen import entries, pushed, tensor
+from ..shared.grouping import Grouping, largest_buckets, random_margins
+from ..shared.groups_at_bound import group_size
+from ..shared.restricted import value_label
+from . import decoy_answers, decoy_comparison
+from .decoy_channel import DecoyChannel, rebuild_channel
+from .decoy_guarantee import amplification, error_probability, large_sum_utility, small_sum_privacy
+from .decoys import draw_slots
+
+RULES = {"random": "random-margins", "largest": "largest-buckets"}
+RULE_VERSION = 1
+WARN_AT = 3  # amplification, in units of gamma, from which `plan` warns
+MOST_GAMMA, LEAST_EPSILON, MOST_ALPHA = 1000, Fraction(1, 1000), 10_000
+
+
+def parse_gamma(gamma: int | str | Mapping[str, int], columns: tuple[str, ...] | None = None) -> tuple[int, ...]:
+    """gamma of every sensitive column: one number for all, or "occupation=5,age=8"."""
+    if isinstance(gamma, str) and "=" in gamma:
+        pairs = [part.partition("=") for part in gamma.split(",") if part.strip()]
+        gamma = {name.strip(): _whole(text) for name, _, text in pairs}
+    if not isinstance(gamma, Mapping):
+        return (_whole(gamma),) * (1 if columns is None else len(columns))
+    found = {name: _whole(value) for name, value in gamma.items()}
+    if columns is None:
+        return tuple(found.values())
+    for name in (*columns, *found):
+        if name not in found or name not in columns:
+            where = "has no gamma" if name in columns else "is not a sensitive column"
+            raise SpecError(f'"{name}" {where}; give one for each of: {", ".join(columns)}', field="gamma")
+    return tuple(found[name] for name in columns)
+
+
+def _whole(value: object) -> int:
+    try:
+        number = int(value) if isinstance(value, str | int) and not isinstance(value, bool) else 0
+    except ValueError:
+        number = 0
+    if not 2 <= number <= MOST_GAMMA:
+        raise SpecError(f"gamma must be a whole number from 2 to {MOST_GAMMA}, got {value!r}", field="gamma")
+    return number
+
+
+def _check_thresholds(epsilon: Fraction, alpha: int, t_e: Fraction) -> None:
+    if not LEAST_EPSILON <= epsilon < 1:
+        raise SpecError(f"epsilon must lie between {LEAST_EPSILON} and 1, got {epsilon}", field="epsilon")
+    if isinstance(alpha, bool) or not isinstance(alpha, int) or not 1 <= alpha <= MOST_ALPHA:
+        raise SpecError(f"alpha must be a whole number from 1 to {MOST_ALPHA}, got {alpha!r}", field="alpha")
+    if not 0 < t_e < 1:
+        raise SpecError(f"t_e must lie strictly between 0 and 1, got {t_e}", field="t_e")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splu(Specification):
+    """Decoy groups of gamma; (epsilon, alpha) and (epsilon, t_e) say what T_p and T_f are computed for.
+
+    `silent` allows a value that is in every group: the release then says nothing about who has it.
+    """
+
+    method: ClassVar[str] = "splu"
+
+    gamma: int | str | Mapping[str, int]
+    epsilon: Ratio = "3/10"
+    alpha: int = 3
+    t_e: Ratio = "1/20"
+    grouping: str = "random"
+    silent: bool = False
+
+    def __post_init__(self) -> None:
+        parse_gamma(self.gamma)
+        _check_thresholds(exact(self.epsilon, "epsilon"), self.alpha, exact(self.t_e, "t_e"))
+        if self.grouping not in RULES:
+            raise SpecError(f'grouping must be one of {", ".join(RULES)}, got "{self.grouping}"', field="grouping")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpluPlan:
+    """What the release states: gamma of every sensitive column, the grouping rule, and the thresholds chosen."""
+
+    gamma: dict[str, int]
+    grouping: str
+    grouping_version: int
+    epsilon: Fraction
+    alpha: int
+    t_e: Fraction
+
+    def __post_init__(self) -> None:
+        parse_gamma(self.gamma)
+        _check_thresholds(self.epsilon, self.alpha, self.t_e)
+        if self.grouping not in RULES.values() or self.grouping_version != RULE_VERSION:
+            raise SpecError("the grouping rule of the release is not known to this version of sfumato")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """gamma of every unit."""
+        return tuple(self.gamma.values())
+
+
+def _group(true_counts: Integers, size: int, column: str, spec: Splu, rng: np.random.Generator) -> Grouping:
+    """The decoy groups of one column."""
+    if np.count_nonzero(true_counts) < 2:
+        raise PlanError(f'"{column}" has one distinct value; nothing can be hidden')
+    total, top = int(true_counts.sum()), int(true_counts.max())
+    if size * top == total and not spec.silent:
+        limit = (total - 1) // top
+        instead = f"take gamma {limit}" if limit >= 2 else "publish a finer column"
+        raise PlanError(
+            f'gamma = {size} puts the most frequent value of "{column}" into every group, so the release would say '
+            f"nothing about who has it; {instead}, or allow it with --silent",
+            limit=limit,
+        )
+    rule = random_margins if spec.grouping == "random" else largest_buckets
+    try:
+        return rule(true_counts, size, rng)
+    except PlanError as error:
+        limit = int(str(error.limit))
+        instead = f"the largest gamma is {limit}" if limit >= 2 else "no gamma is possible; publish a finer column"
+        raise PlanError(
+            f'gamma = {size} cannot be reached: the most frequent value of "{column}" is too frequent; {instead}',
+            limit=limit,
+        ) from None
+
+
+def channels_of(plan: SpluPlan, evidence: Evidence, units: tuple[int, ...]) -> tuple[DecoyChannel, ...]:
+    """The channels of the columns a question involves, rebuilt once per open release."""
+    for u in units:
+        if f"channel {u}" not in evidence.memo:
+            _, codes, count = evidence.totals((u,))
+            published = np.bincount(codes[:, 0], weights=count, minlength=len(evidence.domains[u])).astype(np.int64)
+            seed = int(evidence.digest[:16], 16)
+            largest = plan.grouping == RULES["largest"]
+            evidence.memo[f"channel {u}"] = rebuild_channel(published, plan.sizes[u], seed=seed, largest=largest)
+    return tuple(evidence.memo[f"channel {u}"] for u in units)
+
+
+def _expected_error(true_counts: Integers, values: list[Any], size: int) -> dict[str, list[Any]]:
+    """Standard errors of totals and of counts among a share a of the rows chosen without regard to the value.
+
+    With V_1 the plain variance for all rows: a (1 - a) V_1 + a^2 f (1 - 1/size), the calibrated variance.
+    """
+    channel = rebuild_channel(true_counts, size, seed=0)
+    total = true_counts * (1 - 1 / size)
+    plain = np.full(len(true_counts), np.nan)
+    plain[true_counts == 0] = 0
+    known = channel.active[channel.identifiable]
+    whole = channel.matrix.squares(channel.published) - channel.matrix.estimate(channel.published)
+    plain[known] = np.maximum(0.0, whole[channel.identifiable])
+
+    def among(share: float) -> list[float | None]:
+        se = np.sqrt(share * (1 - share) * plain + share**2 * total)
+        return [float(x) if np.isfinite(x) else None for x in se]
+
+    return {
+        "values": values,
+        "total": np.sqrt(total).tolist(),
+        "among_1_percent": among(0.01),
+        "among_10_percent": among(0.1),
+    }
+
+
+class SpluMethod(Method[Splu, SpluPlan]):
+    """Every record publishes one value drawn from its own and those of its decoys."""
+
+    name = "splu"
+    title = "Small sum privacy, large sum utility"
+    trust = Trust.CONDITIONAL
+    promise = "small totals are hidden, large ones kept"
+    answers = "estimate, interval"
+    spec = Splu
+    plan_type = SpluPlan
+    plan_draws = True
+    gives_away = GivesAway(
+        survives_corruption=False,
+        hides_group=True,
+        every_predicate=False,
+        why="a reader who knows many records narrows the decoys of the others",
+    )
+    example = Example(
+        spec={"gamma": 4},
+        options={"gamma": "3"},
+        bad=(
+            {"gamma": 1}, {"gamma": 2.5}, {"gamma": "x"}, {"gamma": True}, {"gamma": "disease=1"}, {"epsilon": 0},
+            {"epsilon": 1}, {"t_e": "1"}, {"alpha": 0}, {"grouping": "alphabetic"},
+        ),
+    )  # fmt: skip
+
+    def needs(self, spec: Splu, roles: Roles) -> Needs:
+        """Every sensitive column by itself."""
+        units = tuple((column,) for column in roles.sensitive)
+        parse_gamma(spec.gamma, tuple(roles.sensitive))
+        return Needs(units=units, joints=tuple((u,) for u in range(len(units))), changed=(True,) * len(units))
+
+    def plan(self, spec: Splu, profile: Profile, rng: np.random.Generator) -> Planned[SpluPlan]:
+        """For every column random groups, the draws of all slots, and how many records of u publish s."""
+        columns = tuple(domain.columns[0] for domain in profile.domains)
+        sizes = parse_gamma(spec.gamma, columns)
+        groupings, deals = [], []
+        for u, size in enumerate(sizes):
+            groupings.append(_group(profile.true_counts(u, u), size, columns[u], spec, rng))
+            slots = draw_slots(groupings[u], rng)
+            labels = slots.published.astype(np.int64)
+            deals.append(Deal(unit=u, start=slots.offsets, labels=labels, counts=slots.counts))
+        public = SpluPlan(
+            gamma=dict(zip(columns, sizes, strict=True)),
+            grouping=RULES[spec.grouping],
+            grouping_version=RULE_VERSION,
+            epsilon=exact(spec.epsilon, "epsilon"),
+            alpha=spec.alpha,
+            t_e=exact(spec.t_e, "t_e"),
+        )
+        return Planned(public=public, work=Work(deals=tuple(deals), secret=tuple(groupings)))
+
+    def apply(self, plan: SpluPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+        """Every record takes the published value it was dealt."""
+        return Released(codes=tuple(label.astype(np.int32) for label in batch.labels))
+
+    def released_domains(self, plan: SpluPlan, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
+        """Values leave as values of the same domain."""
+        if tuple(plan.gamma) != tuple(domain.columns[0] for domain in domains):
+            raise ReleaseError("release.json states gamma for other columns than those that were randomised")
+        return domains
+
+    def guarantee(self, plan: SpluPlan) -> Guarantee:
+        """T_p, T_f and 1/gamma; for several columns the weakest."""
+        t_p = min(small_sum_privacy(size, plan.epsilon, plan.alpha) for size in set(plan.sizes))
+        t_f = max(large_sum_utility(size, plan.epsilon, plan.t_e) for size in set(plan.sizes))
+        least, floor = min(plan.sizes), math.floor(t_p * 10**6) / 10**6
+        share = f"{float(plan.epsilon):.4g}"
+        return Guarantee(
+            model="small sum privacy, large sum utility",
+            parameters={
+                "gamma": dict(plan.gamma),
+                "epsilon": str(plan.epsilon),
+                "alpha": plan.alpha,
+                "t_p": floor,
+                "t_e": str(plan.t_e),
+                "t_f": t_f,
+                "posterior": f"1/{least}",
+            },
+            statement=(
+                f"The published total of a sensitive value with at most {plan.alpha} records errs by more than {share} "
+                f"of it with probability at least {floor:.6f}; from {t_f} records on it errs by {share} or more with "
+                f"probability at most {float(plan.t_e):.4g}. A record's published value makes no true value "
+                f"likelier than 1/{least}."
+            ),
+            assumptions=(
+                "totals are estimated by the published totals",
+                "for the posterior: the reader knows nothing else about the record or its group",
+                "T_f: groups of exactly gamma; if the rows are no multiple of gamma, a few groups have one more",
+                "the table is published once",
+            ),
+            not_covered=(
+                "counts inside a condition: their intervals are stated with each answer, no guarantee is",
+                "a reader who knows the true values of many records",
+                "what can be inferred by other estimators than the published total",
+                "columns that are published as they are",
+            ),
+            trust=self.trust,
+        )
+
+    def estimate(self, plan: SpluPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+        """By the rebuilt channel, calibrated to the totals; `--estimator paper` as the SPLU paper does."""
+        channels = channels_of(plan, evidence, asked.units)
+        chosen = asked.options.get("estimator")
+        if chosen is None:
+            return decoy_answers.estimate(channels, evidence.rows, observed, asked)
+        if chosen not in decoy_comparison.ESTIMATORS:
+            names = ", ".join(decoy_comparison.ESTIMATORS)
+            raise SpecError(
+                f'splu has no estimator "{chosen}"; leave it out, or take one of {names}', field="estimator"
+            )
+        _, codes, count = evidence.totals(asked.units)
+        joint = np.zeros(asked.shape)
+        np.add.at(joint, tuple(codes.T), count)
+        return decoy_comparison.estimate(
+            channels, joint[np.ix_(*(c.active for c in channels))], observed, asked, chosen
+        )
+
+    def report(self, plan: SpluPlan, work: Work, profile: Profile) -> dict[str, Any]:
+        """Groups, thresholds, amplification with warnings, and the error to expect; by column if several."""
+        several = len(plan.sizes) > 1
+        found: dict[str, dict[str, Any]] = {"groups": {}, "t_p": {}, "t_f": {}, "amplification": {}}
+        warnings: list[str] = []
+        errors: dict[str, list[Any]] = {"values": [], "total": [], "among_1_percent": [], "among_10_percent": []}
+        for u, (domain, size) in enumerate(zip(profile.domains, plan.sizes, strict=True)):
+            true_counts, column = profile.true_counts(u, u), domain.columns[0]
+            values = [value_label(v) for v in domain.values]
+            grown = amplification(true_counts, size)
+            found["groups"][column] = int(true_counts.sum()) // size
+            found["t_p"][column] = small_sum_privacy(size, plan.epsilon, plan.alpha)
+            found["t_f"][column] = large_sum_utility(size, plan.epsilon, plan.t_e)
+            found["amplification"][column] = {
+                str(v): float(a) if np.isfinite(a) else None for v, a in zip(values, grown, strict=True)
+            }
+            noisy = [str(v) for v, a, f in zip(values, grown, true_counts, strict=True) if f and a > WARN_AT * size]
+            if noisy:
+                shown = ", ".join(noisy[:5]) + (" ..." if len(noisy) > 5 else "")
+                warnings.append(
+                    f"amplification above {WARN_AT * size}: little can be learnt about who has {column} {shown}"
+                )
+            labels = [f"{column}={v}" for v in values] if several else values
+            for key, numbers in _expected_error(true_counts, labels, size).items():
+                errors[key] += numbers
+        facts = found if several else {key: next(iter(by.values())) for key, by in found.items()}
+        return facts | {"warnings": warnings, "expected_error": errors}
+
+    def full_report(self, plan: SpluPlan, work: Work, profile: Profile) -> dict[str, Any]:
+        """The decoy sets with how often each occurs, most frequent first; they hold true counts, so only on request."""
+        sets: dict[str, list[dict[str, Any]]] = {}
+        for domain, grouping in zip(profile.domains, work.secret, strict=True):
+            rows = np.sort(grouping.members, axis=1)
+            distinct, times = np.unique(rows, axis=0, return_counts=True)
+            order = np.argsort(-times, kind="stable")
+            labels = [value_label(v) for v in domain.values]
+            sets[domain.columns[0]] = [
+                {"values": [labels[c] for c in distinct[i]], "groups": int(times[i])} for i in order
+            ]
+        return {"decoy_sets": sets if len(sets) > 1 else next(iter(sets.values()))}
+
+    def curves(self, plan: SpluPlan) -> tuple[Curve, ...]:
+        """What is hidden against the total, and from which total on it is kept against the chance of missing it."""
+        f = np.arange(1, max(40, 4 * plan.alpha) + 1)
+        share, sizes = f"{float(plan.epsilon):.4g}", sorted(set(plan.sizes))
+        hidden = Curve(
+            title=f"Small sums: T_p is the lowest point up to alpha = {plan.alpha}",
+            x="true total f",
+            y=f"Pr[relative error above {share}]",
+            series={
+                f"gamma {size}": tuple(zip(f.tolist(), error_probability(f, size, plan.epsilon).tolist(), strict=True))
+                for size in sizes
+            },
+        )
+        chances = [Fraction(k, 1000) for k in (2, 5, 10, 20, 50, 100, 200, 300)]
+        kept = Curve(
+            title="Large sums: totals from T_f on are kept",
+            x=f"T_E: chance of a relative error of {share} or more",
+            y="T_f",
+            series={
+                f"gamma {size}": tuple((float(t), float(large_sum_utility(size, plan.epsilon, t))) for t in chances)
+                for size in sizes
+            },
+            log=True,
+        )
+        return hidden, kept
+
+    def verify(self, plan: SpluPlan, published: Published) -> None:
+        """Groups of gamma records with different values fit the published domains and rows."""
+        published.check_units()
+        for size, domain in zip(plan.sizes, published.evidence.domains, strict=True):
+            if size > len(domain) or size > published.rows:
+                raise VerificationError(
+                    f'gamma = {size} is more than the values of "{domain.columns[0]}" or the rows: no group has them'
+                )
+
+    def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
+        """Groups of gamma = 1/tau."""
+        return (Candidate(method=self.name, parameters={"gamma": group_size(tau)}),)
+
+    def channel(self, plan: SpluPlan, work: Work, profile: Profile) -> Floats:
+        """The share of records of u that publish s, as the slots of this plan were drawn."""
+        return np.asarray(_sent(work, profile, 0).toarray(), dtype=np.float64)
+
+    def foresee(self, plan: SpluPlan, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
+        """K of every column is drawn with the plan; which records follow it is not."""
+        matrices = [_sent(work, profile, u) for u in range(len(work.deals))]
+        published = [np.rint(profile.true_counts(u, u) @ M).astype(np.int64) for u, M in enumerate(matrices)]
+
+        def push(observed: Observed, asked: Asked) -> Observed:
+            seen = tensor(observed, int(np.prod(asked.shape)))
+            table = seen.reshape(*seen.shape[:2], *asked.shape)
+            for axis, u in enumerate(asked.units, start=2):
+                moved = np.moveaxis(table, axis, -1)
+                flat = (matrices[u].T @ moved.reshape(-1, moved.shape[-1]).T).T
+                table = np.moveaxis(flat.reshape(moved.shape), -1, axis)
+            return entries(observed, table.reshape(seen.shape))
+
+        def totals(units: tuple[int, ...]) -> tuple[Integers, Codes, Integers]:
+            (u,) = units
+            codes = np.arange(len(published[u]), dtype=np.int32)[:, None]
+            return np.zeros(len(codes), dtype=np.int64), codes, published[u]
+
+        answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
+        return Foresight(lump=False, answer=answer)
+
+
+def _sent(work: Work, profile: Profile, u: int) -> sp.csr_array:
+    """Share of the records of every value of unit u that publish each value."""
+    deal, true_counts = work.deals[u], profile.true_counts(u, u)
+    owner = np.repeat(np.arange(len(true_counts)), np.diff(deal.start))
+    counts = np.ones(len(owner)) if deal.counts is None else deal.counts
+    K = sp.csr_array((counts, (owner, deal.labels)), shape=(len(true_counts), len(true_counts)))
+    return sp.csr_array(sp.diags_array(1.0 / np.maximum(true_counts, 1)) @ K)
+
+
+METHOD: Method[Splu, SpluPlan] = SpluMethod()

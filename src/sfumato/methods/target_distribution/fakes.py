@@ -1,0 +1,214 @@
+"""Fake values for the target-distribution method: which k values to add so that a group needs the least width.
+
+F(v, k, m) is the least cost of m blocks inside node v once k fakes were added there; the N(v) + k - m values left over
+move up. With W the sum of the child weights at v,
+
+    F(v, k, m) = m span(v) + min over c <= m // W of [ G(v, c, k) - W c span(v) ],
+    G(v, c, k) = min over x_1 + .. + x_j = k of the sum of F(child_i, x_i, w_i c),
+
+infinite where m > N(v) + k. F does not increase with k, so at a leaf it is the step "k >= w c - N", and leaf children
+only shift G. Source: "Distribution-based Microdata Anonymization", section 5.2, with its recurrence repaired and for
+any arity. Groups with a similar number of fakes go through the tree together: arrays are groups x c x k.
+
+Costs are float64: exact as long as spans are whole numbers and sums stay below 2^53. The plan that is published is
+made afterwards from the chosen fakes, so rounding could cost width, never the guarantee.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .blocktree import BlockTree
+from .transform import Counts, node_counts, unit_sums
+
+Costs = NDArray[np.float64]
+
+CACHED = 2**15  # float64 cells of one slab of a convolution
+
+
+@dataclass(slots=True, kw_only=True)
+class _Node:
+    """What one inner node keeps for the walk back down."""
+
+    lowest: Counts  # per group: the smallest c considered
+    width: int  # how many values of c are considered
+    best: Costs = field(default_factory=lambda: np.empty(0))  # running minimum over c of G - W c span: groups x c x k
+    partial: list[Costs] = field(default_factory=list)  # convolutions of the first 1, 2, .. inner children
+    inner: list[int] = field(default_factory=list)  # children with weight and with children of their own
+    leaves: list[int] = field(default_factory=list)  # leaf children with weight
+
+
+class FakeTable:
+    """F for every node, k = 0 .. most and the block counts that can be asked for, for a batch of groups.
+
+    Cost: O(nodes x c x most^2) time, O(nodes x c x most) memory per group, where c spans at most about `most` + 2
+    values wherever a node is short of values, and never more than the group has units.
+    """
+
+    def __init__(self, tree: BlockTree, weights: Counts, spans: Costs, true_counts: Counts, most: int) -> None:
+        self.tree, self.weights, self.spans, self.most = tree, weights, spans, most
+        self.inside = node_counts(tree, true_counts)
+        self.unit = unit_sums(tree, weights)
+        self.nodes: dict[int, _Node] = {}
+        self._ranges()
+
+    def _ranges(self) -> None:
+        """Decide, from the root down, which multiples c each inner node must answer for."""
+        groups = len(self.inside)
+        rows = self.inside[:, 0]
+        asked: dict[int, tuple[Counts, Counts]] = {0: (rows, rows + self.most)}  # least and largest m per node
+        for node in np.flatnonzero((self.tree.children > 0) & (self.unit > 0)).tolist():
+            if node not in asked:
+                continue
+            least, largest = asked.pop(node)
+            children = [v for v in _children(self.tree, node) if self.weights[v] > 0]
+            w = self.weights[children]
+            have = self.inside[:, children]
+            unit = int(self.unit[node])
+            lowest = np.minimum(least // unit, (have // w).min(axis=1))
+            highest = np.minimum(largest // unit, ((have + self.most) // w).min(axis=1))
+            width = int((highest - lowest).max()) + 1 if groups else 1
+            kept = _Node(lowest=lowest, width=width)
+            for child, weight in zip(children, w.tolist(), strict=True):
+                if self.tree.children[child]:
+                    kept.inner.append(child)
+                    asked[child] = (weight * lowest, weight * (lowest + width - 1))
+                else:
+                    kept.leaves.append(child)
+            self.nodes[node] = kept
+
+    @property
+    def work(self) -> int:
+        """How many cells the dynamic programme updates (c x k x x over all nodes and groups)."""
+        ks = self.most + 1
+        pairs = sum(max(0, len(n.inner) - 1) * n.width for n in self.nodes.values()) * ks * (ks + 1) // 2
+        return len(self.inside) * (pairs + sum(n.width for n in self.nodes.values()) * ks)
+
+    @property
+    def cells(self) -> int:
+        """How many numbers are kept until the fakes are read off."""
+        kept = sum(n.width * (1 + 2 * len(n.inner)) for n in self.nodes.values())
+        return len(self.inside) * kept * (self.most + 1)
+
+    def solve(self) -> Costs:
+        """F(root, k, n + k) for every group and k = 0 .. most."""
+        for node in sorted(self.nodes, reverse=True):  # children have larger numbers than their parent
+            self._solve_node(node)
+        rows, ks = self.inside[:, 0], np.arange(self.most + 1)
+        return self._value(0, *np.broadcast_arrays(ks, rows[:, None] + ks))
+
+    def _solve_node(self, node: int) -> None:
+        kept, ks = self.nodes[node], np.arange(self.most + 1)
+        units = kept.lowest[:, None] + np.arange(kept.width)  # groups x c
+        total: Costs | None = None
+        for child in kept.inner:
+            asked = (units * self.weights[child])[:, :, None]
+            cost = self._value(child, *np.broadcast_arrays(ks, asked))
+            kept.partial.append(cost)
+            total = cost if total is None else _convolve(total, cost)
+            if len(kept.partial) > 1:
+                kept.partial.append(total)
+        if total is None:
+            total = np.zeros((*units.shape, len(ks)))
+        total = _shift(total, self._leaf_need(kept, units).sum(axis=2))
+        gain = float(self.unit[node]) * self.spans[node]
+        np.minimum.accumulate(total - (gain * units)[:, :, None], axis=1, out=total)
+        kept.best = total
+
+    def _leaf_need(self, kept: _Node, units: Counts) -> Counts:
+        """How many fakes each leaf child lacks for c units (last axis: leaf children)."""
+        have = self.inside[:, kept.leaves].reshape(len(units), *(1,) * (units.ndim - 1), len(kept.leaves))
+        return np.maximum(units[..., None] * self.weights[kept.leaves] - have, 0)
+
+    def _value(self, node: int, k: Counts, blocks: Counts) -> Costs:
+        """F(node, k, blocks), elementwise; the first axis is the group."""
+        have = self.inside[:, node].reshape(-1, *(1,) * (blocks.ndim - 1))
+        feasible = blocks <= have + k
+        if node not in self.nodes:  # a single value: blocks of it cost nothing
+            return np.where(feasible, 0.0, np.inf)
+        row = self._row(node, blocks)
+        group = np.arange(len(blocks)).reshape(-1, *(1,) * (blocks.ndim - 1))
+        value = self.nodes[node].best[group, row, k] + blocks * self.spans[node]
+        return np.where(feasible, value, np.inf)
+
+    def _row(self, node: int, blocks: Counts) -> Counts:
+        """The index of the largest c that `blocks` allow at `node`."""
+        kept = self.nodes[node]
+        lowest = kept.lowest.reshape(-1, *(1,) * (blocks.ndim - 1))
+        return np.minimum(blocks // self.unit[node] - lowest, kept.width - 1)
+
+    def fakes(self) -> Counts:
+        """How many fakes of each value an optimal choice of exactly k adds: groups x (most + 1) x leaves."""
+        rows, ks = self.inside[:, 0], np.arange(self.most + 1)
+        k, blocks = np.broadcast_arrays(ks, rows[:, None] + ks)
+        found = np.zeros((*k.shape, self.tree.leaves), dtype=np.int64)
+        walk: dict[int, tuple[Counts, Counts]] = {0: (k, blocks)}
+        for node in sorted(self.nodes):
+            k, blocks = walk.pop(node)
+            self._descend(node, k, blocks, walk, found)
+        return found
+
+    def _descend(
+        self, node: int, k: Counts, blocks: Counts, walk: dict[int, tuple[Counts, Counts]], found: Counts
+    ) -> None:
+        """Share the fakes of one node out to its children: leaves into `found`, inner nodes into `walk`."""
+        kept = self.nodes[node]
+        group = np.arange(len(k))[:, None]
+        row = self._row(node, blocks)
+        reached = kept.best[group, row, k]
+        # the running minimum falls to `reached` first where c is the argmin
+        running = np.swapaxes(kept.best, 1, 2)[group, k]  # groups x states x c
+        at = np.minimum((running > reached[:, :, None]).sum(axis=2), row)
+        units = kept.lowest[:, None] + at
+        need = self._leaf_need(kept, units)
+        left = k - need.sum(axis=2)
+        for i in range(len(kept.inner) - 1, 0, -1):
+            # partial holds F_0, F_1, F_0*F_1, F_2, F_0*F_1*F_2, ..
+            x = _split(kept.partial[2 * i - 1][group, at], kept.partial[2 * i - 2][group, at], left)
+            walk[kept.inner[i]] = (x, units * self.weights[kept.inner[i]])
+            left = left - x
+        if kept.inner:
+            walk[kept.inner[0]] = (left, units * self.weights[kept.inner[0]])
+        else:
+            need[:, :, 0] += left  # more fakes than the least cost needs: they wait at the first value
+        for i, child in enumerate(kept.leaves):
+            found[:, :, self.tree.start[child]] += need[:, :, i]
+
+
+def _children(tree: BlockTree, node: int) -> range:
+    part = tree.child_slice(node)
+    return range(part.start, part.stop)
+
+
+def _convolve(a: Costs, b: Costs) -> Costs:
+    """out[.., k] = min over x of a[.., x] + b[.., k - x]; some rows at a time, so that they stay in the cache."""
+    size = a.shape[-1]
+    first, second = a.reshape(-1, size), b.reshape(-1, size)
+    out = np.empty_like(second)
+    step = max(1, CACHED // size)
+    room = np.empty((min(step, len(out)), size))
+    for at in range(0, len(out), step):
+        left, right, best = first[at : at + step], second[at : at + step], out[at : at + step]
+        np.add(right, left[:, :1], out=best)
+        for x in np.flatnonzero(np.isfinite(left[:, 1:]).any(axis=0)) + 1:
+            term = room[: len(left), : size - x]
+            np.add(right[:, : size - x], left[:, x : x + 1], out=term)
+            np.minimum(best[:, x:], term, out=best[:, x:])
+    return out.reshape(a.shape)
+
+
+def _shift(cost: Costs, need: Counts) -> Costs:
+    """cost[.., k - need], infinite where k < need."""
+    k = np.arange(cost.shape[-1]) - need[..., None]
+    return np.where(k >= 0, np.take_along_axis(cost, np.maximum(k, 0), axis=-1), np.inf)
+
+
+def _split(child: Costs, rest: Costs, k: Counts) -> Counts:
+    """The x that attains min of child[.., x] + rest[.., k - x]: the smallest such x."""
+    x = np.arange(child.shape[-1])
+    other = k[..., None] - x
+    total = np.where(other >= 0, child + np.take_along_axis(rest, np.maximum(other, 0), axis=-1), np.inf)
+    return total.argmin(axis=-1)

@@ -1,0 +1,351 @@
+"""target-distribution: inside each group, blur and shuffle sensitive values until every row looks like the target.
+
+After the paper, as repaired in docs/explanation/target-distribution.md. The sensitive column leaves the rows; per
+group the release lists blocks (nodes of a hierarchy) with their counts, and each row is one of its group's blocks.
+
+Guarantee: every row's marginal is exactly the target (Definition 3.2), checked in integers before anything is written.
+Assumes: a reader who does not reason about how the blocks were chosen and knows no other row's value.
+Cost: one pass to count (group, value), plans in O(groups x nodes), fakes by dynamic programming within a work limit.
+Error: certain bounds; narrow where a question selects whole groups, wide where it selects a few rows of a large one.
+Does not protect against: readers who know the algorithm (the number of root blocks depends on the true values), or who
+know other rows of the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...errors import PlanError, ReleaseError, SpecError, VerificationError
+from ...model.private import Batch, Facts, Needs, Profile, Released, Work
+from ...model.public import (
+    Asked,
+    Candidate,
+    Estimated,
+    Evidence,
+    Floats,
+    GivesAway,
+    Guarantee,
+    Observed,
+    Published,
+    Roles,
+    Trust,
+)
+from ...model.ratios import Ratio, exact
+from ..contract import Example, Method, Planned, Specification
+from . import blockwise, target_report
+from . import target_parsing as parsing
+from . import target_planning as planning
+from .blocktree import BlockTree, from_blocks
+from .fake_choice import WORK_LIMIT
+from .targets import MAX_WEIGHT
+
+SCHEME = 1
+GROUP_ROWS = 50  # at a bound: groups are made of columns while they hold this many rows on average
+QUICK_WORK = 100_000_000  # at a bound: a second or two of choosing fakes
+KNOWS_ALGORITHM = (
+    "readers who know the algorithm: how many blocks stay at the root depends on the group's true values, and a group "
+    "that is all root may consist of one repeated value"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetDistribution(Specification):
+    """Make every row of every group look like `target`.
+
+    target: "source", "uniform", "normal(mean,sd)", "zipf(s)", weights {value: weight}, or, with `target_by`, one of
+    these per part {part: target}. hierarchy: "balanced(2)", "width(2)", nested lists, or rows of (value, label, ..).
+    partition_by, target_by: columns, or rules such as "age//10" (ranges of ten) and "zip[:3]" (first three characters).
+    fakes: a share of each group's rows, or a number. max_weight: largest sum of weights at a node.
+    min_group: smaller groups are merged with their neighbours. choose_fakes: "width" or "paper".
+    randomise_depth: pass on a random share of the blocks at every node, so that they cannot be inverted exactly; wider
+    bounds, and how much it hides was not measured.
+    """
+
+    method: ClassVar[str] = "target-distribution"
+
+    target: Any = field(default="source", metadata={"file": "target", "help": "text, or a file of value,weight"})
+    hierarchy: Any = field(
+        default="balanced(2)", metadata={"file": "hierarchy", "help": "text, or a file of value;label;..;*"}
+    )
+    partition_by: tuple[str, ...] | list[str] | str = ()
+    target_by: tuple[str, ...] | list[str] | str = ()
+    fakes: Ratio = "0.05"
+    max_weight: int = MAX_WEIGHT
+    min_group: int = 5
+    choose_fakes: str = "width"
+    randomise_depth: bool = False
+    work_limit: int = WORK_LIMIT
+
+    def __post_init__(self) -> None:
+        for name in ("partition_by", "target_by"):
+            given = getattr(self, name)
+            texts = tuple(given.split(",")) if isinstance(given, str) and given else tuple(given)
+            object.__setattr__(self, name, tuple(t.strip() for t in texts))
+        parsing.check_target(self.target)
+        parsing.check_hierarchy(self.hierarchy)
+        for rule in (*self.partition_by, *self.target_by):
+            parsing.parse_rule(rule)
+        share = exact(self.fakes, "fakes")
+        if share < 0 or (share >= 1 and share.denominator != 1):
+            raise SpecError(f"fakes must be a share from 0 to 1 or a whole number, got {self.fakes}", field="fakes")
+        for name, least in (("max_weight", 2), ("min_group", 1), ("work_limit", 1)):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int) or number < least:
+                raise SpecError(f"{name} must be a whole number of at least {least}, got {number!r}", field=name)
+        if self.choose_fakes not in ("width", "paper"):
+            raise SpecError(f"choose_fakes must be width or paper, got {self.choose_fakes!r}", field="choose_fakes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetPart:
+    """The target of some groups: weights of the nodes, the distribution they represent, and how far they moved it."""
+
+    weights: tuple[int, ...]
+    probabilities: tuple[Fraction, ...]  # over the leaves, in the order of `TargetDistributionPlan.order`
+    distance: float  # total variation to the distribution asked for, rounded up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetDistributionPlan:
+    """What the release states; the blocks of each group are in sensitive.parquet."""
+
+    scheme: int
+    target: str
+    target_from_data: bool
+    hierarchy: str
+    numeric: bool
+    order: tuple[int, ...]  # leaf position -> place of the value in the column's domain
+    blocks: tuple[tuple[int, int], ...]  # every node as leaf positions start..stop-1, the root first
+    labels: tuple[str | None, ...] | None
+    partition_by: tuple[str, ...]
+    target_by: tuple[str, ...]
+    parts: tuple[TargetPart, ...]
+    group_part: tuple[int, ...]
+    group_rows: tuple[int, ...]
+    max_weight: int
+    min_group: int
+    fakes: Fraction
+    choose_fakes: str
+    randomise_depth: bool
+
+    @property
+    def tree(self) -> BlockTree:
+        return from_blocks(self.blocks)
+
+
+def _release(plan: TargetDistributionPlan, evidence: Evidence) -> blockwise.Release:
+    if "release" not in evidence.memo:
+        try:
+            tree = plan.tree
+        except SpecError as error:
+            raise ReleaseError(f"release.json describes no hierarchy: {error}") from None
+        if any(len(part.weights) != tree.nodes or min(part.weights) < 0 for part in plan.parts) or (
+            len(plan.group_part) != len(plan.group_rows)
+            or not set(plan.group_part) <= set(range(len(plan.parts)))
+            or tree.leaves != len(evidence.domains[0])
+        ):
+            raise ReleaseError("release.json states weights or groups that do not fit its hierarchy")
+        evidence.memo["release"] = blockwise.open_blocks(
+            tree, np.array(plan.order, dtype=np.int64), evidence.side, np.array(plan.group_rows, dtype=np.int64)
+        )
+    found: blockwise.Release = evidence.memo["release"]
+    return found
+
+
+def _round_up(x: Fraction, digits: int = 6) -> float:
+    scale = 10**digits
+    return -((-x.numerator * scale) // x.denominator) / scale
+
+
+class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan]):
+    """Inside each group, sensitive values look like the target."""
+
+    name = "target-distribution"
+    title = "Target distribution"
+    trust = Trust.CONDITIONAL
+    part = "group_id"
+    withheld = True
+    promise = "the published marginals are the ones you choose"
+    answers = "certain bounds"
+    spec = TargetDistribution
+    plan_type = TargetDistributionPlan
+    foreseeable = False
+    gives_away = GivesAway(
+        survives_corruption=False,
+        hides_group=False,
+        every_predicate=False,
+        why="a reader who knows the algorithm or rows of the group learns more",
+    )
+    example = Example(
+        spec={"partition_by": "sex", "fakes": "0.01"},
+        options={"partition_by": "sex"},
+        bad=(
+            {"target": "gauss"}, {"target": "zipf(-1)"}, {"hierarchy": "balanced(1)"}, {"fakes": -1}, {"fakes": 1.5},
+            {"max_weight": 1}, {"max_weight": "16"}, {"min_group": 0}, {"choose_fakes": "best"},
+            {"partition_by": "age//0"}, {"work_limit": 0},
+        ),
+    )  # fmt: skip
+
+    def needs(self, spec: TargetDistribution, roles: Roles) -> Needs:
+        """The sensitive column, and the columns that groups are made of, counted together."""
+        if len(roles.sensitive) != 1:
+            raise SpecError(
+                f"{self.name} publishes one sensitive column, got {', '.join(roles.sensitive)}; name one and give the "
+                "others another role",
+                field="sensitive",
+            )
+        columns = tuple(dict.fromkeys(parsing.parse_rule(r).column for r in (*spec.target_by, *spec.partition_by)))
+        for column in columns:
+            if column not in (*roles.quasi, *roles.insensitive):
+                raise SpecError(
+                    f'groups are made of columns that are published, and "{column}" is not; give it the role quasi',
+                    field="partition_by",
+                )
+        if not columns:
+            return Needs(units=(tuple(roles.sensitive),), joints=((0,),), changed=(True,))
+        return Needs(units=(tuple(roles.sensitive), columns), joints=((0, 1),), changed=(True, False))
+
+    def plan(
+        self, spec: TargetDistribution, profile: Profile, rng: np.random.Generator
+    ) -> Planned[TargetDistributionPlan]:
+        """Tree, targets, groups, fakes and blocks; nothing is random but, where asked for, the depth of the blocks."""
+        made = planning.make(spec, profile, rng if spec.randomise_depth else None)
+        public = TargetDistributionPlan(
+            scheme=SCHEME,
+            target=parsing.target_text(spec.target),
+            target_from_data=parsing.from_data(spec.target),
+            hierarchy=parsing.hierarchy_text(spec.hierarchy),
+            numeric=made.shape.values is not None,
+            order=made.shape.order,
+            blocks=made.shape.tree.blocks(),
+            labels=made.shape.tree.labels,
+            partition_by=tuple(spec.partition_by),
+            target_by=tuple(spec.target_by),
+            parts=tuple(
+                TargetPart(
+                    weights=tuple(t.weights.tolist()), probabilities=t.probabilities, distance=_round_up(t.distance)
+                )
+                for t in made.targets
+            ),
+            group_part=tuple(made.group_part.tolist()),
+            group_rows=tuple(made.group_rows.tolist()),
+            max_weight=spec.max_weight,
+            min_group=spec.min_group,
+            fakes=exact(spec.fakes, "fakes"),
+            choose_fakes=spec.choose_fakes,
+            randomise_depth=spec.randomise_depth,
+        )
+        return Planned(public=public, work=Work(side=target_report.side_table(made), notes=made.notices, secret=made))
+
+    def apply(self, plan: TargetDistributionPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+        """The sensitive column goes, the number of the group comes."""
+        made: planning.Made = work.secret
+        group = made.group_of[batch.codes[1]] if len(batch.codes) > 1 else np.zeros(batch.rows)
+        return Released(codes=(None,) * len(batch.codes), extra={"group_id": group.astype(np.int32)})
+
+    def guarantee(self, plan: TargetDistributionPlan) -> Guarantee:
+        """Exact marginals; and, at length, what they do not cover."""
+        moved = max((part.distance for part in plan.parts), default=0.0)
+        return Guarantee(
+            model="P-private marginals",
+            parameters={
+                "target": plan.target,
+                "groups": len(plan.group_rows),
+                "target_moved": moved,
+                "max_weight": plan.max_weight,
+                "min_group": plan.min_group,
+            },
+            statement=(
+                "For every row, the sensitive value that its group's blocks leave open has exactly the published "
+                "target distribution."
+            ),
+            assumptions=(
+                "the reader does not reason about how the blocks were chosen",
+                "the reader knows no other row's sensitive value",
+                "inside a block the reader's prior is the target",
+                "the table is published once",
+            ),
+            not_covered=(
+                KNOWS_ALGORITHM,
+                "groups that need no generalisation, which publish their exact values in random order",
+                "readers who know some rows of a group, which narrows the others",
+                "the number of fake values of a group, which is blocks less rows",
+                *(("the target, which was taken from the data",) if plan.target_from_data else ()),
+                "columns that are published as they are",
+            ),
+            trust=self.trust,
+        )
+
+    def estimate(self, plan: TargetDistributionPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+        """Certain bounds, and no point estimate: by construction every row's expected value is that of the target."""
+        return blockwise.estimate(_release(plan, evidence), observed, asked)
+
+    def bound(
+        self,
+        plan: TargetDistributionPlan,
+        evidence: Evidence,
+        kind: str,
+        observed: Observed,
+        asked: Asked,
+        top: Sequence[int],
+        bottom: Sequence[int],
+        share: float | None,
+    ) -> tuple[Floats, Floats, tuple[str, ...]] | None:
+        """Certain bounds on AVG, MIN, MAX and quantiles."""
+        release = _release(plan, evidence)
+        if any(asked.measure[f] for f in (*top, *bottom)):
+            return None  # another column is a factor, or the only column
+        if kind == "ratio":
+            return blockwise.ratios(release, observed, asked, top, bottom)
+        if any(value[0] is None for value in evidence.domains[0].values):
+            return None  # MIN and MAX skip missing values, blocks do not tell them apart
+        return blockwise.order_statistics(release, observed, asked, top[0], kind, share)
+
+    def verify(self, plan: TargetDistributionPlan, published: Published) -> None:
+        """The published blocks are exactly P-private, and every group has the rows it states and as many blocks."""
+        published.check_units()
+        try:
+            _release(plan, published.evidence).check(
+                [np.array(part.weights, dtype=np.int64) for part in plan.parts],
+                np.array(plan.group_part, dtype=np.int64),
+            )
+        except (PlanError, ReleaseError) as error:
+            raise VerificationError(f"the published groups do not keep the guarantee: {error}") from None
+        numbers, rows = published.group_sizes()
+        found = np.zeros(len(plan.group_rows), dtype=np.int64)
+        if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(found):
+            raise VerificationError("a row names a group that release.json does not list")
+        found[numbers] = rows
+        if found.tolist() != list(plan.group_rows):
+            raise VerificationError("the groups do not have the numbers of rows that release.json states")
+
+    def report(self, plan: TargetDistributionPlan, work: Work, profile: Profile) -> dict[str, Any]:
+        """Groups with their blocks and fakes, what a reader of the algorithm learns, and notices."""
+        return target_report.report(work.secret, profile)
+
+    def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
+        """Groups of columns with few values, while they hold enough rows on average."""
+        chosen = sorted((c for c, m in facts.sizes.items() if m > 1), key=lambda c: facts.sizes[c])
+        taken, groups = [], 1
+        for column in chosen[:3]:
+            groups *= facts.sizes[column]
+            if groups * GROUP_ROWS > facts.rows:
+                break
+            taken.append(column)
+        by: dict[str, Any] = {"partition_by": tuple(taken), "work_limit": QUICK_WORK}
+        return (Candidate(method=self.name, parameters=by, releases=1),)
+
+    def exceeds(self, plan: TargetDistributionPlan, tau: Fraction) -> str | None:
+        """The share that the target gives to its most frequent value."""
+        largest = max((float(x) for part in plan.parts for x in part.probabilities), default=0.0)
+        if largest <= tau:
+            return None
+        return f"the target gives its most frequent value {largest:.3g}, above the bound {tau}"
+
+
+METHOD: Method[TargetDistribution, TargetDistributionPlan] = TargetDistributionMethod()

@@ -1,0 +1,187 @@
+"""What a target-distribution plan looks like from outside: sensitive.parquet, and the custodian's report."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model.private import Profile
+from ...model.public import Floats, Integers
+from .group_audit import audit_group, enumerate_posterior, only_homogeneous
+from .target_planning import AUDITED_GROUPS, AUDITED_ROWS, Made, replan
+
+SHOWN_GROUPS = 1000
+AUDITED_NODES = 2000
+TRIED_HISTOGRAMS = 5000
+
+
+def side_table(made: Made) -> dict[str, NDArray[Any]]:
+    """sensitive.parquet: every group's blocks in canonical order; what they cover, for people who read it by eye."""
+    tree = made.shape.tree
+    side: dict[str, NDArray[Any]] = {
+        "group_id": made.group.astype(np.int32),
+        "block": made.node.astype(np.int32),
+        "count": made.count,
+    }
+    if made.shape.values is not None:
+        points = np.array([float(v) for v in made.shape.values])
+        whole = all(v.denominator == 1 and abs(v) < 2**62 for v in made.shape.values)
+        if whole:
+            points = np.array([int(v) for v in made.shape.values])
+        return side | {"low": points[tree.start[made.node]], "high": points[tree.stop[made.node] - 1]}
+    names = np.array([block_label(made, v) for v in range(tree.nodes)], dtype=object)
+    return side | {"values": names[made.node]}
+
+
+def block_label(made: Made, node: int) -> str:
+    """A block as people read it: its label in the hierarchy, or its values."""
+    tree = made.shape.tree
+    a, b = int(tree.start[node]), int(tree.stop[node])
+    label = tree.labels[node] if tree.labels else None
+    if b - a == 1:
+        return made.labels[a]
+    return label if label is not None else " | ".join(made.labels[a:b])
+
+
+def report(made: Made, profile: Profile) -> dict[str, Any]:
+    """Groups with their blocks and fakes, bound widths to expect, what a reader of the algorithm learns, notices."""
+    return {
+        "groups": [_group(made, g) for g in range(min(SHOWN_GROUPS, len(made.group_rows)))],
+        "groups_in_all": len(made.group_rows),
+        "target_moved": [float(t.distance) for t in made.targets],
+        "root_share": float(made.count[made.node == 0].sum() / max(1, made.count.sum())),
+        "expected_error": {
+            "meaning": "half the width of the certain bounds on COUNT(*) WHERE the value holds",
+            "values": [_value(made, leaf) for leaf in range(len(made.labels))],
+            "total": _count_widths(made, 1.0).tolist(),
+            "among_1_percent": _count_widths(made, 0.01).tolist(),
+            "among_10_percent": _count_widths(made, 0.1).tolist(),
+        },
+        "audit": audit(made),
+        "notes": list(made.notices),
+    }
+
+
+def _blocks_of(made: Made, group: int) -> slice:
+    return slice(*np.searchsorted(made.group, [group, group + 1]).tolist())
+
+
+def _value(made: Made, leaf: int) -> Any:
+    """A value as JSON: a number where the column is numeric."""
+    if made.shape.values is None:
+        return made.labels[leaf]
+    number = made.shape.values[leaf]
+    return int(number) if number.denominator == 1 else float(number)
+
+
+def _group(made: Made, g: int) -> dict[str, Any]:
+    tree, mine = made.shape.tree, _blocks_of(made, g)
+    blocks = [
+        {"low": _value(made, int(tree.start[v])), "high": _value(made, int(tree.stop[v]) - 1), "count": int(c)}
+        for v, c in zip(made.node[mine].tolist(), made.count[mine].tolist(), strict=True)
+    ]
+    return {
+        "key": made.group_keys[g],
+        "size": int(made.group_rows[g]),
+        "blocks": blocks,
+        "fakes": int(made.fakes[g]),
+    }
+
+
+def _count_widths(made: Made, share: float) -> Floats:
+    """Half the width of the bounds on every value's count among a share of each group's rows.
+
+    docs/explanation/target-distribution.md, section 5: between max(0, s - (n+k-must)) and min(s, may).
+    """
+    tree, groups = made.shape.tree, len(made.group_rows)
+    width = np.zeros(tree.leaves)
+    step = max(1, 2**22 // tree.nodes)
+    for first in range(0, groups, step):
+        last = min(first + step, groups)
+        mine = slice(*np.searchsorted(made.group, [first, last]).tolist())
+        edges = np.zeros((last - first, tree.leaves + 1), dtype=np.int64)
+        must = np.zeros((last - first, tree.leaves), dtype=np.int64)
+        group, node, count = made.group[mine] - first, made.node[mine], made.count[mine]
+        np.add.at(edges, (group, tree.start[node]), count)
+        np.add.at(edges, (group, tree.stop[node]), -count)
+        leaf = tree.children[node] == 0
+        np.add.at(must, (group[leaf], tree.start[node[leaf]]), count[leaf])
+        may = np.cumsum(edges, axis=1)[:, :-1]
+        rows = made.group_rows[first:last][:, None]
+        selected = np.rint(rows * share)
+        every = rows + made.fakes[first:last][:, None]
+        width += (np.minimum(selected, may) - np.maximum(0, selected - (every - must))).sum(axis=0)
+    return width / 2
+
+
+def audit(made: Made) -> dict[str, Any]:
+    """What a reader who knows the algorithm learns: the smallest groups without fakes, with two priors."""
+    tree = made.shape.tree
+    plain = np.flatnonzero((made.fakes == 0) & ~made.whole & (made.group_rows > 0) & (made.group_rows <= AUDITED_ROWS))
+    chosen = plain[np.argsort(made.group_rows[plain], kind="stable")][:AUDITED_GROUPS]
+    if tree.nodes > AUDITED_NODES or made.random_depth:  # the audit inverts the fixed algorithm
+        chosen = chosen[:0]
+    overall = (made.true_total / max(1, int(made.true_total.sum()))).tolist()
+    groups: list[dict[str, Any]] = []
+    for g in chosen.tolist():
+        blocks = _dense(made, g)
+        target = made.targets[int(made.group_part[g])]
+        entry: dict[str, Any] = {
+            "key": made.group_keys[g],
+            "size": int(made.group_rows[g]),
+            "only_one_value_possible": only_homogeneous(tree, target.weights, blocks),
+        }
+        for name, prior in (("target", list(target.probabilities)), ("overall", overall)):
+            seen = audit_group(tree, target.weights, blocks, prior)
+            entry[name] = None if seen is None else {"largest": seen.largest, "from_prior": seen.distance}
+        groups.append(entry)
+    groups += [] if made.random_depth else _with_fakes(made, overall)
+    leaf = tree.children[made.node] == 0
+    wide = np.zeros(len(made.group_rows), dtype=np.int64)
+    np.add.at(wide, made.group[~leaf], made.count[~leaf])
+    return {
+        "audited_groups": len(groups),
+        "largest_posterior": {name: _most(groups, name, "largest") for name in ("target", "overall")},
+        "furthest_from_prior": {name: _most(groups, name, "from_prior") for name in ("target", "overall")},
+        "only_one_value_possible": sum(g.get("only_one_value_possible", False) for g in groups),
+        "exact_multiset": int(((wide == 0) & (made.group_rows > 1)).sum()),
+        "knobs": "larger groups (partition_by, min_group), fakes, a target nearer to the groups",
+        "groups": groups,
+    }
+
+
+def _with_fakes(made: Made, overall: list[float]) -> list[dict[str, Any]]:
+    """The same for small groups with fakes, by trying every histogram that could have been there."""
+    tree = made.shape.tree
+    out: list[dict[str, Any]] = []
+    for g in np.flatnonzero(made.fakes > 0).tolist():
+        rows, target = int(made.group_rows[g]), made.targets[int(made.group_part[g])]
+        if len(out) == AUDITED_GROUPS or comb(rows + tree.leaves - 1, rows) > TRIED_HISTOGRAMS:
+            continue
+        entry: dict[str, Any] = {"key": made.group_keys[g], "size": rows}
+        for name, prior in (("target", target.probabilities), ("overall", tuple(Fraction(p) for p in overall))):
+            seen = enumerate_posterior(
+                tree, partial(replan, made.spec, made.shape, target), _dense(made, g), prior, rows=rows
+            )
+            entry[name] = seen and {
+                "largest": float(max(seen)),
+                "from_prior": float(sum(abs(a - b) for a, b in zip(seen, prior, strict=True))) / 2,
+            }
+        out.append(entry)
+    return out
+
+
+def _most(groups: list[dict[str, Any]], prior: str, what: str) -> float | None:
+    return max((g[prior][what] for g in groups if g[prior] is not None), default=None)
+
+
+def _dense(made: Made, group: int) -> Integers:
+    blocks = np.zeros(made.shape.tree.nodes, dtype=np.int64)
+    mine = _blocks_of(made, group)
+    blocks[made.node[mine]] = made.count[mine]
+    return blocks

@@ -1,0 +1,209 @@
+"""uniform: keep a sensitive value with probability p, else redraw it uniformly from the whole domain.
+
+One sub-table over the declared domain; docs/explanation/uniform.md.
+
+Guarantee: a reader whose prior for a protected value is at most rho1 ends with at most rho2.
+Assumes: she looks at one record's published value; records are otherwise unknown to her.
+Cost: one pass to count, one to perturb; O(m) memory for m values.
+Error: the standard error of a count among n rows is about sqrt(n q) / p, with q = 1 / (m - 1 + gamma).
+Does not protect against: priors above rho1; values more frequent than rho1; several releases of one table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...errors import PlanError, SpecError, VerificationError
+from ...model.private import Batch, Facts, Needs, Profile, Released, Work
+from ...model.public import (
+    Asked,
+    Candidate,
+    Domain,
+    Estimated,
+    Evidence,
+    Floats,
+    GivesAway,
+    Guarantee,
+    Observed,
+    Published,
+    Roles,
+    Trust,
+)
+from ...model.ratios import Ratio
+from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, posterior
+from ..contract import Example, Foresight, Method, Planned, Specification
+from ..shared import perturbation
+from ..shared.foreseen import entries, pushed, tensor
+from ..shared.restricted import (
+    BAD_RHOS,
+    check_protectable,
+    expected_error,
+    parse_rhos,
+    protection,
+    restricted_guarantee,
+    value_label,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniformPerturbation(Specification):
+    """Restrict the posterior of every protected value to rho2 for priors up to rho1."""
+
+    method: ClassVar[str] = "uniform"
+
+    rho1: Ratio
+    rho2: Ratio
+
+    def __post_init__(self) -> None:
+        parse_rhos(self.rho1, self.rho2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniformPlan:
+    """What the release states."""
+
+    rho1: Fraction
+    rho2: Fraction
+    values: int  # size of the domain
+    gamma: Fraction  # rounded down; the channel runs with it
+
+    def __post_init__(self) -> None:
+        if not 1 < self.gamma <= gamma_bound(self.rho1, self.rho2):
+            raise SpecError(f"gamma = {self.gamma} does not belong to rho1 and rho2", field="gamma")
+        if self.values < 2:
+            raise SpecError(f"a channel needs two values or more, got {self.values}", field="values")
+
+    @property
+    def p(self) -> Fraction:
+        return keep_probabilities(self.gamma, self.values)[0]
+
+    @property
+    def q(self) -> Fraction:
+        return keep_probabilities(self.gamma, self.values)[1]
+
+    @property
+    def tables(self) -> perturbation.SubTables:
+        return perturbation.SubTables(
+            start=np.array([0, self.values]),
+            values=np.arange(self.values, dtype=np.int32),
+            p=np.array([float(self.p)]),
+            q=np.array([float(self.q)]),
+        )
+
+
+class Uniform(Method[UniformPerturbation, UniformPlan]):
+    """Keep a value with probability p, else redraw it uniformly."""
+
+    name = "uniform"
+    title = "Uniform perturbation"
+    trust = Trust.PROVED
+    lumpable = True
+    formula = "w = (h - q sum h) / p; Var = n b(1-b)/p^2 + f (1-p-2b)/p, f cut to [0, n]; score set below 1000 rows"
+    promise = "whoever gave a value at most rho1 gives it at most rho2 afterwards"
+    answers = "estimate, interval"
+    spec = UniformPerturbation
+    plan_type = UniformPlan
+    gives_away = GivesAway(
+        survives_corruption=True,
+        hides_group=True,
+        every_predicate=True,
+        why="every record is randomised by itself; other records tell nothing about it",
+    )
+    example = Example(
+        spec={"rho1": "1/5", "rho2": "1/2"},
+        options={"rho1": "1/5", "rho2": "1/3"},
+        bad=BAD_RHOS,
+    )
+
+    def needs(self, spec: UniformPerturbation, roles: Roles) -> Needs:
+        """The sensitive columns, taken together as one value."""
+        return Needs(units=(tuple(roles.sensitive),), joints=((0,),), changed=(True,))
+
+    def plan(self, spec: UniformPerturbation, profile: Profile, rng: np.random.Generator) -> Planned[UniformPlan]:
+        """One channel over the domain; the data only decide whether there is anything to protect."""
+        rho1, rho2 = parse_rhos(spec.rho1, spec.rho2)
+        check_protectable(profile.true_counts(), rho1)
+        gamma = floor_significant(gamma_bound(rho1, rho2), 3)
+        if gamma <= 1:
+            raise PlanError(f"rho1 = {rho1} and rho2 = {rho2} are too close: gamma rounds down to {gamma}")
+        return Planned(
+            public=UniformPlan(rho1=rho1, rho2=rho2, values=len(profile.domains[0]), gamma=gamma), work=Work()
+        )
+
+    def apply(self, plan: UniformPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+        """Every value kept with probability p, else redrawn."""
+        table = plan.tables
+        return Released(codes=(perturbation.perturb(batch.codes[0], table.domain(0), float(plan.p), rng),))
+
+    def guarantee(self, plan: UniformPlan) -> Guarantee:
+        """Restricted (rho1, rho2), computed from the channel that runs."""
+        reached = posterior(plan.rho1, (plan.p + plan.q) / plan.q)
+        return restricted_guarantee(plan.rho1, plan.rho2, reached, self.trust)
+
+    def estimate(self, plan: UniformPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+        return perturbation.estimate(plan.tables, evidence, observed, asked)
+
+    def report(self, plan: UniformPlan, work: Work, profile: Profile) -> dict[str, Any]:
+        """The one sub-table, which values are not protected, and the error to expect."""
+        counts = profile.true_counts()
+        table = {
+            "id": 0,
+            "size": profile.rows,
+            "domain": [value_label(v) for v in profile.domains[0].values],
+            "counts": counts.tolist(),
+            "rho1": str(plan.rho1),
+            "gamma": float(plan.gamma),
+            "keep": float(plan.p + plan.q),
+            "retention": float(plan.p),
+        }
+        return protection(profile, plan.rho1) | {
+            "sub_tables": [table],
+            "expected_error": expected_error(plan.tables, counts, profile),
+        }
+
+    def verify(self, plan: UniformPlan, published: Published) -> None:
+        """The channel runs over the published domain."""
+        published.check_units()
+        if plan.values != len(published.evidence.domains[0]):
+            raise VerificationError("the channel has another number of values than the published domain")
+
+    def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
+        """Priors up to rho1 end at tau."""
+        return (Candidate(method=self.name, parameters={"rho1": str(rho1), "rho2": str(tau)}),)
+
+    def channel(self, plan: UniformPlan, work: Work, profile: Profile) -> Floats:
+        """p on the diagonal, q everywhere."""
+        return float(plan.p) * np.eye(plan.values) + float(plan.q)
+
+    def retention(self, plan: UniformPlan) -> float:
+        """p."""
+        return float(plan.p)
+
+    def foresee(self, plan: UniformPlan, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
+        """Expected counts: p of a class plus its share of everything redrawn."""
+        true_counts = profile.true_counts().astype(float)
+        p, q = float(plan.p), float(plan.q)
+        expected = p * true_counts + q * true_counts.sum()
+        codes = np.arange(len(true_counts), dtype=np.int32)
+
+        def push(observed: Observed, asked: Asked) -> Observed:
+            size = np.bincount(asked.classes[0])
+            seen = tensor(observed, len(size))
+            return entries(observed, p * seen + q * seen.sum(axis=2, keepdims=True) * size)
+
+        answer = pushed(
+            push,
+            lambda _: (np.zeros(len(codes), dtype=np.int64), codes[:, None], expected),
+            partial(self.estimate, plan),
+            rows=profile.rows,
+            domains=domains,
+        )
+        return Foresight(lump=True, answer=answer)
+
+
+METHOD: Method[UniformPerturbation, UniformPlan] = Uniform()

@@ -1,0 +1,146 @@
+"""A method as a function from a batch of the source to a batch of the release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..engines.codes import Coder
+from ..engines.contract import Table
+from ..methods import AnyMethod
+from ..methods.contract import Planned
+from ..model.private import Batch, Deal, Needs, Profile
+from ..model.public import Codes, Column, Integers, Roles, Scalar
+from ..model.types import INTEGER, TEXT, ColumnType
+from ..stats.allocation import Splitter, changed_between_passes, hand_out
+from .randomness import Secret
+
+
+class Applier:
+    """Batches of the source in, batches of the release out.
+
+    `split` is called in the order of the batches and looks at counts only; what it returns depends on the plan, the
+    batch, its number and its share, so that batches may be worked on in any order, at the same time, or again.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: Table,
+        roles: Roles,
+        method: AnyMethod,
+        needs: Needs,
+        profile: Profile,
+        planned: Planned[Any],
+        secret: Secret,
+    ) -> None:
+        self._method, self._needs, self._planned, self._secret = method, needs, planned, secret
+        types = table.arrow_types()
+        self._in = [Coder(domain, types) for domain in profile.domains]
+        released = method.released_domains(planned.public, profile.domains)
+        same = [a is b for a, b in zip(released, profile.domains, strict=True)]
+        self._out = [c if s else Coder(d, {}) for c, d, s in zip(self._in, released, same, strict=True)]
+        self._splitters = [Splitter(deal, secret.stream(f"shuffle {k}")) for k, deal in enumerate(planned.work.deals)]
+        self._left = _marginals(needs, profile)
+        published = [*roles.sensitive, *roles.quasi, *roles.insensitive]
+        self.reads = [name for name in table.columns if name in published]
+        self._changed = {name: u for u, unit in enumerate(needs.units) if needs.changed[u] for name in unit}
+        withheld = set(self._changed) if method.withheld else set()
+        self.base = tuple(d for d, c in zip(profile.domains, needs.changed, strict=True) if c)
+        self.columns = self._describe(roles, table)
+        fields = []
+        for name in (n for n in self.reads if n not in withheld):
+            coder = self._out[self._changed[name]] if name in self._changed else None
+            fields.append(pa.field(name, pa.dictionary(pa.int32(), coder.types[name]) if coder else types[name]))
+        self.schema = pa.schema([*fields, *([pa.field(method.part, pa.int32())] if method.part else [])])
+
+    def _describe(self, roles: Roles, table: Table) -> tuple[Column, ...]:
+        role_of = {name: role for role, names in roles.by_role().items() for name in names}
+        columns = []
+        for name in self.reads:
+            domain: tuple[Scalar, ...] | None = None
+            kind: ColumnType | None = None
+            if name in self._changed:
+                u = self._changed[name]
+                own, new = self._in[u], self._out[u]
+                domain = tuple(own.values_of(name))
+                kind = None if own is new else TEXT
+            columns.append(
+                Column(name=name, role=role_of[name], type=table.columns[name], domain=domain, released_type=kind)
+            )
+        if self._method.part:
+            columns.append(Column(name=self._method.part, role="group", type=INTEGER))
+        return tuple(columns)
+
+    def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
+        """The rest of the work on a batch, once its share of what is dealt exactly has been split off."""
+        codes = tuple(coder.encode([batch.column(n) for n in coder.domain.columns]) for coder in self._in)
+        here = [np.bincount(unit, minlength=len(left)) for unit, left in zip(codes, self._left, strict=True)]
+        for left, found in zip(self._left, here, strict=True):
+            np.subtract(left, found, out=left)
+        splitting = self._secret.stream("split", number)
+        shares = [
+            splitter.split(here[deal.unit], splitting)
+            for splitter, deal in zip(self._splitters, self._planned.work.deals, strict=True)
+        ]
+        return partial(self._apply, number, batch, codes, shares)
+
+    def _apply(
+        self, number: int, batch: pa.RecordBatch, codes: tuple[Codes, ...], shares: list[Deal]
+    ) -> pa.RecordBatch:
+        """The batch as it is published; a function of its arguments, the plan and the secret."""
+        dealing = self._secret.stream("deal", number)
+        released = self._method.apply(
+            self._planned.public,
+            self._planned.work,
+            Batch(
+                rows=batch.num_rows,
+                codes=codes,
+                labels=tuple(hand_out(share, codes[share.unit], dealing) for share in shares),
+            ),
+            self._secret.stream("apply", number),
+        )
+        new: dict[str, Any] = dict(released.extra)
+        for coder, out in zip(self._out, released.codes, strict=True):
+            if out is not None:
+                new |= dict(zip(coder.domain.columns, coder.decode(out), strict=True))
+        arrays = [new[f.name] if f.name in new else batch.column(f.name) for f in self.schema]
+        arrays = [
+            a if isinstance(a, pa.Array) else pa.array(a, type=f.type) for a, f in zip(arrays, self.schema, strict=True)
+        ]
+        result = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return result if released.stay is None else result.filter(pa.array(released.stay))
+
+    def close(self) -> None:
+        """Every label must have gone out and every counted value been seen, or the table changed between the passes."""
+        for splitter in self._splitters:
+            splitter.close()
+        if any(left.any() for left in self._left):
+            raise changed_between_passes()
+
+    def side_table(self) -> pa.Table:
+        """Columns of sensitive.parquet: "unit0", "unit1" ... are codes and leave as the unit's own columns."""
+        columns: dict[str, Any] = {}
+        for name, array in self._planned.work.side.items():
+            if name.startswith("unit") and name[4:].isdigit():
+                coder = self._out[int(name[4:])]
+                columns |= dict(zip(coder.domain.columns, coder.decode(array.astype(np.int32)), strict=True))
+            else:
+                columns[name] = pa.array(array)
+        return pa.table(columns)
+
+
+def _marginals(needs: Needs, profile: Profile) -> list[Integers]:
+    """True counts of the values of every unit, as the first pass saw them."""
+    counts = []
+    for u, domain in enumerate(profile.domains):
+        joint = next(j for j, units in enumerate(needs.joints) if u in units)
+        histogram, at = profile.histograms[joint], needs.joints[joint].index(u)
+        found = np.zeros(len(domain), dtype=np.int64)
+        np.add.at(found, histogram.codes[:, at], histogram.true_counts)
+        counts.append(found)
+    return counts

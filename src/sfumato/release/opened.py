@@ -1,0 +1,126 @@
+"""A release as a reader holds it: what it states, its method and plan, and an engine over its rows."""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from pydantic import TypeAdapter, ValidationError
+
+from ..engines.codes import Coder, factorise
+from ..engines.contract import Engine, Reader
+from ..engines.directory import engine_named
+from ..engines.statements import COUNT, counted
+from ..errors import ReleaseError
+from ..methods import REGISTRY, AnyMethod
+from ..model.public import Codes, Evidence, Integers, Published
+from .bundle import check_contents, check_digests, read_manifest
+from .manifest import Manifest
+
+
+def open_folder(folder: Path, *, check: bool = True, engine: Engine | None = None) -> OpenedRelease:
+    """The release in a folder; `check` compares the digests of its files with those it states."""
+    manifest = read_manifest(folder)
+    if check:
+        check_digests(folder, manifest)
+    check_contents(folder, manifest)
+    return OpenedRelease(folder, manifest, engine=engine)
+
+
+class OpenedRelease:
+    """An open release: everything that is the same for all questions."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, *, scratch: Path | None = None, engine: Engine | None = None
+    ) -> None:
+        self.path, self.manifest = folder, manifest
+        if scratch is not None:  # a temporary folder that lives as long as this object
+            weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
+        self.method = _method(manifest)
+        self.plan = _plan(self.method, manifest)
+        self.domains = manifest.domains()
+        self.columns = tuple(column.noun() for column in manifest.columns)
+        self.types = {column.name: column.type for column in self.columns}
+        self.reader: Reader = (engine or engine_named()).read(folder / "data.parquet", manifest.rows)
+        released = self.method.released_domains(self.plan, self.domains)
+        self.coders = tuple(
+            Coder(d, self.reader.arrow_types({n: self.types[n] for n in d.columns}) if d is base else {})
+            for d, base in zip(released, self.domains, strict=True)
+        )
+        self._evidence: Evidence | None = None
+
+    @property
+    def evidence(self) -> Evidence:
+        """What a reader knows besides the rows a question touches; built on first use."""
+        if self._evidence is None:
+            kept: dict[tuple[int, ...], Any] = {}
+
+            def totals(units: tuple[int, ...]) -> Any:
+                if units not in kept:
+                    kept[units] = self._totals(units)
+                return kept[units]
+
+            self._evidence = Evidence(
+                rows=self.manifest.rows,
+                domains=self.domains,
+                totals=totals,
+                side=self._side(),
+                digest=self.manifest.files["data.parquet"].sha256,
+            )
+        return self._evidence
+
+    @property
+    def published(self) -> Published:
+        """What whoever checks the release looks at."""
+        return Published(
+            rows=self.manifest.rows, columns=self.columns, evidence=self.evidence, counted=self.distinct_cells
+        )
+
+    def distinct_cells(self, columns: tuple[str, ...]) -> tuple[Integers, Integers]:
+        """(codes of the distinct published cells over some columns, rows of each)."""
+        seen = self.reader.run(counted(columns, table="release"))
+        codes = np.column_stack([factorise(seen[c])[0] for c in columns]).astype(np.int64)
+        return codes, seen[COUNT].to_numpy().astype(np.int64)
+
+    def _totals(self, units: tuple[int, ...]) -> tuple[Integers, Codes, Integers]:
+        """(part, codes, count) of the whole release over some units."""
+        coders, part = [self.coders[u] for u in units], self.method.part
+        names = [name for coder in coders for name in coder.domain.columns]
+        found = self.reader.run(counted([*names, *([part] if part else [])], table="release"))
+        codes = [coder.encode([found[n] for n in coder.domain.columns]) for coder in coders]
+        parts = found[part].to_numpy() if part else np.zeros(found.num_rows, dtype=np.int64)
+        count = found[COUNT].to_numpy()
+        stacked = np.stack(codes, axis=1) if codes else np.zeros((len(count), 0), dtype=np.int32)
+        return parts.astype(np.int64), stacked, count
+
+    def _side(self) -> Mapping[str, Any]:
+        """Columns of sensitive.parquet; a unit's columns come as codes under "unit0", "unit1" ..."""
+        if "sensitive.parquet" not in self.manifest.files:
+            return {}
+        table = pq.read_table(self.path / "sensitive.parquet").combine_chunks()
+        side: dict[str, Any] = {}
+        for u, coder in enumerate(self.coders):
+            if set(coder.domain.columns) <= set(table.column_names):
+                side[f"unit{u}"] = coder.encode([table[n] for n in coder.domain.columns])
+        changed = {name for domain in self.domains for name in domain.columns}
+        return side | {n: table[n].to_numpy() for n in table.column_names if n not in changed}
+
+
+def _method(manifest: Manifest) -> AnyMethod:
+    if manifest.method not in REGISTRY:
+        raise ReleaseError(f'the release was made by "{manifest.method}", which this version of sfumato does not know')
+    return REGISTRY[manifest.method]
+
+
+def _plan(method: AnyMethod, manifest: Manifest) -> Any:
+    try:
+        return TypeAdapter(method.plan_type).validate_python(manifest.parameters)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(p) for p in first["loc"])
+        raise ReleaseError(f"release.json is not valid at parameters.{place[:200]}: {first['msg'][:200]}") from None

@@ -1,0 +1,164 @@
+"""Lists of sets: the exact table of widths and variances, cyclic lists, their loss against all subsets."""
+
+from fractions import Fraction
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfumato.methods.shared.block_search import difference_set, spread_blocks
+from sfumato.methods.shared.set_answers import set_answers
+from sfumato.methods.shared.set_lists import (
+    best_list,
+    best_width,
+    cyclic_variance,
+    hit_rates,
+    least_variance,
+    loss,
+    total_variance,
+)
+
+G24 = Fraction(12, 5)
+# m, gamma, w, a, b, keep, V, V of one value; where a fraction has a short form it is given as such
+TABLE = [
+    (2, G24, 1, "12/17", "5/17", ".411765", "2.4490", "2.4490"),
+    (8, G24, 2, "4/9", "2/9", ".259259", "29.5000", "38.5714"),
+    (8, Fraction(4), 2, "4/7", ".204082", "3/7", "10.2407", "10.8889"),
+    (13, G24, 4, "16/31", ".290323", ".301075", "53.3878", "96.7347"),
+    (15, Fraction(4), 3, "1/2", ".178571", "3/8", "22.2963", "32.6667"),
+    (50, G24, 15, "36/71", ".295775", ".295775", "234.2667", "1320"),
+    (50, Fraction(4), 10, "1/2", ".193878", "3/8", "84.3889", "304.8889"),
+    (50, Fraction(12), 4, "24/47", ".071211", ".468085", "18.0779", "29.1570"),
+    (50, Fraction(47), 1, "47/96", ".010417", ".479167", "3.2883", "3.2883"),
+    (100, G24, 29, "348/703", ".287929", ".288762", "479.1066", "5192.449"),
+    (512, G24, 151, "1812/3617", ".294519", ".292231", "2496.9801", "134215.714"),
+]
+
+
+def agrees(found, stated):
+    if "/" in stated:
+        return found == Fraction(stated)
+    digits = len(stated.partition(".")[2])
+    return round(float(found), digits) == float(stated)
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row[0]}-{row[1]}")
+def test_table_of_widths(row):
+    size, gamma, width, a, b, keep, variance, single = row
+    assert best_width(size, gamma) == width
+    rates = hit_rates(size, gamma, width)
+    assert agrees(rates[0], a)
+    assert agrees(rates[1], b)
+    assert agrees((gamma - 1) * width / (gamma * width + size - width), keep)
+    assert agrees(total_variance(size, gamma, width), variance)
+    assert agrees(total_variance(size, gamma, 1), single)
+
+
+@pytest.mark.parametrize("gamma", [Fraction(101, 100), Fraction(3, 2), G24, Fraction(4), Fraction(7), Fraction(47)])
+def test_best_width_against_every_width(gamma):
+    for size in (2, 3, 4, 5, 9, 24, 41):
+        by_force = min(range(1, size), key=lambda w: (total_variance(size, gamma, w), w))
+        assert best_width(size, gamma) == by_force
+
+
+def test_wider_domains_cost_more():
+    """V grows with m at one gamma: more values are never easier."""
+    for gamma in (Fraction(3, 2), G24, Fraction(12)):
+        variances = [least_variance(size, gamma) for size in range(2, 60)]
+        assert variances == sorted(variances)
+
+
+def differences(size, block):
+    held = np.array(block)
+    return np.bincount(((held[:, None] - held) % size).ravel(), minlength=size)[1:]
+
+
+@pytest.mark.parametrize(
+    ("size", "width"), [(7, 3), (13, 4), (21, 5), (11, 5), (31, 6), (7, 4), (13, 9), (5, 1), (5, 4)]
+)
+def test_perfect_difference_sets(size, width):
+    block = difference_set(size, width)
+    assert len(block) == width
+    assert len(set(differences(size, block))) == 1
+
+
+@pytest.mark.parametrize(("size", "width"), [(8, 2), (50, 15), (16, 6), (43, 7)])
+def test_no_difference_set(size, width):
+    """No whole number of repetitions, or (16, 6, 2) and (43, 7, 1), which have no cyclic one."""
+    assert difference_set(size, width) is None
+
+
+def test_lists_of_small_domains():
+    assert len(best_list(8, 2)) == comb(8, 2)
+    assert not best_list(8, 2).cyclic
+    assert len(best_list(12, 4)) == 495
+    assert len(best_list(12, 5)) == 48  # 792 subsets are too many
+    assert len(best_list(13, 4)) == 13
+    assert len(best_list(50, 15)) == 200
+    assert len(best_list(9, 1)) == 9
+    for size, width in ((8, 0), (8, 8), (2, 2)):
+        with pytest.raises(ValueError, match="holds 1 to"):
+            best_list(size, width)
+    with pytest.raises(ValueError, match="two values"):
+        best_width(1, G24)
+
+
+@pytest.mark.parametrize(
+    ("size", "gamma", "most"),
+    [(50, G24, 0.01), (50, Fraction(4), 0.014), (50, Fraction(12), 0.014), (20, G24, 0.013), (100, G24, 0.01)],
+)
+def test_loss_of_cyclic_lists(size, gamma, most):
+    listed = best_list(size, best_width(size, gamma))
+    assert len(listed) <= 4 * size
+    assert 0 < loss(listed, gamma) <= most
+
+
+@pytest.mark.parametrize(("size", "gamma"), [(13, G24), (50, Fraction(47)), (8, G24), (31, Fraction(4))])
+def test_lists_without_loss(size, gamma):
+    assert loss(best_list(size, best_width(size, gamma)), gamma) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("size", "width"), [(20, 6), (50, 15), (23, 9)])
+def test_spectrum_gives_the_variance_of_the_channel(size, width):
+    """The circulant formula against the channel's own matrix."""
+    blocks = spread_blocks(size, width, 2)
+    found = cyclic_variance(size, G24, blocks)
+    listed = best_list(size, width)
+    assert cyclic_variance(size, G24, listed.blocks) < found  # four blocks are more even than two
+    dense = set_answers(listed.channel(G24)).total_variance(np.eye(size))
+    assert cyclic_variance(size, G24, listed.blocks) == pytest.approx(dense, rel=1e-6)
+
+
+def test_the_search_repeats_itself_and_beats_chance():
+    first = spread_blocks(40, 12, 4)
+    assert first == spread_blocks(40, 12, 4)
+    assert all(len(block) == 12 and list(block) == sorted(block) for block in first)
+    rng = np.random.default_rng(1)
+    by_chance = [[sorted(rng.choice(40, 12, replace=False).tolist()) for _ in range(4)] for _ in range(20)]
+    assert cyclic_variance(40, G24, first) < 0.95 * min(cyclic_variance(40, G24, blocks) for blocks in by_chance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "most"), [(129, 0.015), (512, 0.015), (1424, 0.015)])
+def test_wide_domains_by_chosen_swaps(size, most):
+    listed = best_list(size, best_width(size, G24))
+    assert loss(listed, G24) <= most
+
+
+def test_the_explanation_states_the_same_numbers():
+    """Both tables of the page, line by line, against the code."""
+    page = Path(__file__).parents[2].joinpath("docs", "explanation", "set-channels.md").read_text()
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
+    ]
+    widths = [row for row in rows if len(row) == 8 and row[0].isdigit()]
+    assert len(widths) == len(TABLE)
+    for (m, gamma, w, *numbers), known in zip(widths, TABLE, strict=True):
+        assert (int(m), Fraction(gamma), int(w), *numbers) == known
+    losses = [row for row in rows if len(row) == 5 and row[0].isdigit()]
+    assert len(losses) == 8
+    for m, gamma, w, sets, lost in losses:
+        listed = best_list(int(m), best_width(int(m), Fraction(gamma)))
+        assert (listed.width, len(listed)) == (int(w), int(sets))
+        assert round(100 * loss(listed, Fraction(gamma)), 2) == float(lost.split()[0])
