@@ -19,10 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.analysis.contrasts import compare
-from sfumato.analysis.independence import independence_test
-from sfumato.analysis.quantiles import quantile
-from sfumato.analysis.regression import fit
 from sfumato.errors import UnsupportedQuery
 
 COLUMNS = ("age", "sex", "income", "occupation", "education_num")
@@ -55,18 +51,18 @@ def analyse(release: Any, target: str) -> dict[str, tuple[np.ndarray, np.ndarray
     """question -> (estimates, low, high); what is refused is left out."""
     found: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
     try:
-        model = fit(release, FORMULA, family="binomial", recode=GROUPS, target=target)
+        model = release.fit(FORMULA, family="binomial", recode=GROUPS, target=target)
         ends = model.conf_int().to_numpy()
         found["fit"] = (model.estimates, ends[:, 0], ends[:, 1])
     except UnsupportedQuery:
         pass
-    tested = independence_test(release, "sex", "occupation", recode=GROUPS, target=target)
+    tested = release.test("sex", "occupation", recode=GROUPS, target=target)
     if tested.cramers_v is not None:
         found["Cramer's V"] = tuple(np.array([x]) for x in (tested.cramers_v, *tested.interval))
-    second = compare(release, by="sex", share="occupation = 'Sales'", target=target).groups[1]
+    second = release.compare(by="sex", share="occupation = 'Sales'", target=target).groups[1]
     found["difference"] = tuple(np.array([x]) for x in (second.difference, second.low, second.high))
     if target == "table":
-        row = quantile(release, "education_num", 0.5, where="occupation = 'Craft-repair'").rows[0]
+        row = release.quantile("education_num", 0.5, where="occupation = 'Craft-repair'").rows[0]
         found["median"] = tuple(np.array([x]) for x in (row.value, row.low, row.high))
     return found
 
@@ -93,7 +89,7 @@ def measure(method: str, target: str, releases: int, rows: int) -> None:
         for question, numbers in analyse(publish(drawn, METHODS[method](), r), target).items():
             seen[question].append(numbers)
         free = publish(shuffled(drawn, rng), METHODS[method](), r)
-        rejected += independence_test(free, "sex", "occupation", recode=GROUPS).pvalue < 0.05
+        rejected += free.test("sex", "occupation", recode=GROUPS).pvalue < 0.05
     seconds = (time.perf_counter() - started) / releases
     for question, numbers in seen.items():
         value, low, high = (np.array([n[i] for n in numbers]) for i in range(3))

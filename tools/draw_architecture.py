@@ -19,6 +19,7 @@ CAPTIONS = {
     "choosing": "compare, recommend",
     "publish": "read, profile, plan, apply, write",
     "query": "parse, observe, reconstruct, answer",
+    "analysis": "models, tests, quantiles",
     "answering": "Query + release -> Answer",
     "release": "the bundle: write, open, verify",
     "publishing": "roles, randomness, batches",

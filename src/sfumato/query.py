@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -26,6 +26,15 @@ from .sql.nodes import Query, Schema
 from .sql.parse import parse
 from .sql.scalar import quoted
 from .stats.intervals import normal_quantile
+
+if TYPE_CHECKING:
+    from .analysis.contrasts import Comparison
+    from .analysis.correlation import Correlation
+    from .analysis.fit import Fit
+    from .analysis.independence import Independence
+    from .analysis.quantiles import Quantiles
+    from .analysis.recoding import Recode
+    from .methods.shared.linear_functionals import Target
 
 DEFAULT_LEVEL = 0.95
 ANSWER = "__answer__"
@@ -106,6 +115,9 @@ class Release:
             part=method.part,
             estimate=lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked),
             bound=lambda *question: method.bound(plan, opened.evidence, *question),
+            functionals=lambda cells, units: method.functionals(plan, opened.evidence, cells, units),
+            rows=opened.manifest.rows,
+            caveats=method.caveats(plan),
         )
 
     @classmethod
@@ -188,3 +200,113 @@ class Release:
         from .answering.contingency import association
 
         return association(self.opened, x, y)
+
+    # --- models and tests: `analysis` is loaded when one is asked for --------------------------------------------
+
+    def fit(
+        self,
+        formula: str,
+        *,
+        family: str = "gaussian",
+        where: str | None = None,
+        weights: str | None = None,
+        recode: Recode | None = None,
+        target: str = "population",
+        level: float = DEFAULT_LEVEL,
+    ) -> Fit:
+        """The model that would have been fitted on the true rows: gaussian, binomial, poisson or multinomial.
+
+        `where` is an SQL condition, `recode` {column: {level: [values that it merges]}}, `weights` a column of numbers.
+        `target`: errors for a "population" of which the table is a sample, or of the randomisation only ("table").
+        """
+        from .analysis.regression import fit
+
+        return fit(
+            self.subject,
+            formula,
+            family=family,
+            where=where,
+            weights=weights,
+            recode=recode,
+            target=target,
+            level=level,
+        )
+
+    def test(
+        self,
+        x: str,
+        y: str,
+        *,
+        where: str | None = None,
+        recode: Recode | None = None,
+        target: Target = "population",
+        level: float = DEFAULT_LEVEL,
+    ) -> Independence:
+        """Whether two columns go together: a test of independence, Cramer's V, the odds ratio of two by two levels."""
+        from .analysis.independence import independence_test
+
+        return independence_test(self.subject, x, y, where=where, recode=recode, target=target, level=level)
+
+    def quantile(
+        self,
+        column: str,
+        shares: float | Sequence[float] = 0.5,
+        *,
+        by: Sequence[str] = (),
+        where: str | None = None,
+        target: Target = "table",
+        level: float = DEFAULT_LEVEL,
+    ) -> Quantiles:
+        """Quantiles of a column of numbers, with intervals, in all or by some columns."""
+        from .analysis.quantiles import quantile
+
+        return quantile(self.subject, column, shares, by=by, where=where, target=target, level=level)
+
+    def correlation(
+        self,
+        x: str,
+        y: str,
+        *,
+        where: str | None = None,
+        target: Target = "population",
+        level: float = DEFAULT_LEVEL,
+    ) -> Correlation:
+        """Pearson's correlation of two columns of numbers."""
+        from .analysis.correlation import correlation
+
+        return correlation(self.subject, x, y, where=where, target=target, level=level)
+
+    def compare(
+        self,
+        *,
+        by: str,
+        share: str | None = None,
+        mean: str | None = None,
+        where: str | None = None,
+        recode: Recode | None = None,
+        target: Target = "population",
+        level: float = DEFAULT_LEVEL,
+    ) -> Comparison:
+        """The share that meets an SQL condition, or the mean of a column, between the groups of a column."""
+        from .analysis.contrasts import compare
+
+        return compare(
+            self.subject, by=by, share=share, mean=mean, where=where, recode=recode, target=target, level=level
+        )
+
+    def crosstab(
+        self,
+        x: str,
+        y: str,
+        *,
+        weights: str | None = None,
+        where: str | None = None,
+        level: float = DEFAULT_LEVEL,
+    ) -> Answer:
+        """Counts of every combination of two columns, `n`, or sums of a column of `weights`, `total`."""
+        names = ", ".join(quoted(name) for name in (x, y))
+        what = "COUNT(*) AS n" if weights is None else f"SUM({quoted(weights)}) AS total"
+        condition = f" WHERE {where}" if where else ""
+        return self.sql(
+            f"SELECT {names}, {what} FROM release{condition} GROUP BY {names} ORDER BY {names}", level=level
+        )

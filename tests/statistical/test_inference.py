@@ -21,7 +21,6 @@ from scipy.stats import chi2
 import sfumato as sf
 from constants import ALPHA, SEED
 from sfumato.analysis.cells import read
-from sfumato.analysis.regression import fit
 from sfumato.methods.shared.linear_functionals import Functions
 
 RELEASES, FUNCTIONS, ROWS = 20, 40, 12_000
@@ -91,7 +90,7 @@ def true_sums(table: Any) -> np.ndarray:
 def true_fit() -> np.ndarray:
     kept = sf.RandomizedResponse(scope="s", keep={"occupation": "1"})
     release = sf.publish(half(), roles=ROLES, method=kept, seed=0, null_as_value=True)
-    return fit(release, FORMULA, family="binomial", recode=GROUPS).estimates
+    return release.fit(FORMULA, family="binomial", recode=GROUPS).estimates
 
 
 def whitened(error: np.ndarray, covariance: np.ndarray) -> np.ndarray:
@@ -114,11 +113,11 @@ def test_sums_of_the_publishers_own_rows(name: str) -> None:
     sums, fits = [], []
     for seed in range(RELEASES):
         release = sf.publish(half(), roles=ROLES, method=METHODS[name](), seed=seed, null_as_value=True)
-        grid = read(release, ("decade", "sex", "occupation"))
+        grid = read(release.subject, ("decade", "sex", "occupation"))
         functions = Functions.of(numbers(grid))
         found = grid.functionals.value(functions) - true_sums(half)
         sums.append(whitened(found, grid.functionals.covariance(functions, "table")))
-        model = fit(release, FORMULA, family="binomial", recode=GROUPS, target="table")
+        model = release.fit(FORMULA, family="binomial", recode=GROUPS, target="table")
         fits.append(whitened(model.estimates - true_fit(), model.cov_params().to_numpy()))
     errors = np.array(sums)
     assert mean_is_right(errors)
@@ -137,7 +136,7 @@ def test_sums_of_a_population_of_which_the_rows_are_a_sample(name: str) -> None:
     for seed in range(RELEASES):
         table = whole().take(rng.integers(0, whole().num_rows, ROWS))
         release = sf.publish(table, roles=ROLES, method=METHODS[name](), seed=seed, null_as_value=True)
-        grid = read(release, ("decade", "sex", "occupation"))
+        grid = read(release.subject, ("decade", "sex", "occupation"))
         if (
             len(grid.variables["occupation"].values) < 15
         ):  # a rare value was not drawn, so it has no place in the domain

@@ -16,11 +16,7 @@ from scipy.stats import chi2_contingency
 import sfumato
 from sfumato import datasets
 from sfumato.analysis.cells import read
-from sfumato.analysis.contrasts import compare
-from sfumato.analysis.correlation import correlation
-from sfumato.analysis.independence import PUBLISHED, WALD, independence_test, pearson
-from sfumato.analysis.quantiles import quantile
-from sfumato.analysis.regression import fit
+from sfumato.analysis.independence import PUBLISHED, WALD, pearson
 from sfumato.analysis.smoothing import smoothed
 from sfumato.errors import QueryError, SpecError, UnsupportedQuery
 from sfumato.methods.shared.linear_functionals import Functions
@@ -62,14 +58,14 @@ def truth(sql: str) -> list[tuple[Any, ...]]:
 
 @cache
 def income() -> Any:
-    return fit(mild(), "income ~ age + C(sex) + C(occupation)", family="binomial", recode=GROUPS)  # type: ignore[arg-type]
+    return mild().fit("income ~ age + C(sex) + C(occupation)", family="binomial", recode=GROUPS)  # type: ignore[arg-type]
 
 
 def test_a_summary_says_what_is_modelled_and_whose_errors_are_shown() -> None:
     lines = income().summary().split("\n")
     assert lines[1] == "models Pr(income = '>50K'); 48,842 rows, 146 cells; release by randomized-response"
     assert lines[2] == "errors: of a population of which the table is a random sample"
-    own = fit(mild(), "hours_per_week ~ sex + C(occupation)", recode=GROUPS, target="table")
+    own = mild().fit("hours_per_week ~ sex + C(occupation)", recode=GROUPS, target="table")
     assert own.summary().split("\n")[2] == (
         "errors: of the randomisation only; target: the fit on the publisher's own rows"
     )
@@ -128,7 +124,7 @@ def test_an_estimate_is_near_the_truth() -> None:
     found = income()
     name = "C(occupation)[T.Manual]"
     assert abs(found.params[name] + 1.7389) < 4 * found.bse[name]
-    exact = fit(released(occupation="1"), "income ~ age + C(sex) + C(occupation)", family="binomial", recode=GROUPS)
+    exact = released(occupation="1").fit("income ~ age + C(sex) + C(occupation)", family="binomial", recode=GROUPS)
     assert exact.params[name] == pytest.approx(-1.7389, abs=1e-4)
 
 
@@ -136,9 +132,9 @@ def test_rare_levels_are_refused_by_name_and_where_leaves_them_out() -> None:
     formula = "income ~ age + C(sex) + C(occupation)"
     noisy = released(occupation="0.4")
     with pytest.raises(UnsupportedQuery, match=r"(too little information|least is known) about .*Armed-Forces"):
-        fit(noisy, formula, family="binomial")
-    found = fit(
-        mild(), formula, family="binomial", where="occupation NOT IN ('Armed-Forces', 'Priv-house-serv') AND age < 80"
+        noisy.fit(formula, family="binomial")
+    found = mild().fit(
+        formula, family="binomial", where="occupation NOT IN ('Armed-Forces', 'Priv-house-serv') AND age < 80"
     )
     assert not any("Armed" in name or "Priv-house" in name or "NULL" in name for name in found.names)
     assert len(found.names) == 3 + 11
@@ -149,48 +145,48 @@ def test_rare_levels_are_refused_by_name_and_where_leaves_them_out() -> None:
 
 
 def test_a_model_without_randomised_columns_is_exact() -> None:
-    found = fit(mild(), "hours_per_week ~ age + sex")
+    found = mild().fit("hours_per_week ~ age + sex")
     (expected,) = truth("SELECT regr_slope(hours_per_week, age) FROM release WHERE sex = 'Male'")
-    male = fit(mild(), "hours_per_week ~ age", where="sex = 'Male'")
+    male = mild().fit("hours_per_week ~ age", where="sex = 'Male'")
     assert male.params["age"] == pytest.approx(expected[0])
     assert (found.bse_table == 0).all()
     assert found.caveats == ("no randomised column: an ordinary fit of the published rows",)
 
 
 def test_a_weight_counts_a_row_more_than_once() -> None:
-    plain = fit(mild(), "hours_per_week ~ sex", weights="education_num")
+    plain = mild().fit("hours_per_week ~ sex", weights="education_num")
     expected = truth(
         "SELECT sum(education_num * hours_per_week) / sum(education_num) FROM release GROUP BY sex ORDER BY sex"
     )
     assert plain.params["Intercept"] == pytest.approx(expected[0][0])
     assert plain.params.sum() == pytest.approx(expected[1][0])
-    noisy = fit(released(education_num="0.9"), "hours_per_week ~ sex", weights="education_num")
+    noisy = released(education_num="0.9").fit("hours_per_week ~ sex", weights="education_num")
     assert np.abs((noisy.params - plain.params) / noisy.bse_table).max() < 4
     assert (noisy.bse_table > 0).all()
 
 
 def test_outcomes_of_several_levels_and_of_one_condition() -> None:
-    several = fit(mild(), "occupation ~ age + sex", family="multinomial", recode=GROUPS)
-    exact = fit(released(occupation="1"), "occupation ~ age + sex", family="multinomial", recode=GROUPS)
+    several = mild().fit("occupation ~ age + sex", family="multinomial", recode=GROUPS)
+    exact = released(occupation="1").fit("occupation ~ age + sex", family="multinomial", recode=GROUPS)
     assert several.names[0] == "Office: Intercept"
     assert len(several.names) == 12
     assert np.abs((several.params - exact.params) / several.bse_table).max() < 4.5
     shares = several.predict({"age": [40], "sex": ["Male"]})
     assert shares[["Professional", "Office", "Manual", "Service", "none"]].sum(axis=1)[0] == pytest.approx(1)
-    one = fit(mild(), "{occupation == 'Sales'} ~ age", family="binomial", where="occupation IS NOT NULL")
+    one = mild().fit("{occupation == 'Sales'} ~ age", family="binomial", where="occupation IS NOT NULL")
     assert one.outcome == "Pr(occupation == 'Sales')"
-    untouched = fit(mild(), "income ~ C(occupation)", family="multinomial", recode=GROUPS)
-    logit = fit(mild(), "income ~ C(occupation)", family="binomial", recode=GROUPS)
+    untouched = mild().fit("income ~ C(occupation)", family="multinomial", recode=GROUPS)
+    logit = mild().fit("income ~ C(occupation)", family="binomial", recode=GROUPS)
     np.testing.assert_allclose(untouched.params, logit.params, rtol=1e-8)
     np.testing.assert_allclose(untouched.bse, logit.bse, rtol=1e-8)
 
 
 def test_two_randomised_columns_at_once() -> None:
     both = released(income="0.9", occupation="0.8")
-    found = fit(both, "income ~ age + C(occupation)", family="binomial", recode=GROUPS)
-    exact = fit(released(occupation="1"), "income ~ age + C(occupation)", family="binomial", recode=GROUPS)
+    found = both.fit("income ~ age + C(occupation)", family="binomial", recode=GROUPS)
+    exact = released(occupation="1").fit("income ~ age + C(occupation)", family="binomial", recode=GROUPS)
     assert np.abs((found.params - exact.params) / found.bse_table).max() < 4.5
-    assert independence_test(both, "income", "occupation", recode=GROUPS).test == PUBLISHED
+    assert both.test("income", "occupation", recode=GROUPS).test == PUBLISHED
 
 
 @pytest.mark.parametrize(
@@ -217,7 +213,7 @@ def test_two_randomised_columns_at_once() -> None:
 )
 def test_what_cannot_be_fitted_is_refused(formula: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises((QueryError, SpecError), match=message):
-        fit(mild(), formula, **options)
+        mild().fit(formula, **options)
 
 
 @pytest.mark.parametrize(
@@ -227,20 +223,20 @@ def test_methods_without_known_errors_are_refused_by_name(method: Any) -> None:
     table = adult().select(["sex", "race", "income"])
     release = sfumato.publish(table, roles=sfumato.Roles(sensitive="income", rest="quasi"), method=method, seed=1)
     with pytest.raises(UnsupportedQuery, match=f'"{release.manifest.method}" publishes no estimates'):
-        fit(release, "income ~ sex", family="binomial")
+        release.fit("income ~ sex", family="binomial")
 
 
 def test_a_missing_extra_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "formulaic", None)
     with pytest.raises(SpecError, match=r"pip install 'sfumato\[fit\]'"):
-        fit(mild(), "hours_per_week ~ age")
+        mild().fit("hours_per_week ~ age")
 
 
 # --- tests and tables -----------------------------------------------------------------------------------------------
 
 
 def test_untouched_columns_are_tested_by_pearsons_chi_square() -> None:
-    found = independence_test(mild(), "sex", "income")
+    found = mild().test("sex", "income")
     counts = np.array([n for *_, n in truth("SELECT sex, income, COUNT(*) FROM release GROUP BY 1, 2 ORDER BY 1, 2")])
     expected = chi2_contingency(counts.reshape(2, 2), correction=False)
     assert found.statistic == pytest.approx(expected.statistic)
@@ -257,18 +253,18 @@ def test_columns_that_do_not_go_together_have_an_upper_limit() -> None:
     table = pa.table({"x": rng.choice(list("ab"), 3000), "y": rng.choice(list("uvw"), 3000)})
     method = sfumato.RandomizedResponse(scope="s", keep={"y": "0.6"})
     release = sfumato.publish(table, roles=sfumato.Roles(sensitive="y", rest="quasi"), method=method, seed=2)
-    found = independence_test(release, "x", "y")
+    found = release.test("x", "y")
     assert found.pvalue > 0.001
     assert found.cramers_v is None
     assert found.low == 0
     assert 0 < found.high < 0.2
     assert "upper limit" in found.caveats[0]
     with pytest.raises(QueryError, match="two different"):
-        independence_test(release, "x", "x")
+        release.test("x", "x")
 
 
 def test_a_condition_on_a_randomised_column_needs_the_wald_test() -> None:
-    found = independence_test(mild(), "sex", "occupation", where="occupation IN ('Sales', 'Craft-repair')")
+    found = mild().test("sex", "occupation", where="occupation IN ('Sales', 'Craft-repair')")
     assert (found.test, found.df) == (WALD, 1)
     counts = truth(
         "SELECT sex, occupation, COUNT(*) FROM release WHERE occupation IN ('Sales', 'Craft-repair') "
@@ -287,16 +283,16 @@ def test_columns_that_are_redrawn_together_need_the_wald_test() -> None:
     )
     roles = sfumato.Roles(sensitive=("x", "y"))
     release = sfumato.publish(table, roles=roles, method=sfumato.UniformPerturbation(rho1="1/10", rho2="1/2"), seed=2)
-    found = independence_test(release, "x", "y")
+    found = release.test("x", "y")
     assert found.test == WALD
     assert found.pvalue > 1e-4
-    grid = read(release, ("x", "y"))
+    grid = read(release.subject, ("x", "y"))
     published, _ = pearson(grid.functionals.published().reshape(3, 2))
     assert published > 100
 
 
 def test_quantiles_of_untouched_columns_are_exact() -> None:
-    found = quantile(mild(), "age", [0.1, 0.5, 0.9], by=["sex"])
+    found = mild().quantile("age", [0.1, 0.5, 0.9], by=["sex"])
     expected = truth("SELECT sex, unnest(quantile_disc(age, [0.1, 0.5, 0.9])) FROM release GROUP BY sex ORDER BY sex")
     assert [(*r.group, r.value) for r in found.rows] == expected
     assert all(r.low == r.value == r.high for r in found.rows)
@@ -304,34 +300,34 @@ def test_quantiles_of_untouched_columns_are_exact() -> None:
 
 def test_quantiles_of_randomised_columns_have_an_interval_that_holds_the_truth() -> None:
     release = released(education_num="0.5")
-    found = quantile(release, "education_num", [0.1, 0.25, 0.5, 0.75, 0.9], level=0.999)
+    found = release.quantile("education_num", [0.1, 0.25, 0.5, 0.75, 0.9], level=0.999)
     expected = [v for (v,) in truth(
         "SELECT unnest(quantile_disc(education_num, [0.1, 0.25, 0.5, 0.75, 0.9])) FROM release"
     )]  # fmt: skip
     assert all(r.low <= v <= r.high for r, v in zip(found.rows, expected, strict=True))
     assert found.to_arrow().column_names == ["share", "education_num", "low", "high"]
     with pytest.raises(SpecError, match="between 0 and 1"):
-        quantile(release, "age", 50)
+        release.quantile("age", 50)
     with pytest.raises(QueryError, match="need numbers"):
-        quantile(release, "sex", 0.5)
+        release.quantile("sex", 0.5)
 
 
 def test_correlations() -> None:
     (expected,) = truth("SELECT corr(hours_per_week, age) FROM release")[0]
-    exact = correlation(mild(), "hours_per_week", "age", target="table")
+    exact = mild().correlation("hours_per_week", "age", target="table")
     assert (exact.value, exact.se) == (pytest.approx(expected), 0)
     (true,) = truth("SELECT corr(hours_per_week, education_num) FROM release")[0]
-    found = correlation(released(education_num="0.6"), "hours_per_week", "education_num")
+    found = released(education_num="0.6").correlation("hours_per_week", "education_num")
     assert abs(found.value - true) < 4 * found.se
     assert found.low < found.value < found.high
 
 
 def test_shares_and_means_are_compared_between_groups() -> None:
-    exact = compare(mild(), by="sex", mean="age", target="table")
+    exact = mild().compare(by="sex", mean="age", target="table")
     expected = [v for (v,) in truth("SELECT avg(age) FROM release GROUP BY sex ORDER BY sex")]
     assert [g.value for g in exact.groups] == pytest.approx(expected)
     assert exact.groups[1].difference == pytest.approx(expected[1] - expected[0])
-    found = compare(mild(), by="sex", share="occupation = 'Sales' AND age > 30")
+    found = mild().compare(by="sex", share="occupation = 'Sales' AND age > 30")
     shares = truth(
         "SELECT avg(CASE WHEN occupation = 'Sales' AND age > 30 THEN 1 ELSE 0 END) FROM release "
         "GROUP BY sex ORDER BY sex"
@@ -341,14 +337,14 @@ def test_shares_and_means_are_compared_between_groups() -> None:
     second = found.groups[1]
     assert second.difference_se == pytest.approx(np.hypot(found.groups[0].se, second.se), rel=0.05)
     with pytest.raises(SpecError, match="give one of"):
-        compare(mild(), by="sex")
+        mild().compare(by="sex")
     with pytest.raises(UnsupportedQuery, match=r"too little information about occupation\[Armed-Forces\]"):
-        compare(released(occupation="0.4"), by="occupation", mean="age")
+        released(occupation="0.4").compare(by="occupation", mean="age")
 
 
 def test_a_smoothed_table_has_no_negative_count_and_keeps_the_cells() -> None:
     for release in (released(occupation="0.4"), released(income="0.9", occupation="0.8")):
-        grid = read(release, ("race", "sex", "occupation"))
+        grid = read(release.subject, ("race", "sex", "occupation"))
         drawn = smoothed(grid.functionals)
         assert grid.functionals.counts().min() < 0 <= drawn.min()
         np.testing.assert_allclose(drawn.sum(axis=1), grid.cell_rows)
@@ -357,7 +353,7 @@ def test_a_smoothed_table_has_no_negative_count_and_keeps_the_cells() -> None:
 def test_the_ends_of_a_quantile_are_where_sql_counts_stop_contradicting_it() -> None:
     """Every value t is tested by COUNT(*) WHERE education_num <= t, whose error SQL states."""
     release, z = released(education_num="0.12"), 1.959963984540054
-    found = quantile(release, "education_num", [0.1, 0.3, 0.5, 0.7, 0.9]).rows
+    found = release.quantile("education_num", [0.1, 0.3, 0.5, 0.7, 0.9]).rows
     values = range(1, 17)
     counts = ", ".join(f"COUNT(*) FILTER (WHERE education_num <= {t}) AS n{t}" for t in values)
     (row,) = release.sql(f"SELECT {counts} FROM release").rows()
@@ -373,21 +369,21 @@ def test_the_ends_of_a_quantile_are_where_sql_counts_stop_contradicting_it() -> 
 def test_errors_of_untouched_means_and_correlations_are_the_textbooks() -> None:
     rows = {name: np.array(adult()[name].to_pylist()) for name in ("age", "hours_per_week", "sex")}
     age, hours = rows["age"].astype(float), rows["hours_per_week"].astype(float)
-    found = compare(mild(), by="sex", mean="age")
+    found = mild().compare(by="sex", mean="age")
     for group in found.groups:
         here = age[rows["sex"] == group.level]
         assert group.se == pytest.approx(here.std() / np.sqrt(len(here)))
     u, v = (age - age.mean()) / age.std(), (hours - hours.mean()) / hours.std()
     r = (u * v).mean()
-    moved = correlation(mild(), "age", "hours_per_week")
+    moved = mild().correlation("age", "hours_per_week")
     assert moved.se == pytest.approx(np.sqrt(((u * v - r / 2 * (u**2 + v**2)) ** 2).sum()) / len(u))
 
 
 def test_groups_that_are_estimated_share_their_errors() -> None:
     """A randomised group: the difference of two means is one sum, with one error."""
     where = "occupation IN ('Sales', 'Craft-repair')"
-    found = compare(mild(), by="occupation", mean="age", where=where, target="table")
-    grid = read(mild(), ("occupation", "age"), where=where)
+    found = mild().compare(by="occupation", mean="age", where=where, target="table")
+    grid = read(mild().subject, ("occupation", "age"), where=where)
     number = grid.variables["age"].numbers()
     labels = grid.variables["occupation"].labels
     inside = [grid.weight * (grid.variables["occupation"].codes == labels.index(g.level)) for g in found.groups]

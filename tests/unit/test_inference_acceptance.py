@@ -19,8 +19,7 @@ import pytest
 
 import sfumato
 from sfumato import datasets
-from sfumato.analysis.independence import WALD, Table, independence_test
-from sfumato.analysis.regression import fit
+from sfumato.analysis.independence import WALD, Table
 
 EXPECTED = json.loads((Path(__file__).parent / "inference_adult.json").read_text(encoding="utf-8"))
 GROUPS = {
@@ -51,7 +50,7 @@ def release(method: str) -> Any:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_logistic_regression_of_income(method: str) -> None:
-    found = fit(release(method), FORMULA, family="binomial", recode={"occupation": GROUPS})
+    found = release(method).fit(FORMULA, family="binomial", recode={"occupation": GROUPS})
     expected = EXPECTED[method]
     se = np.array(expected["bse"])
     assert list(found.names[3:]) == [f"C(occupation)[T.{level}]" for level in EXPECTED["truth"]["names"][3:]]
@@ -69,8 +68,7 @@ def test_whether_sex_and_occupation_go_together(method: str) -> None:
         ("population", (expected["V"], expected["low"], expected["high"])),
         ("table", expected["V_table"]),
     ):
-        found = independence_test(
-            release(method),
+        found = release(method).test(
             "sex",
             "occupation",
             recode={"occupation": GROUPS},
@@ -88,7 +86,7 @@ def test_whether_sex_and_occupation_go_together(method: str) -> None:
 def test_the_wald_statistic_of_every_method(method: str) -> None:
     from sfumato.analysis.cells import read
 
-    grid = read(release(method), ("sex", "occupation"), recode={"occupation": GROUPS})
+    grid = read(release(method).subject, ("sex", "occupation"), recode={"occupation": GROUPS})
     codes = tuple(np.broadcast_to(grid.variables[n].codes, grid.weight.shape) for n in ("sex", "occupation"))
     table = Table(grid, codes, (np.arange(2), np.arange(5)))
     statistic, df = table.wald()
@@ -101,7 +99,7 @@ def test_the_true_table_gives_the_truth() -> None:
     roles = sfumato.Roles(sensitive="occupation", rest="quasi")
     kept = sfumato.RandomizedResponse(scope="s", keep={"occupation": "1"})
     whole = sfumato.publish(datasets.adult(), roles=roles, method=kept, seed=1, null_as_value=True)
-    found = fit(whole, FORMULA, family="binomial", recode={"occupation": GROUPS})
+    found = whole.fit(FORMULA, family="binomial", recode={"occupation": GROUPS})
     truth = EXPECTED["truth"]
     np.testing.assert_allclose(found.params, truth["params"], rtol=1e-6)
     np.testing.assert_allclose(found.bse, truth["bse_population"], rtol=1e-6)

@@ -1,6 +1,6 @@
-"""From an open release to the cells, variables and functionals that an analysis works on.
+"""From what is asked (a release, or one that a plan foresees) to cells, variables and functionals.
 
-The only module of this folder that knows how a release is read and which method made it.
+The only module of this folder that knows how rows are read.
 """
 
 from __future__ import annotations
@@ -12,19 +12,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
+from ..answering.domain_views import check_literals, look_at_domains
+from ..answering.strata import truth
+from ..answering.subject import Subject
+from ..engines.codes import factorise
+from ..engines.statements import column, distinct, double, expression, grouped
 from ..errors import QueryError, UnsupportedQuery
-from ..methods.shared.linear_functionals import Cells, Functionals, IndependentRows
+from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, KroneckerWeights
 from ..model.public import Codes, Floats, Scalar
+from ..model.types import Kind
 from ..sql.nodes import TRUE, Truth
-from ..sql.observation import quoted
 from ..sql.parse import parse
-from ..strata import distinct_rows, factorise, truth
-from .channels import INDEPENDENT, METHODS, caveats_of, exact_rows
-from .expressions import Variable, nearest
+from ..sql.scalar import nearest
+from ..stats.joint_codes import distinct_rows
+from .expressions import Variable
 from .recoding import Recode, Recoder
 
-NUMBERS = ("INT", "DOUBLE", "FLOAT", "DECIMAL", "REAL", "BOOL")
 MOST_VALUES = 20_000  # joint values of the randomised columns that one analysis tells apart
 
 
@@ -48,15 +53,15 @@ class Grid:
         Columns of one unit are redrawn together, which mixes their joint distribution with another one.
         """
         together = x in self.units and self.units[x] == self.units.get(y)
-        kept = (self.method in INDEPENDENT and not together) or self.functionals.exact
         untouched = bool((self.weight == self.weight[:, :1]).all())
-        if kept and untouched and isinstance(self.functionals, IndependentRows):
-            return self.functionals.published() * self.weight
-        return None
+        if not untouched or not isinstance(self.functionals, IndependentRows):
+            return None
+        kept = (self.functionals.keeps_independence and not together) or self.functionals.exact
+        return self.functionals.published() * self.weight if kept else None
 
 
 def read(
-    release: Any,
+    subject: Subject,
     columns: Sequence[str],
     *,
     where: str | None = None,
@@ -68,27 +73,24 @@ def read(
 
     `flags` are SQL conditions whose truth is wanted on the grid.
     """
-    method = release.manifest.method
-    if method not in METHODS:
-        raise UnsupportedQuery(f'"{method}" publishes no estimates whose error is known for models and tests')
     for name in columns:
-        check_column(release, name)
-    conditions = [_Condition(release, where, push=True), *(_Condition(release, sql, push=False) for sql in flags)]
-    asked = {release.schema.units[c] for c in columns if c in release.schema.units}
+        check_column(subject, name)
+    conditions = [_Condition(subject, where, push=True), *(_Condition(subject, sql, push=False) for sql in flags)]
+    asked = {subject.schema.units[c] for c in columns if c in subject.schema.units}
     units = tuple(sorted(asked.union(*(c.query.units() for c in conditions))))
-    plain = [c for c in dict.fromkeys(columns) if c not in release.schema.units]
+    plain = [c for c in dict.fromkeys(columns) if c not in subject.schema.units]
     leaves = [sql for c in conditions for sql in c.rows]
-    seen = _observe(release, plain, leaves, units, conditions[0].query.pushed, measures)
+    seen = _observe(subject, plain, leaves, units, conditions[0].query.pushed, measures)
     keys = [factorise(seen[f"c{j}"]) for j in range(len(plain))]
     truths = [truth(seen[f"l{j}"]) for j in range(len(leaves))]
     distinct, cell = distinct_rows([*(codes for codes, _ in keys), *truths], seen.num_rows)
-    recoder = recoder_of(release, recode)
-    axes = _Axes(release, units, columns, conditions, recoder)
+    recoder = recoder_of(subject, recode)
+    axes = _Axes(subject, units, columns, conditions, recoder)
     variables = {}
     for j, name in enumerate(plain):
         codes = distinct[:, j : j + 1].astype(np.intp)
         variables[name] = recoder.variable(name, tuple(keys[j][1].to_pylist()), codes, randomised=False)
-    for name in dict.fromkeys(c for c in columns if c in release.schema.units):
+    for name in dict.fromkeys(c for c in columns if c in subject.schema.units):
         variables[name] = axes.variable(name)
     shape, at, truth_of = (len(distinct), axes.values), len(plain), []
     for condition in conditions:
@@ -102,56 +104,65 @@ def read(
         value=value,
         moments=_moments(seen, len(measures) + 1),
         cells=len(distinct),
-        rows=release.manifest.rows,
+        rows=subject.rows,
     )
     return Grid(
         variables=variables,
         weight=truth_of[0],
         flags=tuple(truth_of[1:]),
         cells=cells,
-        functionals=METHODS[method](release, units, axes.classes, cells) if units else exact_rows(cells),
-        method=method,
+        functionals=functionals_of(subject, cells, axes.coded),
+        method=subject.method,
         cell_rows=np.bincount(cells.cell, weights=cells.moments[:, 0, 0], minlength=len(distinct)).astype(np.float64),
-        caveats=caveats_of(release),
-        units={c: release.schema.units[c] for c in columns if c in release.schema.units},
+        caveats=subject.caveats,
+        units={c: subject.schema.units[c] for c in columns if c in subject.schema.units},
     )
 
 
-def check_column(release: Any, name: str) -> None:
+def functionals_of(subject: Subject, cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
+    """The sums that the method can tell, or the refusal that names it; where nothing randomised is read, all."""
+    if not units:
+        return IndependentRows(cells, KroneckerWeights(axes=(), shape=()))
+    found = subject.functionals(cells, units)
+    if found is None:
+        raise UnsupportedQuery(f'"{subject.method}" publishes no estimates whose error is known for models and tests')
+    return found
+
+
+def check_column(subject: Subject, name: str) -> None:
     """Refuse a name that is no column of the release, with near ones."""
-    shown = [c for c in release.schema.types if c not in release.schema.hidden]
+    shown = [c for c in subject.schema.types if c not in subject.schema.hidden]
     if name not in shown:
         raise QueryError(f'there is no column "{name}"{nearest(str(name), shown)}', hint=f"Columns: {', '.join(shown)}")
 
 
-def recoder_of(release: Any, recode: Recode | None) -> Recoder:
-    """The recoder of columns of this release."""
+def recoder_of(subject: Subject, recode: Recode | None) -> Recoder:
+    """The recoder of columns of this subject."""
     for name in recode or {}:
-        check_column(release, name)
-    return Recoder(recode or {}, lambda name: is_number(release, name))
+        check_column(subject, name)
+    return Recoder(recode or {}, lambda name: is_number(subject, name))
 
 
-def columns_of(release: Any) -> tuple[str, ...]:
+def columns_of(subject: Subject) -> tuple[str, ...]:
     """Columns an analyst may name."""
-    return tuple(c for c in release.schema.types if c not in release.schema.hidden)
+    return tuple(c for c in subject.schema.types if c not in subject.schema.hidden)
 
 
-def is_number(release: Any, name: str) -> bool:
+def is_number(subject: Subject, name: str) -> bool:
     """Whether a column holds numbers."""
-    kind = release.schema.types[name].upper()
-    return any(word in kind for word in NUMBERS) and "INTERVAL" not in kind
+    kind = subject.schema.types[name]
+    return kind.numeric or kind.kind is Kind.BOOLEAN
 
 
-def is_randomised(release: Any, name: str) -> bool:
+def is_randomised(subject: Subject, name: str) -> bool:
     """Whether a column is one that the method changes."""
-    return name in release.schema.units
+    return name in subject.schema.units
 
 
-def distinct_values(release: Any, name: str, most: int) -> list[Scalar]:
+def distinct_values(subject: Subject, name: str, most: int) -> list[Scalar]:
     """Values of an untouched column, sorted, null last; at most `most` + 1 of them."""
-    column = quoted(name)
-    found = release.reader.query(f"SELECT DISTINCT {column} AS v FROM release ORDER BY v NULLS LAST LIMIT {most + 1}")
-    return list(found["v"].to_pylist())
+    found = factorise(subject.reader.run(distinct(name, table="release"))["v"])[1].to_pylist()
+    return list(found[: most + 1])
 
 
 class _Condition:
@@ -160,13 +171,13 @@ class _Condition:
     With `push` conjuncts on untouched columns are left to the engine's WHERE; else they are evaluated on rows too.
     """
 
-    def __init__(self, release: Any, where: str | None, *, push: bool) -> None:
+    def __init__(self, subject: Subject, where: str | None, *, push: bool) -> None:
         sql = "SELECT COUNT(*) AS n FROM release" + (f" WHERE {where}" if where else "")
-        self.query = parse(sql, release.schema)
+        self.query = parse(sql, subject.schema)
         if self.query.keys or self.query.refined or len(self.query.aggregates) != 1:
             raise QueryError("a condition and nothing else is expected here", sql=sql)
-        release._check_values(self.query)
-        self.views = release._views(self.query).views
+        check_literals(self.query, subject)
+        self.views = look_at_domains(self.query, subject).views
         self._leaves = [i for i, leaf in enumerate(self.query.leaves) if leaf.unit is None]
         self.rows = [self.query.leaves[i].sql for i in self._leaves] + ([] if push else list(self.query.pushed))
 
@@ -192,17 +203,17 @@ class _Axes:
 
     def __init__(
         self,
-        release: Any,
+        subject: Subject,
         units: tuple[int, ...],
         columns: Sequence[str],
         conditions: Sequence[_Condition],
         recoder: Recoder,
     ) -> None:
-        self._release, self._units, self._recoder = release, units, recoder
+        self._subject, self._units, self._recoder = subject, units, recoder
         self.classes: list[Codes] = []
         for u in units:
-            domain = release.domains[u]
-            if not release.mechanism.LUMPABLE:
+            domain = subject.domains[u]
+            if not subject.lumpable:
                 self.classes.append(np.arange(len(domain), dtype=np.int32))
                 continue
             used = [j for j, c in enumerate(domain.columns) if c in columns]
@@ -215,7 +226,8 @@ class _Axes:
                 for i, v in enumerate(domain.values)
             ]
             self.classes.append(np.array(codes, dtype=np.int32))
-        self._shape = tuple(int(c.max()) + 1 for c in self.classes)
+        self.coded = tuple(CodedUnit(unit=u, classes=c) for u, c in zip(units, self.classes, strict=True))
+        self._shape = tuple(unit.size for unit in self.coded)
         self.values = math.prod(self._shape)
         if self.values > MOST_VALUES:
             raise UnsupportedQuery(
@@ -232,8 +244,8 @@ class _Axes:
 
     def variable(self, name: str) -> Variable:
         """A randomised column on the grid, over its declared domain."""
-        unit = self._release.schema.units[name]
-        domain = self._release.domains[unit]
+        unit = self._subject.schema.units[name]
+        domain = self._subject.domains[unit]
         held = [v[domain.columns.index(name)] for v in domain.values]
         values = tuple(sorted(set(held), key=lambda v: (v is None, 0 if v is None else v)))
         place = {v: i for i, v in enumerate(values)}
@@ -242,19 +254,19 @@ class _Axes:
 
     def published(self, seen: Any) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """(class of the published joint value, part) of every observed row."""
-        mechanism, release = self._release.mechanism, self._release
+        subject = self._subject
         value = np.zeros(seen.num_rows, dtype=np.intp)
-        if not mechanism.WITHHELD:
+        if not subject.withheld:
             for u, class_of, size in zip(self._units, self.classes, self._shape, strict=True):
-                names = [f"u{u}_{j}" for j in range(len(release.domains[u].columns))]
-                value = value * size + class_of[release._coders[u].encode([seen[n] for n in names])]
-        in_parts = bool(self._units) and mechanism.PART is not None
+                names = [f"u{u}_{j}" for j in range(len(subject.domains[u].columns))]
+                value = value * size + class_of[subject.coders[u].encode([seen[n] for n in names])]
+        in_parts = bool(self._units) and subject.part is not None
         part = seen["part"].to_numpy() if in_parts else np.zeros(seen.num_rows)
         return value, part.astype(np.int64)
 
 
 def _observe(
-    release: Any,
+    subject: Subject,
     plain: Sequence[str],
     leaves: Sequence[str],
     units: tuple[int, ...],
@@ -262,30 +274,34 @@ def _observe(
     measures: Sequence[str],
 ) -> Any:
     """One GROUP BY over the release: columns c0.., leaves l0.., published values u.., part, moments m_a_b."""
-    table, weight = release.reader.source()
-    selected = [f"{quoted(c)} AS c{j}" for j, c in enumerate(plain)]
-    selected += [f"({sql}) AS l{j}" for j, sql in enumerate(leaves)]
-    if not release.mechanism.WITHHELD:
-        selected += [f"{quoted(c)} AS u{u}_{j}" for u in units for j, c in enumerate(release.domains[u].columns)]
-    if units and release.mechanism.PART:
-        selected.append(f"{quoted(release.mechanism.PART)} AS part")
-    keys = len(selected)
-    n = weight or "1"
-    numbers = ["1", *(f"({sql})" for sql in measures)]
+    table, weight = subject.reader.source()
+    keys: list[tuple[exp.Expression, str]] = [(column(c), f"c{j}") for j, c in enumerate(plain)]
+    keys += [(expression(sql), f"l{j}") for j, sql in enumerate(leaves)]
+    if not subject.withheld:
+        keys += [(column(c), f"u{u}_{j}") for u in units for j, c in enumerate(subject.domains[u].columns)]
+    if units and subject.part:
+        keys.append((column(subject.part), "part"))
+    one = exp.Literal.number(1) if weight is None else column(weight)
+    numbers = [one, *(double(expression(sql)) for sql in measures)]
+    sums: list[tuple[exp.Expression, str]] = []
     for b in range(len(numbers)):
         for a in range(b + 1):
-            selected.append(f"CAST(SUM({n} * {numbers[a]} * {numbers[b]}) AS DOUBLE) AS m{a}_{b}")
-    selected += [f"COUNT(*) - COUNT({sql}) AS miss{j}" for j, sql in enumerate(numbers[1:])]
-    conditions = f" WHERE {' AND '.join(f'({sql})' for sql in pushed)}" if pushed else ""
-    group = f" GROUP BY {', '.join(str(i + 1) for i in range(keys))}" if keys else ""
-    seen = release.reader.query(f"SELECT {', '.join(selected)} FROM {table}{conditions}{group}")
+            product: exp.Expression = one.copy()
+            for m in (a, b):
+                if m:
+                    product = exp.Mul(this=product, expression=numbers[m].copy())
+            sums.append((double(exp.Sum(this=product)), f"m{a}_{b}"))
+    for j, number in enumerate(numbers[1:]):
+        missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=number.copy()))
+        sums.append((missing, f"v{j}"))
+    seen = subject.reader.run(grouped(keys, sums, table=table, where=pushed))
     if seen.num_rows == 0 or seen["m0_0"].null_count:
         raise QueryError("no row of the release meets the condition")
     return seen
 
 
 def _moments(seen: Any, measures: int) -> Floats:
-    missing = sum(int(np.sum(seen[f"miss{j}"].to_numpy())) for j in range(measures - 1))
+    missing = sum(int(np.sum(seen[f"v{j}"].to_numpy())) for j in range(measures - 1))
     if missing:
         raise QueryError(
             "the outcome or the weight is missing for some rows", hint='Leave them out: where="... IS NOT NULL"'

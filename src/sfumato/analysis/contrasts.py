@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
 from .cells import is_number, read
@@ -70,7 +71,7 @@ class Comparison:
 
 
 def compare(
-    release: Any,
+    subject: Subject,
     *,
     by: str,
     share: str | None = None,
@@ -84,10 +85,10 @@ def compare(
     if (share is None) == (mean is None):
         raise SpecError("give one of share (a condition) and mean (a column)", field="share")
     columns = (by,) if mean is None else (by, mean)
-    grid = read(release, columns, where=where, recode=recode, flags=() if share is None else (share,))
+    grid = read(subject, columns, where=where, recode=recode, flags=() if share is None else (share,))
     weight = grid.weight
     if mean is not None:
-        if not is_number(release, mean):
+        if not is_number(subject, mean):
             raise QueryError(f'a mean needs numbers; "{mean}" holds none')
         numbers = np.broadcast_to(grid.variables[mean].numbers(), weight.shape)
         weight, t = np.where(np.isnan(numbers), 0.0, weight), np.nan_to_num(numbers)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from ..answering.subject import Subject
 from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Target
 from .cells import is_number, read
@@ -45,14 +46,14 @@ class Correlation:
 
 
 def correlation(
-    release: Any, x: str, y: str, *, where: str | None = None, target: Target = "population", level: float = 0.95
+    subject: Subject, x: str, y: str, *, where: str | None = None, target: Target = "population", level: float = 0.95
 ) -> Correlation:
     """The correlation of two columns; rows in which one is null do not count."""
     if x == y:
         raise QueryError("two different columns are needed")
-    grid = read(release, (x, y), where=where)
+    grid = read(subject, (x, y), where=where)
     for name in (x, y):
-        if not is_number(release, name):
+        if not is_number(subject, name):
             raise QueryError(f'a correlation needs numbers; "{name}" holds none')
     u, v = (np.broadcast_to(grid.variables[name].numbers(), grid.weight.shape) for name in (x, y))
     weight = np.where(np.isnan(u) | np.isnan(v), 0.0, grid.weight)

@@ -7,10 +7,9 @@ DuckDB SQL. What is not on the list is refused with its place in the text.
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import QueryError
 from ..model.public import Floats, Scalar
+from ..sql.scalar import quoted
 
 ARITHMETIC: dict[type[ast.operator], np.ufunc] = {
     ast.Add: np.add,
@@ -194,7 +194,7 @@ class Expression:
             column = self.source.column(node)
             if not numeric(column):
                 raise self.source.refuse(f'"{column}" holds no numbers', node, "Compare it, or use C().")
-            return f"CAST({_quoted(column)} AS DOUBLE)"
+            return f"CAST({quoted(column)} AS DOUBLE)"
         if isinstance(node, ast.BinOp):
             return SQL_ARITHMETIC[type(node.op)].format(self._sql(node.left, numeric), self._sql(node.right, numeric))
         if isinstance(node, ast.UnaryOp):
@@ -206,7 +206,7 @@ class Expression:
         sides = [node.left, node.comparators[0]]
         text = any(isinstance(s, ast.Constant) and isinstance(s.value, str) for s in sides)
         parts = [
-            _quoted(self.source.column(s)) if text and isinstance(s, ast.Name) else self._sql(s, numeric) for s in sides
+            quoted(self.source.column(s)) if text and isinstance(s, ast.Name) else self._sql(s, numeric) for s in sides
         ]
         return f"CAST(({parts[0]} {COMPARISON[type(node.ops[0])][1]} {parts[1]}) AS DOUBLE)"
 
@@ -270,13 +270,6 @@ def call_name(call: ast.Call) -> str | None:
     return None
 
 
-def nearest(word: str, choices: Iterable[str]) -> str:
-    """ "; did you mean ...?" with the nearest name, or the empty text."""
-    folded = {c.lower(): c for c in choices}
-    close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.5)
-    return f"; did you mean {folded[close[0]]!r}?" if close else ""
-
-
 def _mirrored(op: ast.cmpop) -> ast.cmpop:
     other: dict[type[ast.cmpop], ast.cmpop] = {
         ast.Lt: ast.Gt(),
@@ -285,7 +278,3 @@ def _mirrored(op: ast.cmpop) -> ast.cmpop:
         ast.GtE: ast.LtE(),
     }
     return other.get(type(op), op)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

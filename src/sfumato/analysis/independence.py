@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtri
 
+from ..answering.subject import Subject
 from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
 from ..model.public import Floats
@@ -96,7 +97,7 @@ class Independence:
 
 
 def independence_test(
-    release: Any,
+    subject: Subject,
     x: str,
     y: str,
     *,
@@ -108,7 +109,7 @@ def independence_test(
     """The test that two columns are independent, with how strongly they go together."""
     if x == y:
         raise QueryError("two different columns are needed")
-    grid = read(release, (x, y), where=where, recode=recode)
+    grid = read(subject, (x, y), where=where, recode=recode)
     levels = tuple(_levels(grid, name) for name in (x, y))
     if levels[0].size * levels[1].size > MOST_LEVELS:
         raise UnsupportedQuery(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
+from ..answering.subject import Subject
 from ..errors import QueryError, SpecError
 from ..methods.shared.linear_functionals import Functions, Planes, Target
 from ..model.public import Floats, Scalar
@@ -69,7 +70,7 @@ class Quantiles:
 
 
 def quantile(
-    release: Any,
+    subject: Subject,
     column: str,
     shares: float | Sequence[float],
     *,
@@ -84,8 +85,8 @@ def quantile(
         raise SpecError("shares of quantiles lie between 0 and 1", field="shares")
     if column in by:
         raise QueryError(f'"{column}" cannot be both the column and a group')
-    grid = read(release, (column, *by), where=where)
-    if not is_number(release, column):
+    grid = read(subject, (column, *by), where=where)
+    if not is_number(subject, column):
         raise QueryError(f'quantiles need numbers; "{column}" holds none')
     z = float(-ndtri((1 - level) / 2))
     numbers = np.broadcast_to(grid.variables[column].numbers(), grid.weight.shape)

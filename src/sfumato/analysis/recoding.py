@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ..errors import QueryError
 from ..model.public import Scalar
-from .expressions import Variable, label, nearest
+from ..sql.scalar import nearest
+from .expressions import Variable, label
 
 Recode = Mapping[str, Mapping[str, Sequence[Scalar]]]
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..model.public import Floats, Scalar
+from ..sql.scalar import quoted
 from . import design as designs
 from .cells import check_column, columns_of, distinct_values, is_number, is_randomised, read, recoder_of
 from .expressions import Variable, label
@@ -34,7 +36,7 @@ class Outcome:
 
 
 def fit(
-    release: Any,
+    subject: Subject,
     formula: str,
     *,
     family: str = "gaussian",
@@ -51,18 +53,18 @@ def fit(
     if not 0 < level < 1:
         raise SpecError(f"level must lie between 0 and 1, got {level!r}", field="level")
     designs.requirement()
-    asked = read_formula(formula, columns_of(release))
+    asked = read_formula(formula, columns_of(subject))
     of_outcome = asked.outcome.expression.columns
-    on_grid = any(is_randomised(release, c) for c in of_outcome)
+    on_grid = any(is_randomised(subject, c) for c in of_outcome)
     columns = list(asked.columns) + (list(of_outcome) if on_grid else [])
-    weighted = _weights(release, weights)
-    outcome = None if on_grid else _untouched(release, asked.outcome, chosen, recode or {})
+    weighted = _weights(subject, weights)
+    outcome = None if on_grid else _untouched(subject, asked.outcome, chosen, recode or {})
     measures = [] if weighted is None else [weighted]
     if outcome is not None:
         measures += [f"({sql}) * ({weighted})" if weighted else sql for sql in outcome.measures]
     if weights is not None and weighted is None:
         columns.append(weights)
-    grid = read(release, columns, where=where, recode=recode, measures=measures)
+    grid = read(subject, columns, where=where, recode=recode, measures=measures)
     weight = grid.weight
     if weights is not None and weighted is None:
         weight = weight * _weight_numbers(grid.variables[weights], weight)
@@ -108,14 +110,14 @@ def fit(
     )
 
 
-def _weights(release: Any, weights: str | None) -> str | None:
+def _weights(subject: Subject, weights: str | None) -> str | None:
     """SQL of an untouched weight column; None where there is none or it is randomised."""
     if weights is None:
         return None
-    check_column(release, weights)
-    if not is_number(release, weights):
+    check_column(subject, weights)
+    if not is_number(subject, weights):
         raise QueryError(f'weights need a column of numbers; "{weights}" holds none')
-    return None if is_randomised(release, weights) else f"CAST({_quoted(weights)} AS DOUBLE)"
+    return None if is_randomised(subject, weights) else f"CAST({quoted(weights)} AS DOUBLE)"
 
 
 def _weight_numbers(variable: Variable, weight: Floats) -> Floats:
@@ -128,20 +130,20 @@ def _weight_numbers(variable: Variable, weight: Floats) -> Floats:
 # --- outcomes -----------------------------------------------------------------------------------------------------
 
 
-def _untouched(release: Any, factor: Factor, family: Family, recode: Recode) -> Outcome:
+def _untouched(subject: Subject, factor: Factor, family: Family, recode: Recode) -> Outcome:
     """An outcome of untouched columns as measures, so that it need not be told apart."""
     column = factor.expression.column
-    levelled = factor.levels or (factor.levels is None and column is not None and not is_number(release, column))
+    levelled = factor.levels or (factor.levels is None and column is not None and not is_number(subject, column))
     if family.name not in LEVELLED or (family.name == "binomial" and column is None):
         if levelled:
             raise UnsupportedQuery(f"{family.name} needs a number as outcome; {factor.name} has levels")
-        sql = factor.expression.sql(lambda name: is_number(release, name))
+        sql = factor.expression.sql(lambda name: is_number(subject, name))
         text = f"Pr({factor.name})" if family.name == "binomial" else factor.name
         return Outcome(description=text, levels=(), measures=(sql,))
     if column is None:
         raise UnsupportedQuery("a multinomial outcome is a column")
-    recoder = recoder_of(release, recode)
-    values = distinct_values(release, column, MOST_LEVELS)
+    recoder = recoder_of(subject, recode)
+    values = distinct_values(subject, column, MOST_LEVELS)
     merged: dict[str, list[Scalar]] = {lv: [] for lv in recode.get(column, {})}
     for value in values:
         if value is None and recoder.level(column, value) is None:
@@ -152,7 +154,7 @@ def _untouched(release: Any, factor: Factor, family: Family, recode: Recode) -> 
     merged = {lv: held for lv, held in merged.items() if held}
     levels = tuple(merged)
     _check_levels(factor, family, levels, len(values))
-    kind = release.schema.types[column]
+    kind = subject.schema.types[column].format_name
     measures = tuple(_indicator(column, kind, merged[lv]) for lv in levels[1:])
     return Outcome(description=_described(column, family, levels), levels=levels, measures=measures)
 
@@ -201,13 +203,9 @@ def _described(column: str, family: Family, levels: Sequence[str]) -> str:
 
 def _indicator(column: str, kind: str, values: Sequence[Scalar]) -> str:
     """SQL: 1 for rows that show one of the values, else 0."""
-    name = _quoted(column)
+    name = quoted(column)
     listed = [v for v in values if v is not None]
     literals = ", ".join("CAST('" + str(v).replace("'", "''") + f"' AS {kind})" for v in listed)
     parts = [f"{name} IN ({literals})"] if listed else []
     parts += [f"{name} IS NULL"] if len(listed) < len(values) else []
     return f"CASE WHEN {' OR '.join(parts)} THEN 1.0 ELSE 0.0 END"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..engines.codes import Coder
 from ..engines.contract import Reader
 from ..methods.contract import Bounds
+from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..model.public import Asked, Domain, Estimated, Observed
 from ..sql.nodes import Schema
 
@@ -29,7 +30,14 @@ class Subject:
     part: str | None
     estimate: Callable[[Observed, Asked], Estimated]
     bound: Bound
+    functionals: Callable[[Cells, Sequence[CodedUnit]], Functionals | None]
+    rows: int
+    caveats: tuple[str, ...] = ()  # of models, tests and quantiles
 
 
 def no_bounds(*_: object) -> None:
     """Of a subject that knows no certain bounds."""
+
+
+def no_functionals(*_: object) -> None:
+    """Of a subject that knows no sums over true rows."""

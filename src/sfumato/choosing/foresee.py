@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..answering.answer import Answer
-from ..answering.subject import Subject, no_bounds
+from ..answering.subject import Subject, no_bounds, no_functionals
 from ..engines.codes import Coder
 from ..errors import PlanError
 from ..model.public import Floats
@@ -45,6 +45,8 @@ class ExpectedRelease:
             part=None,
             estimate=foresight.answer,
             bound=no_bounds,
+            functionals=no_functionals,
+            rows=truth.rows,
         )
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from ..model.public import (
     Roles,
     Trust,
 )
+
+if TYPE_CHECKING:  # questions in SQL need none of it
+    from .shared.linear_functionals import Cells, CodedUnit, Functionals
 
 
 class Specification:
@@ -156,6 +159,16 @@ class Method(ABC, Generic[S, P]):
     def foresee(self, plan: P, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight | None:
         """The answers to expect, by algebra; None where only a trial release can tell."""
         return None
+
+    def functionals(self, plan: P, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]) -> Functionals | None:
+        """Sums over the true rows with their covariances, for models, tests and quantiles; None where the method does
+        not know their errors. UnsupportedQuery where it does, but not for these units.
+        """
+        return None
+
+    def caveats(self, plan: P) -> tuple[str, ...]:
+        """What a reader of any model, test or quantile must know."""
+        return ()
 
     def channel(self, plan: P, work: Work, profile: Profile) -> Floats | None:
         """Chance that a record with true code x is published with code y, for unit 0, averaged over the records of x

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UnsupportedQuery
+from ...model.public import Evidence
 from ..shared.linear_functionals import Cells, Floats, Functions, Target, runs, sampling, sums
+from .anatomised import groups_of
 
 MOST_VALUES = 200  # K is V^3 numbers
 SINGULAR = 1e-6  # eigenvalues below this share of the largest belong to values that the groups do not tell apart
@@ -59,6 +61,18 @@ class GroupedValues:
         inverse = np.zeros((self.values, self.values))
         inverse[np.ix_(there, there)] = core / root[:, None] * root[None, :]
         return inverse, bool(keep.all())
+
+
+def grouped_values(evidence: Evidence) -> GroupedValues:
+    """The groups of a release, worked out once; UnsupportedQuery where they do not tell all values apart."""
+    if "grouped values" not in evidence.memo:
+        groups = groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
+        evidence.memo["grouped values"] = GroupedValues(groups.members, groups.sizes, groups.values)
+    found = evidence.memo["grouped values"]
+    assert isinstance(found, GroupedValues)
+    if not found.identified:
+        raise UnsupportedQuery("not identifiable: the groups of this release do not tell some of the values apart")
+    return found
 
 
 class GroupFunctionals:

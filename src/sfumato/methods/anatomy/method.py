@@ -13,6 +13,7 @@ values of a group; it publishes the histogram exactly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -41,10 +42,14 @@ from ...stats.allocation import narrow
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared.grouping import Grouping, largest_buckets, random_margins
 from ..shared.groups_at_bound import group_size
+from ..shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..shared.restricted import value_label
 from . import anatomised
+from .functionals import GroupFunctionals, grouped_values
 
 GROUPINGS = ("random", "largest")
+
+SUPPRESSED = "records of frequent values were left out: results speak of the published rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +203,15 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             groups = anatomised.groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
             evidence.memo["channel"] = anatomised.Channel(groups)
         return anatomised.estimate(evidence.memo["channel"], observed, asked)
+
+    def functionals(
+        self, plan: AnatomyPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
+    ) -> Functionals:
+        """By the random assignment of records to the groups that hold their value."""
+        return GroupFunctionals(cells, grouped_values(evidence))
+
+    def caveats(self, plan: AnatomyPlan) -> tuple[str, ...]:
+        return (SUPPRESSED,) if plan.suppressed else ()
 
     def report(self, plan: AnatomyPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """Groups, what was left out, and the error to expect."""

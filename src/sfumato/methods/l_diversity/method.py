@@ -323,15 +323,17 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
         if bad:
             raise VerificationError(f"{bad} classes of the release are not {plan.kind} {plan.l}-diverse")
 
+    def caveats(self, plan: LDiversityPlan) -> tuple[str, ...]:
+        if not plan.suppression:
+            return ()
+        return (f"up to {float(plan.suppression):.2g} of the rows were left out; answers are about the published ones",)
+
     def estimate(self, plan: LDiversityPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Even spread inside a class, with certain limits."""
         members = [np.asarray(plan.columns[u].member, dtype=np.int64) for u in asked.units]
         found = generalised.estimate(members, observed, asked)
         if not plan.suppression:
             return found
-        left_out = (
-            f"up to {float(plan.suppression):.2g} of the rows were left out; answers are about the published ones"
-        )
         return Estimated(
             value=found.value,
             variance=found.variance,
@@ -340,7 +342,7 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
             covariance=found.covariance,
             minimum=found.minimum,
             maximum=found.maximum,
-            caveats=(*found.caveats, left_out),
+            caveats=(*found.caveats, *self.caveats(plan)),
         )
 
     def bound(

@@ -42,7 +42,9 @@ from ...model.public import (
 from ...model.ratios import Ratio, exact
 from ...stats.kronecker import apply_maps, channel, check_keep, theta_of_keep
 from ..contract import Example, Foresight, Method, Planned, Specification
+from ..shared import linear_functionals as sums
 from ..shared.foreseen import entries, pushed, tensor
+from ..shared.linear_functionals import CodedUnit, Functionals
 from . import response_estimate, response_report
 from .disclosure import CELL_LIMIT, Cells, epsilon, infimum, round_up, view, views
 from .keep_search import KeepPlan, search_keep
@@ -347,6 +349,18 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
     def axes(self, plan: RandomizedResponsePlan) -> tuple[float, ...]:
         """theta of every unit: what contingency tables of the release need."""
         return plan.thetas
+
+    def functionals(
+        self, plan: RandomizedResponsePlan, evidence: Evidence, cells: sums.Cells, units: Sequence[CodedUnit]
+    ) -> Functionals:
+        """Columns are randomised independently: the Kronecker product of their channels."""
+        axes: list[Floats | None] = []
+        for unit in units:
+            theta = plan.thetas[unit.unit]
+            q = (1 - theta) / len(unit.classes)
+            axes.append(None if theta == 1.0 else sums.keep_or_redraw(theta, q, np.bincount(unit.classes)))
+        weights = sums.KroneckerWeights(axes=tuple(axes), shape=tuple(unit.size for unit in units))
+        return sums.IndependentRows(cells, weights)
 
     def report(self, plan: RandomizedResponsePlan, work: Work, profile: Profile) -> dict[str, Any]:
         """Keep probabilities, the paper's risk with the readers it leaves out, and the error to expect."""

@@ -47,6 +47,22 @@ class Cells:
         return flat.reshape(self.cells, states)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CodedUnit:
+    """A randomised unit that an analysis reads: `classes[code]` is the class of a domain value.
+
+    Joint classes of several units are numbered as by `numpy.ravel_multi_index`.
+    """
+
+    unit: int
+    classes: NDArray[np.int32]
+
+    @property
+    def size(self) -> int:
+        """How many classes there are."""
+        return int(self.classes.max()) + 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Functions:
     """`size` functions h; `planes(cells)` lays them out for a run of cells as (cells, size, values) per measure."""
@@ -263,6 +279,11 @@ class IndependentRows:
     @property
     def exact(self) -> bool:
         return self._exact
+
+    @property
+    def keeps_independence(self) -> bool:
+        """Whether a row's noise knows nothing but its value: what is independent is published independent."""
+        return not isinstance(self.weights, PartWeights)
 
     def published(self, a: int = 0, b: int = 0) -> Floats:
         """(cells, states): sums of g_a g_b over the published rows."""

@@ -14,6 +14,7 @@ of a small sub-table, or other records' values; learning which values occur in a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -45,6 +46,7 @@ from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, p
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import perturbation
 from ..shared.foreseen import entries, pushed, tensor, together
+from ..shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, PartWeights, keep_or_redraw
 from ..shared.restricted import BAD_RHOS, expected_error, parse_rhos, protection, restricted_guarantee, value_label
 from .merging import CAP_DIGITS, Costs
 from .partitioning import Partition, distance_from_best, partition
@@ -233,6 +235,18 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     def estimate(self, plan: SmallDomainPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Sub-table by sub-table, then added up."""
         return perturbation.estimate(plan.tables, evidence, observed, asked)
+
+    def functionals(
+        self, plan: SmallDomainPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
+    ) -> Functionals:
+        """Rows are independent given their sub-table, which is published; a state is (sub-table, value)."""
+        (unit,) = units
+        tables, blocks = plan.tables, []
+        for i in range(len(tables)):
+            held, sizes = np.unique(unit.classes[tables.domain(i)], return_counts=True)
+            blocks.append((held.astype(np.intp), keep_or_redraw(float(tables.p[i]), float(tables.q[i]), sizes)))
+        weights = PartWeights(blocks=tuple(blocks), values=unit.size)
+        return IndependentRows(cells, weights, weights.state[cells.part, cells.value])
 
     def report(self, plan: SmallDomainPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """The sub-tables beside plain `uniform`, which values are not protected, and the error to expect."""

@@ -10,11 +10,15 @@ that of the randomisation, less what the totals explain, plus the variance of th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import UnsupportedQuery
 from ..shared.linear_functionals import (
     Cells,
+    CodedUnit,
     Floats,
     Functions,
     IndependentRows,
@@ -24,9 +28,37 @@ from ..shared.linear_functionals import (
     sampling,
     sums,
 )
+from .decoy_channel import DecoyChannel
 
 RANK = 1e-10  # singular values of G below this share of the largest are those of values that cannot be told apart
 GAP = 1e-6  # relative gap between the estimated and the published totals that calibration closes
+
+
+MOST_VALUES = 2_000  # the channel is worked out in full
+
+
+def check_units(units: Sequence[CodedUnit]) -> None:
+    """Refuse what the covariance is not worked out for."""
+    if len(units) > 1:
+        raise UnsupportedQuery("models over several decoy columns at once are not answered", hint="Use one of them.")
+    if len(units[0].classes) > MOST_VALUES:
+        raise UnsupportedQuery(f"the column has {len(units[0].classes)} values; models read up to {MOST_VALUES}")
+
+
+def decoy_functionals(channel: DecoyChannel, cells: Cells, values: int) -> DecoyFunctionals:
+    """Under a rebuilt channel; UnsupportedQuery where it does not tell all values apart."""
+    if not channel.identifiable.all():
+        raise UnsupportedQuery("not identifiable: some values are in so many groups that nothing tells who has them")
+    one = np.eye(len(channel.active))
+    return DecoyFunctionals(
+        cells,
+        channel=channel.matrix.forward(one),
+        inverse=channel.matrix.weights(one),
+        published=channel.published,
+        total_counts=channel.counts,
+        values=values,
+        active=channel.active,
+    )
 
 
 class DecoyFunctionals:

@@ -13,7 +13,7 @@ Does not protect against: readers who know many records; conditions that single 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -46,11 +46,13 @@ from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared.foreseen import entries, pushed, tensor
 from ..shared.grouping import Grouping, largest_buckets, random_margins
 from ..shared.groups_at_bound import group_size
+from ..shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..shared.restricted import value_label
 from . import decoy_answers, decoy_comparison
 from .decoy_channel import DecoyChannel, rebuild_channel
 from .decoy_guarantee import amplification, error_probability, large_sum_utility, small_sum_privacy
 from .decoys import draw_slots
+from .functionals import check_units, decoy_functionals
 
 RULES = {"random": "random-margins", "largest": "largest-buckets"}
 RULE_VERSION = 1
@@ -319,6 +321,12 @@ class SpluMethod(Method[Splu, SpluPlan]):
         return decoy_comparison.estimate(
             channels, joint[np.ix_(*(c.active for c in channels))], observed, asked, chosen
         )
+
+    def functionals(self, plan: SpluPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
+        """By the channel that the published histogram gives back."""
+        check_units(units)
+        (channel,) = channels_of(plan, evidence, (units[0].unit,))
+        return decoy_functionals(channel, cells, len(units[0].classes))
 
     def report(self, plan: SpluPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """Groups, thresholds, amplification with warnings, and the error to expect; by column if several."""

@@ -11,6 +11,7 @@ Does not protect against: priors above rho1; values more frequent than rho1; sev
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -39,6 +40,14 @@ from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, p
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import perturbation
 from ..shared.foreseen import entries, pushed, tensor
+from ..shared.linear_functionals import (
+    Cells,
+    CodedUnit,
+    Functionals,
+    IndependentRows,
+    KroneckerWeights,
+    keep_or_redraw,
+)
 from ..shared.restricted import (
     BAD_RHOS,
     check_protectable,
@@ -147,6 +156,14 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
 
     def estimate(self, plan: UniformPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         return perturbation.estimate(plan.tables, evidence, observed, asked)
+
+    def functionals(
+        self, plan: UniformPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
+    ) -> Functionals:
+        """Rows are independent, one channel for all."""
+        (unit,) = units
+        B = keep_or_redraw(float(plan.p), float(plan.q), np.bincount(unit.classes))
+        return IndependentRows(cells, KroneckerWeights(axes=(B,), shape=(len(B),)))
 
     def report(self, plan: UniformPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """The one sub-table, which values are not protected, and the error to expect."""
