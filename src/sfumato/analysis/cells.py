@@ -19,7 +19,7 @@ from ..answering.strata import truth
 from ..answering.subject import Subject
 from ..engines.codes import factorise
 from ..engines.statements import column, distinct, double, expression, grouped
-from ..errors import QueryError, UnsupportedQuery
+from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, KroneckerWeights
 from ..model.public import Codes, Floats, Scalar
 from ..model.types import Kind
@@ -127,6 +127,14 @@ def functionals_of(subject: Subject, cells: Cells, units: Sequence[CodedUnit]) -
     if found is None:
         raise UnsupportedQuery(f'"{subject.method}" publishes no estimates whose error is known for models and tests')
     return found
+
+
+def check_asked(target: str, level: float) -> None:
+    """Refuse a target or a level that does not exist."""
+    if target not in {"population", "table"}:
+        raise SpecError(f'target must be population or table, got "{target}"', field="target")
+    if not 0 < level < 1:
+        raise SpecError(f"level must lie between 0 and 1, got {level!r}", field="level")
 
 
 def check_column(subject: Subject, name: str) -> None:

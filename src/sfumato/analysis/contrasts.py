@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
-from .cells import is_number, read
+from .cells import check_asked, is_number, read
 from .recoding import Recode
 
 LEAST_SIZE = 2.0  # standard errors that the size of a group must be above 0
@@ -82,6 +82,7 @@ def compare(
     level: float = 0.95,
 ) -> Comparison:
     """The share of rows that meet a condition, or the mean of a column, in every group of `by`."""
+    check_asked(target, level)
     if (share is None) == (mean is None):
         raise SpecError("give one of share (a condition) and mean (a column)", field="share")
     columns = (by,) if mean is None else (by, mean)

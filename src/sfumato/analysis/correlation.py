@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from ..answering.subject import Subject
 from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Target
-from .cells import is_number, read
+from .cells import check_asked, is_number, read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,7 @@ def correlation(
     subject: Subject, x: str, y: str, *, where: str | None = None, target: Target = "population", level: float = 0.95
 ) -> Correlation:
     """The correlation of two columns; rows in which one is null do not count."""
+    check_asked(target, level)
     if x == y:
         raise QueryError("two different columns are needed")
     grid = read(subject, (x, y), where=where)

@@ -243,6 +243,34 @@ class Fit:
         """`to_dict` as JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
+    def to_csv(self) -> str:
+        """The coefficients as CSV with a header."""
+        import csv
+        import io
+
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(self.rows()[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows())
+        return text.getvalue()
+
+    def plot(self) -> Any:
+        """The coefficients with their intervals, as an altair chart."""
+        from ..reports.fit_page import coefficient_plot
+
+        return coefficient_plot(self.to_dict())
+
+    def to_html(self) -> str:
+        """A page with summary and plot that loads nothing from anywhere."""
+        from ..reports.fit_page import fit_page
+
+        return fit_page(self.to_dict(), ERRORS[self.target])
+
+    def _repr_html_(self) -> str:
+        from ..reports.fit_page import fit_table
+
+        return fit_table(self.to_dict(), ERRORS[self.target])
+
     def to_pandas(self) -> Any:
         """The coefficients as a data frame, indexed by their names."""
         return self.to_arrow().to_pandas().set_index("term")

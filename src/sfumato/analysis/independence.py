@@ -19,7 +19,7 @@ from ..answering.subject import Subject
 from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
 from ..model.public import Floats
-from .cells import Grid, read
+from .cells import Grid, check_asked, read
 from .recoding import Recode
 
 MOST_LEVELS = 900  # levels of one column times levels of the other
@@ -109,6 +109,7 @@ def independence_test(
     """The test that two columns are independent, with how strongly they go together."""
     if x == y:
         raise QueryError("two different columns are needed")
+    check_asked(target, level)
     grid = read(subject, (x, y), where=where, recode=recode)
     levels = tuple(_levels(grid, name) for name in (x, y))
     if levels[0].size * levels[1].size > MOST_LEVELS:

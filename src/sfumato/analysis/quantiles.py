@@ -21,7 +21,7 @@ from ..answering.subject import Subject
 from ..errors import QueryError, SpecError
 from ..methods.shared.linear_functionals import Functions, Planes, Target
 from ..model.public import Floats, Scalar
-from .cells import Grid, is_number, read
+from .cells import Grid, check_asked, is_number, read
 
 TOGETHER = 200  # thresholds whose errors are worked out at once
 
@@ -80,6 +80,7 @@ def quantile(
     level: float = 0.95,
 ) -> Quantiles:
     """Quantiles of a column of numbers, of its own values as SQL's QUANTILE_DISC has them; null does not count."""
+    check_asked(target, level)
     wanted = [float(s) for s in ([shares] if isinstance(shares, int | float) else shares)]
     if not wanted or not all(0 < s < 1 for s in wanted):
         raise SpecError("shares of quantiles lie between 0 and 1", field="shares")

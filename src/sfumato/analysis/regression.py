@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..answering.subject import Subject
-from ..errors import QueryError, SpecError, UnsupportedQuery
+from ..errors import QueryError, UnsupportedQuery
 from ..model.public import Floats, Scalar
 from ..sql.scalar import quoted
 from . import design as designs
-from .cells import check_column, columns_of, distinct_values, is_number, is_randomised, read, recoder_of
+from .cells import check_asked, check_column, columns_of, distinct_values, is_number, is_randomised, read, recoder_of
 from .expressions import Variable, label
 from .families import Family, family_of
 from .fit import Fit, plain_name
@@ -22,7 +22,6 @@ from .newton import Problem, solve
 from .recoding import Recode
 
 MOST_LEVELS = 50  # of a multinomial outcome
-TARGETS = ("population", "table")
 LEVELLED = ("binomial", "multinomial")
 
 
@@ -48,10 +47,7 @@ def fit(
 ) -> Fit:
     """The model that the analyst would have fitted on the true rows, with errors that know the noise."""
     chosen = family_of(family)
-    if target not in TARGETS:
-        raise SpecError(f'target must be population or table, got "{target}"', field="target")
-    if not 0 < level < 1:
-        raise SpecError(f"level must lie between 0 and 1, got {level!r}", field="level")
+    check_asked(target, level)
     designs.requirement()
     asked = read_formula(formula, columns_of(subject))
     of_outcome = asked.outcome.expression.columns

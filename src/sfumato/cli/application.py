@@ -13,7 +13,7 @@ import typer
 
 from ..errors import SfumatoError
 from ..version import __version__
-from . import analyst, choice, custodian, evidence
+from . import analyst, choice, custodian, evidence, inference
 from .method_options import method_options
 from .options import flattened
 from .terminal import say
@@ -23,6 +23,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "publish": custodian.publish,
     "plan": custodian.plan,
     "query": analyst.query,
+    "fit": inference.fit,
+    "test": inference.independence,
     "inspect": analyst.inspect,
     "verify": analyst.verify,
     "compare": choice.compare,
