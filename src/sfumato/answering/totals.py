@@ -140,8 +140,9 @@ class Numbers:
             high = np.where(certain, A.high / B.value, ratio + self.asked.z * se)
             minimum = None if A.minimum is None else np.where(certain, A.minimum / B.value, np.nan)
             maximum = None if A.maximum is None else np.where(certain, A.maximum / B.value, np.nan)
-        if all(t.measure == 0 and t.value < 0 and 0 <= t.scale <= 1 for t in aggregate.numerator):
-            low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)  # a share
+        if aggregate.within and all(t.measure == 0 and t.value < 0 and t.scale >= 0 for t in aggregate.numerator):
+            most = max((t.scale for t in aggregate.numerator), default=0.0)  # 1 for a share, 100 for a percentage
+            low, high = np.clip(low, 0.0, most), np.clip(high, 0.0, most)
         empty = (B.value == 0) & (B.se == 0)
         ratio, se, low, high = (np.where(sure, x, np.nan) for x in (ratio, se, low, high))
         if minimum is not None and maximum is not None and not certain.all() and A.kind != "bounds":
