@@ -80,7 +80,7 @@ class Fit:
 
     def _se(self, target: Target | None = None) -> Floats:
         found = self._covariance() if target is None else self.covariance[target]
-        return np.full(len(self.names), np.nan) if found is None else np.sqrt(np.diag(found))
+        return np.full(len(self.names), np.nan) if found is None else np.sqrt(np.maximum(np.diag(found), 0.0))
 
     def _p(self) -> Floats:
         return 2 * ndtr(-np.abs(self.estimates / self._se()))

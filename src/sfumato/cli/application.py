@@ -5,6 +5,7 @@ Errors are one line on stderr and an exit code; `--debug` shows the traceback.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -16,7 +17,7 @@ from ..version import __version__
 from . import analyst, choice, custodian, evidence, inference
 from .method_options import method_options
 from .options import flattened
-from .terminal import say
+from .terminal import ReaderGone, say
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": evidence.demo,
@@ -31,6 +32,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "recommend": choice.recommend,
     "reproduce": evidence.reproduce,
 }
+READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
 WITH_METHOD = ("publish", "plan")
 
 
@@ -77,9 +79,9 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(error.exit_code) from None
     except (typer.Abort, KeyboardInterrupt):
         _fail("stopped; nothing was published", 130, debug=debug)
-    except BrokenPipeError:
-        sys.stderr.close()
-        raise SystemExit(1) from None
+    except (BrokenPipeError, ReaderGone):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(READER_GONE) from None
     except Exception as error:
         _fail(f"sfumato failed ({type(error).__name__}); this is a fault in sfumato, run with --debug", 1, debug=debug)
 

@@ -10,14 +10,22 @@ from typing import Any
 import typer
 
 
+class ReaderGone(Exception):  # noqa: N818 - not an error of ours
+    """Whoever read our output has closed the pipe."""
+
+
 def say(text: str) -> None:
     """A line of the answer."""
-    typer.echo(text)
+    try:
+        typer.echo(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise ReaderGone from None
 
 
 def say_json(document: Any) -> None:
     """One JSON document, and nothing else."""
-    typer.echo(json.dumps(document, ensure_ascii=False, default=str))
+    say(json.dumps(document, ensure_ascii=False, default=str))
 
 
 def note(text: str) -> None:

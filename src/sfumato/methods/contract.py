@@ -78,6 +78,7 @@ class Foresight:
 
     lump: bool
     answer: Callable[[Observed, Asked], Estimated]
+    functionals: Callable[[Cells, Sequence[CodedUnit]], Functionals | None] | None = None  # of models; None: unknown
 
 
 Bounds = tuple[Floats, Floats, tuple[str, ...]]  # certain bounds, and what to say about them

@@ -64,15 +64,20 @@ class GroupedValues:
 
 
 def grouped_values(evidence: Evidence) -> GroupedValues:
-    """The groups of a release, worked out once; UnsupportedQuery where they do not tell all values apart."""
+    """The groups of a release, worked out once."""
     if "grouped values" not in evidence.memo:
         groups = groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
         evidence.memo["grouped values"] = GroupedValues(groups.members, groups.sizes, groups.values)
     found = evidence.memo["grouped values"]
     assert isinstance(found, GroupedValues)
-    if not found.identified:
+    return checked(found)
+
+
+def checked(groups: GroupedValues) -> GroupedValues:
+    """The groups; UnsupportedQuery where they do not tell all values apart."""
+    if not groups.identified:
         raise UnsupportedQuery("not identifiable: the groups of this release do not tell some of the values apart")
-    return found
+    return groups
 
 
 class GroupFunctionals:
@@ -101,6 +106,32 @@ class GroupFunctionals:
                 shared += np.bincount(cells.cell * width + row[cells.part], weights=weight, minlength=len(shared))
             self._counts[key] = shared.reshape(cells.cells, width)[:, :-1] @ groups.inverse
         return self._counts[key]
+
+    def value(self, functions: Functions) -> Floats:
+        return sums(self.counts, functions, self.cells.cells, self.values)
+
+    def covariance(self, functions: Functions, target: Target) -> Floats:
+        found = assignment_covariance(self.groups, self.counts, functions, self.cells.cells)
+        return found + sampling(self, functions, self.cells) if target == "population" else found
+
+
+class AssignmentFunctionals:
+    """Counts of the original table, and the covariances to expect over the random assignment to planned groups."""
+
+    def __init__(self, cells: Cells, groups: GroupedValues, kept: Floats) -> None:
+        """`cells.value` is the true code; `kept[u]` the share of the records of u that are not left out."""
+        self.cells, self.groups, self._kept = cells, groups, kept
+
+    @property
+    def values(self) -> int:
+        return self.groups.values
+
+    @property
+    def exact(self) -> bool:
+        return False
+
+    def counts(self, a: int = 0, b: int = 0) -> Floats:
+        return self.cells.table(self.cells.value, self.values, a, b) * self._kept
 
     def value(self, functions: Functions) -> Floats:
         return sums(self.counts, functions, self.cells.cells, self.values)

@@ -45,7 +45,7 @@ from ..shared.groups_at_bound import group_size
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..shared.restricted import value_label
 from . import anatomised
-from .functionals import GroupFunctionals, grouped_values
+from .functionals import AssignmentFunctionals, GroupedValues, GroupFunctionals, checked, grouped_values
 
 GROUPINGS = ("random", "largest")
 
@@ -261,7 +261,8 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
     def foresee(self, plan: AnatomyPlan, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
         """By the channel of the planned groups."""
         m = len(profile.domains[0])
-        made = anatomised.Channel(anatomised.groups_of(work.side["group_id"].astype(np.int64), work.side["unit0"], m))
+        planned = anatomised.groups_of(work.side["group_id"].astype(np.int64), work.side["unit0"], m)
+        made = anatomised.Channel(planned)
         kept = np.divide(made.true_counts, np.maximum(profile.true_counts(), 1))  # below 1 where suppressed
 
         def answer(observed: Observed, asked: Asked) -> Estimated:
@@ -287,7 +288,10 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             half = asked.z * np.sqrt(variance)
             return Estimated(value=value, variance=variance, low=value - half, high=value + half, covariance=covariance)
 
-        return Foresight(lump=False, answer=answer)
+        def sums_of_rows(cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
+            return AssignmentFunctionals(cells, checked(GroupedValues(planned.members, planned.sizes, m)), kept)
+
+        return Foresight(lump=False, answer=answer, functionals=sums_of_rows)
 
 
 METHOD: Method[Anatomy, AnatomyPlan] = AnatomyMethod()

@@ -43,7 +43,7 @@ from ...model.ratios import Ratio, exact
 from ...stats.kronecker import apply_maps, channel, check_keep, theta_of_keep
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import linear_functionals as sums
-from ..shared.foreseen import entries, pushed, tensor
+from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
 from ..shared.linear_functionals import CodedUnit, Functionals
 from . import response_estimate, response_report
 from .disclosure import CELL_LIMIT, Cells, epsilon, infimum, round_up, view, views
@@ -415,7 +415,8 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             raise NotImplementedError  # the estimator does not look at totals
 
         answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
-        return Foresight(lump=True, answer=answer)
+        of_rows = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
+        return Foresight(lump=True, answer=answer, functionals=of_rows)
 
 
 METHOD: Method[RandomizedResponse, RandomizedResponsePlan] = RandomizedResponseMethod()

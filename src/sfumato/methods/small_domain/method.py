@@ -45,7 +45,7 @@ from ...model.ratios import Ratio
 from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import perturbation
-from ..shared.foreseen import entries, pushed, tensor, together
+from ..shared.foreseen import entries, pushed, pushed_functionals, tensor, together
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, PartWeights, keep_or_redraw
 from ..shared.restricted import BAD_RHOS, expected_error, parse_rhos, protection, restricted_guarantee, value_label
 from .merging import CAP_DIGITS, Costs
@@ -354,7 +354,8 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             return part.astype(np.int64), code[:, None].astype(np.int32), count[part, code]
 
         answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
-        return Foresight(lump=False, answer=answer)
+        sums = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
+        return Foresight(lump=False, answer=answer, functionals=sums)
 
 
 def _shares(work: Work, profile: Profile) -> Floats:

@@ -43,7 +43,7 @@ from ...model.public import (
 )
 from ...model.ratios import Ratio, exact
 from ..contract import Example, Foresight, Method, Planned, Specification
-from ..shared.foreseen import entries, pushed, tensor
+from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
 from ..shared.grouping import Grouping, largest_buckets, random_margins
 from ..shared.groups_at_bound import group_size
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals
@@ -432,7 +432,8 @@ class SpluMethod(Method[Splu, SpluPlan]):
             return np.zeros(len(codes), dtype=np.int64), codes, published[u]
 
         answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
-        return Foresight(lump=False, answer=answer)
+        sums = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
+        return Foresight(lump=False, answer=answer, functionals=sums)
 
 
 def _sent(work: Work, profile: Profile, u: int) -> sp.csr_array:

@@ -24,12 +24,14 @@ from ...model.private import Batch, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
+    Codes,
     Domain,
     Estimated,
     Evidence,
     Floats,
     GivesAway,
     Guarantee,
+    Integers,
     Observed,
     Published,
     Roles,
@@ -39,7 +41,7 @@ from ...model.ratios import Ratio
 from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import perturbation
-from ..shared.foreseen import entries, pushed, tensor
+from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
 from ..shared.linear_functionals import (
     Cells,
     CodedUnit,
@@ -213,14 +215,12 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
             seen = tensor(observed, len(size))
             return entries(observed, p * seen + q * seen.sum(axis=2, keepdims=True) * size)
 
-        answer = pushed(
-            push,
-            lambda _: (np.zeros(len(codes), dtype=np.int64), codes[:, None], expected),
-            partial(self.estimate, plan),
-            rows=profile.rows,
-            domains=domains,
-        )
-        return Foresight(lump=True, answer=answer)
+        def totals(_: tuple[int, ...]) -> tuple[Integers, Codes, Floats]:
+            return np.zeros(len(codes), dtype=np.int64), codes[:, None], expected
+
+        answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
+        sums = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
+        return Foresight(lump=True, answer=answer, functionals=sums)
 
 
 METHOD: Method[UniformPerturbation, UniformPlan] = Uniform()
