@@ -20,7 +20,7 @@ from constants import SEED
 from sfumato.errors import SfumatoError
 
 SEEDS = (
-    "WITH t AS (SELECT sex, job, COUNT(*) AS n FROM release GROUP BY sex, job) SELECT sex, SUM(n) AS m FROM t GROUP BY sex",
+    "WITH t AS (SELECT sex, job, COUNT(*) AS n FROM release GROUP BY sex, job) SELECT SUM(n) AS m FROM t GROUP BY sex",
     "SELECT SUM(n) AS m , COUNT(n) AS c FROM ( SELECT job, COUNT(*) AS n FROM release GROUP BY job ) t WHERE n > 2",
     "SELECT l.kind, COUNT(*) - SUM(age) AS n FROM release r LEFT JOIN jobs l ON r.job = l.job GROUP BY l.kind",
 )
