@@ -82,6 +82,7 @@ def test_plan_shows_the_errors_to_expect(tmp_path: Path) -> None:
     document = json.loads(done.out)["fit"]
     assert {"term", "estimate", "se", "se_table"} <= set(document["rows"][0])
     assert document == foreseen(METHODS["uniform"]())
+    pq.write_table(sf.datasets.adult(), tmp_path / "adult.parquet")  # too many different rows to be kept as cells
     text = sfumato(*asked, cwd=tmp_path).out
     assert "C(occupation)[T.Manual]" in text
     refused = sfumato(*options.split(), "--fit", "hours_per_week ~ agee", cwd=tmp_path)

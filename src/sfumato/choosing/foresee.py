@@ -34,6 +34,7 @@ class ExpectedRelease:
         foresight = prepared.method.foresee(plan, work, prepared.profile, domains)
         if foresight is None:
             raise PlanError(f"the error of {prepared.method.name} does not follow from its plan")
+        self._truth = truth  # its file lives as long as it does
         arrow = prepared.table.arrow_types()
         self.schema = Schema(
             types=truth.types, units={name: u for u, domain in enumerate(domains) for name in domain.columns}
