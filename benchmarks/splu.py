@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
+from benchmarks import decoy_counts
 from dealing import Dealer
 from sfumato.methods.shared.grouping import largest_size, random_margins
 from sfumato.methods.splu import decoy_estimate as de
@@ -61,7 +62,7 @@ def tally(masks: np.ndarray, codes: np.ndarray, values: int) -> np.ndarray:
 def answer(published: np.ndarray, masks: np.ndarray, size: int, values: int) -> de.Estimates:
     """Default answers for every value and condition, zero for values never published."""
     channel = rebuild_channel(np.bincount(published, minlength=values), size, seed=1)
-    found = de.calibrated_counts(channel, tally(masks, published, values)[channel.active])
+    found = decoy_counts.calibrated_counts(channel, tally(masks, published, values)[channel.active])
     value, variance = np.zeros((values, len(masks))), np.zeros((values, len(masks)))
     value[channel.active], variance[channel.active] = found.value, found.variance
     return de.Estimates(value=value, variance=variance)
@@ -226,7 +227,7 @@ def two_columns(releases: int) -> None:
         first, second = publish(age, 5, rng), publish(codes, 5, rng)
         one, two = (rebuild_channel(np.bincount(p), 5, seed=1) for p in (first, second))
         for k, y in enumerate(pairs(first, second)):
-            found = de.joint_counts(one, two, y)
+            found = decoy_counts.joint_counts(one, two, y)
             error.append(((found.value - truth[k]) / np.maximum(truth[k], 1))[asked[k]])
             covered.append((np.abs(found.value - truth[k]) <= Z * np.sqrt(found.variance))[asked[k]])
     per = np.array([np.concatenate(error[i : i + 3]) for i in range(0, len(error), 3)])

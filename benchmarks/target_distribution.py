@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.methods.target_distribution import blocktree, targets, transform
 from sfumato.methods.target_distribution.fake_choice import allowed_fakes, choose_fakes
-from sfumato.papers.distribution_runs import SEED, Setting, Table, adult, publish, sweep, synthetic
+from sfumato.papers.distribution_runs import SEED, AgeTable, BlockSetting, adult, publish, sweep, synthetic
 
 
 def experiments(quick: bool) -> dict[str, Any]:
@@ -27,10 +27,10 @@ def experiments(quick: bool) -> dict[str, Any]:
     rng = np.random.default_rng(SEED)
     real, n = adult(), 2_000 if quick else 10_000
     flat, steep, even = (synthetic(kind, n, rng) for kind in ("normal", "correlated", "uniform"))
-    both = {"SA-only": Setting(max_weight=None), "QI-SA": Setting(by_age=True)}
+    both = {"SA-only": BlockSetting(max_weight=None), "QI-SA": BlockSetting(by_age=True)}
     shares = (0, 5, 10, 20)
     with_fakes = {
-        f"{name} +{x}%": Setting(by_age=name == "QI-SA", fakes=Fraction(x, 100))
+        f"{name} +{x}%": BlockSetting(by_age=name == "QI-SA", fakes=Fraction(x, 100))
         for name in ("QI-SA", "SA-only")
         for x in shares
     }
@@ -39,15 +39,15 @@ def experiments(quick: bool) -> dict[str, Any]:
             real,
             {
                 **both,
-                "QI-SA w8": Setting(by_age=True, max_weight=8),
-                "QI-SA exact": Setting(by_age=True, max_weight=None),
+                "QI-SA w8": BlockSetting(by_age=True, max_weight=8),
+                "QI-SA exact": BlockSetting(by_age=True, max_weight=None),
             },
         ),
         "uncorrelated": sweep(flat, both),
         "correlated": sweep(steep, both),
         "fakes-adult": sweep(real, with_fakes),
         "fakes-adult-paper-rule": sweep(
-            real, {k: Setting(by_age=s.by_age, fakes=s.fakes, rule="paper") for k, s in with_fakes.items()}
+            real, {k: BlockSetting(by_age=s.by_age, fakes=s.fakes, rule="paper") for k, s in with_fakes.items()}
         ),
         "fakes-uncorrelated": sweep(flat, with_fakes),
         "fakes-correlated": sweep(steep, with_fakes),
@@ -60,30 +60,34 @@ def experiments(quick: bool) -> dict[str, Any]:
     out["arity"] = sweep(
         even,
         {
-            f"{name} ({a})": Setting(by_age=name == "QI-SA", target="uniform", arity=a)
+            f"{name} ({a})": BlockSetting(by_age=name == "QI-SA", target="uniform", arity=a)
             for a in (2, 3)
             for name in ("SA-only", "QI-SA")
         },
     )
     out["parts-adult"] = sweep(
         real,
-        {f"{name}-{k}": Setting(by_age=name == "QISA", parts=k) for name in ("SAonly", "QISA") for k in (1, 2, 10)},
+        {
+            f"{name}-{k}": BlockSetting(by_age=name == "QISA", parts=k)
+            for name in ("SAonly", "QISA")
+            for k in (1, 2, 10)
+        },
     )
-    out["parts-adult-exact"] = sweep(real, {f"SAonly-{k}": Setting(parts=k, max_weight=None) for k in (1, 2, 10)})
+    out["parts-adult-exact"] = sweep(real, {f"SAonly-{k}": BlockSetting(parts=k, max_weight=None) for k in (1, 2, 10)})
     out["work-limit"] = work_limit(real, even)
     out["run-time"] = run_time((1_000, 10_000, 100_000) if quick else (1_000, 10_000, 100_000, 1_000_000), rng)
     return out
 
 
-def _pairs(texts: dict[str, str]) -> dict[str, Setting]:
+def _pairs(texts: dict[str, str]) -> dict[str, BlockSetting]:
     return {
-        f"{name} {label}": Setting(by_age=name == "QI-SA", target=text)
+        f"{name} {label}": BlockSetting(by_age=name == "QI-SA", target=text)
         for label, text in texts.items()
         for name in ("SA-only", "QI-SA")
     }
 
 
-def work_limit(*tables: Table) -> dict[str, Any]:
+def work_limit(*tables: AgeTable) -> dict[str, Any]:
     """How much wider the bounds on the total get when the work limit lowers the number of fakes tried."""
     rows = {}
     for name, table in zip(("adult", "uniform"), tables, strict=True):
@@ -114,7 +118,7 @@ def run_time(sizes: tuple[int, ...], rng: np.random.Generator) -> dict[str, Any]
     """Seconds from coded rows to checked plans, by number of rows."""
     return {
         name: {"seconds": {str(n): round(publish(synthetic("normal", n, rng), setting).seconds, 4) for n in sizes}}
-        for name, setting in {"SA-only": Setting(), "QI-SA": Setting(by_age=True)}.items()
+        for name, setting in {"SA-only": BlockSetting(), "QI-SA": BlockSetting(by_age=True)}.items()
     }
 
 

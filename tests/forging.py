@@ -1,4 +1,4 @@
-"""Releases that say what is not so: a copy of a release is changed and its digests are made anew."""
+"""Releases that say what is not so: a copy of a release is changed and everything that describes it is made anew."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.errors import ReleaseError
 from sfumato.query import open_release
+from sfumato.release.datapackage import datapackage
+from sfumato.release.manifest import parse_manifest
 from sfumato.release.verify import verify
 
 
@@ -24,11 +27,11 @@ def forged(
     data: Callable[[pa.Table], pa.Table] | None = None,
     side: Callable[[pa.Table], pa.Table] | None = None,
 ) -> Path:
-    """A copy with changed files, whose digests and row counts are those of the changed files."""
+    """A copy with changed files; digests, row counts and datapackage.json are those of the changed files."""
     shutil.copytree(release, target)
     for name, change in (("data.parquet", data), ("sensitive.parquet", side)):
         if change is not None and (target / name).exists():
-            pq.write_table(change(pq.read_table(target / name)), target / name)
+            pq.write_table(change(pq.read_table(target / name)), target / name, store_schema=False)
     stated = json.loads((target / "release.json").read_text(encoding="utf-8"))
     for name in stated["files"]:
         stated["files"][name]["sha256"] = hashlib.sha256((target / name).read_bytes()).hexdigest()
@@ -37,7 +40,20 @@ def forged(
     if manifest is not None:
         manifest(stated)
     (target / "release.json").write_text(json.dumps(stated), encoding="utf-8")
+    describe(target)
     return target
+
+
+def describe(target: Path) -> None:
+    """Write datapackage.json anew, where release.json can be read."""
+    try:
+        manifest = parse_manifest((target / "release.json").read_bytes())
+        schemas = {name: pq.read_schema(target / name) for name in manifest.files}
+        sizes = {str(name): (target / name).stat().st_size for name in manifest.files}
+        package = datapackage(manifest, sizes, schemas)
+    except (ReleaseError, KeyError, OSError, pa.ArrowException):
+        return
+    (target / "datapackage.json").write_text(json.dumps(package), encoding="utf-8")
 
 
 def verified(folder: Path) -> list[str]:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from .answering.answer import Answer
     from .methods.anatomy.method import Anatomy
     from .methods.distribution_draw.method import DistributionDraw
-    from .methods.l_diversity.method import LDiversity
-    from .methods.randomized_response.method import RandomizedResponse
+    from .methods.l_diversity.specification import LDiversity
+    from .methods.randomized_response.specification import RandomizedResponse
     from .methods.small_domain.method import SmallDomain
-    from .methods.splu.method import Splu
+    from .methods.splu.specification import Splu
     from .methods.target_distribution.method import TargetDistribution
     from .methods.uniform.method import UniformPerturbation
     from .model.public import Roles
@@ -29,12 +29,12 @@ _PUBLIC = {
     "Anatomy": "methods.anatomy.method",
     "Answer": "answering.answer",
     "DistributionDraw": "methods.distribution_draw.method",
-    "LDiversity": "methods.l_diversity.method",
-    "RandomizedResponse": "methods.randomized_response.method",
+    "LDiversity": "methods.l_diversity.specification",
+    "RandomizedResponse": "methods.randomized_response.specification",
     "Release": "query",
     "Roles": "model.public",
     "SmallDomain": "methods.small_domain.method",
-    "Splu": "methods.splu.method",
+    "Splu": "methods.splu.specification",
     "TargetDistribution": "methods.target_distribution.method",
     "UniformPerturbation": "methods.uniform.method",
     "datasets": "",

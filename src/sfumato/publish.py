@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
+from .engines import scratch
 from .engines.contract import Engine, Table, bin_labels
 from .engines.directory import engine_named
 from .errors import DataError, SpecError
@@ -24,8 +23,10 @@ from .publishing.parameter_files import read_column_hierarchy
 from .publishing.randomness import Secret
 from .publishing.roles import check_roles
 from .query import Release
-from .release import bundle
+from .release import bundle, signing
 from .release.manifest import FORMAT_VERSION, Manifest, Software, columns_and_units, guarantee_model
+from .release.opened import open_folder
+from .release.verify import verify
 from .version import __version__
 
 Progress = Callable[[str, int, int], None]  # (stage, rows done, rows in all)
@@ -106,15 +107,21 @@ def publish(
     null_as_value: bool = False,
     delimiter: str | None = None,
     force: bool = False,
+    sign: str | Path | None = None,
     progress: Progress | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Release:
-    """A release of the table, in the folder `out` (or a temporary one: `release.save(path)` keeps it)."""
+    """A release of the table, in the folder `out` (or a temporary one: `release.save(path)` keeps it).
+
+    `sign` is a file with an Ed25519 private key in PEM; the release then carries a signature.
+    """
+    key = None if sign is None else signing.read_private(sign)
     secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
-    scratch = Path(tempfile.mkdtemp(prefix="sfumato-release-")) if out is None else None
-    target = scratch / "release" if scratch else Path(str(out))
+    place = scratch.new_folder("release") if out is None else None
+    target = place / "release" if place else Path(str(out))
     try:
-        with bundle.writing(target, force=force) as folder:
+        _check_apart(source, target)
+        with bundle.writing(target, force=force, check=_read_back) as folder:
             prepared = prepare(
                 source,
                 roles=roles,
@@ -129,11 +136,27 @@ def publish(
                 (notify or _ignore)(note)
             manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
             bundle.finish(folder, manifest)
+            if key is not None:
+                signing.sign(folder, key)
     except BaseException:
-        if scratch:
-            shutil.rmtree(scratch, ignore_errors=True)
+        if place:
+            scratch.remove(place)
         raise
-    return Release.at(target, manifest, scratch=scratch)
+    return Release.at(target, manifest, scratch=place)
+
+
+def _check_apart(source: Any, out: Path) -> None:
+    """Refuse an output that would replace the source, or lie in the folder that is read."""
+    if isinstance(source, str | Path):
+        read, written = Path(source).resolve(), out.resolve()
+        if written == read or read in written.parents or written in read.parents:
+            raise SpecError(f'"{out.name}" and the source lie in each other; choose another place', field="out")
+
+
+def _read_back(folder: Path) -> None:
+    """A release that cannot be opened and verified is not published."""
+    for _ in verify(open_folder(folder, check=False), test=True):
+        pass
 
 
 def _ignore(_: str) -> None:

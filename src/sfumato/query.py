@@ -25,7 +25,7 @@ from .answering.subject import Subject
 from .engines.statements import refined
 from .errors import UnsupportedQuery
 from .model.public import Domain, Floats
-from .release.bundle import writing
+from .release.bundle import check_digests, writing
 from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, open_folder
 from .sql.nesting import Nested
@@ -102,6 +102,7 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
     frame = Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
     asking = assembly.Asking(
         z=options.z,
+        full=options.simultaneous,
         options={"estimator": options.estimator} if options.estimator else {},
         estimate=subject.estimate,
         bound=subject.bound,
@@ -130,7 +131,7 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
         kind=kind,
         table=shown,
         aggregates=names,
-        caveats=caveats,
+        caveats=(*caveats, *subject.caveats),
         joint=lambda: _joint(frame, subject, whole, columns, options),
     )
 
@@ -276,7 +277,7 @@ class Release:
 
     def save(self, out: str | Path, *, force: bool = False) -> Path:
         """Copy the release to a folder; an existing one is replaced only with `force`."""
-        with writing(Path(out), force=force) as folder:
+        with writing(Path(out), force=force, check=lambda folder: check_digests(folder, self.manifest)) as folder:
             for name in (*self.manifest.files, "datapackage.json", "release.json"):
                 shutil.copyfile(self.path / name, folder / name)
         return Path(out)
@@ -323,11 +324,11 @@ class Release:
             return smoothed(self.opened, columns, nonnegative)
         return self.sql(counts(columns)).to_arrow()
 
-    def association(self, x: str, y: str) -> Any:
-        """How much column x tells about column y: the uncertainty coefficient I(X; Y) / H(Y), with its error."""
+    def association(self, x: str, y: str, *, level: float = DEFAULT_LEVEL) -> Any:
+        """How much column x tells about column y: the uncertainty coefficient I(X; Y) / H(Y), with its interval."""
         from .answering.contingency import association
 
-        return association(self.opened, x, y)
+        return association(self.opened, x, y, level)
 
     # --- models and tests: `analysis` is loaded when one is asked for --------------------------------------------
 

@@ -17,7 +17,7 @@ from sfumato.methods.registry import BUILT_IN
 from sfumato.stats.gamma import floor_significant, gamma_bound, keep_probabilities
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
 

@@ -37,4 +37,5 @@ def test_the_judge_rejects_wrong_numbers() -> None:
     row |= {"n_se": 2.0, "n_low": 6.0, "n_high": 14.0}
     assert [judge(row, "n", true, "")[0] for true in (6, 15)] == ["covered", "missed"]
     assert judge(row | {"n_min": 0.0, "n_max": 12.0}, "n", 13, "")[0] == "fault"
-    assert judge(row | {"n": None, "n_se": None}, "n", 15, "")[0] == "fault"
+    assert judge(row | {"n": None, "n_se": None}, "n", 15, "", certain=True)[0] == "fault"
+    assert judge(row | {"n": None, "n_se": None}, "n", 15, "")[0] == "missed"

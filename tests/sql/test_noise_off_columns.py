@@ -24,7 +24,7 @@ def original() -> duckdb.DuckDBPyConnection:
 
 
 METHODS = {
-    "randomized-response": sf.RandomizedResponse(keep=dict.fromkeys(COLUMNS, 1)),
+    "randomized-response": sf.RandomizedResponse(scope="qi", keep=dict.fromkeys(COLUMNS, 1)),
     "l-diversity": sf.LDiversity(l=1),
 }
 

@@ -6,11 +6,11 @@ The condition P leans to rare values (share inside P from 2 % to 95 %), where th
 
 import numpy as np
 import pytest
+from benchmarks import decoy_counts
 from scipy import stats
 
 from constants import ALPHA, SEED
 from sfumato.methods.shared.grouping import random_margins
-from sfumato.methods.splu import decoy_estimate as de
 from sfumato.methods.splu.decoy_channel import DecoyChannel, rebuild_channel, replay_channel
 from sfumato.methods.splu.decoys import draw_slots
 from sfumato.methods.splu.two_state import two_state
@@ -46,7 +46,7 @@ def bias(values: np.ndarray) -> float:
 
 def estimates(size: int, drawn: list, believed: int) -> tuple[np.ndarray, np.ndarray]:
     channels: list[DecoyChannel] = [rebuild_channel(published, believed, seed=1) for published, _ in drawn]
-    found = [de.calibrated_counts(c, y[c.active]) for c, (_, y) in zip(channels, drawn, strict=True)]
+    found = [decoy_counts.calibrated_counts(c, y[c.active]) for c, (_, y) in zip(channels, drawn, strict=True)]
     return np.array([f.value for f in found]), np.array([f.variance for f in found])
 
 
@@ -95,7 +95,7 @@ def test_small_tables_answer_by_replay():
         slots = draw_slots(random_margins(true, 4, rng), rng)
         y = sum(rng.multivariate_hypergeometric(row, n) for row, n in zip(slots.table(), inside, strict=True))
         channel = replay_channel(np.arange(12), slots.published_counts(), 4, np.random.default_rng(1), replays=30)
-        found = de.calibrated_counts(channel, np.asarray(y, float))
+        found = decoy_counts.calibrated_counts(channel, np.asarray(y, float))
         values.append(found.value - inside)
         covered.append((np.abs(values[-1]) <= Z * np.sqrt(found.variance)).mean())
     error = np.array(values)

@@ -23,8 +23,8 @@ def test_adult_errors_stay_where_they_were() -> None:
 
     table = experiment.adult()
     for setting, stated, slack in (
-        (experiment.Setting(max_weight=None), SA_ONLY, 0.0),
-        (experiment.Setting(by_age=True, max_weight=8), QI_SA_W8, 0.05),
+        (experiment.BlockSetting(max_weight=None), SA_ONLY, 0.0),
+        (experiment.BlockSetting(by_age=True, max_weight=8), QI_SA_W8, 0.05),
     ):
         published = experiment.publish(table, setting)
         for width, value in stated.items():
@@ -37,11 +37,11 @@ def test_granularity_of_adult_groups_by_age() -> None:
     from sfumato.papers import distribution_runs as experiment
 
     table = experiment.adult()
-    rounded = experiment.publish(table, experiment.Setting(by_age=True))
+    rounded = experiment.publish(table, experiment.BlockSetting(by_age=True))
     assert round(rounded.distance, 3) == 0.025
     assert round(rounded.root_share, 2) == 0.27
     assert round(rounded.cost_share, 2) == 0.46
-    finer = experiment.publish(table, experiment.Setting(by_age=True, max_weight=32))
+    finer = experiment.publish(table, experiment.BlockSetting(by_age=True, max_weight=32))
     assert round(finer.distance, 3) == 0.010
     assert round(finer.root_share, 2) == 0.73
-    assert experiment.publish(table, experiment.Setting(by_age=True, max_weight=None)).root_share == 1
+    assert experiment.publish(table, experiment.BlockSetting(by_age=True, max_weight=None)).root_share == 1

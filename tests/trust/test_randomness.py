@@ -16,7 +16,14 @@ from tables import ROLES, people
 
 # Generators that make no noise: a reader's replay of a public computation (seeded by the release's digest), starting
 # points of a search, a custodian's forecast, a pool of questions; and folders that make tables or repeat experiments.
-PUBLIC = {"decoy_channel.py", "keep_search.py", "response_report.py", "workload.py"}
+PUBLIC = {
+    "block_search.py",
+    "channel_design.py",
+    "decoy_channel.py",
+    "keep_search.py",
+    "response_report.py",
+    "workload.py",
+}
 FOLDERS = {"datasets", "papers"}
 GENERATORS = {"default_rng", "RandomState", "seed", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}
 
@@ -87,7 +94,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize("method", ["uniform", "anatomy"])
+@pytest.mark.parametrize("method", METHODS)
 def test_seed_repeats_the_bytes_and_is_stamped(method: str, source: Path, tmp_path: Path) -> None:
     for out in ("a", "b", "c"):
         seed = 7 if out < "c" else 8
@@ -99,7 +106,7 @@ def test_seed_repeats_the_bytes_and_is_stamped(method: str, source: Path, tmp_pa
     assert json.loads((tmp_path / "a" / "release.json").read_text())["reproducible"] is True
 
 
-@pytest.mark.parametrize("method", ["uniform", "anatomy"])
+@pytest.mark.parametrize("method", METHODS)
 def test_without_a_seed_no_two_releases_agree(method: str, source: Path, tmp_path: Path) -> None:
     for out in ("a", "b"):
         done = sfumato("publish", source, tmp_path / out, *ROLES, "--method", method, *METHODS[method])

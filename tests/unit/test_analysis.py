@@ -47,6 +47,12 @@ def released(**keep: str) -> Any:
 
 
 @cache
+def original() -> Any:
+    """Adult with race randomised: what does not read it is the truth."""
+    return released(race="0.9")
+
+
+@cache
 def mild() -> Any:
     return released(occupation="0.8")
 
@@ -124,7 +130,7 @@ def test_an_estimate_is_near_the_truth() -> None:
     found = income()
     name = "C(occupation)[T.Manual]"
     assert abs(found.params[name] + 1.7389) < 4 * found.bse[name]
-    exact = released(occupation="1").fit("income ~ age + C(sex) + C(occupation)", family="binomial", recode=GROUPS)
+    exact = original().fit("income ~ age + C(sex) + C(occupation)", family="binomial", recode=GROUPS)
     assert exact.params[name] == pytest.approx(-1.7389, abs=1e-4)
 
 
@@ -167,7 +173,7 @@ def test_a_weight_counts_a_row_more_than_once() -> None:
 
 def test_outcomes_of_several_levels_and_of_one_condition() -> None:
     several = mild().fit("occupation ~ age + sex", family="multinomial", recode=GROUPS)
-    exact = released(occupation="1").fit("occupation ~ age + sex", family="multinomial", recode=GROUPS)
+    exact = original().fit("occupation ~ age + sex", family="multinomial", recode=GROUPS)
     assert several.names[0] == "Office: Intercept"
     assert len(several.names) == 12
     assert np.abs((several.params - exact.params) / several.bse_table).max() < 4.5
@@ -184,7 +190,7 @@ def test_outcomes_of_several_levels_and_of_one_condition() -> None:
 def test_two_randomised_columns_at_once() -> None:
     both = released(income="0.9", occupation="0.8")
     found = both.fit("income ~ age + C(occupation)", family="binomial", recode=GROUPS)
-    exact = released(occupation="1").fit("income ~ age + C(occupation)", family="binomial", recode=GROUPS)
+    exact = original().fit("income ~ age + C(occupation)", family="binomial", recode=GROUPS)
     assert np.abs((found.params - exact.params) / found.bse_table).max() < 4.5
     assert both.test("income", "occupation", recode=GROUPS).test == PUBLISHED
 

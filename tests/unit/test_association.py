@@ -1,4 +1,4 @@
-"""Uncertainty coefficients of Adult to two decimals, their error bar, and non-negative tables."""
+"""Uncertainty coefficients of Adult to two decimals, and non-negative tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adult_table import ESGRO, adult, tensor_of
-from sfumato.stats.association import estimated_association, uncertainty_coefficient
+from sfumato.stats.association import uncertainty_coefficient
 from sfumato.stats.kronecker import apply_maps, channel
 from sfumato.stats.nonnegative import expectation_maximisation, project_to_simplex
 
@@ -28,25 +28,6 @@ def test_ends_of_the_scale() -> None:
     assert uncertainty_coefficient(np.diag([3.0, 4, 5])) == pytest.approx(1.0)
     assert uncertainty_coefficient(np.outer([1.0, 2, 3], [4.0, 5])) == pytest.approx(0.0, abs=1e-12)
     assert uncertainty_coefficient(np.ones((3, 1))) == 0.0
-
-
-def test_association_of_the_expected_release_is_the_true_one_with_its_delta_error() -> None:
-    """No sampling: the expected release inverts to the truth; the error is the numerical delta method's."""
-    true = 1000 * np.array([[5.0, 3, 2], [1, 9, 4]])
-    channels = [channel(0.6, 2), channel(0.7, 3)]
-    answer = estimated_association(apply_maps(channels, true), channels)
-    assert answer.value == pytest.approx(uncertainty_coefficient(true), rel=1e-10)
-    # gradient by differences, covariance dense
-    from sfumato.stats.response import dense_covariance
-
-    n, h = true.sum(), 1e-4
-    slope = np.array(
-        [(uncertainty_coefficient(true + h * e) - uncertainty_coefficient(true - h * e)) / (2 * h)
-         for e in np.eye(6).reshape(6, 2, 3)]
-    )  # fmt: skip
-    variance = slope @ (dense_covariance(true / n, channels, int(n)) * n**2) @ slope
-    assert answer.standard_error == pytest.approx(np.sqrt(variance), rel=1e-5)
-    assert estimated_association(true, [None, None]).standard_error == 0.0
 
 
 def test_em_of_the_expected_release_is_the_truth() -> None:

@@ -11,8 +11,8 @@ from block_worlds import random_tree, random_weights, worlds
 from sfumato.methods.target_distribution import blocktree, targets, transform
 from sfumato.methods.target_distribution.block_bounds import (
     Bounder,
-    Numbers,
     Selection,
+    WholeNumbers,
     exact_numbers,
     make_blocks,
     one_answer,
@@ -146,7 +146,7 @@ def test_bounds_equal_the_extremes_over_all_worlds() -> None:
         s = int(selected.sum())
         if s == 0:
             continue
-        one = Numbers(whole=np.ones(tree.leaves, dtype=np.int64), denominator=1)
+        one = WholeNumbers(whole=np.ones(tree.leaves, dtype=np.int64), denominator=1)
         assert b.ratio([(rows_asked, value, one)]) == extremes([sum(w, Fraction(0)) / s for w in every])
         for j in range(1, s + 1):
             assert b.order_statistic(rows_asked, value, j) == extremes([sorted(w)[j - 1] for w in every])

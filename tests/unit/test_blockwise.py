@@ -16,7 +16,7 @@ ORDER = np.arange(4)
 GOOD = {"group_id": [0, 1], "block": [0, 0], "count": [3, 2]}
 
 
-def opened(**changes: object) -> blockwise.Release:
+def opened(**changes: object) -> blockwise.OpenBlocks:
     side = {name: np.array(values) for name, values in (GOOD | changes).items() if values is not None}
     return blockwise.open_blocks(TREE, ORDER, side, np.array([3, 2]))
 

@@ -29,8 +29,8 @@ MAY_IMPORT = {
     "sql": {"numpy", "scipy", "sqlglot", "sfumato.stats", "sfumato.model", "sfumato.errors"},
     "reports": {"sfumato.model", "sfumato.errors", "sfumato.version", "altair", "vl_convert", "jinja2", "markupsafe"},
     "release": {
-        *("numpy", "pyarrow", "pydantic"),
-        *("sfumato.engines", "sfumato.methods", "sfumato.model", "sfumato.errors"),
+        *("numpy", "pyarrow", "pydantic", "cryptography"),
+        *("sfumato.engines", "sfumato.methods", "sfumato.stats", "sfumato.model", "sfumato.errors"),
     },
 }
 # Pure parts: no file, clock, process or generator of their own.

@@ -9,20 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dense_response import dense_covariance, expected_squared_distance
 from sfumato.errors import SpecError
 from sfumato.stats.kronecker import (
     apply_maps,
     apply_transposed,
     channel,
     check_keep,
-    expected_squared_distance,
     inverse,
     inverse_frobenius,
     keep_of_theta,
     squared,
     theta_of_keep,
 )
-from sfumato.stats.response import dense_covariance
 
 thetas_and_sizes = st.lists(st.tuples(st.floats(0.05, 0.999), st.integers(2, 4)), min_size=1, max_size=3)
 

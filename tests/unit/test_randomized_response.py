@@ -18,6 +18,7 @@ from sfumato.errors import DataError, PlanError, QueryError, ReleaseError, SpecE
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 from sfumato.stats.association import uncertainty_coefficient
+from sfumato.stats.tail_inversion import count_cumulants, tail_interval
 
 ROLES = sf.Roles(sensitive="disease", quasi=["town", "sex"], insensitive=["visits"])
 KEEP = {"town": "0.7", "sex": "0.8", "disease": "0.6"}
@@ -73,15 +74,23 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("where", QUESTIONS)
 def test_counts_equal_brute_force_weights(release, where) -> None:
-    """Estimate, standard error and guarded interval of any Boolean predicate, to rounding."""
+    """Estimate, standard error and interval of any Boolean predicate, to rounding.
+
+    A condition on one column has the inverted test, with kept values of chance .6 and two others of .2; several columns
+    have the guarded interval.
+    """
     row = release.sql(f"SELECT COUNT(*) AS n FROM release WHERE {where}").rows()[0]
     value, variance, largest = brute(release, QUESTIONS[where])
     z = norm.ppf(0.975)
     half = z * np.sqrt(max(variance, 0) + z**2 * largest**2 / 4)
+    low, high = value - half, value + half
+    if where == "disease = 'flu'":
+        v, k = count_cumulants(4000.0, 0.4, 0.2)
+        low, high = (float(end) for end in tail_interval(np.array(value), v, k, 0.05, 0.0, 4000.0))
     assert row["n"] == pytest.approx(value, rel=1e-9)
     assert row["n_se"] == pytest.approx(np.sqrt(variance), rel=1e-9)
-    assert row["n_low"] == pytest.approx(max(value - half, 0), rel=1e-6)
-    assert row["n_high"] == pytest.approx(min(value + half, 4000), rel=1e-6)
+    assert row["n_low"] == pytest.approx(max(low, 0), rel=1e-6)
+    assert row["n_high"] == pytest.approx(min(high, 4000), rel=1e-6)
 
 
 def test_sum_of_an_untouched_measure(release) -> None:
@@ -137,7 +146,9 @@ def test_untouched_questions_are_exact(release) -> None:
 def test_keep_one_answers_exactly() -> None:
     """p = 1 everywhere: every error bar is 0 and every count is the true one."""
     table = people(500)
-    quiet = sf.publish(table, roles=ROLES, method=sf.RandomizedResponse(keep=dict.fromkeys(KEEP, 1)), seed=1)
+    quiet = sf.publish(
+        table, roles=ROLES, method=sf.RandomizedResponse(scope="qi", keep=dict.fromkeys(KEEP, 1)), seed=1
+    )
     truth = table.group_by(["town", "disease"]).aggregate([([], "count_all")]).to_pylist()
     cells = quiet.sql("SELECT town, disease, COUNT(*) AS n FROM release GROUP BY town, disease").rows()
     found = {(r["town"], r["disease"]): r for r in cells}
@@ -208,7 +219,7 @@ def test_several_sensitive_columns() -> None:
 def test_bins_make_numbers_categories() -> None:
     table = people().append_column("age", pa.array(np.random.default_rng(1).integers(17, 80, 4000)))
     roles = sf.Roles(sensitive="disease", quasi=["age"], insensitive=["visits", "town", "sex"])
-    method = sf.RandomizedResponse(keep={"age": 0.8}, bins="age=17,30,50")
+    method = sf.RandomizedResponse(scope="qi", keep={"age": 0.8}, bins="age=17,30,50")
     binned = sf.publish(table, roles=roles, method=method, seed=1)
     assert [v[0] for v in binned.domains[0].values] == ["[17, 30)", "[30, 50)", "[50, inf)"]
     assert binned.domains[0].declared
@@ -216,14 +227,14 @@ def test_bins_make_numbers_categories() -> None:
     assert total == pytest.approx(4000)
     with pytest.raises(QueryError):
         binned.sql("SELECT COUNT(*) FROM release WHERE age > 40")
-    low = sf.RandomizedResponse(keep={"age": 0.8}, bins={"age": [20, 30]})
+    low = sf.RandomizedResponse(scope="qi", keep={"age": 0.8}, bins={"age": [20, 30]})
     with pytest.raises(DataError, match=r"\d+ rows of .age. hold a value outside the domain"):
         sf.publish(table, roles=roles, method=low)
     with pytest.raises(SpecError, match="not a column of numbers"):
         sf.publish(
             table,
             roles=sf.Roles(sensitive="disease", quasi=["town"], rest="drop"),
-            method=sf.RandomizedResponse(keep={"town": 0.8}, bins={"town": [1, 2]}),
+            method=sf.RandomizedResponse(scope="qi", keep={"town": 0.8}, bins={"town": [1, 2]}),
         )
 
 
@@ -246,13 +257,13 @@ def test_missing_values_are_refused_or_a_category() -> None:
     table = people()
     table = table.set_column(2, "disease", pa.array([None, *table["disease"].to_pylist()[1:]]))
     with pytest.raises(DataError, match="no value"):
-        sf.publish(table, roles=ROLES, method=sf.RandomizedResponse(keep={"town": 0.7}))
+        sf.publish(table, roles=ROLES, method=sf.RandomizedResponse(scope="qi", keep={"town": 0.7}))
 
 
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        ({"keep": {"town": "1/4"}}, "needs one above 1/4"),
+        ({"scope": "qi", "keep": {"town": "1/4"}}, "needs one above 1/4"),
         ({"keep": {"name": 0.5}}, "neither a quasi-identifier nor sensitive"),
         ({"l": 3, "bins": {"name": [1, 2]}}, "neither a quasi-identifier nor sensitive"),
         ({"l": 3, "bins": "age"}, "bins are written"),
@@ -281,14 +292,19 @@ def test_nonnegative_tables_and_association(release) -> None:
         assert sum(r["n"] for r in table) == pytest.approx(4000)
         assert [(r["sex"], r["disease"]) for r in table] == [(r["sex"], r["disease"]) for r in plain]
     found = release.association("town", "disease")
-    assert found.standard_error > 0
-    quiet = sf.publish(truth, roles=ROLES, method=sf.RandomizedResponse(keep=dict.fromkeys(KEEP, 1)), seed=1)
+    assert 0 <= found.low <= found.value <= found.high
+    assert found == release.association("town", "disease")
+    wider = release.association("town", "disease", level=0.999)
+    assert (wider.value, wider.low <= found.low, wider.high > found.high) == (found.value, True, True)
+    quiet = sf.publish(
+        truth, roles=ROLES, method=sf.RandomizedResponse(scope="qi", keep=dict.fromkeys(KEEP, 1)), seed=1
+    )
     exact = quiet.association("town", "visits")
     towns, visits = truth["town"].to_pylist(), truth["visits"].to_pylist()
     counts = np.zeros((4, max(visits) + 1))
     np.add.at(counts, ([["ash", "elm", "fir", "oak"].index(t) for t in towns], visits), 1)
     assert exact.value == pytest.approx(uncertainty_coefficient(counts), rel=1e-9)
-    assert exact.standard_error == 0
+    assert exact.low == exact.high == exact.value
     with pytest.raises(QueryError, match="em, simplex"):
         release.table(["sex"], nonnegative="clip")
     with pytest.raises(QueryError, match="no column"):

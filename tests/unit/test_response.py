@@ -9,20 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.stats.kronecker import apply_maps, channel
-from sfumato.stats.response import (
-    all_cells,
-    count_variance,
+from dense_response import (
     covariance,
     dense_covariance,
     exact_variance,
     guarded_half_width,
-    linear_estimate,
-    normal_quantile,
     pattern_weights,
     ratio,
-    weights,
 )
+from sfumato.stats.intervals import normal_quantile
+from sfumato.stats.kronecker import apply_maps, channel
+from sfumato.stats.response import all_cells, count_variance, linear_estimate, weights
 
 SIZES, THETAS = (3, 4), (0.45, 0.7)
 CHANNELS = [channel(t, d) for t, d in zip(THETAS, SIZES, strict=True)]
@@ -192,4 +189,4 @@ def test_leading_axes_are_groups() -> None:
 
 def test_quantiles() -> None:
     assert normal_quantile(0.95) == pytest.approx(1.959964, abs=1e-6)
-    assert normal_quantile(0.95, cells=5) == pytest.approx(normal_quantile(0.99), rel=1e-12)
+    assert normal_quantile(0.95, 5) == pytest.approx(normal_quantile(0.99), rel=1e-12)

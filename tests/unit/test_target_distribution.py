@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from forging import forged, verified
 from sfumato.errors import DataError, QueryError, SpecError, UnsupportedQuery, VerificationError
-from sfumato.methods.options import build
+from sfumato.methods.specifications import build
 from sfumato.methods.target_distribution import METHOD as target_distribution
 from sfumato.publish import prepare
 from sfumato.publishing.parameter_files import READERS, read_hierarchy, read_target

@@ -6,7 +6,6 @@ of the true rows here, and residuals would invite reading rows.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from scipy.special import chdtrc, ndtr, ndtri
 from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Target
 from ..model.public import Floats
+from ..reports.text import csv_cell, json_text
 from .design import Design
 from .expressions import Variable, label
 from .families import Family
@@ -241,7 +241,7 @@ class Fit:
 
     def to_json(self) -> str:
         """`to_dict` as JSON."""
-        return json.dumps(self.to_dict(), ensure_ascii=False)
+        return json_text(self.to_dict())
 
     def to_csv(self) -> str:
         """The coefficients as CSV with a header."""
@@ -251,7 +251,7 @@ class Fit:
         text = io.StringIO()
         writer = csv.DictWriter(text, list(self.rows()[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(self.rows())
+        writer.writerows({key: csv_cell(cell) for key, cell in row.items()} for row in self.rows())
         return text.getvalue()
 
     def plot(self) -> Any:

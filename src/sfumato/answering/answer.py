@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ import pyarrow as pa
 
 from ..errors import UnsupportedQuery
 from ..model.public import Floats
-from ..reports.text import number, table
+from ..reports.text import csv_cell, json_text, number, table, visible
 
 MAY_BE_ZERO = "  (may be 0)"
 
@@ -22,7 +21,8 @@ class Answer:
     """The answer to one question.
 
     `kind` is that of the least certain aggregate: "exact", "confidence" or "bounds". An aggregate named n has the
-    columns n, n_se, n_low, n_high, and n_min, n_max where the method knows certain bounds besides an interval.
+    columns n, n_se, n_low, n_high, and n_min, n_max where the method knows certain bounds besides an interval. Where
+    these meet they are the number itself, which is what people are shown; n stays the unbiased estimate.
     """
 
     method: str
@@ -71,17 +71,17 @@ class Answer:
 
     def to_json(self) -> str:
         """`to_dict` as JSON; dates and decimals as text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, default=str)
+        return json_text(self.to_dict())
 
     def to_csv(self) -> str:
-        """The answer as CSV with a header."""
+        """The answer as CSV with a header; text that a spreadsheet would run gets an apostrophe in front."""
         import csv
         import io
 
         text = io.StringIO()
-        writer = csv.DictWriter(text, self.table.column_names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.rows())
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(map(csv_cell, self.table.column_names))
+        writer.writerows(map(csv_cell, row.values()) for row in self.rows())
         return text.getvalue()
 
     def display(self) -> tuple[list[str], list[list[str]]]:
@@ -94,12 +94,13 @@ class Answer:
             skip |= {f"{name}{end}" for end in ("_se", "_low", "_high", "_min", "_max")}
         for name in names:
             if name in self.aggregates:
-                only_bounds = all(r[name] is None or r[f"{name}_se"] == 0 for r in rows)
-                unknown = any(r[name] is None for r in rows)
-                interval = "certain bounds" if only_bounds and unknown else f"{self.level:.0%} interval"
+                only_bounds = self.kind == "bounds" and any(r[name] is None for r in rows)
+                interval = "certain bounds" if only_bounds else f"{self.level:.0%} interval"
                 header += [name, "± se", interval] + (["certain bounds"] if f"{name}_min" in names else [])
                 for row, out in zip(rows, cells, strict=True):
-                    out += [number(row[name]), number(row[f"{name}_se"])]
+                    least, most = row.get(f"{name}_min"), row.get(f"{name}_max")
+                    met = least is not None and least == most and row[f"{name}_se"] != 0
+                    out.extend([number(least), "exact"] if met else [number(row[name]), number(row[f"{name}_se"])])
                     mark = MAY_BE_ZERO if self._may_be_zero(row, name) else ""
                     out.append(_range(row[f"{name}_low"], row[f"{name}_high"]) + mark)
                     if f"{name}_min" in names:
@@ -131,7 +132,7 @@ class Answer:
         )
 
     def __str__(self) -> str:
-        return "\n".join([table(*self.display()), *(f"note: {caveat}" for caveat in self.caveats)])
+        return "\n".join([table(*self.display()), *(f"note: {visible(caveat)}" for caveat in self.caveats)])
 
     __repr__ = __str__
 

@@ -16,7 +16,8 @@ from ..sql.nodes import Arithmetic, Derived
 from .influence import Influence, Slopes, aggregate_slopes, sets_of
 from .strata import Frame
 from .subject import Subject
-from .totals import CERTAIN_DENOMINATOR
+
+CERTAIN_DENOMINATOR = 3.0  # standard errors that a denominator must be away from 0
 
 Leaf = tuple[int, tuple[int, ...] | None]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,19 +14,22 @@ from ..errors import UnsupportedQuery
 from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import Aggregate, Query
 from ..stats.joint_codes import distinct_rows
+from ..stats.tail_inversion import cut
 from .layout import Functional, Limits, coefficients, functionals, limits, products
+from .own_strata import estimate_apart
 from .strata import Frame, Strata, key_columns, sort_into_strata
 from .totals import Numbers, Result, is_exact, order_bounds, selected
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Level, options and whom to ask: `z(comparisons)` is the normal quantile.
+    """Level, options and whom to ask: `z(comparisons)` is the normal quantile, `full` asks for full tails.
 
     `estimate` and `bound` are the mechanism's; `direct` lets the engine answer an aggregate of untouched columns.
     """
 
     z: Callable[[int], float]
+    full: bool
     options: Mapping[str, str]
     estimate: Callable[[Observed, Asked], Estimated]
     bound: Callable[..., Any]
@@ -90,11 +93,21 @@ def _answer_set(
         z=asking.z(comparisons),
         options=asking.options,
         groups=len(combos),
+        full=asking.full,
     )
     possible = limits(observed, asked, strata.positive)
     found = _estimated(observed, asked, possible, asking)
     columns, kinds = key_columns(frame, strata, keys, groups, plain, combos), set()
     notes = list(found.caveats)
+
+    def extremes(measure: int) -> tuple[Floats, Floats]:
+        """Least and largest number of a measure in every group of untouched keys."""
+        low, high = (
+            _direct(asking.direct(replace(query.aggregates[0], text=text), tuple(plain)), strata, groups, plain)
+            for text in (f"{end}({query.measures[measure]})" for end in ("MIN", "MAX"))
+        )
+        return low.value[:, 0], high.value[:, 0]
+
     for j, (aggregate, (top, bottom)) in enumerate(zip(query.aggregates, parts, strict=True)):
         numbers = Numbers(found, possible, asked, J, len(combos))
         if aggregate.kind == "direct":
@@ -112,7 +125,7 @@ def _answer_set(
                     raise
                 result = _inverted(aggregate, inverted, [columns[f"k{i}"].to_pylist() for i in keys], len(combos))
         elif aggregate.kind == "ratio":
-            result = numbers.ratio(aggregate, top, bottom, asking.bound, observed)
+            result = numbers.ratio(aggregate, top, bottom, asking.bound, observed, extremes)
         else:
             result = numbers.total(top)
         kinds.add(result.kind)
@@ -151,7 +164,7 @@ def _estimated(observed: Observed, asked: Asked, possible: Limits, asking: Askin
         zero = np.zeros(shape)
         covariance = np.zeros((shape[0], len(asked.pairs)))
         return Estimated(value=possible.low, variance=zero, low=possible.low, high=possible.low, covariance=covariance)
-    found = asking.estimate(observed, asked)
+    found = estimate_apart(asking.estimate, observed, asked)
     covariance = found.covariance.copy()
     for k, (a, b) in enumerate(asked.pairs):
         covariance[exact[:, a] | exact[:, b], k] = 0.0
@@ -161,9 +174,17 @@ def _estimated(observed: Observed, asked: Asked, possible: Limits, asking: Askin
 
     value = np.where(exact, possible.low, found.value)
     variance = np.where(exact, 0.0, found.variance)
-    low, high = np.clip(found.low, possible.low, possible.high), np.clip(found.high, possible.low, possible.high)
+    least, most = possible.low, possible.high
+    if found.minimum is not None and found.maximum is not None:
+        least, most = np.fmax(least, found.minimum), np.fmin(most, found.maximum)
+    low, high = cut(found.low, found.high, least, most)
+    if found.inverted is not None:
+        low, high = np.where(found.inverted, found.low, low), np.where(found.inverted, found.high, high)
     unknown = np.isnan(found.value) & np.isnan(found.low)
     low, high = np.where(unknown, possible.low, low), np.where(unknown, possible.high, high)
+    # An error of 0 would say "exact": a value that was never published has none of its own, but an interval.
+    silent = (variance == 0) & (high > low) & ~exact
+    variance = np.where(silent, ((high - low) / (2.0 * asked.z)) ** 2, variance)
     return Estimated(
         value=value,
         variance=variance,

@@ -14,13 +14,15 @@ from ..engines.statements import COUNT, counted
 from ..errors import QueryError, UnsupportedQuery
 from ..release.opened import OpenedRelease
 from ..sql.scalar import quoted
-from ..stats.association import Association, estimated_association
+from ..stats.association_bootstrap import CorrectedAssociation, corrected_association
+from ..stats.intervals import normal_quantile
 from ..stats.kronecker import AxisMap, Floats, channel
 from ..stats.nonnegative import expectation_maximisation, project_to_simplex
 from ..stats.response import all_cells
 
 WAYS = ("em", "simplex")
 MAX_CELLS = 20_000_000
+MAX_DRAWS = 2_000_000  # numbers of one release that an association's interval simulates, 150 times
 
 
 def counts(columns: Sequence[str]) -> str:
@@ -44,10 +46,17 @@ def smoothed(release: OpenedRelease, columns: Sequence[str], nonnegative: str) -
     return pa.table({**shown, "n": estimate.ravel()})
 
 
-def association(release: OpenedRelease, x: str, y: str) -> Association:
-    """Uncertainty coefficient I(X; Y) / H(Y) of the original table, with its standard error."""
+def association(release: OpenedRelease, x: str, y: str, level: float) -> CorrectedAssociation:
+    """Uncertainty coefficient I(X; Y) / H(Y) of the original table, corrected for noise, with its interval.
+
+    The release's digest seeds the draws, so that the same question gets the same answer.
+    """
     observed, channels, _ = _observed(release, [x, y])
-    return estimated_association(observed, channels)
+    if observed.size * max(observed.shape) > MAX_DRAWS:
+        raise UnsupportedQuery(f"an association of {observed.shape[0]:,} x {observed.shape[1]:,} values is too large")
+    first, second = (np.eye(n) if c is None else c.dense() for c, n in zip(channels, observed.shape, strict=True))
+    rng = np.random.default_rng(int(release.evidence.digest[:16], 16))
+    return corrected_association(observed, first, second, normal_quantile(level), rng)
 
 
 def _observed(release: OpenedRelease, columns: Sequence[str]) -> tuple[Floats, list[AxisMap | None], list[pa.Array]]:

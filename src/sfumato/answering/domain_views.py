@@ -13,6 +13,7 @@ from ..engines.statements import distinct, on_domain
 from ..errors import QueryError, UnsupportedQuery
 from ..model.public import Domain, Scalar
 from ..model.types import Kind
+from ..sql.aggregates import LARGEST
 from ..sql.nodes import Query
 from ..sql.scalar import nearest
 from .layout import UnitView
@@ -48,6 +49,8 @@ def look_at_domains(query: Query, subject: Subject) -> Views:
         for i in keys:
             groups[i], labels[i] = factorise(next(columns))
         numbers = {i: next(columns).to_numpy().astype(float) for i in values}
+        if not all(np.all(np.abs(found) <= LARGEST) for found in numbers.values()):
+            raise QueryError("the question adds up numbers that are infinite or too large", sql=query.text)
         views[u] = UnitView(size=len(subject.domains[u]), leaves=truths, groups=groups, numbers=numbers)
     return Views(views, labels)
 

@@ -12,15 +12,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..engines.codes import factorise
+from ..errors import QueryError
 from ..model.public import Codes, Floats
 from ..sql.nodes import FALSE, TRUE, UNKNOWN, Query, Truth
-from ..stats.joint_codes import distinct_rows
+from ..stats.joint_codes import distinct_rows, joint_ranks
 from .layout import Layout
 from .observation import Observation
 
 
 def truth(column: pa.ChunkedArray | pa.Array) -> Truth:
     """A Boolean column as three-valued truth."""
+    if not (pa.types.is_boolean(column.type) or pa.types.is_null(column.type)):
+        raise QueryError("a condition must be true or false; compare the value with something")
     filled = (
         pc.fill_null(pc.cast(column, pa.int8()), -1).to_numpy(zero_copy_only=False)
         if isinstance(column, pa.Array)
@@ -84,6 +87,12 @@ def sort_into_strata(frame: Frame) -> Strata:
         value = value * frame.place.shape[axis] + mine
     moments = _floats(seen, [f"m{j}" for j in range(len(wanted.moments))])
     positive = np.column_stack([moments[:, 0], _floats(seen, list(wanted.positive.values()))])
+    if not (np.isfinite(moments).all() and np.isfinite(positive).all()):
+        raise QueryError(
+            "the question adds up numbers that are infinite, not numbers (NaN) or too large; they have no error",
+            sql=query.text,
+            hint="Leave them out, for example: WHERE isfinite(column).",
+        )
     return Strata(
         stratum=stratum,
         first=first,
@@ -118,11 +127,13 @@ def add_up_parts(rows: pa.Table) -> pa.Table:
 def _class_of_bits(bits: list[Truth], place: Layout, u: int, leaves: tuple[int, ...], rows: int) -> NDArray[np.intp]:
     """The class whose values have the observed truth of every leaf."""
     axis = place.units.index(u)
-    stated = np.zeros(len(place.firsts[axis]), dtype=np.int64)
-    found = np.zeros(rows, dtype=np.int64)
-    for i, bit in zip(leaves, bits, strict=True):
-        stated = stated * 3 + place.views[u].leaves[i][place.firsts[axis]]
-        found = found * 3 + bit
+    classes = len(place.firsts[axis])
+    both = [  # classes first, then rows; ranked together, so that equal patterns get equal numbers
+        np.concatenate([place.views[u].leaves[i][place.firsts[axis]].astype(np.int64), bit.astype(np.int64)])
+        for i, bit in zip(leaves, bits, strict=True)
+    ]
+    joint, _ = joint_ranks([bit - bit.min(initial=0) for bit in both], classes + rows)
+    stated, found = joint[:classes], joint[classes:]
     order = np.argsort(stated)
     return order[np.searchsorted(stated[order], found)]
 

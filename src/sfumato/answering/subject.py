@@ -32,7 +32,7 @@ class Subject:
     bound: Bound
     functionals: Callable[[Cells, Sequence[CodedUnit]], Functionals | None]
     rows: int
-    caveats: tuple[str, ...] = ()  # of models, tests and quantiles
+    caveats: tuple[str, ...] = ()  # of every answer
 
 
 def no_bounds(*_: object) -> None:

@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 from ..errors import UnsupportedQuery
 from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import TRUE, Aggregate, Query, conjunction
+from ..stats.fieller import fieller
+from ..stats.tail_inversion import cut
 from .layout import Limits
+from .own_strata import asked_alone
+from .ratio_range import Extremes, ratio_range
 from .strata import Strata
 
-CERTAIN_DENOMINATOR = 3.0  # a ratio is answered when its denominator is this many standard errors above zero
 EXACT = 1e-9  # relative gap of the limits below which a number is exact
 
 
@@ -82,8 +85,7 @@ class Numbers:
         if len(js) == 1:
             low, high = self._of(self.found.low, js[0]), self._of(self.found.high, js[0])
         else:
-            low, high = value - self.asked.z * se, value + self.asked.z * se
-        low, high = np.clip(low, least, most), np.clip(high, least, most)
+            low, high = cut(value - self.asked.z * se, value + self.asked.z * se, least, most)
         minimum, maximum = self._sum(self.found.minimum, js), self._sum(self.found.maximum, js)
         exact = is_exact(Limits(least, most))
         return self._finish(value, se, low, high, minimum, maximum, exact)
@@ -101,8 +103,11 @@ class Numbers:
     ) -> Result:
         if minimum is not None and maximum is not None:  # bounds that meet are the number itself
             tight = is_exact(Limits(np.nan_to_num(minimum), np.nan_to_num(maximum))) & ~exact
-            value, low, high = (np.where(tight, minimum, x) for x in (value, low, high))
-            se, exact = np.where(tight, 0.0, se), exact | tight
+            low, high = np.where(tight, minimum, low), np.where(tight, minimum, high)
+            # An unbiased estimate stays as it is: replaced wherever bounds meet, estimates of all values together
+            # would be biased (docs/explanation/intervals.md, 8).
+            sure = tight & (np.isnan(value) | (se == 0))
+            value, se, exact = np.where(sure, minimum, value), np.where(sure, 0.0, se), exact | sure
         unknown = np.isnan(value)
         se = np.where(unknown, np.nan, se)
         if minimum is not None and maximum is not None:
@@ -110,7 +115,7 @@ class Numbers:
                 low, high = np.where(exact, low, minimum), np.where(exact, high, maximum)
                 minimum = maximum = None
             else:
-                low, high = np.clip(low, minimum, maximum), np.clip(high, minimum, maximum)
+                low, high = cut(low, high, minimum, maximum)
         kind = (
             "exact"
             if exact.all()
@@ -121,66 +126,99 @@ class Numbers:
         return Result(value, se, low, high, kind, minimum, maximum, notes)
 
     def ratio(
-        self, aggregate: Aggregate, top: list[int], bottom: list[int], bound: Callable[..., Any], observed: Observed
+        self,
+        aggregate: Aggregate,
+        top: list[int],
+        bottom: list[int],
+        bound: Callable[..., Any],
+        observed: Observed,
+        extremes: Extremes,
     ) -> Result:
-        """AVG and shares, by the delta method: Var(A/B) = (Var A - 2 R Cov + R^2 Var B) / B^2."""
+        """AVG and shares: Fieller's set where the denominator is uncertain, else the numerator's interval divided."""
         A, B = self.total(top), self.total(bottom)
+        if A.kind == "bounds" or B.kind == "bounds":
+            known_bounds = self._certain_ratio(bound, observed, top, bottom) if aggregate.within else None
+            return self._bounded_ratio(A, B, known_bounds)
+        certain = (B.low == B.high) & (B.low > 0)
+        silent = np.isnan(B.se) & (B.value > 0)  # a method that states no error
+        empty = (B.high <= 0) & (B.se == 0)
+        within = extremes if aggregate.within else None
+        fractions = self._fractions(A, B, top, bottom, certain, observed, within)
+        ratio, se, low, high, bounded = fractions
+        known = certain | silent | bounded
+        ratio, se = np.where(known, ratio, np.nan), np.where(known, se, np.nan)
+        low, high = np.where(empty, np.nan, low), np.where(empty, np.nan, high)
+        minimum = maximum = None
+        if A.minimum is not None and A.maximum is not None:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                minimum, maximum = (np.where(certain, x / B.low, np.nan) for x in (A.minimum, A.maximum))
+            if not certain.all() and aggregate.within:
+                wider = self._certain_ratio(bound, observed, top, bottom)
+                if wider is not None:  # certain, also where the denominator is not
+                    minimum, maximum = np.where(certain, minimum, wider[0]), np.where(certain, maximum, wider[1])
+                    low, high = np.where(certain, low, minimum), np.where(certain, high, maximum)
+        notes: tuple[str, ...] = ()
+        if (~known & ~empty).any():
+            notes = (f"{aggregate.name}: not identifiable, the denominator may be zero",)
+        exact = (A.se == 0) & (B.se == 0) & ~np.isnan(A.value)
+        return Result(ratio, se, low, high, "exact" if (exact | empty).all() else "confidence", minimum, maximum, notes)
+
+    def _fractions(
+        self,
+        A: Result,
+        B: Result,
+        top: list[int],
+        bottom: list[int],
+        certain: NDArray[np.bool_],
+        observed: Observed,
+        extremes: Extremes | None,
+    ) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.bool_]]:
+        """(ratio, standard error, low, high, is the set bounded?); without `extremes` the ratio may be any number.
+
+        The error is that of the delta method: Var(A/B) = (Var A - 2 R Cov + R^2 Var B) / B^2.
+        """
         cov = sum((self._covariance(a, b) for a in top for b in bottom), np.zeros_like(A.value))
         with np.errstate(invalid="ignore", divide="ignore"):
-            ratio = A.value / B.value
+            below = np.where(certain, B.low, B.value)
+            ratio = A.value / below
             apart = A.se**2 + (ratio * B.se) ** 2
             spread = apart - 2 * ratio * cov
             # Estimated moments may contradict each other; below the least spread that any correlation leaves, the
             # covariance is not believed and the two errors are added as if they were independent.
             spread = np.where(spread <= (A.se - np.abs(ratio) * B.se) ** 2, apart, spread)
-            se = np.sqrt(spread) / np.abs(B.value)
-            sure = (B.value > 0) & (B.value >= CERTAIN_DENOMINATOR * B.se)
-            certain = (B.se == 0) & sure
-            low = np.where(certain, A.low / B.value, ratio - self.asked.z * se)
-            high = np.where(certain, A.high / B.value, ratio + self.asked.z * se)
-            minimum = None if A.minimum is None else np.where(certain, A.minimum / B.value, np.nan)
-            maximum = None if A.maximum is None else np.where(certain, A.maximum / B.value, np.nan)
-        if aggregate.within and all(t.measure == 0 and t.value < 0 and t.scale >= 0 for t in aggregate.numerator):
-            most = max((t.scale for t in aggregate.numerator), default=0.0)  # 1 for a share, 100 for a percentage
-            low, high = np.clip(low, 0.0, most), np.clip(high, 0.0, most)
-        empty = (B.value == 0) & (B.se == 0)
-        ratio, se, low, high = (np.where(sure, x, np.nan) for x in (ratio, se, low, high))
-        if minimum is not None and maximum is not None and not certain.all() and A.kind != "bounds":
-            wider = bound("ratio", observed, self.asked, top, bottom, None)
-            if wider is not None:  # certain, also where the denominator is not
-                minimum, maximum = np.where(certain, minimum, wider[0]), np.where(certain, maximum, wider[1])
-                low, high = np.where(certain, low, minimum), np.where(certain, high, maximum)
-        notes: tuple[str, ...] = ()
-        if (~sure & ~empty).any():
-            within = f"within {CERTAIN_DENOMINATOR:g} standard errors of zero"
-            notes = (f"{aggregate.name}: no answer where the denominator is {within}",)
+            se = np.where(certain, A.se, np.sqrt(spread)) / np.abs(below)
+            low, high = A.low / below, A.high / below
+        if certain.all():
+            return ratio, se, low, high, certain
+        least, most = np.full_like(ratio, -np.inf), np.full_like(ratio, np.inf)
+        if extremes is not None:
+            least, most = ratio_range(observed, self.asked, top, bottom, extremes)
+        found = fieller(A.value, B.value, A.se**2, cov, B.se**2, self.asked.z, least, most)
+        return ratio, se, np.where(certain, low, found.low), np.where(certain, high, found.high), found.bounded
+
+    def _certain_ratio(
+        self, bound: Callable[..., Any], observed: Observed, top: list[int], bottom: list[int]
+    ) -> tuple[Floats, Floats, tuple[str, ...]] | None:
+        """The method's certain bounds of the ratio, as if nothing else were asked."""
+        seen, asked, above, below = asked_alone(observed, self.asked, top, bottom)
+        found: tuple[Floats, Floats, tuple[str, ...]] | None = bound("ratio", seen, asked, above, below, None)
+        return found
+
+    def _bounded_ratio(self, A: Result, B: Result, found: tuple[Floats, Floats, tuple[str, ...]] | None) -> Result:
+        """A ratio of which only bounds are known."""
         exact = (A.se == 0) & (B.se == 0) & ~np.isnan(A.value)
-        if A.kind == "bounds" or B.kind == "bounds":
-            found = bound("ratio", observed, self.asked, top, bottom, None) if bound is not None else None
-            if found is not None:
-                low, high, extra = found
-                notes = tuple(extra)  # bounds need no certain denominator
-                nothing = np.full_like(low, np.nan)
-                ratio, exact = np.where(low == high, low, ratio), exact | (low == high)
-                return Result(
-                    np.where(exact, ratio, nothing),
-                    np.where(exact, 0.0, nothing),
-                    np.where(exact, ratio, low),
-                    np.where(exact, ratio, high),
-                    "exact" if exact.all() else "bounds",
-                    notes=notes,
-                )
-            with np.errstate(invalid="ignore", divide="ignore"):
-                low, high = np.where(certain, A.low / B.value, np.nan), np.where(certain, A.high / B.value, np.nan)
-            return Result(
-                np.where(exact, ratio, np.nan),
-                np.where(exact, 0.0, np.nan),
-                low,
-                high,
-                "exact" if exact.all() else "bounds",
-                notes=notes,
-            )
-        return Result(ratio, se, low, high, "exact" if (exact | empty).all() else "confidence", minimum, maximum, notes)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            certain = (B.se == 0) & (B.value > 0)
+            ratio = A.value / B.value
+            low, high = (np.where(certain, end / B.value, np.nan) for end in (A.low, A.high))
+        notes: tuple[str, ...] = ()
+        if found is not None:  # bounds need no certain denominator
+            low, high, notes = found[0], found[1], tuple(found[2])
+            ratio, exact = np.where(low == high, low, ratio), exact | (low == high)
+            low, high = np.where(exact, ratio, low), np.where(exact, ratio, high)
+        nothing = np.full_like(low, np.nan)
+        value, se = np.where(exact, ratio, nothing), np.where(exact, 0.0, nothing)
+        return Result(value, se, low, high, "exact" if exact.all() else "bounds", notes=notes)
 
 
 def selected(aggregate: Aggregate, query: Query, keys: tuple[int, ...], strata: Strata, observed: Observed) -> Observed:

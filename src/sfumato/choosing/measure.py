@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..engines import scratch
 from ..errors import QueryError, SfumatoError
 from ..model.public import Candidate, Floats, Roles
 from ..publish import Prepared, write
@@ -135,14 +133,11 @@ def largest_share(release: Release, roles: Roles) -> float:
 @contextmanager
 def trial(prepared: Prepared, secret: Secret) -> Iterator[Release]:
     """A release in a private temporary folder, gone afterwards."""
-    scratch = Path(tempfile.mkdtemp(prefix="sfumato-trial-"))
-    try:
-        with bundle.writing(scratch / "release", force=False) as folder:
+    with scratch.folder("trial") as place:
+        with bundle.writing(place / "release", force=False) as folder:
             manifest = write(prepared, folder, secret, reproducible=True)
             bundle.finish(folder, manifest)
-        yield Release.at(scratch / "release", manifest)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        yield Release.at(place / "release", manifest)
 
 
 def _summary(setting: Setting, runs: Sequence[_Run], planned: float, keep_points: int) -> dict[str, Any]:

@@ -8,12 +8,9 @@ one GROUP BY.
 from __future__ import annotations
 
 import itertools
-import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..analysis.fit import Fit
 from ..answering.answer import Answer
+from ..engines import scratch
 from ..engines.contract import Engine, Table
 from ..engines.statements import counted, select
 from ..errors import SpecError, UnsupportedQuery
@@ -55,8 +53,8 @@ class Original:
     """The custodian's table, copied once into a private temporary folder so that it can be asked many questions."""
 
     def __init__(self, table: Table, columns: Sequence[str], engine: Engine) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="sfumato-truth-"))
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._folder = scratch.new_folder("truth")
+        weakref.finalize(self, scratch.remove, self._folder)
         types = table.arrow_types()
         schema = pa.schema([pa.field(name, types[name]) for name in columns])
         path = self._folder / "truth.parquet"

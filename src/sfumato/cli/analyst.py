@@ -110,13 +110,33 @@ def inspect(release: ReleasePath, as_json: Json = False) -> None:
 def verify(
     release: ReleasePath,
     test: Annotated[bool, typer.Option("--test", help="accept a release made with a seed")] = False,
+    key: Annotated[
+        str | None, typer.Option("--key", help="the custodian's public key (PEM); checks the signature", metavar="PUB")
+    ] = None,
+    truth: Annotated[
+        str | None, typer.Option("--truth", help="for the custodian: compare with the table", metavar="SOURCE")
+    ] = None,
 ) -> None:
-    """Recompute the guarantee and the digests from the bundle alone; exit code 4 where they do not hold.
+    """Recompute everything that the bundle states from the bundle alone; exit code 4 where it does not hold.
 
     Example: sfumato verify out
     """
     from ..query import open_release
+    from ..release.verify import unseen
     from ..release.verify import verify as check
 
-    for line in check(open_release(release).opened, test=test):
+    opened = open_release(release).opened
+    for line in check(opened, test=test):
         say(f"ok  {line}")
+    if key is not None:
+        from ..release.signing import check_signature, read_public
+
+        check_signature(opened.path, read_public(key))
+        say("ok  signed with the private half of this key")
+    if truth is not None:
+        from ..audit.custody import check_truth
+
+        for line in check_truth(opened, truth):
+            say(f"ok  {line}")
+    for line in unseen(opened):
+        say(f"--  cannot be seen: {line}")

@@ -6,18 +6,23 @@ Errors are one line on stderr and an exit code; `--debug` shows the traceback.
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated
 
 import typer
 
 from ..errors import SfumatoError
 from ..version import __version__
-from . import analyst, choice, custodian, evidence, inference
+from ..web.command import serve
+from . import analyst, auditing, choice, custodian, evidence, inference
 from .method_options import method_options
 from .options import flattened
-from .terminal import ReaderGone, say
+from .terminal import ReaderGone, complain, say
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": evidence.demo,
@@ -28,12 +33,18 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "test": inference.independence,
     "inspect": analyst.inspect,
     "verify": analyst.verify,
+    "audit": auditing.audit,
     "compare": choice.compare,
     "recommend": choice.recommend,
     "reproduce": evidence.reproduce,
+    "serve": serve,
+    "clean": custodian.clean,
 }
 READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
+INTERRUPTED = 130  # as shells count an end by Ctrl-C
+STOPPED = "stopped; nothing was published"
 WITH_METHOD = ("publish", "plan")
+WITH_ROWS = ("publish", "plan", "compare", "recommend")  # they read a table in clear
 
 
 def application(command: str | None) -> typer.Typer:
@@ -68,22 +79,48 @@ def main(arguments: list[str] | None = None) -> None:
         say(f"sfumato {__version__}")
         raise SystemExit(0)
     command = next((a for a in arguments if not a.startswith("-")), None)
+    with _interruptions() as interrupted:
+        try:
+            app = application(command)
+            if command in WITH_ROWS:
+                custodian.mention_left_overs()
+            raise SystemExit(app(args=arguments, standalone_mode=False, prog_name="sfumato") or 0)
+        except (typer.TyperException, typer.BadParameter) as error:
+            _fail(" ".join(error.format_message().split()), 2, debug=debug)
+        except typer.Exit as error:
+            raise SystemExit(error.exit_code) from None
+        except (typer.Abort, KeyboardInterrupt):
+            _fail(STOPPED, INTERRUPTED, debug=debug)
+        except (BrokenPipeError, ReaderGone):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(READER_GONE) from None
+        except Exception as error:
+            if interrupted:  # the engine answers Ctrl-C with an error of its own
+                _fail(STOPPED, INTERRUPTED, debug=debug)
+            if isinstance(error, SfumatoError):
+                _fail(str(error), error.exit_code, debug=debug)
+            what = f"sfumato failed ({type(error).__name__}); this is a fault in sfumato, run with --debug"
+            _fail(what, 1, debug=debug)
+
+
+@contextmanager
+def _interruptions() -> Iterator[list[int]]:
+    """A list that is empty until somebody presses Ctrl-C."""
+    seen: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        signal.default_int_handler(number, frame)
+
+    ours = threading.current_thread() is threading.main_thread()
+    ours = ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, stop)
     try:
-        app = application(command)
-        raise SystemExit(app(args=arguments, standalone_mode=False, prog_name="sfumato") or 0)
-    except SfumatoError as error:
-        _fail(str(error), error.exit_code, debug=debug)
-    except (typer.TyperException, typer.BadParameter) as error:
-        _fail(" ".join(error.format_message().split()), 2, debug=debug)
-    except typer.Exit as error:
-        raise SystemExit(error.exit_code) from None
-    except (typer.Abort, KeyboardInterrupt):
-        _fail("stopped; nothing was published", 130, debug=debug)
-    except (BrokenPipeError, ReaderGone):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(READER_GONE) from None
-    except Exception as error:
-        _fail(f"sfumato failed ({type(error).__name__}); this is a fault in sfumato, run with --debug", 1, debug=debug)
+        yield seen
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _fail(message: str, code: int, *, debug: bool) -> None:
@@ -91,5 +128,5 @@ def _fail(message: str, code: int, *, debug: bool) -> None:
         import traceback
 
         traceback.print_exc()
-    typer.echo(f"error: {message}", err=True)
+    complain(message)
     raise SystemExit(code) from None

@@ -30,6 +30,7 @@ def compare(
     report: Annotated[str | None, typer.Option("--report", help="HTML file for the custodian")] = None,
     public: Annotated[str | None, typer.Option("--public-report", help="HTML file without anything private")] = None,
     charts: Annotated[str | None, typer.Option("--charts", help="folder for the charts as PNG and SVG")] = None,
+    force: Annotated[bool, typer.Option("--force", help="let reports replace files that are no reports")] = False,
     as_json: Json = False,
 ) -> None:
     """Compare every method at the same bound on the posterior. For the custodian: it knows the truth.
@@ -41,7 +42,9 @@ def compare(
         raise SpecError("compare needs a bound on the posterior, for example --bound 1/6", field="bound")
     from ..choosing.compare import compare as run
     from ..reports.choice_text import render_comparison
+    from ..reports.places import check_places
 
+    check_places({"--report": report, "--public-report": public}, charts=charts, source=source, force=force)
     with ProgressBar() as progress:
         document = run(
             source,
@@ -58,7 +61,7 @@ def compare(
     if report or public or charts:
         from ..reports.comparison import write_comparison
 
-        for path in write_comparison(document, custodian=report, public=public, charts=charts):
+        for path in write_comparison(document, custodian=report, public=public, charts=charts, force=force):
             note(f"written: {path}")
     if as_json:
         say_json(document)

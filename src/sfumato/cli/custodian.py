@@ -20,6 +20,9 @@ def publish(
     reading: ReadingOptions,
     method: MethodName = "uniform",
     force: Annotated[bool, typer.Option("--force", help="replace the release in OUT")] = False,
+    sign: Annotated[
+        str | None, typer.Option("--sign", help="Ed25519 private key (PEM) to sign the release with", metavar="KEY")
+    ] = None,
     **options: Any,
 ) -> None:
     """Publish a table with a stated guarantee.
@@ -37,6 +40,7 @@ def publish(
             method=specification(method, options),
             seed=reading.seed,
             force=force,
+            sign=sign,
             progress=progress,
             notify=note,
             **reading.arguments(),
@@ -68,6 +72,7 @@ def plan(
         "gaussian"
     ),
     recode: Annotated[str | None, typer.Option("--recode", help="of --fit: merged levels", metavar="FILE.json")] = None,
+    force: Annotated[bool, typer.Option("--force", help="let reports replace files that are no reports")] = False,
     **options: Any,
 ) -> None:
     """Show what would be published and what it costs; nothing is written. For the custodian: it holds true counts.
@@ -77,8 +82,10 @@ def plan(
     """
     from ..publish import prepare
     from ..publishing.randomness import Secret
+    from ..reports.places import check_places, write_html
     from ..reports.plan_text import render
 
+    check_places({"--report": page}, source=source, force=force, twins=False)
     prepared = prepare(
         source,
         roles=roles.roles(),
@@ -94,10 +101,35 @@ def plan(
         engine = reading.arguments()["engine"]
         report["fit"] = foreseen_fit(prepared, engine, fit, family=family, recode=recode_file(recode))
     if page is not None:
-        from ..reports.curves import plan_page, write_page
+        from ..reports.curves import plan_page
 
-        write_page(page, plan_page(report, render(report), prepared.curves()))
+        write_html(page, plan_page(report, render(report), prepared.curves()), force=force)
     if as_json:
         say_json(report)
     else:
         say(render(report))
+
+
+def clean() -> None:
+    """Remove what runs that were killed left in the temporary folder; it may hold rows of a table in clear.
+
+    Runs that still work are not touched. Example: sfumato clean
+    """
+    from ..engines.scratch import remove_left_overs
+
+    removed = remove_left_overs()
+    say(
+        f"{removed} {'folder' if removed == 1 else 'folders'} of killed runs removed"
+        if removed
+        else "nothing to remove"
+    )
+
+
+def mention_left_overs() -> None:
+    """A note where killed runs left something behind."""
+    from ..engines.scratch import left_overs
+
+    found = len(left_overs())
+    if found:
+        runs = "a run that was killed has" if found == 1 else f"{found} runs that were killed have"
+        note(f"{runs} left rows of a table in the temporary folder; remove them with: sfumato clean")

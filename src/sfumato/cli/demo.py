@@ -12,6 +12,7 @@ from ..model.public import Roles
 from ..publish import publish
 from ..query import open_release
 from ..reports.text import number, table
+from .options import DEMO
 
 QUESTIONS = {
     "How many men and women work in sales?": (
@@ -38,7 +39,7 @@ def run(out: Path) -> Iterator[str]:
         roles=Roles(sensitive="occupation", rest="quasi"),
         method=UniformPerturbation(rho1="1/5", rho2="1/2"),
         null_as_value=True,
-        force=out.exists(),
+        force=out == Path(DEMO),  # only the folder that a demonstration makes when nobody names another
     )
     yield f"Published in {out}/ by uniform ({release.guarantee.trust}): {release.guarantee.statement}"
     opened = open_release(out)

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from .options import Json
+from .options import DEMO, Json
 from .terminal import note, say, say_json
 
 
 def demo(
-    out: Annotated[str, typer.Option("--out", help="folder for the release")] = "demo-release",
+    out: Annotated[str, typer.Option("--out", help="folder for the release")] = DEMO,
 ) -> None:
     """Publish the bundled table, ask it questions, and show every answer beside the truth."""
     from .demo import run
@@ -25,6 +25,7 @@ def demo(
 def reproduce(
     paper: Annotated[str, typer.Argument(help="pp, splu, distribution or rr", metavar="PAPER")],
     report: Annotated[str | None, typer.Option("--report", help="HTML file to write")] = None,
+    force: Annotated[bool, typer.Option("--force", help="let reports replace files that are no reports")] = False,
     as_json: Json = False,
 ) -> None:
     """Repeat a paper's tables and figures: published numbers beside ours, one line on every difference.
@@ -33,13 +34,15 @@ def reproduce(
     """
     from ..papers import render
     from ..papers import reproduce as run
+    from ..reports.places import check_places
 
+    check_places({"--report": report}, force=force)
     shown = sys.stderr.isatty()
     document = run(paper, (lambda item: typer.echo(f"  {item}", err=True)) if shown else None)
     if report:
         from ..reports.reproduction import write_reproduction
 
-        for path in write_reproduction(document, report):
+        for path in write_reproduction(document, report, force=force):
             note(f"written: {path}")
     if as_json:
         say_json(document)

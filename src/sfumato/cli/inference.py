@@ -40,14 +40,17 @@ def fit(
     report: Annotated[
         str | None, typer.Option("--report", help="also write an HTML page with a plot", metavar="FILE")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="let the page replace a file that is no page of ours")] = False,
 ) -> None:
     """Fit a regression: the coefficients of the original rows, with errors that know the noise.
 
     Example: sfumato fit out "income ~ age + C(sex) + C(occupation)" --family binomial --recode groups.json
     """
     from ..query import open_release
+    from ..reports.places import check_places, write_html
 
     _check_form(form, ("table", "json", "csv"))
+    check_places({"--report": report}, source=release, force=force, twins=False)
     found = open_release(release).fit(
         formula,
         family=family,
@@ -58,9 +61,7 @@ def fit(
         level=level,
     )
     if report is not None:
-        from ..reports.curves import write_page
-
-        write_page(report, found.to_html())
+        write_html(report, found.to_html(), force=force)
     if form == "json":
         say(found.to_json())
     elif form == "csv":

@@ -13,7 +13,7 @@ PREFIX = "m_"  # of the parameters that stand for fields of a specification
 def method_options() -> dict[str, Any]:
     """Parameter name -> annotation, for every field of every method."""
     from ..methods import REGISTRY
-    from ..methods.options import fields_of
+    from ..methods.specifications import fields_of
 
     found: dict[str, tuple[list[str], str, bool]] = {}
     for name, method in REGISTRY.items():
@@ -36,7 +36,7 @@ def said(field: str) -> str:
 
 def specification(method: str, options: dict[str, Any]) -> Any:
     """The specification that the options of a command stand for."""
-    from ..methods.options import build
+    from ..methods.specifications import build
     from ..publishing.parameter_files import READERS
 
     given = {name.removeprefix(PREFIX): value for name, value in options.items() if value is not None}

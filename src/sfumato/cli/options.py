@@ -22,6 +22,7 @@ ReleasePath = Annotated[str, typer.Argument(help="folder of a release", metavar=
 Json = Annotated[bool, typer.Option("--json", help="one JSON document on stdout")]
 Columns = list[str] | None
 DEFAULT_MEMORY = "1500MB"
+DEMO = "demo-release"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,9 @@ from pathlib import Path
 from ..errors import SfumatoError
 from ..query import Release
 from ..release.verify import describe
-from ..reports.release_text import render
-from ..reports.text import bullets, table
+from ..reports.release_text import UNVERIFIED, render
+from ..reports.text import bullets, table, visible
+from .terminal import say
 
 HISTORY = Path("~/.sfumato_history")
 WORDS = ("SELECT", "COUNT(*)", "SUM(", "AVG(", "FROM release", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT")
@@ -50,7 +51,8 @@ def command(release: Release, name: str) -> str:
         return schema(release)
     if name == ".guarantee":
         found = describe(release.opened)["guarantee"]
-        parts = [f"{found['statement']} ({found['trust']})", bullets("assumes", found["assumptions"])]
+        parts = [f"{visible(found['statement'])} ({found['trust']})", UNVERIFIED]
+        parts.append(bullets("assumes", found["assumptions"]))
         return "\n".join([*parts, bullets("does not cover", found["not_covered"])])
     if name == ".inspect":
         return render(describe(release.opened))
@@ -108,7 +110,7 @@ def terminal(release: Release, *, level: float) -> None:
         with suppress(OSError):
             readline.read_history_file(file)
     try:
-        run(release, input, print, level=level)
+        run(release, input, say, level=level)
     finally:
         with suppress(ImportError, OSError):
             import readline

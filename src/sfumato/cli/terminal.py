@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import typer
+
+from ..reports.text import json_text, visible
+
+NEWLINE = "\n"  # a question has a caret under it
 
 
 class ReaderGone(Exception):  # noqa: N818 - not an error of ours
@@ -16,6 +19,15 @@ class ReaderGone(Exception):  # noqa: N818 - not an error of ours
 
 def say(text: str) -> None:
     """A line of the answer."""
+    _print(visible(text, keep="\n\t"))
+
+
+def say_json(document: Any) -> None:
+    """One JSON document, and nothing else."""
+    _print(json_text(document))
+
+
+def _print(text: str) -> None:
     try:
         typer.echo(text)
         sys.stdout.flush()
@@ -23,14 +35,14 @@ def say(text: str) -> None:
         raise ReaderGone from None
 
 
-def say_json(document: Any) -> None:
-    """One JSON document, and nothing else."""
-    say(json.dumps(document, ensure_ascii=False, default=str))
-
-
 def note(text: str) -> None:
     """A line beside the answer."""
-    typer.echo(f"note: {text}", err=True)
+    typer.echo(f"note: {visible(text)}", err=True)
+
+
+def complain(text: str) -> None:
+    """Why nothing was done."""
+    typer.echo(f"error: {visible(text, keep=NEWLINE)}", err=True)
 
 
 class ProgressBar:

@@ -12,6 +12,8 @@ from ..errors import DataError
 from ..model.public import Codes, Domain, Scalar
 
 INDEX = np.int32
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999, from 1970
+ROOM = 1 << 62  # joint numbers stay below it, so that they never wrap around
 
 
 class Coder:
@@ -24,7 +26,9 @@ class Coder:
         ]
         self._distinct = [pc.unique(column) for column in self._columns]
         self.types = {name: column.type for name, column in zip(domain.columns, self._columns, strict=True)}
+        self._ranks: dict[int, np.typing.NDArray[np.int64]] = {}
         if len(domain.columns) > 1:  # joint codes: mixed-radix number of the column codes, looked up in a sorted list
+            self._find_ranks()
             joint = self._joint([_index(c, d) for c, d in zip(self._columns, self._distinct, strict=True)])
             self._order = np.argsort(joint, kind="stable").astype(INDEX)
             self._sorted = joint[self._order]
@@ -55,10 +59,26 @@ class Coder:
         return [pa.DictionaryArray.from_arrays(pa.array(codes), column) for column in self._columns]
 
     def _joint(self, codes: list[Codes]) -> np.typing.NDArray[np.int64]:
+        """One number for the codes of a row. Before it could outgrow 62 bits it is replaced by its rank in the domain,
+        and what the domain has not by the rank after the last."""
         joint = np.zeros(len(codes[0]), dtype=np.int64)
-        for code, distinct in zip(codes, self._distinct, strict=True):
+        for j, (code, distinct) in enumerate(zip(codes, self._distinct, strict=False)):
+            if j in self._ranks:
+                ranks = self._ranks[j]
+                place = np.minimum(np.searchsorted(ranks, joint), len(ranks) - 1)
+                joint = np.where(ranks[place] == joint, place, len(ranks))
             joint = joint * len(distinct) + code
         return joint
+
+    def _find_ranks(self) -> None:
+        """The columns before which numbers become ranks, and the numbers that the domain has there."""
+        codes = [_index(c, d) for c, d in zip(self._columns, self._distinct, strict=True)]
+        size = 1
+        for j, distinct in enumerate(self._distinct):
+            if size * len(distinct) >= ROOM:
+                self._ranks[j] = np.unique(self._joint(codes[:j]))
+                size = len(self._ranks[j]) + 1
+            size *= len(distinct)
 
 
 def _index(column: pa.Array, distinct: pa.Array) -> Codes:
@@ -84,3 +104,16 @@ def factorise(column: pa.ChunkedArray | pa.Array) -> tuple[Codes, pa.Array]:
     distinct = distinct.take(pc.sort_indices(distinct))
     codes = pc.index_in(array, value_set=distinct)
     return codes.to_numpy(zero_copy_only=False).astype(np.int32), distinct
+
+
+def unreadable_dates(table: pa.Table) -> dict[str, int]:
+    """Columns with dates or times that Python cannot hold (years below 1 or above 9999), and how many rows do."""
+    found = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+            days = pc.cast(pc.cast(column, pa.timestamp("s"), safe=False), pa.int64(), safe=False)
+            outside = pc.or_(pc.less(days, _FIRST_SECOND), pc.greater(days, _LAST_SECOND))
+            rows = pc.sum(pc.cast(outside, pa.int64())).as_py() or 0
+            if rows:
+                found[name] = rows
+    return found

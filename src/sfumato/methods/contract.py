@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from ..model.law import Law
 from ..model.private import Batch, Facts, Needs, Profile, Released, Work
 from ..model.public import (
     Asked,
@@ -104,6 +105,7 @@ class Method(ABC, Generic[S, P]):
     foreseeable: bool = True  # `foresee` gives the answers to expect; False: only a trial release can tell
     classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: bool = False  # the plan itself is random: every release needs its own
+    unseen: tuple[str, ...] = ()  # forgeries that the bundle alone cannot show, beside those that no bundle can
 
     @abstractmethod
     def needs(self, spec: S, roles: Roles) -> Needs:
@@ -157,6 +159,10 @@ class Method(ABC, Generic[S, P]):
         """Certain bounds of a ratio or an order statistic of the functionals; None where the method has none."""
         return None
 
+    def caveats(self, plan: P) -> tuple[str, ...]:
+        """What every answer from such a release must say, exact ones too."""
+        return ()
+
     def foresee(self, plan: P, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight | None:
         """The answers to expect, by algebra; None where only a trial release can tell."""
         return None
@@ -167,16 +173,23 @@ class Method(ABC, Generic[S, P]):
         """
         return None
 
-    def caveats(self, plan: P) -> tuple[str, ...]:
-        """What a reader of any model, test or quantile must know."""
-        return ()
-
     def channel(self, plan: P, work: Work, profile: Profile) -> Floats | None:
         """Chance that a record with true code x is published with code y, for unit 0, averaged over the records of x
         as this plan sends them.
 
         None where values are not published row by row.
         """
+        return None
+
+    def law(self, plan: P, evidence: Evidence, unit: int) -> Law | None:
+        """What the bundle tells about a record of the unit; None where rows show true values, or the method gives none.
+
+        For attacks (`sfumato audit`): it is a reader's knowledge, rebuilt from the bundle alone.
+        """
+        return None
+
+    def generalised(self, plan: P, unit: int) -> tuple[int, ...] | None:
+        """Published code of every value of the unit, where values are generalised; None elsewhere."""
         return None
 
     def axes(self, plan: P) -> tuple[float, ...] | None:

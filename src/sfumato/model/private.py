@@ -69,6 +69,7 @@ class Work:
 
     deals: tuple[Deal, ...] = ()
     side: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # columns of sensitive.parquet, canonical order
+    domains: tuple[Domain, ...] | None = None  # as the release states them, where rows left out had values of their own
     notes: tuple[str, ...] = ()  # what the custodian should know while publishing; shown, never written
     secret: Any = None  # whatever else `apply` needs and the release must not state (e.g. a lookup table)
 

@@ -6,6 +6,7 @@ Types that hold facts about people live in `private.py`; nothing here refers to 
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -208,6 +209,12 @@ class Asked:
     z: float  # normal quantile of the level
     options: Mapping[str, str] = field(default_factory=dict)  # e.g. {"estimator": "paper"}
     groups: int = 1  # of unit keys: functional f = group * J + j with J = functionals / groups
+    full: bool = False  # tails of counts: mid-p, or full for intervals that must hold together
+
+    @property
+    def alpha(self) -> float:
+        """The chance that both tails have beyond z."""
+        return math.erfc(self.z / math.sqrt(2.0))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -239,6 +246,7 @@ class Estimated:
     minimum: Floats | None = None  # certain bounds, where the method has them
     maximum: Floats | None = None
     caveats: tuple[str, ...] = ()
+    inverted: NDArray[np.bool_] | None = None  # (K, F): sets of counts that a test allows, possible ones only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +286,8 @@ class Published:
     def check_units(self, role: str = "sensitive") -> None:
         """Nothing; VerificationError where a column of the role is not among those that the method changed."""
         changed = {name for domain in self.evidence.domains for name in domain.columns}
+        if not self.with_role(role):
+            raise VerificationError(f"release.json names no {role} column")
         left = [name for name in self.with_role(role) if name not in changed]
         if left or not changed:
             name = f'the {role} column "{left[0]}"' if left else f"the {role} columns"

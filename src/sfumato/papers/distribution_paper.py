@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..methods.target_distribution import block_bounds, blocktree, transform
-from .distribution_runs import SEED, Setting, Table, adult, publish, sweep, synthetic
+from .distribution_runs import SEED, AgeTable, BlockSetting, adult, publish, sweep, synthetic
 from .findings import DIFFERS, REPRODUCED, Finding, number, rising, trend
 
 TITLE = "Distribution-based Microdata Anonymization"
@@ -82,9 +82,9 @@ def real() -> Iterator[Finding]:
     found = sweep(
         table,
         {
-            "SA-only": Setting(max_weight=None),
-            "QI-SA": Setting(by_age=True),
-            "QI-SA +5%": Setting(by_age=True, fakes=Fraction(5, 100)),
+            "SA-only": BlockSetting(max_weight=None),
+            "QI-SA": BlockSetting(by_age=True),
+            "QI-SA +5%": BlockSetting(by_age=True, fakes=Fraction(5, 100)),
         },
     )
     only, both, faked = line(found, "SA-only"), line(found, "QI-SA"), line(found, "QI-SA +5%")
@@ -103,7 +103,7 @@ def real() -> Iterator[Finding]:
         note="weights of at most 16 at a node; exact weights put every row at the root",
     )
     yield trend("Figure 5, QI-SA with 5 % fakes", "lower than without", shown(faked), holds=sum(faked) <= sum(both))
-    parts = sweep(table, {f"SAonly-{k}": Setting(parts=k, max_weight=None) for k in (1, 2, 10)})
+    parts = sweep(table, {f"SAonly-{k}": BlockSetting(parts=k, max_weight=None) for k in (1, 2, 10)})
     lines = [line(parts, f"SAonly-{k}") for k in (1, 2, 10)]
     yield trend(
         "Figure 11, SA-only with 1, 2 and 10 parts, mean over ranges",
@@ -116,7 +116,7 @@ def real() -> Iterator[Finding]:
 def synthetic_tables() -> Iterator[Finding]:
     """Figures 5, 7, 8, 9, 10, 12 and 13."""
     rng = np.random.default_rng(SEED)
-    pair = {"SA-only": Setting(max_weight=None), "QI-SA": Setting(by_age=True)}
+    pair = {"SA-only": BlockSetting(max_weight=None), "QI-SA": BlockSetting(by_age=True)}
     flat = sweep(synthetic("normal", 10_000, rng), pair, (5, 50))
     near = line(flat, "QI-SA")[0], line(flat, "SA-only")[0]
     yield trend(
@@ -135,7 +135,7 @@ def synthetic_tables() -> Iterator[Finding]:
         holds=wins,
     )
     even = synthetic("uniform", ROWS, rng)
-    normal = [_error(even, Setting(target=f"normal(2048,{2048 / r})")) for r in (2, 8, 32)]
+    normal = [_error(even, BlockSetting(target=f"normal(2048,{2048 / r})")) for r in (2, 8, 32)]
     yield trend(
         "Figure 7, normal target, r = 2, 8, 32, SA-only",
         "grows as the target narrows",
@@ -144,19 +144,19 @@ def synthetic_tables() -> Iterator[Finding]:
     )
     for figure, kind in ((8, "zipf"), (9, "zipf-correlated")):
         table = synthetic(kind, ROWS, rng)
-        skew = [_error(table, Setting(target=f"zipf({s})")) for s in (0.1, 1.0, 2.0)]
+        skew = [_error(table, BlockSetting(target=f"zipf({s})")) for s in (0.1, 1.0, 2.0)]
         yield trend(
             f"Figure {figure}, zipf target, s = 0.1, 1, 2, SA-only",
             "least where the target is the source",
             shown(skew),
             holds=rising(skew),
         )
-    arity = [_error(even, Setting(by_age=True, target="uniform", arity=a)) for a in (2, 3)]
+    arity = [_error(even, BlockSetting(by_age=True, target="uniform", arity=a)) for a in (2, 3)]
     yield trend(
         "Figure 10, binary and ternary tree, QI-SA", "binary below ternary", shown(arity), holds=arity[0] < arity[1]
     )
     split = [
-        _error(synthetic("correlated", ROWS, np.random.default_rng(SEED)), Setting(parts=k, max_weight=None))
+        _error(synthetic("correlated", ROWS, np.random.default_rng(SEED)), BlockSetting(parts=k, max_weight=None))
         for k in (1, 10)
     ]
     yield trend(
@@ -166,7 +166,7 @@ def synthetic_tables() -> Iterator[Finding]:
         holds=split[1] < split[0],
         note="targets are the parts' own distributions, not uniform ones on a tree of their own",
     )  # fmt: skip
-    times = [publish(synthetic("normal", n, rng), Setting(by_age=True)).seconds for n in (2_000, 200_000)]
+    times = [publish(synthetic("normal", n, rng), BlockSetting(by_age=True)).seconds for n in (2_000, 200_000)]
     yield trend(
         "Figure 13, run time",
         "linear in the rows",
@@ -176,5 +176,5 @@ def synthetic_tables() -> Iterator[Finding]:
     )
 
 
-def _error(table: Table, setting: Setting) -> float:
+def _error(table: AgeTable, setting: BlockSetting) -> float:
     return float(sweep(table, {"": setting}, (50,))[""]["error"]["50"])

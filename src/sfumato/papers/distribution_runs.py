@@ -25,7 +25,7 @@ SEED = 20080609
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class AgeTable:
     """Rows of (age, value); values are coded by their place in the domain."""
 
     age: Array
@@ -34,7 +34,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class BlockSetting:
     """One way to publish: groups of rows, the part whose distribution is the target, and the knobs."""
 
     by_age: bool = False  # QI-SA: every age is a group of its own
@@ -46,7 +46,7 @@ class Setting:
     rule: Literal["width", "paper"] = "width"
 
 
-def adult() -> Table:
+def adult() -> AgeTable:
     """Adult rows with a capital loss among the complete training rows: 1,427 rows, 89 values."""
     table = bundled().slice(0, 32_561)
     complete = np.ones(table.num_rows, dtype=bool)
@@ -56,10 +56,10 @@ def adult() -> Table:
     keep = complete & (loss > 0)
     domain, codes = np.unique(loss[keep], return_inverse=True)
     assert (keep.sum(), len(domain)) == (1427, 89)
-    return Table(age=age[keep], codes=codes, domain=domain)
+    return AgeTable(age=age[keep], codes=codes, domain=domain)
 
 
-def synthetic(kind: str, rows: int, rng: np.random.Generator) -> Table:
+def synthetic(kind: str, rows: int, rng: np.random.Generator) -> AgeTable:
     """10,000 rows as the paper describes them: ages 17-79, values normal, correlated, uniform or zipf."""
     age = rng.integers(17, 80, rows)
     if kind == "normal":
@@ -77,27 +77,27 @@ def synthetic(kind: str, rows: int, rng: np.random.Generator) -> Table:
         codes = rng.choice(len(domain), rows, p=mass / mass.sum())
         if kind == "zipf-correlated":
             age = np.clip(17 + np.rint(codes / len(domain) * 62 + rng.normal(0, 4, rows)), 17, 79).astype(int)
-        return Table(age=age, codes=codes, domain=domain)
+        return AgeTable(age=age, codes=codes, domain=domain)
     else:
         raise ValueError(kind)
     codes = np.clip(np.rint((values - domain[0]) / (domain[1] - domain[0])), 0, len(domain) - 1).astype(int)
-    return Table(age=age, codes=codes, domain=domain)
+    return AgeTable(age=age, codes=codes, domain=domain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class PublishedBlocks:
     """What a setting made of a table."""
 
     group: Array  # of every row
     bounder: block_bounds.Bounder
-    value: block_bounds.Numbers
+    value: block_bounds.WholeNumbers
     root_share: float
     distance: float  # total variation between the target asked for and the target used
     cost_share: float  # sum of spans against all blocks at the root
     seconds: float
 
 
-def publish(table: Table, setting: Setting) -> Published:
+def publish(table: AgeTable, setting: BlockSetting) -> PublishedBlocks:
     """The blocks of every group; all targets live on one tree over the whole domain."""
     began = time.perf_counter()
     tree = blocktree.balanced(len(table.domain), arity=setting.arity)
@@ -130,7 +130,7 @@ def publish(table: Table, setting: Setting) -> Published:
             here = here + choice.fakes
         plans[mine] = transform.plan(tree, target.weights, here)
         transform.check_plan(tree, target.weights, plans[mine], here, sizes=here.sum(axis=1))
-    return Published(
+    return PublishedBlocks(
         group=group,
         bounder=block_bounds.Bounder(block_bounds.make_blocks(tree, plans)),
         value=block_bounds.exact_numbers(values, int(plans.sum())),
@@ -141,7 +141,7 @@ def publish(table: Table, setting: Setting) -> Published:
     )
 
 
-def masses(target: str, table: Table, source: Array) -> Any:
+def masses(target: str, table: AgeTable, source: Array) -> Any:
     """The masses a target text stands for."""
     kind, numbers = targets.parse_target(target)
     if kind == "source":
@@ -153,7 +153,7 @@ def masses(target: str, table: Table, source: Array) -> Any:
     return targets.normal_masses(table.domain.tolist(), *numbers)
 
 
-def errors(table: Table, published: Published, width: int, rng: np.random.Generator) -> list[float]:
+def errors(table: AgeTable, published: PublishedBlocks, width: int, rng: np.random.Generator) -> list[float]:
     """Relative errors of 100 random age ranges of the given width; every bound is checked against the truth."""
     low, high = int(table.age.min()), int(table.age.max())
     values = table.domain[table.codes]
@@ -174,7 +174,7 @@ def errors(table: Table, published: Published, width: int, rng: np.random.Genera
     return out
 
 
-def sweep(table: Table, settings: dict[str, Setting], ranges: tuple[int, ...] = RANGES) -> dict[str, Any]:
+def sweep(table: AgeTable, settings: dict[str, BlockSetting], ranges: tuple[int, ...] = RANGES) -> dict[str, Any]:
     """Mean error by range for every setting, with what the setting published."""
     rows = {}
     for name, setting in settings.items():

@@ -41,16 +41,20 @@ class Applier:
         self._method, self._needs, self._planned, self._secret = method, needs, planned, secret
         types = table.arrow_types()
         self._in = [Coder(domain, types) for domain in profile.domains]
-        released = method.released_domains(planned.public, profile.domains)
-        same = [a is b for a, b in zip(released, profile.domains, strict=True)]
-        self._out = [c if s else Coder(d, {}) for c, d, s in zip(self._in, released, same, strict=True)]
+        stated = planned.work.domains or profile.domains
+        self._base = [
+            coder if coder.domain is domain else Coder(domain, types)
+            for coder, domain in zip(self._in, stated, strict=True)
+        ]
+        released = method.released_domains(planned.public, stated)
+        self._out = [c if c.domain is d else Coder(d, {}) for c, d in zip(self._base, released, strict=True)]
         self._splitters = [Splitter(deal, secret.stream(f"shuffle {k}")) for k, deal in enumerate(planned.work.deals)]
         self._left = _marginals(needs, profile)
         published = [*roles.sensitive, *roles.quasi, *roles.insensitive]
         self.reads = [name for name in table.columns if name in published]
         self._changed = {name: u for u, unit in enumerate(needs.units) if needs.changed[u] for name in unit}
         withheld = set(self._changed) if method.withheld else set()
-        self.base = tuple(d for d, c in zip(profile.domains, needs.changed, strict=True) if c)
+        self.base = tuple(d for d, c in zip(stated, needs.changed, strict=True) if c)
         self.columns = self._describe(roles, table)
         fields = []
         for name in (n for n in self.reads if n not in withheld):
@@ -66,7 +70,7 @@ class Applier:
             kind: ColumnType | None = None
             if name in self._changed:
                 u = self._changed[name]
-                own, new = self._in[u], self._out[u]
+                own, new = self._base[u], self._out[u]
                 domain = tuple(own.values_of(name))
                 kind = None if own is new else TEXT
             columns.append(

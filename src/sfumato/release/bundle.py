@@ -7,50 +7,60 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from errno import ENOSPC
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..engines import scratch
 from ..errors import ReleaseError, VerificationError
+from . import placing
 from .datapackage import datapackage
 from .manifest import FILES, FileModel, Manifest, parse_manifest
 
-MAX_MANIFEST = 256 * 2**20
+MAX_MANIFEST = placing.MAX_MANIFEST
+# Rows in random order, one of several values in each: a release has well above a tenth of a bit for every row. A file
+# that claims more would fill the memory of whoever opens it.
+ROWS_A_BYTE, FEW_ROWS = 64, 5_000_000
 
 
 @contextmanager
-def writing(out: Path, *, force: bool = False) -> Iterator[Path]:
-    """A temporary folder that becomes `out` when the block ends well, and vanishes when it does not."""
+def writing(out: Path, *, force: bool = False, check: Callable[[Path], None] | None = None) -> Iterator[Path]:
+    """A temporary folder that becomes `out` when the block and `check` end well, and vanishes when they do not."""
+    name = out.name or str(out)
     if out.exists() or out.is_symlink():
         if not force:
-            raise ReleaseError(f'"{out.name}" exists; choose another place or say --force to replace it')
-        if not (out / "release.json").is_file():
-            raise ReleaseError(f'"{out.name}" exists and is not a release; it is not replaced')
+            raise ReleaseError(f'"{name}" exists; choose another place or say --force to replace it')
+        placing.check_replaceable(out)
     token = secrets.token_hex(6)
-    partial, old = out.parent / f".{out.name}.{token}.partial", out.parent / f".{out.name}.{token}.old"
-    try:
-        partial.mkdir(mode=0o700)
-    except OSError as error:
-        raise ReleaseError(f'cannot write "{out.name}": {error.strerror}') from None
-    try:
-        yield partial
-        for file in partial.iterdir():
-            _sync(file)
-        partial.chmod(0o755)
-        _sync(partial)
-        if out.exists():
-            out.rename(old)
-        partial.rename(out)
-        _sync(out.parent)
-        shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
-        reason = "the disk is full" if error.errno == 28 else error.strerror
-        raise ReleaseError(f'cannot write "{out.name}": {reason}; nothing was published') from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    partial, old = out.parent / f".{name}.{token}.partial", out.parent / f".{name}.{token}.old"
+    with scratch.doomed(partial):
+        try:
+            partial.mkdir(mode=0o700)
+        except OSError as error:
+            raise ReleaseError(f'cannot write "{name}": {error.strerror}') from None
+        try:
+            yield partial
+            for file in partial.iterdir():
+                _sync(file)
+            if check is not None:
+                check(partial)
+            partial.chmod(0o755)
+            _sync(partial)
+            if force and (out.exists() or out.is_symlink()):
+                placing.replace(partial, out, old)
+            else:
+                placing.move_in(partial, out)
+            _sync(out.parent)
+            shutil.rmtree(old, ignore_errors=True)
+        except OSError as error:
+            reason = "the disk is full" if error.errno == ENOSPC else error.strerror
+            raise ReleaseError(f'cannot write "{name}": {reason}; nothing was published') from None
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:
@@ -125,6 +135,10 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
             found |= set(metadata.schema.to_arrow_schema().names)
         except (pa.ArrowException, OSError):
             raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
+        if metadata.num_rows > max(FEW_ROWS, ROWS_A_BYTE * (folder / name).stat().st_size):
+            raise ReleaseError(
+                f"{name} claims {metadata.num_rows} rows in a file far too small for them; it is not read"
+            )
         if metadata.num_rows != stated.rows:
             raise ReleaseError(f"{name} has {metadata.num_rows} rows, release.json states {stated.rows}")
     if manifest.rows != manifest.files["data.parquet"].rows:

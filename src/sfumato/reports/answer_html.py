@@ -47,6 +47,8 @@ def answer_table(
 
 def _estimate(row: dict[str, Any], name: str) -> str:
     low, high = number(row[f"{name}_low"]), number(row[f"{name}_high"])
+    if row[f"{name}_low"] == row[f"{name}_high"] and row[f"{name}_se"]:  # bounds that meet: the number is known
+        return f"<b>{low}</b> <small>exact</small>"
     return f"<b>{number(row[name])}</b> <small>{low} .. {high}</small>"
 
 

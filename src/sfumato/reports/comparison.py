@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from . import charts
 from .choice_text import band_label, entries, percent
 from .page import page
+from .places import check_places, write_html, write_twin
 
 # What may leave the house: texts, parameters and what follows from them. Errors, reasons with limits, sizes and numbers
 # of questions are computed from the original table and stay.
@@ -42,20 +42,21 @@ def public_document(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_comparison(
-    document: Mapping[str, Any], *, custodian: str | None = None, public: str | None = None, charts: str | None = None
+    document: Mapping[str, Any],
+    *,
+    custodian: str | None = None,
+    public: str | None = None,
+    charts: str | None = None,
+    force: bool = False,
 ) -> Iterator[Path]:
     """Paths as they are written: HTML with its JSON twin, and charts as PNG and SVG."""
     for target, content in ((custodian, document), (public, public_document(document))):
         if target is not None:
-            path = Path(target)
-            path.write_text(comparison_html(content), encoding="utf-8")
-            yield path
-            twin = path.with_suffix(".json")
-            twin.write_text(json.dumps(content, ensure_ascii=False, default=str, indent=1), encoding="utf-8")
-            yield twin
+            yield write_html(target, comparison_html(content), force=force)
+            yield write_twin(target, content, force=force)
     if charts is not None:
+        check_places({}, charts=charts, force=force)
         folder = Path(charts)
-        folder.mkdir(parents=True, exist_ok=True)
         for name, chart in drawn(document).items():
             for kind in ("svg", "png"):
                 path = folder / f"{name}.{kind}"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from ..errors import SpecError
 from ..model.public import Curve
+from .places import MARK
 
 WIDTH, HEIGHT = 460, 240  # pixels of one chart
 
@@ -39,16 +39,8 @@ def plan_page(report: dict[str, Any], text: str, curves: Sequence[Curve]) -> str
     title = f"Plan: {report['method']}, {report['rows']:,} rows"
     charts = "".join(f"<figure>{svg(curve)}</figure>" for curve in curves)
     return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<!doctype html><html lang="en"><meta charset="utf-8">{MARK}<title>{escape(title)}</title>'
         "<style>body{font-family:sans-serif;max-width:60em;margin:2em auto}pre{white-space:pre-wrap}</style>"
         f"<h1>{escape(title)}</h1><p>For the custodian: it holds facts about the table.</p>"
         f"{charts}<pre>{escape(text)}</pre></html>\n"
     )
-
-
-def write_page(path: str, page: str) -> None:
-    """The page in a file, which must not exist yet as something else than a page."""
-    try:
-        Path(path).write_text(page, encoding="utf-8")
-    except OSError:
-        raise SpecError(f'the report "{Path(path).name}" cannot be written', field="report") from None

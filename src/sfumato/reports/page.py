@@ -9,9 +9,11 @@ from typing import Any
 
 from ..errors import SfumatoError
 from ..version import __version__
+from .places import MARK
 
 TEMPLATE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<html lang="en"><head><meta charset="utf-8">{{ mark }}\
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; \
 style-src 'unsafe-inline'; img-src data: blob:">
 <title>{{ title }}</title>
@@ -99,6 +101,7 @@ def page(
         left_out=left_out,
         private=private,
         version=__version__,
+        mark=Markup(MARK),  # noqa: S704 - a constant of ours
         bundle=Markup(_scripts()) if figures else "",  # noqa: S704 - our own dependency's script, not data
         specs=Markup(_json(specs)),  # noqa: S704 - escaped for a script element below
     )

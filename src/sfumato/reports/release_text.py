@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .text import bullets, table
+from .text import bullets, table, visible
+
+UNVERIFIED = "(as release.json states it; nothing of it is verified here, sfumato verify does that)"
 
 
 def render(found: dict[str, Any]) -> str:
@@ -17,8 +19,9 @@ def render(found: dict[str, Any]) -> str:
         columns.append([column["name"], column["role"], column["type"], domain])
     parts = [
         f"{found['method']} ({guarantee['trust']}), {found['rows']:,} rows",
-        guarantee["statement"],
-        ", ".join(f"{k} = {v}" for k, v in shown.items()),
+        visible(guarantee["statement"]),
+        UNVERIFIED,
+        visible(", ".join(f"{k} = {v}" for k, v in shown.items())),
         bullets("assumes", guarantee["assumptions"]),
         bullets("does not cover", guarantee["not_covered"]),
         table(["column", "role", "type", "domain"], columns),

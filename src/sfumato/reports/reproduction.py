@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from .charts import published_against_ours, verdicts
 from .page import page
+from .places import write_html, write_twin
 
 
-def write_reproduction(document: Mapping[str, Any], target: str) -> Iterator[Path]:
+def write_reproduction(document: Mapping[str, Any], target: str, *, force: bool = False) -> Iterator[Path]:
     """Paths as they are written: HTML and its JSON twin."""
-    path = Path(target)
-    path.write_text(reproduction_html(document), encoding="utf-8")
-    yield path
-    twin = path.with_suffix(".json")
-    twin.write_text(json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8")
-    yield twin
+    yield write_html(target, reproduction_html(document), force=force)
+    yield write_twin(target, document, force=force)
 
 
 def reproduction_html(document: Mapping[str, Any]) -> str:

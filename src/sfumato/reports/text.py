@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
+from typing import Any
+
+# What a terminal obeys instead of showing, and what turns the direction of writing: names and values of a release may
+# hold it, and a release may come from a stranger.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs a cell that begins with one of these
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    """The text with every control character spelled out, but for those to keep."""
+    return _UNSEEN.sub(lambda m: m[0] if m[0] in keep else _spelled(m[0]), text)
+
+
+def _spelled(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def json_text(document: Any, **options: Any) -> str:
+    """The document as JSON that a terminal shows as it is; the same document when read."""
+    made = json.dumps(document, ensure_ascii=False, default=str, **options)
+    return _UNSEEN.sub(lambda m: m[0] if m[0] == "\n" else f"\\u{ord(m[0]):04x}", made)
+
+
+def csv_cell(value: Any) -> Any:
+    """The cell as a spreadsheet may open it: text that it would run as a formula gets an apostrophe in front."""
+    if not isinstance(value, str):
+        return value
+    text = f"'{value}" if value.startswith(_FORMULA) else value
+    return visible(text, keep="\n")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Aligned columns, numbers to the right."""
-    lines = [list(header), *map(list, rows)]
+    lines = [[visible(cell) for cell in line] for line in (header, *rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     right = [bool(rows) and all(_numeric(row[i]) for row in rows) for i in range(len(header))]
     texts = []
@@ -19,7 +51,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def bullets(title: str, items: Sequence[str]) -> str:
     """A title and its items, one a line."""
-    return "\n".join([title, *(f"  - {item}" for item in items)])
+    return "\n".join([title, *(f"  - {visible(item)}" for item in items)])
 
 
 def number(value: float | None) -> str:

@@ -41,6 +41,9 @@ def is_direct(node: Node) -> bool:
     return named or distinct or isinstance(node, DIRECT)
 
 
+LARGEST = 1e100  # of a factor: its square is summed over rows
+
+
 class Terms:
     """Collects leaves, measures, values and look-ups while expressions are taken apart."""
 
@@ -209,6 +212,8 @@ class Terms:
         if isinstance(node, exp.Literal):
             if node.is_string:
                 raise refuse("this aggregate needs a number", self.scope.text, node)
+            if float(node.name) > LARGEST:
+                raise refuse("this number is too large to be added up with its error", self.scope.text, node)
             return [Term(wanted, scale=float(node.name))] if float(node.name) else []
         if isinstance(node, exp.Neg):
             return [replace(t, scale=-t.scale) for t in self._numbers(node.this, wanted)]

@@ -7,10 +7,9 @@ The steps, in order: syntax, clauses, columns of SELECT, WHERE, GROUP BY, aggreg
 from __future__ import annotations
 
 import itertools
+import math
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ParseError, SqlglotError
 
 from ..errors import QueryError
 from .aggregates import AGGREGATES, Terms, is_direct
@@ -18,11 +17,11 @@ from .arithmetic import Part, as_aggregate, numbered, rounded, tree_of
 from .nesting import Lookups, Nested, flattened
 from .nodes import Aggregate, Condition, Derived, Key, Query, Schema, conjunction
 from .scalar import Node, Scope, call_span, nearest, refuse, span
+from .single_select import known_clauses, single_select
 
-CLAUSES = {"kind", "hint", "distinct", "expressions", "limit", "offset", "from_", "where", "group", "having", "order"}
-CLAUSES |= {"exclude", "operation_modifiers"}
 ENDS = {"INTERVAL_LOW": "_low", "INTERVAL_HIGH": "_high", "STD_ERROR": "_se"}
-MAX_LENGTH = 100_000
+ERROR_COLUMNS = ("_se", "_low", "_high", "_min", "_max")  # that an answer adds to an aggregate
+MOST_SETS = 1_024
 
 
 def parse(text: str, schema: Schema) -> Query:
@@ -36,7 +35,7 @@ def parse(text: str, schema: Schema) -> Query:
 def read(text: str, schema: Schema, lookups: Lookups | None = None) -> Query | Nested:
     """The question that the text asks, or SQL over the answers of several; `lookups` are tables it may join."""
     try:
-        found = flattened(_statement(text), text, lookups or {})
+        found = flattened(single_select(text), text, lookups or {})
         return found if isinstance(found, Nested) else question(found, text, schema)
     except RecursionError:
         raise QueryError("the query is nested too deeply") from None
@@ -44,77 +43,7 @@ def read(text: str, schema: Schema, lookups: Lookups | None = None) -> Query | N
 
 def question(select: Node, text: str, schema: Schema) -> Query:
     """The question of one SELECT over release."""
-    return _Parser(text, schema).query(_checked(select, text))
-
-
-def _statement(text: str) -> Node:
-    """The one SELECT of the text."""
-    if len(text) > MAX_LENGTH:
-        raise QueryError(f"the query has {len(text)} characters; at most {MAX_LENGTH} are read")
-    try:
-        statements = [s for s in sqlglot.parse(text, dialect="duckdb") if s is not None]
-    except ParseError as error:
-        raise _syntax_error(text, error) from None
-    except (SqlglotError, RecursionError, ValueError, AttributeError, TypeError, IndexError, KeyError):
-        raise QueryError("the text is not SQL that can be read") from None
-    if not statements:
-        raise QueryError("the query is empty")
-    if len(statements) > 1:
-        raise refuse("one statement at a time", text, statements[1])
-    select = statements[0]
-    if not isinstance(select, exp.Select):
-        raise refuse("only SELECT is answered", text, select)
-    return select
-
-
-def _checked(select: Node, text: str) -> Node:
-    """A SELECT with clauses we know."""
-    for name, value in select.args.items():
-        if value and name not in CLAUSES:
-            label = {"with_": "WITH", "joins": "JOIN", "windows": "WINDOW", "laterals": "LATERAL"}.get(
-                name, name.upper()
-            )
-            node = value[0] if isinstance(value, list) else value
-            raise refuse(
-                f"{label} is not answered from a release", text, node if isinstance(node, exp.Expression) else select
-            )
-    if select.args.get("distinct"):
-        raise refuse(
-            "DISTINCT is not answered from a release; use GROUP BY",
-            text,
-            select.args["distinct"],
-            at=_word(text, "DISTINCT"),
-        )
-    for name in ("kind", "hint", "exclude", "operation_modifiers"):
-        if select.args.get(name):
-            raise refuse(f"SELECT with {name} is not answered from a release", text, select)
-    table = select.args.get("from_")
-    if (
-        table is None
-        or not isinstance(table.this, exp.Table)
-        or table.this.name.lower() != "release"
-        or table.this.args.get("db")
-    ):
-        raise refuse("the question must be asked FROM release", text, table or select)
-    if {k for k, v in table.this.args.items() if v} - {"this", "alias"}:
-        raise refuse("FROM takes the table release alone", text, table)
-    return select
-
-
-def _syntax_error(text: str, error: ParseError) -> QueryError:
-    first = error.errors[0] if error.errors else {}
-    line, col = first.get("line"), first.get("col")
-    position = None
-    if line and col:
-        lines = text.split("\n")
-        end = sum(len(x) + 1 for x in lines[: line - 1]) + col
-        position = (max(0, end - max(1, len(first.get("highlight") or ""))), end)
-    return QueryError("the SQL cannot be read here", sql=text, position=position)
-
-
-def _word(text: str, word: str) -> tuple[int, int] | None:
-    at = text.upper().find(word)
-    return (at, at + len(word)) if at >= 0 else None
+    return _Parser(text, schema).query(known_clauses(select, text))
 
 
 class _Parser:
@@ -138,6 +67,7 @@ class _Parser:
         doubles = [name for name, _ in columns if [n for n, _ in columns].count(name) > 1]
         if doubles:
             raise QueryError(f'two columns of the answer are named "{doubles[0]}"; give one an alias', sql=self.text)
+        self._check_error_columns(columns)
         having, order = self._having(select.args.get("having")), self._order(select.args.get("order"))
         if self.totals is not None and (len(sets) > 1 or having is not None):
             raise refuse("a total over groups goes with a plain GROUP BY and without HAVING", self.text, self.totals)
@@ -182,6 +112,18 @@ class _Parser:
                     f"{aggregate.text} is answered for untouched columns only, under conditions on untouched columns",
                     self.text,
                     at=aggregate.position,
+                )
+
+    def _check_error_columns(self, columns: tuple[tuple[str, str], ...]) -> None:
+        """Refuse a name that the error of another column has: n beside n_se."""
+        taken = {name.lower() for name, _ in columns}
+        for name, column in columns:
+            clash = [end for end in ERROR_COLUMNS if column[0] in "ad" and "_" not in column]
+            clash = [end for end in clash if (name + end).lower() in taken]
+            if clash:
+                raise QueryError(
+                    f'"{name + clash[0]}" is the name of a column that comes with "{name}"; give one another alias',
+                    sql=self.text,
                 )
 
     def _items(self, select: Node) -> list[tuple[str, Node]]:
@@ -239,12 +181,16 @@ class _Parser:
         else:
             nodes = group.expressions
         choices = [self._grouping(node, items) for node in nodes]
+        if math.prod(map(len, choices)) > MOST_SETS:
+            raise refuse(f"GROUP BY asks for more than {MOST_SETS:,} grouping sets", self.text, group)
         combined = [tuple(dict.fromkeys(itertools.chain(*pick))) for pick in itertools.product(*choices)]
         return tuple(dict.fromkeys(combined))
 
     def _grouping(self, node: Node, items: list[tuple[str, Node]]) -> list[tuple[int, ...]]:
         """The alternatives that one element of GROUP BY stands for, as tuples of key numbers."""
         if isinstance(node, exp.Cube):
+            if 2 ** len(node.expressions) > MOST_SETS:
+                raise refuse(f"CUBE asks for more than {MOST_SETS:,} grouping sets", self.text, node)
             parts = [self._keys_of(n, items) for n in node.expressions]
             picks = itertools.product(*[(part, ()) for part in parts])
             return [tuple(itertools.chain(*pick)) for pick in picks]
@@ -481,8 +427,9 @@ class _Parser:
     def _number(self, limit: Node | None) -> int | None:
         if limit is None:
             return None
-        value = limit.expression
-        if not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
+        value = limit.args.get("expression")
+        more = {name for name, part in limit.args.items() if part} - {"expression"}  # PERCENT, WITH TIES, BY
+        if more or not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
             raise refuse("LIMIT and OFFSET take a whole number", self.text, limit)
         return int(value.name)
 

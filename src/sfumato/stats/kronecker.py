@@ -124,9 +124,3 @@ def inverse_frobenius(theta: float, size: int) -> float:
 def log_error(thetas: Sequence[float], sizes: Sequence[int]) -> float:
     """sum_i log |P_i^-1|_F^2, what the search for keep probabilities minimises."""
     return float(sum(np.log(inverse_frobenius(t, d)) for t, d in zip(thetas, sizes, strict=True)))
-
-
-def expected_squared_distance(thetas: Sequence[float], sizes: Sequence[int], rows: int) -> float:
-    """E |estimated - true proportions|^2 = (prod_i |P_i^-1|_F^2 / d_i - 1) / N, given the data set."""
-    excess = log_error(thetas, sizes) - float(np.sum(np.log(np.asarray(sizes, dtype=np.float64))))
-    return float(np.expm1(excess)) / rows

@@ -14,8 +14,6 @@ Class axes come last; leading axes of `observed` are separate groups (untouched 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,13 +60,6 @@ def linear_estimate(observed: Floats, channels: Maps, question: Floats, *, rows:
     )
 
 
-def covariance(observed: Floats, channels: Maps, first: Floats, second: Floats) -> Floats:
-    """Cov-hat of two questions given the data set: sum w_a w_b - sum P^-T (a b)."""
-    axes = tuple(range(observed.ndim - len(channels), observed.ndim))
-    product = weights(channels, first) * weights(channels, second) - weights(channels, first * second)
-    return np.asarray((observed * product).sum(axis=axes))
-
-
 def all_cells(observed: Floats, channels: Maps) -> Weighted:
     """Every cell of the table over the class axes at once: P^-1 observed and (P^-1 squared) observed - estimate."""
     back = [inverse(m) for m in channels]
@@ -82,66 +73,7 @@ def all_cells(observed: Floats, channels: Maps) -> Weighted:
     return Weighted(estimate=estimate, variance=variance, weight_max=0.0 if exact else largest, exact=exact)
 
 
-def ratio(
-    observed: Floats, channels: Maps, numerator: Floats, denominator: Floats, *, rows: int | None = None
-) -> tuple[Floats, Floats, Weighted]:
-    """sum a / sum b with its standard error (nan if the denominator is within 3 standard errors of 0), and sum b.
-
-    Linearised: the variance of sum (a - R b), divided by (sum b)^2. For a inside b this is the error of a share.
-    """
-    top = linear_estimate(observed, channels, numerator, rows=rows)
-    bottom = linear_estimate(observed, channels, denominator, rows=rows)
-    trusted = bottom.estimate > 3.0 * np.sqrt(np.maximum(bottom.variance, 0.0))
-    safe = np.where(trusted, bottom.estimate, np.nan)
-    value = top.estimate / safe
-    spread = np.empty(np.shape(value))
-    for index in np.ndindex(np.shape(value)):  # groups, not rows
-        residual = numerator - (value[index] if trusted[index] else 0.0) * denominator
-        spread[index] = linear_estimate(observed[index], channels, residual, rows=rows).variance
-    return value, np.sqrt(np.maximum(spread, 0.0)) / safe, bottom
-
-
-def guarded_half_width(weighted: Weighted, z: float) -> Floats:
-    """z sqrt(max(V, 0) + z^2 w_max^2 / 4): the guard keeps the coverage of small counts; 0 if exact."""
-    guard = z * z * weighted.weight_max**2 / 4.0
-    return np.asarray(z * np.sqrt(np.maximum(weighted.variance, 0.0) + guard))
-
-
-def exact_variance(true_counts: Floats, channels: Maps, question: Floats) -> float:
-    """The true variance of the estimate given the data set: sum (P n) w^2 - sum n a^2. For planning and tests."""
-    w = weights(channels, question)
-    released = apply_maps(channels, true_counts)
-    return float((released * w**2).sum() - (true_counts * question**2).sum())
-
-
 def count_variance(theta: float, beta: float, inside: float, outside: float) -> float:
     """[c alpha (1 - alpha) + (N - c) beta (1 - beta)] / theta^2, alpha = beta + theta: one column, beta = q |A|."""
     alpha = beta + theta
     return (inside * alpha * (1.0 - alpha) + outside * beta * (1.0 - beta)) / theta**2
-
-
-def dense_covariance(true_shares: Floats, channels: Maps, rows: int, *, population: bool = False) -> Floats:
-    """(1/N) [P^-1 diag(P pi) P^-T - diag(pi)], with pi pi^T for a population. Tiny tables only."""
-    shape = true_shares.shape
-    identity = np.eye(true_shares.size).reshape(true_shares.size, *shape)
-    back = apply_maps([inverse(m) for m in channels], identity).reshape(true_shares.size, -1).T
-    flat = true_shares.reshape(-1)
-    known = np.outer(flat, flat) if population else np.diag(flat)
-    released = apply_maps(channels, true_shares).reshape(-1)
-    return np.asarray((back * released @ back.T - known) / rows)
-
-
-def pattern_weights(thetas: Sequence[float], betas: Sequence[float]) -> Floats:
-    """prod_i (b_i - beta_i) / theta_i over the 2^j patterns of met conjuncts, shape (2, ..., 2)."""
-    out = np.ones(())
-    for theta, beta in zip(thetas, betas, strict=True):
-        out = np.multiply.outer(out, np.array([-beta, 1.0 - beta]) / theta)
-    return np.asarray(out)
-
-
-def normal_quantile(level: float, cells: int = 1) -> float:
-    """z with Pr(|Z| <= z) = level, or Bonferroni's z for `cells` simultaneous intervals."""
-    from scipy.special import ndtri
-
-    tail = (1.0 - level) / (2.0 * cells)
-    return float(-ndtri(tail)) if tail > 0 else math.inf

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import duckdb
+
+from .. import scratch
+
+PATTERN = frozenset("*?[]{}\\")  # DuckDB reads a name with one of these as a pattern, even where such a file exists
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -17,3 +23,9 @@ def connect() -> duckdb.DuckDBPyConnection:
 def quoted(name: str) -> str:
     """The name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def plain_path(file: Path) -> str:
+    """A path that DuckDB takes for this one file, whatever its name."""
+    absolute = str(file.absolute())  # no "s3:" or "~" at its beginning
+    return str(scratch.link(file)) if PATTERN & set(absolute) else absolute

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from ...errors import QueryError, ReleaseError
 from ...model.types import ColumnType
-from .connection import connect, quoted
+from ..codes import unreadable_dates
+from .connection import connect, plain_path, quoted
 
 if TYPE_CHECKING:  # the first count of a release that nobody asks SQL of needs no parser
     from sqlglot import exp
@@ -27,12 +28,12 @@ class DuckDBReader:
     def __init__(self, data: Path, rows: int) -> None:
         self._rows, self._asked, self._cells = rows, 0, False
         self._con = connect()
-        path = str(data.resolve()).replace("'", "''")
+        path = plain_path(data.resolve()).replace("'", "''")
         self._con.execute(f"SET allowed_paths=['{path}']")
         self._con.execute("SET enable_external_access=false")
         self._con.execute("SET lock_configuration=true")
         try:
-            self._con.execute(f"CREATE VIEW release AS SELECT * FROM read_parquet('{path}')")
+            self._con.execute(f"CREATE VIEW release AS SELECT * FROM read_parquet('{path}', hive_partitioning = false)")
             self.columns = tuple(name for name, *_ in self._con.execute("DESCRIBE release").fetchall())
         except duckdb.Error:
             raise ReleaseError("data.parquet cannot be read; the release is damaged") from None
@@ -67,7 +68,7 @@ class DuckDBReader:
         for name, table in (tables or {}).items():
             self._con.register(name, table)
         try:
-            return self._con.sql(statement.sql(dialect="duckdb")).to_arrow_table().combine_chunks()
+            found = self._con.sql(statement.sql(dialect="duckdb")).to_arrow_table().combine_chunks()
         except (
             duckdb.BinderException,
             duckdb.ConversionException,
@@ -82,3 +83,7 @@ class DuckDBReader:
         finally:
             for name in tables or {}:
                 self._con.unregister(name)
+        odd = unreadable_dates(found)
+        if odd:
+            raise QueryError("the question leads to a date outside the years 1 to 9999", sql=text)
+        return found

@@ -6,7 +6,6 @@ Messages of the reading libraries may quote cells of the table, so none of them 
 from __future__ import annotations
 
 import csv
-import glob as globbing
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +13,12 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs
 
 from ...errors import DataError, SpecError
-from .connection import connect, quoted
+from .connection import connect, plain_path, quoted
+from .files import check_names, check_same, files_of, kind_of, shown
 
 Bind = Callable[[duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
 DELIMITERS = (",", ";", "\t", "|")
@@ -31,10 +33,15 @@ def binder(source: Any, delimiter: str | None = None) -> Bind:
     if isinstance(source, pa.RecordBatchReader):
         raise SpecError("a RecordBatchReader can be read once and publishing needs two passes; give a table or a file")
     if isinstance(source, duckdb.DuckDBPyRelation):
+        check_names(source.columns)
         return lambda con: con.from_arrow(source.to_arrow_reader())
     if isinstance(source, pa.Table):
+        check_names(source.column_names)
         return lambda con: con.from_arrow(source)
     if type(source).__module__.split(".")[0] == "pandas":
+        if type(source).__name__ != "DataFrame":
+            raise SpecError(f"cannot read a table from a pandas {type(source).__name__}; give a DataFrame")
+        check_names(list(source.columns))
         return lambda con: con.from_df(source)
     return _frame_binder(source)
 
@@ -50,12 +57,13 @@ def _frame_binder(source: Any) -> Bind:
             f"cannot read a table from {type(source).__name__}; give a path, a pandas, Polars or Arrow table, "
             "or a DuckDB relation"
         ) from None
+    check_names(table.column_names)
     return lambda con: con.from_arrow(table)
 
 
 def _file_binder(path: str, delimiter: str | None) -> Bind:
-    files = _files(path)
-    kinds = {_kind(f) for f in files}
+    files = files_of(path)
+    kinds = {kind_of(f) for f in files}
     if len(kinds) > 1:
         raise DataError("the files are of different kinds; give CSV, Parquet or Arrow files, not a mix")
     (kind,) = kinds
@@ -65,55 +73,16 @@ def _file_binder(path: str, delimiter: str | None) -> Bind:
         try:
             with Path(file).open("rb") as handle:
                 if not handle.read(1):
-                    raise DataError(f"{_shown(file)} is empty")
+                    raise DataError(f"{shown(file)} is empty")
         except OSError as error:
-            raise DataError(f"cannot read {_shown(file)}: {error.strerror}") from None
+            raise DataError(f"cannot read {shown(file)}: {error.strerror}") from None
     if kind == "csv":
         return _csv_binder(files, delimiter)
+    check_same(files, kind)
     if kind == "parquet":
-        return lambda con: con.read_parquet(list(files))
-    return _ipc_binder(files)
-
-
-def _files(path: str) -> list[str]:
-    """The files a path, folder or glob stands for, sorted."""
-    if Path(path).is_dir():
-        files = sorted(str(f) for f in Path(path).rglob("*.parquet") if f.is_file())
-        if not files:
-            raise DataError(f"the folder {_shown(path)} holds no Parquet file")
-        return files
-    if Path(path).exists():
-        return [path]
-    files = sorted(globbing.glob(path, recursive=True)) if globbing.has_magic(path) else []  # noqa: PTH207 - absolute too
-    if not files:
-        raise DataError(f"there is no file {_shown(path)}")
-    return files
-
-
-def _shown(path: str) -> str:
-    """The path as the user typed it is hers to see; only its last part is repeated."""
-    return f'"{Path(path).name}"'
-
-
-def _kind(file: str) -> str:
-    suffix = Path(file).suffix.lower()
-    kinds = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
-    kinds |= dict.fromkeys((".csv", ".tsv", ".txt"), "csv")
-    if suffix not in kinds:
-        raise DataError(
-            f"{_shown(file)} is none of CSV (.csv .tsv .txt), Parquet (.parquet) or Arrow IPC (.arrow .feather)"
-        )
-    return kinds[suffix]
-
-
-def _ipc_binder(files: list[str]) -> Bind:
-    import pyarrow.dataset as ds
-
-    try:
-        dataset = ds.dataset(files, format="ipc")
-        dataset.head(1)
-    except (pa.ArrowInvalid, OSError):
-        raise DataError(f"{_shown(files[0])} is not a readable Arrow IPC file") from None
+        plain = [plain_path(Path(file)) for file in files]
+        return lambda con: con.read_parquet(plain, hive_partitioning=False, union_by_name=False, filename=False)
+    dataset = ds.dataset([str(Path(f).absolute()) for f in files], format="ipc", filesystem=pa.fs.LocalFileSystem())
     return lambda con: con.from_arrow(dataset)
 
 
@@ -137,7 +106,7 @@ def _csv_binder(files: list[str], delimiter: str | None) -> Bind:
     names, found = _header(files[0], delimiter)
     for file in files[1:]:
         if _header(file, found)[0] != names:
-            raise DataError(f"{_shown(file)} has other columns than {_shown(files[0])}")
+            raise DataError(f"{shown(file)} has other columns than {shown(files[0])}")
     options: dict[str, Any] = {
         "delimiter": found,
         "header": True,
@@ -146,11 +115,13 @@ def _csv_binder(files: list[str], delimiter: str | None) -> Bind:
         "strict_mode": True,
         "null_padding": False,
         "auto_detect": False,
+        "hive_partitioning": False,
     }
+    plain = [plain_path(Path(file)) for file in files]
     with connect() as con:
-        text = con.read_csv(files, columns=dict.fromkeys(names, "VARCHAR"), **options)  # type: ignore[arg-type] # it takes lists
+        text = con.read_csv(plain, columns=dict.fromkeys(names, "VARCHAR"), **options)  # type: ignore[arg-type] # it takes lists
         types = _types(text, names)
-    return lambda con: con.read_csv(files, columns=types, **options)  # type: ignore[arg-type] # it takes lists
+    return lambda con: con.read_csv(plain, columns=types, **options)  # type: ignore[arg-type] # it takes lists
 
 
 def _types(text: duckdb.DuckDBPyRelation, names: list[str]) -> dict[str, str]:
@@ -186,14 +157,10 @@ def _header(file: str, delimiter: str | None) -> tuple[list[str], str]:
             handle.seek(0)
             names = next(csv.reader(handle, delimiter=found), [])
     except UnicodeDecodeError:
-        raise DataError(f"{_shown(file)} is not UTF-8 text; convert it first") from None
+        raise DataError(f"{shown(file)} is not UTF-8 text; convert it first") from None
     if not names or any(not name.strip() for name in names):
-        raise DataError(f"{_shown(file)} needs a header line that names every column")
-    folded = [name.lower() for name in names]
-    doubles = sorted({name for name in names if folded.count(name.lower()) > 1})
-    if doubles:
-        message = f'{_shown(file)} names column "{doubles[0]}" twice (upper and lower case count as the same)'
-        raise DataError(message, column=doubles[0])
+        raise DataError(f"{shown(file)} needs a header line that names every column")
+    check_names(names, shown(file))
     return names, found
 
 

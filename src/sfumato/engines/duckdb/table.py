@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-import tempfile
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +19,8 @@ from ...errors import DataError, EngineError, ReleaseError, SfumatoError, SpecEr
 from ...model.private import Histogram, Needs, Profile
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
-from ..codes import Coder
+from .. import scratch
+from ..codes import Coder, unreadable_dates
 from ..contract import Keys, Progress, Transform, bin_labels
 from .connection import connect, quoted
 from .reader import DuckDBReader
@@ -27,6 +28,7 @@ from .sources import Bind, binder, csv_error
 
 BATCH_ROWS = 131_072
 KEY = "__order__"
+LEAST_MEMORY = 60e6  # below this DuckDB fails on any table
 BELOW = "below the first bin"
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
 
@@ -36,17 +38,38 @@ class LocalEngine:
 
     name = "local"
 
-    def __init__(self, *, memory: str = "1500MB", threads: int | None = None, batch_rows: int = BATCH_ROWS) -> None:
+    def __init__(
+        self,
+        *,
+        memory: str = "1500MB",
+        threads: int | None = None,
+        batch_rows: int = BATCH_ROWS,
+        encrypted_spill: bool = True,
+    ) -> None:
         self.memory, self.threads, self.batch_rows = memory, threads or os.cpu_count() or 1, batch_rows
+        self.encrypted_spill = encrypted_spill  # costs a sort that spills about as much time again
 
     def connect(self, spill: str) -> duckdb.DuckDBPyConnection:
         """A private in-memory database with our limits and no access to the network or extensions."""
         con = connect()
         con.execute(f"SET threads={int(self.threads)}")
         try:
+            if str(self.memory).strip().startswith("-"):  # DuckDB takes it for "no limit"
+                raise duckdb.ParserException
             con.execute("SET memory_limit=?", [self.memory])
         except duckdb.Error:
             raise SpecError(f'memory must be a size such as 2GB, got "{self.memory}"', field="memory") from None
+        # What spills is encrypted under a key that dies with the process. DuckDB brings no generator of its own that it
+        # would call secure for this, hence the name of the switch; docs/limitations.md says so.
+        if self.encrypted_spill:
+            con.execute("SET force_mbedtls_unsafe=true")
+            con.execute("SET temp_file_encryption=true")
+        try:
+            enough = _bytes(con.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]) >= LEAST_MEMORY
+        except duckdb.Error:  # too little even to say how little
+            enough = False
+        if not enough:
+            raise SpecError(f'memory "{self.memory}" is too small; give at least 64MB', field="memory")
         con.execute("SET temp_directory=?", [spill])
         return con
 
@@ -124,6 +147,8 @@ class LocalTable:
                     "its own with --null-as-value",
                     column=name,
                 )
+        for name, rows in unreadable_dates(table.select(list(columns))).items():
+            raise DataError(f'"{name}" has {rows} different dates outside the years 1 to 9999', column=name)
         said = [name for name in columns if name in declared]
         if said and len(said) < len(columns):
             raise SpecError(f'declare the domain of every sensitive column or of none; "{said[0]}" alone is declared')
@@ -195,7 +220,14 @@ class LocalTable:
             yield _one(pa.Table.from_batches(held))
 
     def _select(self, columns: list[str]) -> str:
-        return ", ".join(f"CAST({self._bins.get(c, quoted(c))} AS {self.columns[c]}) AS {quoted(c)}" for c in columns)
+        return ", ".join(f"CAST({self._cell(c)} AS {self.columns[c]}) AS {quoted(c)}" for c in columns)
+
+    def _cell(self, name: str) -> str:
+        """SQL of a cell: its bin's label, or itself; -0.0 is 0.0, as equal numbers must be equal values."""
+        cell = quoted(name)
+        if name in self._bins:
+            return self._bins[name]
+        return f"CASE WHEN {cell} = 0 THEN 0 ELSE {cell} END" if self.columns[name].kind is Kind.REAL else cell
 
     def binned(self, edges: Mapping[str, Sequence[float]]) -> LocalTable:
         """Bins [edge, next edge), the last without upper end; a value below the first edge gets no known label."""
@@ -225,8 +257,8 @@ class _Session:
 
     def __enter__(self) -> _Session:
         with ExitStack() as stack:  # undone here when binding fails, kept for __exit__ when it does not
-            spill = tempfile.TemporaryDirectory(prefix="sfumato-spill-", ignore_cleanup_errors=True)
-            self.con = stack.enter_context(self._engine.connect(stack.enter_context(spill)))
+            spill = stack.enter_context(scratch.folder("spill"))
+            self.con = stack.enter_context(self._engine.connect(str(spill)))
             if self._bind is not None:
                 try:
                     self.source = self._bind(self.con)
@@ -260,6 +292,12 @@ class _Query:
             yield from self._con.sql(self._sql).to_arrow_reader(rows)
         except (duckdb.Error, pa.ArrowException) as error:
             raise _reading_error(error) from None
+
+
+def _bytes(shown: str) -> float:
+    """What DuckDB shows as "1.3 GiB"."""
+    number, unit = re.fullmatch(r"([0-9.]+) ?(bytes?|KiB|MiB|GiB|TiB|PiB)", shown.strip()).groups()  # type: ignore[union-attr]
+    return float(number) * 1024.0 ** ["b", "K", "M", "G", "T", "P"].index(unit[0])
 
 
 def _one(table: pa.Table) -> pa.RecordBatch:

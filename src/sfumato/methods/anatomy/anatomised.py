@@ -125,7 +125,7 @@ def estimate(channel: Channel, observed: Observed, asked: Asked) -> Estimated:
             value[:, f] += np.bincount(entries.key[at], weights=weights, minlength=observed.keys)
     known = np.ones(F, dtype=bool) if plain else np.all([p[1] for p in pairs], axis=0) if B else np.ones(F, dtype=bool)
     minimum, maximum = _bounds(groups, observed, asked, h, entries)
-    variance, covariance = variances(channel, _Sums(channel, observed, entries), asked, h, w, observed.keys)
+    variance, covariance = variances(channel, _GroupSums(channel, observed, entries), asked, h, w, observed.keys)
     caveats = []
     if plain:
         variance, covariance = np.full_like(variance, np.nan), np.zeros_like(covariance)
@@ -254,7 +254,7 @@ class _Moments:
         return self._average(W * V) - mean * other
 
 
-class _Sums:
+class _GroupSums:
     """Estimated sums of a moment by true value, per output row, over some patterns; from a sample of the groups."""
 
     def __init__(self, channel: Channel, observed: Observed, entries: _Entries) -> None:

@@ -21,7 +21,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import PlanError, SpecError, VerificationError
+from ...errors import PlanError, SpecError
+from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -40,16 +41,17 @@ from ...model.public import (
 )
 from ...stats.allocation import narrow
 from ..contract import Example, Foresight, Method, Planned, Specification
+from ..shared import laws
 from ..shared.grouping import Grouping, largest_buckets, random_margins
 from ..shared.groups_at_bound import group_size
+from ..shared.left_out import rows_left_out
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..shared.restricted import value_label
 from . import anatomised
 from .functionals import AssignmentFunctionals, GroupedValues, GroupFunctionals, checked, grouped_values
+from .verify import check_release
 
 GROUPINGS = ("random", "largest")
-
-SUPPRESSED = "records of frequent values were left out: results speak of the published rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,11 @@ class AnatomyPlan:
     l: int
     grouping: str
     groups: int
-    suppressed: bool  # records of frequent values were left out; counts refer to what is published
+    suppressed: int  # records of frequent values that were left out; counts refer to what is published
+
+    def __post_init__(self) -> None:
+        if self.suppressed < 0:
+            raise ValueError("a negative number of rows was left out")
 
 
 def _suppressed(true_counts: Integers, l: int) -> Integers:
@@ -130,6 +136,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
     answers = "estimate, interval, certain bounds"
     spec = Anatomy
     plan_type = AnatomyPlan
+    unseen = ("groups that were not made at random",)
     plan_draws = True
     gives_away = GivesAway(
         survives_corruption=False,
@@ -164,7 +171,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             ) from None
         deal, side = _hand_out(grouping, true_counts, kept, rng)
         public = AnatomyPlan(
-            l=spec.l, grouping=spec.grouping, groups=grouping.groups, suppressed=bool((kept < true_counts).any())
+            l=spec.l, grouping=spec.grouping, groups=grouping.groups, suppressed=int((true_counts - kept).sum())
         )
         return Planned(public=public, work=Work(deals=(deal,), side=side))
 
@@ -211,7 +218,8 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
         return GroupFunctionals(cells, grouped_values(evidence))
 
     def caveats(self, plan: AnatomyPlan) -> tuple[str, ...]:
-        return (SUPPRESSED,) if plan.suppressed else ()
+        """How many rows are missing."""
+        return rows_left_out(plan.suppressed)
 
     def report(self, plan: AnatomyPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """Groups, what was left out, and the error to expect."""
@@ -231,26 +239,15 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             },
         }
 
+    def law(self, plan: AnatomyPlan, evidence: Evidence, unit: int) -> Law:
+        """The values of every group."""
+        counts = np.zeros((plan.groups, len(evidence.domains[0])))
+        np.add.at(counts, (np.asarray(evidence.side["group_id"]), np.asarray(evidence.side["unit0"])), 1)
+        return laws.silent(counts, exact=True)
+
     def verify(self, plan: AnatomyPlan, published: Published) -> None:
         """Every group holds at least l values, each once, and as many values as rows."""
-        published.check_units()
-        side = published.evidence.side
-        group, code = np.asarray(side["group_id"], dtype=np.int64), np.asarray(side["unit0"], dtype=np.int64)
-        if len(group) and not 0 <= int(group.min()) <= int(group.max()) < plan.groups:
-            raise VerificationError("sensitive.parquet names a group that release.json does not count")
-        values = np.bincount(group, minlength=plan.groups)
-        if (values < plan.l).any():
-            raise VerificationError(f"{int((values < plan.l).sum())} groups hold fewer than {plan.l} values")
-        cells = group * len(published.evidence.domains[0]) + code
-        if len(np.unique(cells)) < len(cells):
-            raise VerificationError("a group holds a value twice")
-        numbers, rows = published.group_sizes()
-        members = np.zeros(plan.groups, dtype=np.int64)
-        if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < plan.groups:
-            raise VerificationError("a row names a group that release.json does not count")
-        members[numbers] = rows
-        if not np.array_equal(members, values):
-            raise VerificationError("a group has another number of rows than of values")
+        check_release(plan, published)
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Groups of l = 1/tau; the plain estimate beside it."""

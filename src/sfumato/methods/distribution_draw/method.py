@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import SpecError
+from ...model.law import Law
 from ...model.private import Batch, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -33,6 +34,8 @@ from ...model.public import (
     Trust,
 )
 from ..contract import Example, Foresight, Method, Planned, Specification
+from ..shared import laws
+from ..shared.published_checks import one_unit
 from ..shared.restricted import value_label
 
 CAVEAT = "baseline: plain counts of values drawn without regard to the record; any link with other columns is gone"
@@ -61,6 +64,7 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
     answers = "estimate"
     spec = DistributionDraw
     plan_type = DistributionDrawPlan
+    unseen = ("anything about the drawn column: nothing is promised",)
     gives_away = GivesAway(
         survives_corruption=True,
         hides_group=True,
@@ -130,9 +134,13 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
             }
         }
 
+    def law(self, plan: DistributionDrawPlan, evidence: Evidence, unit: int) -> Law:
+        """What a record shows does not depend on its value."""
+        return laws.silent(laws.published_table(evidence, unit, 1))
+
     def verify(self, plan: DistributionDrawPlan, published: Published) -> None:
         """Nothing is promised; the sensitive column must be the one that was drawn."""
-        published.check_units()
+        one_unit(published)
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """It has no parameters."""

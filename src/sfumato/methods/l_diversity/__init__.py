@@ -1,5 +1,6 @@
 """l-diversity: generalised quasi-identifiers, diverse sensitive values in every class."""
 
-from .method import METHOD, LDiversity
+from .method import METHOD
+from .specification import LDiversity
 
 __all__ = ["METHOD", "LDiversity"]

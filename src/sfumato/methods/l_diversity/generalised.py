@@ -38,7 +38,7 @@ def estimate(members: Sequence[Integers], observed: Observed, asked: Asked) -> E
         def table(column: int, here: NDArray[np.intp] = here, at: tuple[NDArray[np.intp], ...] = at) -> sp.csr_array:
             return sp.csr_array((observed.moments[here, column], at), shape=(K, math.prod(labels)))
 
-        cells = _Cells(asked.coefficients[b], members, asked.shape, labels, sizes)
+        cells = _ClassCells(asked.coefficients[b], members, asked.shape, labels, sizes)
         spread = cells.mean_of_squares - cells.mean.power(2)
         for g in np.unique(asked.measure):
             f = np.flatnonzero(asked.measure == g)
@@ -79,7 +79,7 @@ def _labels_of(value: NDArray[np.intp], shape: tuple[int, ...], labels: tuple[in
     return np.asarray(np.ravel_multi_index(np.unravel_index(value, shape), labels), dtype=np.intp)
 
 
-class _Cells:
+class _ClassCells:
     """A (F, base cells) matrix of coefficients seen from joint labels: mean, mean of squares, least, most."""
 
     def __init__(

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import SpecError
+from ...model.public import Domain
+
+MISSING = "(missing)"
 
 Ints = NDArray[np.int64]
 ANY = "*"
@@ -107,3 +111,32 @@ def intervals(column: str, domain: Sequence[float], widths: Sequence[int], *, or
         low = (np.floor((values - origin) / width) * width + origin).astype(np.int64)
         rows.append([f"[{a}, {a + width})" for a in low])
     return _build(column, [*rows, [ANY] * len(values)])
+
+
+def hierarchy_of(domain: Domain, what: Any) -> Hierarchy:
+    """The hierarchy a person means for a column; missing values are a class of their own below the top."""
+    column = domain.columns[0]
+    values = [v[0] for v in domain.values]
+    if what is None or what == "suppress":
+        return suppress(column, [MISSING if v is None else v for v in values])
+    if isinstance(what, str):
+        name, _, numbers = what.partition(":")
+        try:
+            steps = [int(n) for n in numbers.split("/")]
+        except ValueError:
+            steps = []
+        if name == "prefix" and steps:
+            return prefixes(column, [MISSING if v is None else v for v in values], steps)
+        if name == "interval" and steps:
+            numeric = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+            if len(numeric) < len(values):
+                raise SpecError(f'intervals need numbers; "{column}" has other values', field="hierarchies")
+            return intervals(column, numeric, steps)
+        raise SpecError(
+            f'hierarchy of "{column}" must be interval:5/10, prefix:3/1, suppress or a table, got "{what}"',
+            field="hierarchies",
+        )
+    rows = [[str(cell) for cell in row] for row in what]
+    if None in values and rows:
+        rows.append([MISSING, *[MISSING] * (len(rows[0]) - 2), *rows[0][-1:]])
+    return from_rows(column, [MISSING if v is None else v for v in values], rows)

@@ -76,7 +76,7 @@ def class_of(codes: Ints, hierarchies: Sequence[Hierarchy], levels: Sequence[int
     return inverse.reshape(-1), len(classes)
 
 
-class _Search:
+class _LatticeSearch:
     """Feasibility of nodes, with what earlier answers imply."""
 
     def __init__(
@@ -161,7 +161,7 @@ def search_lattice(
         )
     rows = int(true_counts.sum())
     limit = math.floor(suppression * rows)
-    search = _Search(codes, true_counts, hierarchies, l=l, kind=kind, limit=limit)
+    search = _LatticeSearch(codes, true_counts, hierarchies, l=l, kind=kind, limit=limit)
     top = tuple(h - 1 for h in search.shape)
     if search.check(top) is None and limit == 0:
         raise _unreachable(true_counts, l, kind)
@@ -185,7 +185,7 @@ def _unreachable(true_counts: Ints, l: Fraction, kind: Kind) -> PlanError:
     )
 
 
-def _bisect_chains(search: _Search) -> None:
+def _bisect_chains(search: _LatticeSearch) -> None:
     """Rule out much of a monotone lattice cheaply: bisect chains from low to high, starting at each column's own."""
     top = tuple(n - 1 for n in search.shape)
     orders = [list(range(len(top)))[i:] + list(range(len(top)))[:i] for i in range(len(top))]
@@ -202,7 +202,7 @@ def _bisect_chains(search: _Search) -> None:
                 high = middle
 
 
-def _best_first(search: _Search, true_counts: Ints) -> Generalisation:
+def _best_first(search: _LatticeSearch, true_counts: Ints) -> Generalisation:
     """Visit nodes by rising generalisation loss, a lower bound of the loss with suppression; stop when it is beaten."""
     bottom = tuple([0] * len(search.shape))
     heap: list[tuple[float, tuple[int, ...]]] = [(search.loss(bottom), bottom)]

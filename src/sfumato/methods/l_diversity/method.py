@@ -13,18 +13,20 @@ Does not protect against: readers who know members of a class, or can rule out v
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...errors import ReleaseError, SpecError, VerificationError
+from ...errors import ReleaseError, SpecError
 from ...model.private import Batch, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
+    Codes,
     Domain,
     Estimated,
     Evidence,
@@ -36,64 +38,23 @@ from ...model.public import (
     Roles,
     Trust,
 )
-from ...model.ratios import Ratio, exact
+from ...model.ratios import exact
 from ...stats.joint_codes import distinct_cells
-from ..contract import Example, Method, Planned, ReadRows, Specification
+from ..contract import Example, Method, Planned, ReadRows
 from ..shared.groups_at_bound import group_size
+from ..shared.left_out import rows_left_out
 from ..shared.restricted import value_label
 from . import generalised
-from .hierarchy import Hierarchy, from_rows, intervals, prefixes, suppress
+from .hierarchy import hierarchy_of
 from .lattice import KINDS, Generalisation, Kind, class_of, diverse, search_lattice
+from .specification import LDiversity
 from .suppression import Keeper
+from .verify import check_release
 
-MISSING = "(missing)"
 NUMBERS = 20  # at a bound: integer columns with more values than this get interval hierarchies
 INTERVALS = "interval:5/10/20/40"
 
 Rows = Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LDiversity(Specification):
-    """Generalise until every class is l-diverse; rows of at most a share `suppression` may be left out.
-
-    `hierarchies` maps a column to ARX-style rows (value, then one label per level), or to "interval:5/10/20",
-    "prefix:3/1" or "suppress"; a column without one is kept or suppressed as a whole.
-    """
-
-    method: ClassVar[str] = "l-diversity"
-
-    l: Ratio
-    kind: str = "frequency"
-    hierarchies: Mapping[str, Any] | str | None = field(
-        default=None, metadata={"help": "column=FILE.csv|interval:5/10|prefix:3/1|suppress, ..."}
-    )
-    suppression: Ratio = Fraction(0)
-
-    def __post_init__(self) -> None:
-        if exact(self.l, "l") < 1:
-            raise SpecError(f"l must be at least 1, got {self.l}", field="l")
-        if self.kind not in KINDS:
-            raise SpecError(f'kind must be one of {", ".join(KINDS)}, got "{self.kind}"', field="kind")
-        if not 0 <= exact(self.suppression, "suppression") < 1:
-            raise SpecError(
-                f"suppression is a share of the rows, at least 0 and below 1, got {self.suppression}",
-                field="suppression",
-            )
-        self.given()
-
-    def given(self) -> dict[str, Any]:
-        """Hierarchies by column, as given."""
-        if self.hierarchies is None:
-            return {}
-        if isinstance(self.hierarchies, Mapping):
-            return dict(self.hierarchies)
-        parts = [part.partition("=") for part in self.hierarchies.split(",") if part.strip()]
-        if not all(separator for _, separator, _ in parts):
-            raise SpecError(
-                f'hierarchies are written column=WHAT,column=WHAT, got "{self.hierarchies}"', field="hierarchies"
-            )
-        return {column.strip(): what.strip() for column, _, what in parts}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,11 +75,12 @@ class LDiversityPlan:
     l: Fraction
     kind: str
     suppression: Fraction  # at most this share of the rows was left out
+    suppressed: int  # so many rows were
     columns: tuple[Level, ...]
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS or self.l < 1:
-            raise ValueError("unknown kind of diversity, or l below 1")
+        if self.kind not in KINDS or self.l < 1 or self.suppressed < 0:
+            raise ValueError("unknown kind of diversity, l below 1, or a negative number of rows left out")
         for level in self.columns:
             if set(level.member) != set(range(len(level.labels))) or len(set(level.labels)) != len(level.labels):
                 raise ValueError(f"values and labels of {level.column} do not fit each other")
@@ -135,45 +97,39 @@ def _cells(profile: Profile) -> tuple[Integers, Integers]:
     return cells, flat.astype(np.int64).reshape(len(cells), values)
 
 
-def hierarchy_of(domain: Domain, what: Any) -> Hierarchy:
-    """The hierarchy a person means for a column; missing values are a class of their own below the top."""
-    column = domain.columns[0]
-    values = [v[0] for v in domain.values]
-    if what is None or what == "suppress":
-        return suppress(column, [MISSING if v is None else v for v in values])
-    if isinstance(what, str):
-        name, _, numbers = what.partition(":")
-        try:
-            steps = [int(n) for n in numbers.split("/")]
-        except ValueError:
-            steps = []
-        if name == "prefix" and steps:
-            return prefixes(column, [MISSING if v is None else v for v in values], steps)
-        if name == "interval" and steps:
-            numeric = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-            if len(numeric) < len(values):
-                raise SpecError(f'intervals need numbers; "{column}" has other values', field="hierarchies")
-            return intervals(column, numeric, steps)
-        raise SpecError(
-            f'hierarchy of "{column}" must be interval:5/10, prefix:3/1, suppress or a table, got "{what}"',
-            field="hierarchies",
-        )
-    rows = [[str(cell) for cell in row] for row in what]
-    if None in values and rows:
-        rows.append([MISSING, *[MISSING] * (len(rows[0]) - 2), *rows[0][-1:]])
-    return from_rows(column, [MISSING if v is None else v for v in values], rows)
-
-
 def _kind(kind: str) -> Kind:
     return next(k for k in KINDS if k == kind)
 
 
-def expected_error(plan: LDiversityPlan, profile: Profile) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class _Apart:
+    """What the release does not state: the search, which rows stay, and levels over the domains of *all* rows."""
+
+    found: Generalisation
+    keeper: Keeper | None
+    columns: tuple[Level, ...]
+    code: tuple[Codes, ...]  # of every value of those domains, what is published for it; 0 where no row stays
+
+
+def _without(level: Level, domain: Domain, stays: NDArray[np.bool_]) -> tuple[Level, Domain, Codes]:
+    """The level, the domain and the published codes without values and labels that only rows left out had."""
+    if domain.declared or stays.all():
+        return level, domain, np.asarray(level.member, dtype=np.int32)
+    member = np.asarray(level.member)
+    labels, new = np.unique(member[stays], return_inverse=True)
+    code = np.zeros(len(member), dtype=np.int32)
+    code[stays] = new
+    kept = replace(level, labels=tuple(level.labels[i] for i in labels), member=tuple(int(c) for c in new))
+    values = tuple(value for value, stay in zip(domain.values, stays, strict=True) if stay)
+    return kept, replace(domain, values=values), code
+
+
+def expected_error(columns: Sequence[Level], profile: Profile) -> dict[str, Any]:
     """Root mean square of the even-spread error, over single quasi-identifier values that hold about 1 % or 10 %."""
     codes, table = _cells(profile)
     rows = table.sum()
     picked: dict[float, list[Any]] = {0.01: [], 0.1: []}
-    for j, level in enumerate(plan.columns):
+    for j, level in enumerate(columns):
         true = np.zeros((len(level.member), table.shape[1]))
         np.add.at(true, codes[:, j], table)
         member = np.asarray(level.member)
@@ -258,20 +214,38 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
             )
             for h, level in zip(hierarchies, found.levels, strict=True)
         )
-        public = LDiversityPlan(l=l, kind=spec.kind, suppression=suppression, columns=columns)
         where, n = class_of(codes, hierarchies, found.levels)
         sums = np.zeros((n, table.shape[1]), dtype=np.int64)
         np.add.at(sums, where, table)
         good = diverse(sums, l=l, kind=kind)
-        keeper = None if good.all() else Keeper.of(codes, where, good)
-        return Planned(public=public, work=Work(secret=(found, keeper)))
+        stated = [
+            _without(level, domain, np.isin(np.arange(len(domain)), codes[good[where], j]))
+            if not good.all()
+            else (level, domain, np.asarray(level.member, dtype=np.int32))
+            for j, (level, domain) in enumerate(zip(columns, profile.domains[:-1], strict=True))
+        ]
+        public = LDiversityPlan(
+            l=l,
+            kind=spec.kind,
+            suppression=suppression,
+            suppressed=int(sums[~good].sum()),
+            columns=tuple(level for level, _, _ in stated),
+        )
+        apart = _Apart(
+            found=found,
+            keeper=None if good.all() else Keeper.of(codes, where, good),
+            columns=columns,
+            code=tuple(code for _, _, code in stated),
+        )
+        domains = (*(domain for _, domain, _ in stated), profile.domains[-1])
+        return Planned(public=public, work=Work(secret=apart, domains=domains))
 
     def apply(self, plan: LDiversityPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
         """Labels for values; rows of classes that are not diverse stay behind."""
-        _, keeper = work.secret
+        apart: _Apart = work.secret
         codes = batch.codes[: len(plan.columns)]
-        new = [np.asarray(level.member, dtype=np.int32)[c] for level, c in zip(plan.columns, codes, strict=True)]
-        return Released(codes=(*new, None), stay=None if keeper is None else keeper(codes))
+        new = [code[c] for code, c in zip(apart.code, codes, strict=True)]
+        return Released(codes=(*new, None), stay=None if apart.keeper is None else apart.keeper(codes))
 
     def released_domains(self, plan: LDiversityPlan, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
         """Labels where a column is generalised."""
@@ -311,39 +285,22 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
             trust=self.trust,
         )
 
+    def generalised(self, plan: LDiversityPlan, unit: int) -> tuple[int, ...]:
+        """The label of every value."""
+        return plan.columns[unit].member
+
     def verify(self, plan: LDiversityPlan, published: Published) -> None:
         """Every class is diverse: recomputed from the published rows."""
-        sensitive = published.with_role("sensitive")
-        codes, rows = published.counted((*(level.column for level in plan.columns), *sensitive))
-        _, where = distinct_cells(codes[:, : len(plan.columns)])
-        value = codes[:, -1]
-        table = np.zeros((int(where.max(initial=-1)) + 1, int(value.max(initial=0)) + 1), dtype=np.int64)
-        np.add.at(table, (where, value), rows)
-        bad = int((~diverse(table, l=plan.l, kind=_kind(plan.kind))).sum())
-        if bad:
-            raise VerificationError(f"{bad} classes of the release are not {plan.kind} {plan.l}-diverse")
-
-    def caveats(self, plan: LDiversityPlan) -> tuple[str, ...]:
-        if not plan.suppression:
-            return ()
-        return (f"up to {float(plan.suppression):.2g} of the rows were left out; answers are about the published ones",)
+        check_release(plan, published)
 
     def estimate(self, plan: LDiversityPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Even spread inside a class, with certain limits."""
         members = [np.asarray(plan.columns[u].member, dtype=np.int64) for u in asked.units]
-        found = generalised.estimate(members, observed, asked)
-        if not plan.suppression:
-            return found
-        return Estimated(
-            value=found.value,
-            variance=found.variance,
-            low=found.low,
-            high=found.high,
-            covariance=found.covariance,
-            minimum=found.minimum,
-            maximum=found.maximum,
-            caveats=(*found.caveats, *self.caveats(plan)),
-        )
+        return generalised.estimate(members, observed, asked)
+
+    def caveats(self, plan: LDiversityPlan) -> tuple[str, ...]:
+        """How many rows are missing."""
+        return rows_left_out(plan.suppressed)
 
     def bound(
         self,
@@ -365,14 +322,15 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
 
     def report(self, plan: LDiversityPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """Levels, what they cost, and the error to expect."""
-        found: Generalisation = work.secret[0]
+        apart: _Apart = work.secret
+        found = apart.found
         return {
             "levels": {level.column: f"{level.level} of {level.height}" for level in plan.columns},
             "information_loss": found.loss,
             "classes": found.classes,
             "suppressed_rows": found.suppressed,
             "nodes": {"checked": found.checked, "in_lattice": found.nodes},
-            "expected_error": expected_error(plan, profile),
+            "expected_error": expected_error(apart.columns, profile),
         }
 
     def with_files(self, spec: LDiversity, read: ReadRows) -> LDiversity:

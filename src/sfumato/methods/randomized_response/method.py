@@ -14,16 +14,16 @@ Does not protect against: learning the shares of a group (they are a result of t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ...errors import DataError, PlanError, ReleaseError, SpecError
+from ...model.law import Law
 from ...model.private import Batch, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -39,116 +39,23 @@ from ...model.public import (
     Roles,
     Trust,
 )
-from ...model.ratios import Ratio, exact
 from ...stats.kronecker import apply_maps, channel, check_keep, theta_of_keep
-from ..contract import Example, Foresight, Method, Planned, Specification
+from ..contract import Example, Foresight, Method, Planned
+from ..shared import laws
 from ..shared import linear_functionals as sums
 from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
 from ..shared.linear_functionals import CodedUnit, Functionals
+from ..shared.perturbation import SubTables
 from . import response_estimate, response_report
-from .disclosure import CELL_LIMIT, Cells, epsilon, infimum, round_up, view, views
+from .disclosure import Cells, epsilon, infimum, round_up, view, views
 from .keep_search import KeepPlan, search_keep
 from .posteriors import baseline
 from .randomise import randomise_codes
+from .specification import SCOPES, RandomizedResponse
+from .verify import check_release
 
-SCOPES = ("s", "qi", "both")
+GIVEN = "given"  # scope of a plan whose keep probabilities were given
 MOST_NUMBERS = 100  # distinct numbers a column may have without bins or a declared domain
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RandomizedResponse(Specification):
-    """Randomise the sensitive columns (scope "s"), the quasi-identifiers ("qi") or both.
-
-    `risk` (or `l`, for risk = 1/l) lets the method choose keep probabilities; `keep` gives them, per column, and
-    columns it does not name are published as they are.
-    """
-
-    method: ClassVar[str] = "randomized-response"
-
-    scope: str = "both"
-    risk: Ratio | None = None
-    l: Ratio | None = None
-    keep: Mapping[str, Ratio] | str | None = field(default=None, metadata={"help": "column=p, ..."})
-    bins: Mapping[str, Sequence[Ratio]] | str | None = field(
-        default=None, metadata={"help": "column=EDGE,EDGE,...,column=EDGE,... for columns of numbers"}
-    )
-    cell_limit: int = CELL_LIMIT
-
-    def __post_init__(self) -> None:
-        if self.scope not in SCOPES:
-            raise SpecError(f'scope must be one of {", ".join(SCOPES)}, got "{self.scope}"', field="scope")
-        given = [name for name in ("risk", "l", "keep") if getattr(self, name) is not None]
-        if len(given) != 1:
-            what = "none was given" if not given else " and ".join(given) + " were given"
-            raise SpecError(f"give one of risk, l and keep probabilities; {what}", field="risk")
-        if self.cell_limit < 1:
-            raise SpecError(f"cell_limit must be at least 1, got {self.cell_limit}", field="cell_limit")
-        if self.keep is not None:
-            self.keeps()
-        self.tau()
-        self.edges()
-
-    def tau(self) -> Fraction | None:
-        """The bound on the risk; None with given keep probabilities."""
-        if self.risk is not None:
-            tau = exact(self.risk, "risk")
-            if not 0 < tau <= 1:
-                raise SpecError(f"risk must lie above 0 and at most 1, got {tau}; state it as 1/l", field="risk")
-            return tau
-        if self.l is not None:
-            l = exact(self.l, "l")
-            if l < 1:
-                raise SpecError(f"l must be at least 1, got {l}", field="l")
-            return 1 / l
-        return None
-
-    def edges(self) -> dict[str, tuple[float, ...]]:
-        """Lower edges of the bins of each binned column; the last bin has no upper end."""
-        if self.bins is None:
-            return {}
-        given = self.bins if isinstance(self.bins, Mapping) else _lists(self.bins)
-        found = {column: tuple(float(exact(e, "bins")) for e in edges) for column, edges in given.items()}
-        for column, edges in found.items():
-            if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
-                raise SpecError(f'bins of "{column}" need two or more edges that rise', field="bins")
-        return found
-
-    def keeps(self) -> dict[str, Fraction]:
-        """Given keep probabilities by column."""
-        if self.keep is None:
-            return {}
-        pairs = self.keep.items() if isinstance(self.keep, Mapping) else _pairs(self.keep)
-        found = {column: exact(p, "keep") for column, p in pairs}
-        for column, p in found.items():
-            if not 0 < p <= 1:
-                raise SpecError(
-                    f'keep probability of "{column}" is {p}; it must lie above 1 / (values of the column) and at '
-                    "most at 1",
-                    field="keep",
-                )
-        return found
-
-
-def _pairs(text: str) -> list[tuple[str, str]]:
-    parts = [part.partition("=") for part in text.split(",") if part.strip()]
-    if not parts or not all(separator for _, separator, _ in parts):
-        raise SpecError(f'keep probabilities are written column=p,column=p, got "{text}"', field="keep")
-    return [(column.strip(), value.strip()) for column, _, value in parts]
-
-
-def _lists(text: str) -> dict[str, list[str]]:
-    """ "age=17,25,35,hours=0,20,40": a name starts a new list."""
-    found: dict[str, list[str]] = {}
-    column = None
-    for part in text.split(","):
-        name, separator, value = part.partition("=")
-        if separator:
-            column = name.strip()
-            found[column] = []
-        if column is None:
-            raise SpecError(f'bins are written column=EDGE,EDGE,..., got "{text}"', field="bins")
-        found[column].append((value if separator else part).strip())
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +73,8 @@ class RandomizedResponsePlan:
     def __post_init__(self) -> None:
         if not len(self.columns) == len(self.sizes) == len(self.keep):
             raise ValueError("one size and one keep probability per column")
+        if self.scope not in (*SCOPES, GIVEN) or (self.scope == GIVEN) != (self.risk is None):
+            raise ValueError("the scope does not fit the risk")
         for name, size, p in zip(self.columns, self.sizes, self.keep, strict=True):
             check_keep(p, size, name)
 
@@ -245,6 +154,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
     answers = "estimate, interval"
     spec = RandomizedResponse
     plan_type = RandomizedResponsePlan
+    unseen = ("true values put back, where the noise could have made such counts by chance",)
     gives_away = GivesAway(
         survives_corruption=True,
         hides_group=True,
@@ -274,6 +184,13 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
                 raise SpecError(
                     f'{what} given for "{unknown[0]}", which is neither a quasi-identifier nor sensitive', field="keep"
                 )
+        bare = [column for column in sensitive if given and given.get(column, 1) == 1]
+        if bare and spec.scope != "qi":
+            raise SpecError(
+                f'"{bare[0]}" is sensitive and would be published as it is (keep probability 1); give it one below 1, '
+                "or say scope qi to randomise the quasi-identifiers only",
+                field="keep",
+            )
         if spec.scope in {"qi", "both"} and not quasi and not given:
             raise SpecError(f'scope "{spec.scope}" needs quasi-identifiers (--qi), or use scope s', field="scope")
         chosen = set(given) or {"s": set(sensitive), "qi": set(quasi), "both": {*quasi, *sensitive}}[spec.scope]
@@ -307,7 +224,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         changed = [u for u, moves in enumerate(randomised) if moves]
         cells = cells_of(profile)
         public = RandomizedResponsePlan(
-            scope=spec.scope if tau is not None else "given",
+            scope=spec.scope if tau is not None else GIVEN,
             columns=tuple(names[u] for u in changed),
             sizes=tuple(len(profile.domains[u]) for u in changed),
             keep=tuple(keep[u] for u in changed),
@@ -339,7 +256,9 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             if theta < 1.0
         }
         total = round_up(sum(losses.values())) if losses else None
-        return response_report.guarantee_text(plan.risk, plan.baseline, losses, total, self.trust)
+        sensitive = tuple(plan.baseline)
+        bare = tuple(dict.fromkeys(name for name in (*sensitive, *plan.columns) if name not in losses))
+        return response_report.guarantee_text(plan.risk, plan.baseline, losses, total, bare, self.trust)
 
     def estimate(self, plan: RandomizedResponsePlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """By the Kronecker product of the columns' inverse channels."""
@@ -375,12 +294,20 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             cells_of(profile), profile, thetas, keep, found=found, cell_limit=cell_limit
         )
 
+    def law(self, plan: RandomizedResponsePlan, evidence: Evidence, unit: int) -> Law:
+        """The column's own channel."""
+        theta, size = plan.thetas[unit], plan.sizes[unit]
+        table = SubTables(
+            start=np.array([0, size]),
+            values=np.arange(size, dtype=np.int32),
+            p=np.array([theta]),
+            q=np.array([(1 - theta) / size]),
+        )
+        return laws.perturbed(table, evidence, unit)
+
     def verify(self, plan: RandomizedResponsePlan, published: Published) -> None:
         """The columns that the scope names are randomised."""
-        if plan.scope in {"s", "both"}:
-            published.check_units()
-        elif plan.scope == "qi":
-            published.check_units("quasi")
+        check_release(plan, published)
 
     def edges(self, spec: RandomizedResponse) -> Mapping[str, Sequence[float]]:
         """Bins as given."""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ...model.public import Asked, Estimated, Floats, Observed
 from ...stats.kronecker import AxisMap, apply_maps, apply_transposed, channel, inverse, squared
+from .one_column import OneColumn, one_column
 
 CHUNK = 4_000_000  # numbers of one dense block
 FEW = 32  # up to this many functionals always get dense weights
@@ -30,7 +31,7 @@ POPULATION = "population"
 
 
 @dataclass(slots=True)
-class _Sums:
+class _WeightSums:
     """Running sums, (K, F); `largest` |w| per functional."""
 
     value: Floats
@@ -43,13 +44,15 @@ class _Sums:
 
 
 def estimate(thetas: Sequence[float], observed: Observed, asked: Asked, *, rows: int) -> Estimated:
-    """Unbiased estimates with the guarded interval; `estimator` "population" widens it to a population.
+    """Unbiased estimates; counts of one column have inverted tests, all others the guarded interval.
+
+    `estimator` "population" widens the guarded interval to a population.
 
     `thetas[i]` belongs to the unit `asked.units[i]`; `rows` are all rows of the release.
     """
     K, F, P = observed.keys, asked.functionals, len(asked.pairs)
     value, square, known, spread = (np.zeros((K, F)) for _ in range(4))
-    sums = _Sums(value, square, known, spread, np.zeros(F), np.zeros((K, P)), np.zeros((K, P)))
+    sums = _WeightSums(value, square, known, spread, np.zeros(F), np.zeros((K, P)), np.zeros((K, P)))
     back = [
         inverse(channel(t, len(c), np.bincount(c))) for t, c in zip(thetas, asked.classes, strict=True)
     ]  # AxisMap or None per axis
@@ -66,7 +69,10 @@ def estimate(thetas: Sequence[float], observed: Observed, asked: Asked, *, rows:
         _add_dense(sums, back, tables, H, dense, asked)
         _add_cells(sums, back, tables, H, single, asked)
         _add_covariance(sums, back, tables, H, asked)
-    return _collect(sums, asked, rows)
+    own = None
+    if len(thetas) == 1 and asked.options.get("estimator") != POPULATION:
+        own = one_column(thetas[0], observed, asked, sums.value)
+    return _collect(sums, asked, rows, own)
 
 
 class _Tables:
@@ -90,7 +96,7 @@ def _chunks(items: NDArray[np.intp], width: int) -> Iterator[NDArray[np.intp]]:
 
 
 def _add_dense(
-    sums: _Sums,
+    sums: _WeightSums,
     back: Sequence[AxisMap | None],
     tables: _Tables,
     H: sp.csr_array,
@@ -124,7 +130,7 @@ def _spread(tables: _Tables, column: int, k: NDArray[np.intp] | slice) -> Floats
 
 
 def _add_cells(
-    sums: _Sums,
+    sums: _WeightSums,
     back: Sequence[AxisMap | None],
     tables: _Tables,
     H: sp.csr_array,
@@ -161,7 +167,7 @@ def _add_cells(
 
 
 def _add_covariance(
-    sums: _Sums, back: Sequence[AxisMap | None], tables: _Tables, H: sp.csr_array, asked: Asked
+    sums: _WeightSums, back: Sequence[AxisMap | None], tables: _Tables, H: sp.csr_array, asked: Asked
 ) -> None:
     shape = asked.shape
     for part in _chunks(np.arange(len(asked.pairs)), H.shape[1]):
@@ -176,7 +182,7 @@ def _add_covariance(
             sums.known_cross[:, part[f]] += tables.of(j) @ known[f].T
 
 
-def _collect(sums: _Sums, asked: Asked, rows: int) -> Estimated:
+def _collect(sums: _WeightSums, asked: Asked, rows: int, own: OneColumn | None) -> Estimated:
     caveats: tuple[str, ...] = ()
     if asked.options.get("estimator") == POPULATION:
         # the rows are a sample: N times sample (co)variance of w (docs/explanation/randomized-response.md, 5)
@@ -187,14 +193,21 @@ def _collect(sums: _Sums, asked: Asked, rows: int) -> Estimated:
         caveats = ("errors are those of a population of which the table is a random sample",)
     else:
         variance, covariance = sums.square - sums.known, sums.cross - sums.known_cross
+    if own is not None:
+        variance = np.where(own.alike, own.variance, variance)
     # the guard keeps the coverage of small counts (section 6 there); sqrt(mean g^2) scales it for sums of a measure
     guard = asked.z**2 * sums.largest**2 * sums.spread / 4.0
     half = asked.z * np.sqrt(np.maximum(variance, 0.0) + guard)
+    low, high, inverted = sums.value - half, sums.value + half, np.zeros(half.shape, dtype=bool)
+    if own is not None:
+        low, high = np.where(own.counts, own.low, low), np.where(own.counts, own.high, high)
+        inverted |= own.counts
     return Estimated(
         value=sums.value,
         variance=np.maximum(variance, 0.0),
-        low=sums.value - half,
-        high=sums.value + half,
+        low=low,
+        high=high,
         covariance=covariance,
         caveats=caveats,
+        inverted=inverted,
     )

@@ -39,14 +39,21 @@ def guarantee_text(
     baseline: Mapping[str, float],
     losses: Mapping[str, float],
     total: float | None,
+    bare: Sequence[str],
     trust: Trust,
 ) -> Guarantee:
-    """The promise: epsilon always, the bound on the paper's risk where keep probabilities were searched for it."""
+    """The promise: epsilon always, the bound on the paper's risk where keep probabilities were searched for it.
+
+    `bare` are the sensitive columns, and those within the scope, that are published as they are: epsilon is infinite.
+    """
     local = (
-        f"A randomised cell has a local privacy loss of at most {max(losses.values()):g}, a whole record of {total:g}."
+        f"A randomised cell has a local privacy loss of at most {max(losses.values()):g}, the randomised cells of a "
+        f"record together of {total:g}."
         if losses
-        else "No column is randomised: the risk is met by the table as it is."
+        else "No column is randomised."
     )
+    if bare:
+        local += f" Published as they are, so that nothing bounds the loss: {', '.join(bare)}."
     risk = "" if tau is None else f" The disclosure risk `paper_risk` is at most {tau} for every person in the table."
     guesses = ", ".join(f"{share:g} for {column}" for column, share in baseline.items())
     return Guarantee(
@@ -54,8 +61,8 @@ def guarantee_text(
         parameters={
             "risk": None if tau is None else str(tau),
             "risk_measure": "paper_risk",
-            "epsilon": dict(losses),
-            "epsilon_total": total,
+            "epsilon": {**losses, **dict.fromkeys(bare, "infinite")},
+            "epsilon_total": "infinite" if bare else total,
             "baseline": dict(baseline),
         },
         statement=local + risk,

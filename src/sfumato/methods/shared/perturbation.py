@@ -6,6 +6,7 @@ In sub-table i a value is kept with probability p_i, else redrawn uniformly from
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ...model.public import Asked, Codes, Estimated, Evidence, Floats, Observed
-from ...stats.intervals import score_interval
-
-SMALL = 1000  # below this many rows the score interval is used
+from ...stats.tail_inversion import Line, second_cumulant, tail_interval, third_cumulant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +50,7 @@ def perturb_parts(tables: SubTables, codes: Codes, part: NDArray[np.int64], rng:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cells:
+class _TableCells:
     """All sub-tables side by side: a column for each class of values that a sub-table holds.
 
     Rows of `moments` are the observed pairs (stratum, sub-table); a pair has entries in its sub-table's columns only.
@@ -82,23 +81,26 @@ class _Active:
 
 
 @dataclass(slots=True)
-class _Sums:
+class _TableSums:
     """Sums over sub-tables, (T, F); covariance (T, P)."""
 
     value: Floats
     variance: Floats
     covariance: Floats
-    v0: Floats
     known: Floats  # rows that count whatever their true value is: part of `value`, without error
     rows: Floats  # the others
-    slope: Floats
-    weight: Floats
+    v0: Floats  # variance and third cumulant of the value if no row has it ...
+    k0: Floats
+    slope: Floats  # ... and what a row that has it adds, times the weight
+    kslope: Floats
+    weight: Floats  # about how many records of the whole sub-tables count: where those of the value lie
+    unit: Floats  # the largest weight of one row
 
 
 def estimate(tables: SubTables, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
-    """Unbiased estimates summed over sub-tables, the variance at the cut estimate, a score interval for small n."""
+    """Unbiased estimates summed over sub-tables, the variance at the cut estimate, counts with inverted tests."""
     T, F, P = observed.strata, asked.functionals, len(asked.pairs)
-    sums = _Sums(*(np.zeros((T, P if name == "covariance" else F)) for name in _Sums.__slots__))
+    sums = _TableSums(*(np.zeros((T, P if name == "covariance" else F)) for name in _TableSums.__slots__))
     cells = _cells(tables, evidence, observed, asked)
     pattern = observed.pattern[cells.stratum]
     for b in np.unique(pattern):
@@ -110,7 +112,7 @@ def estimate(tables: SubTables, evidence: Evidence, observed: Observed, asked: A
     return _collect(sums, observed, asked)
 
 
-def _cells(tables: SubTables, evidence: Evidence, observed: Observed, asked: Asked) -> _Cells:
+def _cells(tables: SubTables, evidence: Evidence, observed: Observed, asked: Asked) -> _TableCells:
     (classes,), (width,) = asked.classes, asked.shape
     part_of_value = np.repeat(np.arange(len(tables)), np.diff(tables.start))
     column, size = np.unique(part_of_value * width + classes[tables.values], return_counts=True)
@@ -121,16 +123,16 @@ def _cells(tables: SubTables, evidence: Evidence, observed: Observed, asked: Ask
         for j in range(observed.moments.shape[1])
     ]
     total = np.zeros(len(column))
-    if (moments[0].sum(axis=1) < SMALL).any():  # the score set asks in which sub-tables a value's records lie
+    if len(tables) > 1:  # the interval of a count asks in which sub-tables a value's records lie
         part, codes, count = evidence.totals(asked.units)
         where = np.searchsorted(column, part * width + classes[codes[:, 0]])
         total = np.bincount(where, weights=count, minlength=len(column)).astype(float)
-    return _Cells(
+    return _TableCells(
         column // width, column % width, size.astype(float), total, pair // len(tables), pair % len(tables), moments
     )
 
 
-def _active(tables: SubTables, cells: _Cells, H: sp.csr_array, pairs: NDArray[np.intp]) -> _Active:
+def _active(tables: SubTables, cells: _TableCells, H: sp.csr_array, pairs: NDArray[np.intp]) -> _Active:
     """Sums of h over each sub-table, once for each (sub-table, functional), then laid out by pair."""
     F = H.shape[0]
     functional = np.repeat(np.arange(F), np.diff(H.indptr))
@@ -158,7 +160,7 @@ def _active(tables: SubTables, cells: _Cells, H: sp.csr_array, pairs: NDArray[np
     return _Active(np.repeat(pairs, length), *(x[flat] for x in by_combo))
 
 
-def _add_values(sums: _Sums, on: _Active, cells: _Cells, H: sp.csr_array, asked: Asked) -> None:
+def _add_values(sums: _TableSums, on: _Active, cells: _TableCells, H: sp.csr_array, asked: Asked) -> None:
     """The formulas of docs/explanation/small-domain.md, 5, for every active combination, added up by stratum."""
     measure = asked.measure[on.functional]
     at = cells.stratum[on.pair], on.functional
@@ -179,24 +181,35 @@ def _add_values(sums: _Sums, on: _Active, cells: _Cells, H: sp.csr_array, asked:
     indicator = asked.indicator[on.functional]
     exact = on.constant & indicator
     counted = indicator & ~exact
-    v0 = np.where(counted, on.b1 * (1 - on.b1) / on.p**2, 0.0)
-    slope = np.where(counted, (1 - on.p - 2 * on.b1) / on.p, 0.0)
+    v0, slope = _cumulant(second_cumulant, on, counted, 2)
+    k0, kslope = _cumulant(third_cumulant, on, counted, 3)
     variance = n2 * v0 + slope * np.clip(e2, 0, n2)
     if not indicator.all():
         ehh, _ = back(H.power(2), on.b2, asked.products[measure, measure])
         unbiased = (on.p * (1 - on.p) * ehh - 2 * on.p * on.b1 * e2 + n2 * (on.b2 - on.b1**2)) / on.p**2
         variance = np.where(indicator, variance, np.maximum(unbiased, n2 * on.least))
     share = np.where(exact, 0.0, np.clip((on.total - on.b1 * on.whole) / on.p, 1, np.maximum(on.whole, 1)))
-    for name, term in (
-        ("value", e1),
-        ("variance", variance),
-        ("v0", n2 * v0),
-        ("known", np.where(exact, rows, 0.0)),
-        ("rows", np.where(exact, 0.0, rows)),
-        ("slope", share * slope),
-        ("weight", share),
+    for total, term in (
+        (sums.value, e1),
+        (sums.variance, variance),
+        (sums.known, np.where(exact, rows, 0.0)),
+        (sums.rows, np.where(exact, 0.0, rows)),
+        (sums.v0, n2 * v0),
+        (sums.k0, n2 * k0),
+        (sums.slope, share * slope),
+        (sums.kslope, share * kslope),
+        (sums.weight, share),
     ):
-        np.add.at(getattr(sums, name), at, term)
+        np.add.at(total, at, term)
+    np.maximum.at(sums.unit, at, np.where(exact, 0.0, 1.0 / on.p))
+
+
+def _cumulant(
+    cumulant: Callable[[Floats], Floats], on: _Active, counted: NDArray[np.bool_], power: int
+) -> tuple[Floats, Floats]:
+    """(that of a row without the value, what a row with it has more), for weights of 1/p."""
+    without, with_value = (cumulant(b) / on.p**power for b in (on.b1, on.p + on.b1))
+    return np.where(counted, without, 0.0), np.where(counted, with_value - without, 0.0)
 
 
 def _lookup(matrix: sp.csr_array, row: NDArray[np.intp], column: NDArray[np.intp]) -> Floats:
@@ -211,7 +224,7 @@ def _lookup(matrix: sp.csr_array, row: NDArray[np.intp], column: NDArray[np.intp
 
 
 def _add_covariance(
-    sums: _Sums, tables: SubTables, cells: _Cells, H: sp.csr_array, asked: Asked, pairs: NDArray[np.intp]
+    sums: _TableSums, tables: SubTables, cells: _TableCells, H: sp.csr_array, asked: Asked, pairs: NDArray[np.intp]
 ) -> None:
     """Cov = sum over true s of N_s [p(1-p) h1 h2 - p b2 h1 - p b1 h2 + b12 - b1 b2] / p^2, with N_s estimated."""
     mine = cells.pair_part[pairs]
@@ -228,8 +241,8 @@ def _add_covariance(
         np.add.at(sums.covariance[:, k], cells.stratum[pairs], term)
 
 
-def _collect(sums: _Sums, observed: Observed, asked: Asked) -> Estimated:
-    """Strata of one output row added up, and the interval rule: score set below 1000 rows, else clipped normal."""
+def _collect(sums: _TableSums, observed: Observed, asked: Asked) -> Estimated:
+    """Strata of one output row added up; inverted tests for counts, normal ends for sums."""
 
     def add(x: Floats) -> Floats:
         out = np.zeros((observed.keys, x.shape[1]))
@@ -237,13 +250,25 @@ def _collect(sums: _Sums, observed: Observed, asked: Asked) -> Estimated:
         return out
 
     # The slope of an output row whose strata have different ones is their average by rows.
-    slope_t = np.divide(sums.slope, sums.weight, out=np.zeros_like(sums.slope), where=sums.weight > 0)
-    rows, weighted = add(sums.rows), add(slope_t * sums.rows)
-    slope = np.divide(weighted, rows, out=np.zeros_like(rows), where=rows > 0)
+    rows = add(sums.rows)
+
+    def average(x: Floats) -> Floats:
+        of_stratum = np.divide(x, sums.weight, out=np.zeros_like(x), where=sums.weight > 0)
+        return np.divide(add(of_stratum * sums.rows), rows, out=np.zeros_like(rows), where=rows > 0)
+
     value, variance, known = add(sums.value), np.maximum(add(sums.variance), 0.0), add(sums.known)
     half = asked.z * np.sqrt(variance)
     low, high = value - half, value + half
-    counting = np.broadcast_to((asked.measure == 0) & asked.indicator, value.shape) & (rows < SMALL)
-    score_low, score_high = score_interval(value - known, add(sums.v0), slope, asked.z)
-    low, high = np.where(counting, known + score_low, low), np.where(counting, known + score_high, high)
-    return Estimated(value=value, variance=variance, low=low, high=high, covariance=add(sums.covariance))
+    f = np.flatnonzero((asked.measure == 0) & asked.indicator)
+    inverted = np.zeros(value.shape, dtype=bool)
+    inverted[:, f] = True
+    unit = np.zeros_like(value)
+    np.maximum.at(unit, observed.key, sums.unit)
+    v = Line(constant=add(sums.v0)[:, f], slope=average(sums.slope)[:, f])
+    k = Line(constant=add(sums.k0)[:, f], slope=average(sums.kslope)[:, f])
+    hit = unit[:, f] if asked.full else 0.0
+    ends = tail_interval((value - known)[:, f], v, k, asked.alpha, 0.0, rows[:, f], hit)
+    low[:, f], high[:, f] = (known[:, f] + end for end in ends)
+    return Estimated(
+        value=value, variance=variance, low=low, high=high, covariance=add(sums.covariance), inverted=inverted
+    )

@@ -24,6 +24,7 @@ Objective = Literal["variance", "bound"]
 
 CAP_DIGITS = 3  # of the published gamma when it is gamma(rho1, rho2), a parameter
 OWN_DIGITS = 2  # when it depends on the sub-table's largest true count
+CELL = (3, 10)  # least and most counts that size and gamma leave open
 _POWERS_OF_TEN = 10 ** np.arange(18, dtype=np.int64)
 
 
@@ -38,6 +39,7 @@ class Costs:
     strict: bool = True  # gamma at most gamma(rho1, rho2)
     objective: Objective = "variance"
     delta: float = 0.05  # of the paper's bound; scales all of its costs alike
+    conceal: bool = False  # size and gamma leave several largest counts open; what is published needs it
     cap: Fraction | None = field(init=False)  # the largest gamma a sub-table may run with; None in paper mode
 
     def __post_init__(self) -> None:
@@ -70,7 +72,7 @@ class Costs:
 
     def price(self, sizes: Ints, domains: Ints, largest: Ints) -> Floats:
         """Cost of sub-tables with these sizes, numbers of values and largest protected counts; inf if not allowed."""
-        gamma = self.gammas(sizes, largest)
+        gamma = self.gammas(sizes, concealed(sizes, domains, largest) if self.conceal else largest)
         if self.objective == "variance":
             cost = sizes * value_variance(domains, gamma)
         else:
@@ -87,6 +89,17 @@ class Costs:
         shielded = np.where(protected[np.concatenate([g.values for g in groups])], counts, 0)
         sizes, largest = np.add.reduceat(counts, start), np.maximum.reduceat(shielded, start)
         return float(self.price(sizes, domains, largest).sum())
+
+
+def concealed(sizes: Ints, domains: Ints, largest: Ints) -> Ints:
+    """The count that gamma is computed from: the largest of several possible ones, of which the true one is any.
+
+    A reader who knows the size n and the m values knows that the most frequent one has n / m records or more. Cells of
+    3 to 10 counts start there, and gamma is that of a cell's last count: size and gamma leave the whole cell open.
+    """
+    least = -(-sizes // np.maximum(domains, 1))
+    width = np.clip(least // 20, *CELL)
+    return np.asarray(least + ((largest - least) // width + 1) * width - 1)
 
 
 def _floor_two_digits(up: Ints, down: Ints) -> Floats:

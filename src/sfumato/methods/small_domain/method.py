@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...errors import SpecError, VerificationError
+from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -44,12 +45,13 @@ from ...model.public import (
 from ...model.ratios import Ratio
 from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
-from ..shared import perturbation
+from ..shared import laws, perturbation
 from ..shared.foreseen import entries, pushed, pushed_functionals, tensor, together
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, PartWeights, keep_or_redraw
 from ..shared.restricted import BAD_RHOS, expected_error, parse_rhos, protection, restricted_guarantee, value_label
 from .merging import CAP_DIGITS, Costs
 from .partitioning import Partition, distance_from_best, partition
+from .verify import check_release
 
 NOT_COVERED = (
     "the histogram of a sub-table: balanced sub-tables are flat, so size over values is often a true count",
@@ -134,6 +136,7 @@ def _costs(spec: SmallDomain, rows: int) -> Costs:
         strict=spec.mode == "strict",
         objective=spec.objective,
         delta=spec.delta,
+        conceal=True,
     )
 
 
@@ -159,6 +162,10 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     answers = "estimate, interval"
     spec = SmallDomain
     plan_type = SmallDomainPlan
+    unseen = (
+        "true values put back, where the noise could have made such counts by chance",
+        "less noise than stated: balanced sub-tables show flat counts whatever the noise is",
+    )
     gives_away = GivesAway(
         survives_corruption=True,
         hides_group=False,
@@ -291,25 +298,13 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             "notes": notes,
         }
 
+    def law(self, plan: SmallDomainPlan, evidence: Evidence, unit: int) -> Law:
+        """Every sub-table by itself."""
+        return laws.perturbed(plan.tables, evidence)
+
     def verify(self, plan: SmallDomainPlan, published: Published) -> None:
         """Sub-tables have the stated sizes, at least two values, and publish no others; strict gammas are capped."""
-        published.check_units()
-        part, codes, count = published.evidence.totals((0,))
-        sizes = np.zeros(len(plan.sizes), dtype=np.int64)
-        if len(part) and not 0 <= int(part.min()) <= int(part.max()) < len(sizes):
-            raise VerificationError("a row names a sub-table that release.json does not list")
-        np.add.at(sizes, part, count)
-        if sizes.tolist() != list(plan.sizes):
-            raise VerificationError("the sub-tables do not have the sizes that release.json states")
-        allowed = np.zeros((len(sizes), len(published.evidence.domains[0])), dtype=bool)
-        for i, domain in enumerate(plan.domains):
-            if len(domain) < 2:
-                raise VerificationError(f"sub-table {i} has one value: it hides nothing")
-            if domain[-1] >= allowed.shape[1]:
-                raise VerificationError(f"sub-table {i} lists a value outside the published domain")
-            allowed[i, list(domain)] = True
-        if not allowed[part, codes[:, 0]].all():
-            raise VerificationError("a row publishes a value that its sub-table does not have")
+        check_release(plan, published)
         if plan.mode == "strict" and max(plan.gammas) > gamma_bound(plan.rho1, plan.rho2):
             raise VerificationError("a sub-table's gamma is larger than rho1 and rho2 allow")
 

@@ -19,7 +19,7 @@ from ...errors import PlanError
 from ...stats.gamma import keep_probabilities
 from .balancing import Codes, Counts, Group, balance, hand_out, join
 from .even_pieces import deal
-from .merging import Costs, merge, value_variance
+from .merging import Costs, concealed, merge, value_variance
 from .rearranging import candidate_orders
 
 MOST_GROUPS = 2500  # merged in quadratic time; neighbours are joined beforehand when there are more
@@ -200,6 +200,9 @@ def _bin_numbers(records: int, least: int) -> list[int]:
 
 def _sub_table(group: Group, protected: NDArray[np.bool_], costs: Costs) -> SubTable:
     largest = int(group.true_counts[protected[group.values]].max())
+    if costs.conceal:
+        cell = concealed(np.array([group.size]), np.array([group.values.size]), np.array([largest]))
+        largest = int(cell[0])
     gamma = costs.gamma(group.size, largest)
     assert gamma is not None, "the plan's price was finite"
     return SubTable(values=group.values, true_counts=group.true_counts, gamma=gamma)

@@ -1,9 +1,10 @@
 """Answers from a decoy release: any linear question, with variance, interval and covariances.
 
 A question is a number h per (joint) sensitive value and a measure g of the untouched columns: sum over the rows inside
-P of g(row) h(true value). With weights w = M^-1 h over published values, `sum of g w` estimates it without bias, and
-`sum of g^2 (w^2 - w2)`, w2 = M^-1 h^2, its variance [docs/explanation/splu.md, 5.2]. A question about one column is
-calibrated with the column's published totals. Several columns multiply their weights.
+P of g(row) h(true value). With weights w = M^-1 h over published values, `sum of g w` estimates it without bias
+[docs/explanation/splu.md, 5.2]. A question about one column is calibrated with the column's published totals, and its
+variance knows that the channel was rebuilt from them [docs/explanation/intervals.md, 5]. Several columns multiply
+their weights and have the variance `sum of g^2 (w^2 - w2)`, w2 = M^-1 h^2.
 """
 
 from __future__ import annotations
@@ -14,67 +15,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ...errors import QueryError
 from ...model.public import Asked, Estimated, Floats, Observed
-from ...stats.intervals import score_interval
+from ...stats.tail_inversion import Line, binomial_total_interval, cut, tail_interval
 from .decoy_channel import DecoyChannel
-from .decoy_estimate import Estimates, Whole, calibrate, joint_weights, total_interval
+from .decoy_estimate import Estimates, Whole, calibrate, joint_weights
+from .published_tables import DecoyRows, observations
+from .rare_values import Cells, rare_value_interval
+from .value_sets import rebuilt
 
 CELLS = 4_000_000  # numbers of a table held at once
-JOINT_VALUES = 2_000_000  # combinations of values of several columns that can be told apart in one question
-FEW_ROWS = 1_000  # below this many rows inside P the interval of a count is a score interval
+SET_FLOOR = 0.25  # of the variance with a known channel, for questions about several values
 RESIDUAL = 1e-6  # a question is identified when M w = h up to this
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """The published rows of one pattern of untouched leaves: `moments[j]` is a (keys, joint values) table."""
-
-    moments: tuple[sp.csr_array, ...]
-    rows: Floats  # (K,)
-    coefficients: sp.csr_array  # (F, joint values), over published values only
-    uncertain: NDArray[np.bool_]  # (F,) coefficients differ between values; the others are plain sums of g
-    unseen: NDArray[np.bool_]  # (F,) the question also asks for values that were never published
-
-
-def observations(channels: tuple[DecoyChannel, ...], observed: Observed, asked: Asked) -> list[Observation]:
-    """What was observed, over the values that occur in the release, one entry per pattern."""
-    shape = tuple(len(c.active) for c in channels)
-    width = int(np.prod(shape, dtype=np.int64))
-    if len(channels) > 1 and width > JOINT_VALUES:
-        raise QueryError(
-            f"the question combines {' x '.join(map(str, shape))} sensitive values, too many to tell apart at once",
-            hint="Ask about one of the columns, or group its values.",
-        )
-    codes = np.unravel_index(observed.value, asked.shape)
-    place = np.zeros(len(observed.value), np.int64)
-    grid = np.zeros(1, np.int64)
-    for channel, code, size in zip(channels, codes, asked.shape, strict=True):
-        position = np.zeros(size, np.int64)
-        position[channel.active] = np.arange(len(channel.active))
-        place = place * len(channel.active) + position[code]
-        grid = (grid[:, None] * size + channel.active[None, :]).ravel()
-    seen = np.zeros(int(np.prod(asked.shape)), bool)
-    seen[grid] = True
-    pattern, key = observed.pattern[observed.stratum], observed.key[observed.stratum]
-    found = []
-    for b, H in enumerate(asked.coefficients):
-        at = np.flatnonzero(pattern == b)
-        tables = tuple(
-            sp.csr_array((observed.moments[at, j], (key[at], place[at])), shape=(observed.keys, width))
-            for j in range(observed.moments.shape[1])
-        )
-        rows = np.asarray(tables[0].sum(axis=1), np.float64).ravel()
-        unseen = np.asarray(abs(H) @ (~seen).astype(float)) > 0
-        found.append(Observation(tables, rows, sp.csr_array(H[:, grid]), _differ(H), unseen))
-    return found
-
-
-def _differ(H: sp.csr_array) -> NDArray[np.bool_]:
-    """Rows whose entries are not all the same number."""
-    filled, width = np.diff(H.indptr), H.shape[1]
-    top, bottom = (np.asarray(f(axis=1).toarray()).ravel() for f in (H.max, H.min))
-    return (filled > 0) & ((filled < width) | (top > bottom))
 
 
 class Weights:
@@ -123,6 +74,7 @@ class _Piece:
     """Questions of one measure in one pattern, before calibration; `whole` is the same asked of all rows."""
 
     at: NDArray[np.intp]  # numbers of the questions
+    measure: int
     inside: Estimates  # (K, questions)
     cross: Floats  # covariance with `whole`
     whole: Whole | None  # None for several columns: no total of their combinations is known
@@ -130,6 +82,13 @@ class _Piece:
     single: bool  # each asks about one value
     own: Floats  # variance that a record adds which the question counts
     other: Floats  # ... and one that it does not count, on average over the release
+    every: Floats  # ... and one of the release, whether counted or not, the coefficients included
+    squares: Floats  # (K,) sum of g^2 over the rows inside P
+    code: NDArray[np.integer]  # of single values: which, ...
+    scale: Floats  # ... times what, ...
+    shown: Floats  # ... (K, questions) the sum of g over the rows that show it, ...
+    weighed: Floats  # ... of w^2 over all rows, ...
+    counted: Floats  # ... and the estimated sum of g^2 over the rows that have it
 
 
 class _Answering:
@@ -144,8 +103,9 @@ class _Answering:
         self.alone = self.uncertain.sum(axis=0) == 1  # one pattern carries all of the uncertainty
         self.value, self.variance = np.zeros((K, F)), np.zeros((K, F))
         self.share = np.zeros((len(self.parts), K, F))  # of the gap to the total that each pattern took
-        self.down, self.up = np.full((K, F), np.nan), np.full((K, F), np.nan)  # ends of intervals that are not normal
+        self.down, self.up = np.full((K, F), np.nan), np.full((K, F), np.nan)  # ends that need no cutting
         self.known = np.ones((K, F), bool)
+        self.foreseen = np.zeros((K, F))  # variance that the channel has on average, for where rows are too few to tell
 
     def run(self) -> None:
         """Add up all patterns."""
@@ -161,21 +121,36 @@ class _Answering:
                 plain = np.flatnonzero((filled > 0) & ~uncertain & mine)  # the same number for every value
                 sums = part.moments[self.asked.products[0, g]].sum(axis=1)
                 self.value[:, plain] += np.outer(sums, part.coefficients[plain].max(axis=1).toarray())
-            never = np.flatnonzero(part.unseen & (filled == 0) & (self.asked.measure == 0) & self.alone)
-            if self.channel is not None and len(never):
-                self.down[:, never], self.up[:, never] = total_interval(np.zeros(1), self.channel.size, self.asked.z)
+            if self.channel is not None:
+                for f in np.flatnonzero(part.unseen & (filled == 0)):
+                    self._never_published(part, int(f), self.channel.size)
         for f in np.flatnonzero(self.uncertain.sum(axis=0) > 1):
-            self.variance[:, f] = np.maximum(0.0, self._covariance(int(f), int(f)))
+            together = self._covariance(int(f), int(f))
+            self.variance[:, f] = np.where(together > 0, together, self.variance[:, f])
+        if self.channel is None:  # the unbiased estimate of a variance falls below 0 among few rows: it is not 0
+            self.variance = np.where(self.variance > 0, self.variance, self.foreseen)
 
-    def _each(self, part: Observation, at: NDArray[np.intp], g: int) -> _Piece:
+    def _never_published(self, part: DecoyRows, f: int, size: int) -> None:
+        """Counts from 0 to the upper end of a total that was published 0 times, sums as much of the usual g."""
+        g, rows = self.asked.measure[f], np.maximum(part.rows, 1.0)
+        most = np.minimum(binomial_total_interval(np.zeros(1), size, self.asked.alpha)[1], part.rows)
+        usual = np.sqrt(part.moments[self.asked.products[g, g]].sum(axis=1) / rows)
+        if g == 0 and self.alone[f]:
+            self.down[:, f], self.up[:, f] = 0.0, most
+        else:
+            self.variance[:, f] = np.maximum(self.variance[:, f], (most * usual / self.asked.z) ** 2)
+
+    def _each(self, part: DecoyRows, at: NDArray[np.intp], g: int) -> _Piece:
         """Questions about one value each, without weights: a GROUP BY of thousands of values is cheap."""
         H, weights = part.coefficients[at], self.weights
         s, c = H.indices, H.data
         first, second = part.moments[self.asked.products[0, g]], part.moments[self.asked.products[g, g]]
-        value, variance, cross = (np.zeros((len(part.rows), len(at))) for _ in range(3))
+        value, variance, cross, shown, squares, counted = (np.zeros((len(part.rows), len(at))) for _ in range(6))
         for keys in _chunks(np.arange(len(part.rows)), max(1, CELLS // max(1, H.shape[1]))):
-            x, xx = weights.each(first[keys].toarray().T)
+            seen = first[keys].toarray().T
+            x, xx = weights.each(seen)
             y, yy = (x, xx) if g == 0 else weights.each(second[keys].toarray().T)
+            shown[keys], squares[keys], counted[keys] = seen[s].T, xx[s].T, y[s].T
             value[keys] = (x[s] * c[:, None]).T
             variance[keys] = ((yy[s] - y[s]) * c[:, None] ** 2).T
             cross[keys] = ((xx[s] - x[s]) * c[:, None] ** 2).T
@@ -192,10 +167,12 @@ class _Answering:
                 total_variance=c**2 * total * (1 - 1 / self.channel.size),
             )
         inside = Estimates(value=value, variance=np.maximum(0.0, variance))
-        return _Piece(at, inside, cross, whole, known, True, *self._spread_each(s))
+        own, other, every = self._spread_each(s)
+        spread = own, other, c**2 * every, _sum_of(second)
+        return _Piece(at, g, inside, cross, whole, known, True, *spread, s, c, shown, squares, counted)
 
-    def _spread_each(self, s: NDArray[np.integer]) -> tuple[Floats, Floats]:
-        """Variance of w(published) for a record with and without the value asked for.
+    def _spread_each(self, s: NDArray[np.integer]) -> tuple[Floats, Floats, Floats]:
+        """Variance of w(published) for a record with and without the value asked for, and for any.
 
         A record of s shows s with chance 1/gamma and weight b; the other weights have the mean that makes w unbiased
         and are close to it. Over all records the mean of w^2 is sum_j f'_j w_j^2 / N, because f' M = f'.
@@ -206,9 +183,10 @@ class _Answering:
             has *= keep * b**2 + (1 - keep * b) ** 2 / (1 - keep)
             both *= channel.matrix.squares(share)[code]
             part *= share[code]
-        return np.maximum(has - 1, 0.0), np.maximum(both - part * has, 0.0) / np.maximum(1 - part, 1e-9)
+        own, other = np.maximum(has - 1, 0.0), np.maximum(both - part * has, 0.0) / np.maximum(1 - part, 1e-9)
+        return own, other, part * own + (1 - part) * other
 
-    def _any(self, part: Observation, at: NDArray[np.intp], g: int) -> _Piece:
+    def _any(self, part: DecoyRows, at: NDArray[np.intp], g: int) -> _Piece:
         """Questions about several values, by their weights."""
         h = part.coefficients[at].toarray().T
         w = self.weights.of(h)
@@ -223,11 +201,32 @@ class _Answering:
                 total=y @ h,
                 total_variance=self.channel.total_variance(h),
             )
-        inside = Estimates(value=first @ w, variance=np.maximum(0.0, second @ v))
+        own, other, every = self._spread_any(h, w)
+        variance, counted = np.maximum(0.0, second @ v), second @ w
+        if self.asked.binary:  # steadier for a skewed measure (docs/explanation/intervals.md, 7), never 0 for a count
+            most = _sum_of(second)[:, None]
+            steady = other * most + (own - other) * np.clip(counted, 0.0, most)
+            variance = steady if g else np.maximum(variance, SET_FLOOR * steady)
+        if self.channel is not None:
+            for q in range(len(at)):
+                extra = self._rebuilt(self.channel, h[:, q], w[:, q], first)
+                # the terms nearly cancel where P is nearly everything: a share of the plain variance stays
+                variance[:, q] = np.maximum(variance[:, q] + extra, SET_FLOOR * variance[:, q])
+        inside = Estimates(value=first @ w, variance=variance)
         known = self.weights.identified(h, w)
-        return _Piece(at, inside, first @ v, whole, known, False, *self._spread_any(h, w))
+        none, squares = np.empty(0), _sum_of(second)
+        return _Piece(
+            at, g, inside, first @ v, whole, known, False,
+            own, other, every, squares, np.empty(0, np.intp), none, none, none, counted,
+        )  # fmt: skip
 
-    def _spread_any(self, h: Floats, w: Floats) -> tuple[Floats, Floats]:
+    def _rebuilt(self, channel: DecoyChannel, h: Floats, w: Floats, first: sp.csr_array) -> Floats:
+        found = np.zeros(first.shape[0])
+        for keys in _chunks(np.arange(first.shape[0]), max(1, CELLS // max(1, len(h)))):
+            found[keys] = rebuilt(channel, h, w, first[keys].toarray().T, self.rows)
+        return found
+
+    def _spread_any(self, h: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:
         """The same for a set of values: averages over the records in it and outside it, as the release has them."""
         share = np.ones(1)
         for channel in self.weights.channels:
@@ -236,52 +235,91 @@ class _Answering:
         inside, outside = share @ h, share @ (1 - h)
         own = np.divide(share @ (h * spread), inside, out=np.zeros(len(inside)), where=inside > 0)
         other = np.divide(share @ ((1 - h) * spread), outside, out=np.zeros(len(inside)), where=outside > 0)
-        return own, other
+        return own, other, share @ spread
 
     def _add(self, b: int, piece: _Piece) -> None:
         """Calibrate and add up; all rows of the release are answered by the totals themselves."""
         at, found, known, whole = piece.at, piece.inside, piece.known[None, :], piece.whole
         everything = np.zeros(found.value.shape, bool)
+        cells = None
         if whole is not None:
             counting = self.asked.measure[at] == 0
             # A count's variance lies between 0 and the whole's, so it takes between none and all of the gap.
             cross = np.where(counting, np.clip(piece.cross, 0.0, whole.variance), piece.cross)
-            found, self.share[b][:, at] = calibrate(found, cross, whole)
+            moved, self.share[b][:, at] = calibrate(found, cross, whole)
             everything = (self.parts[b].rows == self.rows)[:, None] & counting & self.alone[at]
+            variance = found.variance
+            if piece.single:
+                cells = self._cells(b, piece, moved.value / piece.scale)
+                variance = self._variance(b, piece, cells) * piece.scale**2
             found = Estimates(
-                value=np.where(everything, whole.total, found.value),
-                variance=np.where(everything, whole.total_variance, found.variance),
+                value=np.where(everything, whole.total, moved.value),
+                variance=np.where(everything, whole.total_variance, variance),
             )
         self.value[:, at] += found.value
         self.variance[:, at] += found.variance
         self.known[:, at] &= known | everything
-        if self.asked.binary:
-            self._interval(b, piece, found, everything)
+        rows = self.parts[b].rows[:, None]
+        if self.asked.binary and piece.measure == 0:
+            inside = np.clip(found.value, 0.0, rows)
+            self.foreseen[:, at] += inside * piece.own + (rows - inside) * piece.other
+            low, high = self._interval(b, piece, found, cells, everything)
+            self.down[:, at] = np.where(self.alone[at], low - found.value, np.nan)
+            self.up[:, at] = np.where(self.alone[at], high - found.value, np.nan)
+        else:
+            self.foreseen[:, at] += piece.squares[:, None] * piece.every
 
-    def _interval(self, b: int, piece: _Piece, found: Estimates, everything: NDArray[np.bool_]) -> None:
-        """Ends for counts: score sets among few rows and for totals, and at most the total's upper end.
-
-        Among few rows the plain variance is too noisy. Then it is the set of counts x with (value - x)^2 <= z^2 Var(x),
-        Var(x) = x own + (n - x) other, times (1 - share) and plus share^2 Var(total) for the calibration.
-        """
-        at, rows, z, whole = piece.at, self.parts[b].rows[:, None], self.asked.z, piece.whole
-        share, half = self.share[b][:, at], z * np.sqrt(found.variance)
-        v0 = (1 - share) * rows * piece.other + (0.0 if whole is None else share**2 * whole.total_variance)
-        score = score_interval(found.value, v0, (1 - share) * (piece.own - piece.other), z)
-        low, high = (
-            np.where(rows < FEW_ROWS, s, n)
-            for s, n in zip(score, (found.value - half, found.value + half), strict=True)
+    def _cells(self, b: int, piece: _Piece, estimate: Floats) -> Cells:
+        """The numbers of single values, (K, questions) each."""
+        assert self.channel is not None
+        channel, shape = self.channel, estimate.shape
+        rows = self.parts[b].rows[:, None]
+        own = channel.matrix.own_weights()[piece.code]
+        whole = [np.broadcast_to(x, shape) for x in (own, channel.published[piece.code], rows, piece.other)]
+        weight, published, rows, other = whole
+        return Cells(
+            shown=piece.shown,
+            estimate=estimate,
+            squares=piece.weighed,
+            weight=weight,
+            published=published,
+            rows=rows,
+            all_rows=float(self.rows),
+            other=other,
+            size=channel.size,
         )
-        if whole is not None and self.channel is not None:
-            least, most = total_interval(np.maximum(whole.total, 0.0), self.channel.size, z)
-            if not piece.single:
-                wide = z * np.sqrt(whole.total_variance)
-                least, most = whole.total - wide, whole.total + wide
-            low = np.where(everything, least, np.minimum(low, most))
-            high = np.where(everything, most, np.minimum(high, most))
-        counted = self.alone[at] & (self.asked.measure[at] == 0)
-        self.down[:, at] = np.where(counted, low - found.value, np.nan)
-        self.up[:, at] = np.where(counted, high - found.value, np.nan)
+
+    def _variance(self, b: int, piece: _Piece, cells: Cells) -> Floats:
+        """Of counts at the estimate moved to what is possible; of sums by the squares of g."""
+        if piece.measure == 0:
+            return cells.variance(np.clip(cells.estimate, 0.0, cells.rows))
+        moments, column = self.parts[b].moments, self.asked.products
+        first, second = (
+            np.asarray(moments[column[g, piece.measure]].sum(axis=1), np.float64)[:, None] for g in (0, piece.measure)
+        )
+        least, most = np.minimum(first, 0.0), np.maximum(first, 0.0)
+        shown, estimate = (np.clip(x, least, most) for x in (piece.shown, cells.estimate))
+        return cells.sum_variance(shown, estimate, piece.own, second, piece.counted)
+
+    def _interval(
+        self, b: int, piece: _Piece, found: Estimates, cells: Cells | None, everything: NDArray[np.bool_]
+    ) -> tuple[Floats, Floats]:
+        """Ends for counts, among what is possible: inverted tests for single values, exact ones for their totals."""
+        asked, rows, whole = self.asked, self.parts[b].rows[:, None], piece.whole
+        if cells is not None and whole is not None and self.channel is not None:
+            low, high = rare_value_interval(cells, asked.alpha, full=asked.full)
+            least, most = binomial_total_interval(np.maximum(whole.total, 0.0), self.channel.size, asked.alpha)
+            return np.where(everything, least, low), np.where(everything, np.minimum(most, rows), high)
+        half = asked.z * np.sqrt(found.variance)
+        if whole is not None:  # sets of values: no more records than the upper end of their total
+            wide = asked.z * np.sqrt(whole.total_variance)
+            most = np.minimum(whole.total + wide, rows)
+            return cut(found.value - half, found.value + half, np.zeros_like(most), most)
+        # Several columns: a plain variance is noisy among few rows, so that of an average composition is its floor.
+        slope, inside = piece.own - piece.other, np.clip(found.value, 0.0, rows)
+        base = np.maximum(found.variance, rows * piece.other + slope * inside)
+        v = Line(constant=base - slope * inside, slope=np.broadcast_to(slope, base.shape))
+        return tail_interval(found.value, v, Line(constant=0.0), asked.alpha, 0.0, rows)
 
     def covariances(self) -> Floats:
         """(K, P) covariances of the pairs asked for."""
@@ -330,7 +368,20 @@ def estimate(channels: tuple[DecoyChannel, ...], rows: int, observed: Observed, 
     if not work.known.all():
         value, variance, low, high = (np.where(work.known, x, np.nan) for x in (value, variance, low, high))
         caveats = ("not identifiable: some values are in so many groups that the release does not tell who has them",)
-    return Estimated(value=value, variance=variance, low=low, high=high, covariance=work.covariances(), caveats=caveats)
+    return Estimated(
+        value=value,
+        variance=variance,
+        low=low,
+        high=high,
+        covariance=work.covariances(),
+        caveats=caveats,
+        inverted=~np.isnan(work.down),
+    )
+
+
+def _sum_of(table: sp.csr_array) -> Floats:
+    """(K,) sums over the values."""
+    return np.asarray(table.sum(axis=1), np.float64).ravel()
 
 
 def _chunks(numbers: NDArray[np.intp], step: int) -> list[NDArray[np.intp]]:

@@ -52,7 +52,7 @@ class Matrix(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class FullMatrix:
     """M and its (pseudo-)inverse in full."""
 
     matrix: Floats
@@ -230,7 +230,14 @@ def closed_form_channel(active: NDArray[np.intp], counts: Counts, size: int) -> 
     if (inclusion >= 1).any():
         # A value in every group has the average row of M: A is singular, and the null vector e_u - f / N touches all.
         return _blind(active, size, counts)
-    matrix = LowRank.of(pair_matrix(inclusion, size), size)
+    try:
+        with np.errstate(all="ignore"):
+            matrix = LowRank.of(pair_matrix(inclusion, size), size)
+    except np.linalg.LinAlgError:
+        matrix = None
+    if matrix is None or not np.isfinite(matrix.left).all():
+        # Odds to the power of very large groups are beyond floating point: no channel, so no answer is believed.
+        return _blind(active, size, counts)
     if len(active) <= TABLE_VALUES:
         return _from_table(active, counts, size, matrix.forward(np.eye(len(active))))
     condition = matrix.condition()
@@ -278,7 +285,7 @@ def _from_table(active: NDArray[np.intp], counts: Counts, size: int, forward: Fl
         published=counts.astype(np.float64),
         condition=float(sigma[0] / sigma[-1]) if sigma[-1] > 0 else np.inf,
         identifiable=outside <= (ROW_SPACE_TOLERANCE if not kept.all() else np.inf),
-        matrix=Table(matrix=forward, inverse=inverse),
+        matrix=FullMatrix(matrix=forward, inverse=inverse),
     )
 
 

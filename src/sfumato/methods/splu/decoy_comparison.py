@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.public import Asked, Estimated, Floats, Observed
-from .decoy_answers import Observation, observations
 from .decoy_channel import DecoyChannel
+from .published_tables import DecoyRows, observations
 from .two_state import Variant, iterate, two_state
 
 ESTIMATORS = ("paper", "corrected", "two-state")
@@ -51,7 +51,7 @@ def estimate(
 
 
 def _answers(
-    channels: tuple[DecoyChannel, ...], joint: Floats, part: Observation, at: NDArray[np.intp], name: str
+    channels: tuple[DecoyChannel, ...], joint: Floats, part: DecoyRows, at: NDArray[np.intp], name: str
 ) -> tuple[Floats, Floats]:
     """(K, questions) values and variances."""
     inside = part.moments[0].toarray().T.reshape(*joint.shape, -1)

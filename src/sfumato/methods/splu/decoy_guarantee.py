@@ -82,12 +82,6 @@ def large_sum_utility(size: int, epsilon: Fraction, miss: Fraction) -> int:
     return 1
 
 
-def chebyshev_utility(size: int, epsilon: Fraction, miss: Fraction) -> int:
-    """A quick valid bound on T_f: ceil((1 - 1/size) / (eps^2 T_E)), in exact fractions."""
-    _check(size, epsilon)
-    return math.ceil((1 - Fraction(1, size)) / (epsilon**2 * miss))
-
-
 def amplification(counts: Counts, size: int) -> NDArray[np.float64]:
     """A_s = size (N - f) / (N - size f): growth of the noise of conditioned counts of s; infinite at f = N / size.
 

@@ -13,16 +13,17 @@ Does not protect against: readers who know many records; conditions that single 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ...errors import PlanError, ReleaseError, SpecError, VerificationError
+from ...errors import PlanError, ReleaseError, SpecError
+from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -41,8 +42,9 @@ from ...model.public import (
     Roles,
     Trust,
 )
-from ...model.ratios import Ratio, exact
-from ..contract import Example, Foresight, Method, Planned, Specification
+from ...model.ratios import exact
+from ..contract import Example, Foresight, Method, Planned
+from ..shared import laws
 from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
 from ..shared.grouping import Grouping, largest_buckets, random_margins
 from ..shared.groups_at_bound import group_size
@@ -53,70 +55,11 @@ from .decoy_channel import DecoyChannel, rebuild_channel
 from .decoy_guarantee import amplification, error_probability, large_sum_utility, small_sum_privacy
 from .decoys import draw_slots
 from .functionals import check_units, decoy_functionals
+from .specification import RULES, Splu, check_thresholds, parse_gamma
+from .verify import check_release
 
-RULES = {"random": "random-margins", "largest": "largest-buckets"}
 RULE_VERSION = 1
 WARN_AT = 3  # amplification, in units of gamma, from which `plan` warns
-MOST_GAMMA, LEAST_EPSILON, MOST_ALPHA = 1000, Fraction(1, 1000), 10_000
-
-
-def parse_gamma(gamma: int | str | Mapping[str, int], columns: tuple[str, ...] | None = None) -> tuple[int, ...]:
-    """gamma of every sensitive column: one number for all, or "occupation=5,age=8"."""
-    if isinstance(gamma, str) and "=" in gamma:
-        pairs = [part.partition("=") for part in gamma.split(",") if part.strip()]
-        gamma = {name.strip(): _whole(text) for name, _, text in pairs}
-    if not isinstance(gamma, Mapping):
-        return (_whole(gamma),) * (1 if columns is None else len(columns))
-    found = {name: _whole(value) for name, value in gamma.items()}
-    if columns is None:
-        return tuple(found.values())
-    for name in (*columns, *found):
-        if name not in found or name not in columns:
-            where = "has no gamma" if name in columns else "is not a sensitive column"
-            raise SpecError(f'"{name}" {where}; give one for each of: {", ".join(columns)}', field="gamma")
-    return tuple(found[name] for name in columns)
-
-
-def _whole(value: object) -> int:
-    try:
-        number = int(value) if isinstance(value, str | int) and not isinstance(value, bool) else 0
-    except ValueError:
-        number = 0
-    if not 2 <= number <= MOST_GAMMA:
-        raise SpecError(f"gamma must be a whole number from 2 to {MOST_GAMMA}, got {value!r}", field="gamma")
-    return number
-
-
-def _check_thresholds(epsilon: Fraction, alpha: int, t_e: Fraction) -> None:
-    if not LEAST_EPSILON <= epsilon < 1:
-        raise SpecError(f"epsilon must lie between {LEAST_EPSILON} and 1, got {epsilon}", field="epsilon")
-    if isinstance(alpha, bool) or not isinstance(alpha, int) or not 1 <= alpha <= MOST_ALPHA:
-        raise SpecError(f"alpha must be a whole number from 1 to {MOST_ALPHA}, got {alpha!r}", field="alpha")
-    if not 0 < t_e < 1:
-        raise SpecError(f"t_e must lie strictly between 0 and 1, got {t_e}", field="t_e")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Splu(Specification):
-    """Decoy groups of gamma; (epsilon, alpha) and (epsilon, t_e) say what T_p and T_f are computed for.
-
-    `silent` allows a value that is in every group: the release then says nothing about who has it.
-    """
-
-    method: ClassVar[str] = "splu"
-
-    gamma: int | str | Mapping[str, int]
-    epsilon: Ratio = "3/10"
-    alpha: int = 3
-    t_e: Ratio = "1/20"
-    grouping: str = "random"
-    silent: bool = False
-
-    def __post_init__(self) -> None:
-        parse_gamma(self.gamma)
-        _check_thresholds(exact(self.epsilon, "epsilon"), self.alpha, exact(self.t_e, "t_e"))
-        if self.grouping not in RULES:
-            raise SpecError(f'grouping must be one of {", ".join(RULES)}, got "{self.grouping}"', field="grouping")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +75,7 @@ class SpluPlan:
 
     def __post_init__(self) -> None:
         parse_gamma(self.gamma)
-        _check_thresholds(self.epsilon, self.alpha, self.t_e)
+        check_thresholds(self.epsilon, self.alpha, self.t_e)
         if self.grouping not in RULES.values() or self.grouping_version != RULE_VERSION:
             raise SpecError("the grouping rule of the release is not known to this version of sfumato")
 
@@ -214,6 +157,7 @@ class SpluMethod(Method[Splu, SpluPlan]):
     answers = "estimate, interval"
     spec = Splu
     plan_type = SpluPlan
+    unseen = ("true values put back: totals are kept by design",)
     plan_draws = True
     gives_away = GivesAway(
         survives_corruption=False,
@@ -395,14 +339,18 @@ class SpluMethod(Method[Splu, SpluPlan]):
         )
         return hidden, kept
 
+    def law(self, plan: SpluPlan, evidence: Evidence, unit: int) -> Law:
+        """The rebuilt channel; totals are kept."""
+        (channel,) = channels_of(plan, evidence, (unit,))
+        values = len(evidence.domains[unit])
+        M = np.zeros((values, values))
+        M[np.ix_(channel.active, channel.active)] = channel.matrix.forward(np.eye(len(channel.active)))
+        M = np.maximum(M, 0.0)
+        return Law(counts=laws.published_table(evidence, unit, 1), chance=lambda _, shown: M[:, shown].T)
+
     def verify(self, plan: SpluPlan, published: Published) -> None:
         """Groups of gamma records with different values fit the published domains and rows."""
-        published.check_units()
-        for size, domain in zip(plan.sizes, published.evidence.domains, strict=True):
-            if size > len(domain) or size > published.rows:
-                raise VerificationError(
-                    f'gamma = {size} is more than the values of "{domain.columns[0]}" or the rows: no group has them'
-                )
+        check_release(plan, published)
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Groups of gamma = 1/tau."""

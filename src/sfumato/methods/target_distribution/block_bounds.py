@@ -35,7 +35,7 @@ KEPT = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Numbers:
+class WholeNumbers:
     """A function of the value: `whole[leaf] / denominator` for every leaf position."""
 
     whole: Exact
@@ -124,13 +124,13 @@ def make_blocks(tree: BlockTree, plans: Ints) -> Blocks:
     return Blocks(tree=tree, group=group, node=node, count=plans[group, node], groups=len(plans))
 
 
-def exact_numbers(values: Sequence[int | float | Fraction] | NDArray[Any], copies: int) -> Numbers:
+def exact_numbers(values: Sequence[int | float | Fraction] | NDArray[Any], copies: int) -> WholeNumbers:
     """Numbers as whole numbers over one denominator; int64 if `copies` of the largest still fit."""
     exact = [Fraction(v) for v in (values.tolist() if isinstance(values, np.ndarray) else values)]
     denominator = math.lcm(*(v.denominator for v in exact))
     whole = [v.numerator * (denominator // v.denominator) for v in exact]
     fits = max((abs(v) for v in whole), default=0) * max(1, copies) < SAFE
-    return Numbers(whole=np.array(whole, dtype=np.int64 if fits else object), denominator=denominator)
+    return WholeNumbers(whole=np.array(whole, dtype=np.int64 if fits else object), denominator=denominator)
 
 
 def order_blocks(blocks: Blocks, keys: Exact) -> Ordered:
@@ -176,7 +176,7 @@ class Bounder:
         self.sizes = blocks.sizes
         self._kept: dict[tuple[int, ...], tuple[Ordered, Ordered]] = {}
 
-    def tables(self, h: Numbers) -> tuple[Ordered, Ordered]:
+    def tables(self, h: WholeNumbers) -> tuple[Ordered, Ordered]:
         """The blocks by least h ascending, and by largest h descending (keys negated)."""
         key = tuple(h.whole.tolist())
         if key not in self._kept:
@@ -189,14 +189,14 @@ class Bounder:
             )
         return self._kept[key]
 
-    def totals(self, selection: Selection, h: Numbers) -> list[Bounds]:
+    def totals(self, selection: Selection, h: WholeNumbers) -> list[Bounds]:
         """Bounds on the sum of h over the selected rows, for every output row."""
         low, high = self.whole_totals(selection, h)
         return [
             (Fraction(int(a), h.denominator), Fraction(int(b), h.denominator)) for a, b in zip(low, high, strict=True)
         ]
 
-    def whole_totals(self, selection: Selection, h: Numbers) -> tuple[Exact, Exact]:
+    def whole_totals(self, selection: Selection, h: WholeNumbers) -> tuple[Exact, Exact]:
         """The same as whole numbers over the denominator of h."""
         if not len(selection.group):
             return np.zeros(selection.keys, dtype=np.int64), np.zeros(selection.keys, dtype=np.int64)
@@ -205,7 +205,7 @@ class Bounder:
         up, down = self.tables(h)
         return selection.per_key(up.sums(selection)), -selection.per_key(down.sums(selection))
 
-    def _counts(self, selection: Selection, h: Numbers) -> tuple[Exact, Exact]:
+    def _counts(self, selection: Selection, h: WholeNumbers) -> tuple[Exact, Exact]:
         """Bounds on a count without sorting: between max(0, s - (n+k - must)) and min(s, may)."""
         blocks = self.blocks
         least, _ = node_least(blocks.tree, h.whole)
@@ -217,7 +217,7 @@ class Bounder:
         low = selection.per_key(np.maximum(0, selection.rows - free))
         return low, selection.per_key(np.minimum(selection.rows, may[selection.group]))
 
-    def order_statistic(self, selection: Selection, h: Numbers, position: int) -> Bounds | None:
+    def order_statistic(self, selection: Selection, h: WholeNumbers, position: int) -> Bounds | None:
         """Bounds on the `position`-th smallest h (from 1) of the selected rows; None when nothing is selected.
 
         The lowest world gives every row of a group one of its s smallest lower ends, the highest one of its s largest
@@ -232,7 +232,9 @@ class Bounder:
         low, high = _pooled(up, selection, position), -_pooled(down, selection, rows + 1 - position)
         return Fraction(int(low), h.denominator), Fraction(int(high), h.denominator)
 
-    def quantile(self, selection: Selection, h: Numbers, share: Fraction, *, continuous: bool = True) -> Bounds | None:
+    def quantile(
+        self, selection: Selection, h: WholeNumbers, share: Fraction, *, continuous: bool = True
+    ) -> Bounds | None:
         """Bounds on DuckDB's quantile_cont (interpolated) or quantile_disc of h over the selected rows."""
         rows = int(selection.rows.sum())
         if rows == 0:
@@ -249,7 +251,7 @@ class Bounder:
         # both ends are attained in one and the same world
         return (1 - part) * first[0] + part * second[0], (1 - part) * first[1] + part * second[1]
 
-    def ratio(self, parts: Sequence[tuple[Selection, Numbers, Numbers]]) -> Bounds | None:
+    def ratio(self, parts: Sequence[tuple[Selection, WholeNumbers, WholeNumbers]]) -> Bounds | None:
         """Bounds on (sum of top) / (sum of bottom >= 0) in the worlds with a positive bottom; None if none has.
 
         Each part is a selection for one output row with its functions top and bottom. Parts are bounded as if they did
@@ -263,11 +265,13 @@ class Bounder:
             self.blocks, group=self.blocks.group[mine], node=self.blocks.node[mine], count=self.blocks.count[mine]
         )
         low = self._least_ratio(blocks, parts)
-        flipped = [(s, Numbers(whole=-top.whole, denominator=top.denominator), bottom) for s, top, bottom in parts]
+        flipped = [(s, WholeNumbers(whole=-top.whole, denominator=top.denominator), bottom) for s, top, bottom in parts]
         high = self._least_ratio(blocks, flipped)
         return None if low is None or high is None else (low, -high)
 
-    def _least_ratio(self, blocks: Blocks, parts: Sequence[tuple[Selection, Numbers, Numbers]]) -> Fraction | None:
+    def _least_ratio(
+        self, blocks: Blocks, parts: Sequence[tuple[Selection, WholeNumbers, WholeNumbers]]
+    ) -> Fraction | None:
         """The least ratio, by Dinkelbach's search: for a trial ratio, the world with the least top - trial x bottom.
 
         Every step lowers the trial to the ratio of the world just found or proves it least, in exact arithmetic. The
@@ -283,7 +287,7 @@ class Bounder:
                 return trial
 
     def _world(
-        self, blocks: Blocks, parts: Sequence[tuple[Selection, Numbers, Numbers]], trial: Fraction | None
+        self, blocks: Blocks, parts: Sequence[tuple[Selection, WholeNumbers, WholeNumbers]], trial: Fraction | None
     ) -> tuple[Fraction, Fraction]:
         """Sums of top and bottom in a world with the least top - trial x bottom (None: the largest bottom)."""
         sums = [Fraction(0), Fraction(0)]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ...errors import PlanError, ReleaseError
 from ...model.public import Asked, Estimated, Floats, Observed
-from .block_bounds import Blocks, Bounder, Numbers, Selection, exact_numbers
+from .block_bounds import Blocks, Bounder, Selection, WholeNumbers, exact_numbers
 from .blocktree import BlockTree
 from .transform import check_plan
 
@@ -28,15 +28,15 @@ CELLS = 2**24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Release:
+class OpenBlocks:
     """Published blocks, ready to answer."""
 
     bounder: Bounder
     order: NDArray[np.int64]  # leaf position -> place in the domain
     rows: NDArray[np.int64]  # of every group
-    _numbers: dict[bytes, Numbers] = field(default_factory=dict)
+    _numbers: dict[bytes, WholeNumbers] = field(default_factory=dict)
 
-    def numbers(self, of_value: Floats) -> Numbers:
+    def numbers(self, of_value: Floats) -> WholeNumbers:
         """A function of the value, given over the domain, as exact numbers over the leaves."""
         key = of_value.tobytes()
         if key not in self._numbers:
@@ -64,12 +64,12 @@ class Release:
 
 def open_blocks(
     tree: BlockTree, order: NDArray[np.int64], side: Mapping[str, NDArray[Any]], rows: NDArray[np.int64]
-) -> Release:
+) -> OpenBlocks:
     """The release whose sensitive.parquet is `side`; refuses groups, blocks and counts that cannot be."""
-    try:
-        group, node, count = (np.asarray(side[name]).astype(np.int64) for name in ("group_id", "block", "count"))
-    except (KeyError, ValueError, TypeError):
-        raise ReleaseError("sensitive.parquet needs whole numbers in group_id, block and count") from None
+    columns = [np.asarray(side.get(name)) for name in ("group_id", "block", "count")]
+    if any(not np.issubdtype(column.dtype, np.integer) for column in columns):  # a missing cell makes them floats
+        raise ReleaseError("sensitive.parquet needs whole numbers in group_id, block and count")
+    group, node, count = (column.astype(np.int64) for column in columns)
     groups = len(rows)
     if sorted(order.tolist()) != list(range(tree.leaves)):
         raise ReleaseError("release.json orders the values of the domain in a way that does not fit the hierarchy")
@@ -82,10 +82,10 @@ def open_blocks(
     blocks = Blocks(tree=tree, group=group[at], node=node[at], count=count[at], groups=groups)
     if (blocks.sizes < rows).any():
         raise ReleaseError("a group of sensitive.parquet has fewer blocks than rows")
-    return Release(bounder=Bounder(blocks), order=order, rows=rows)
+    return OpenBlocks(bounder=Bounder(blocks), order=order, rows=rows)
 
 
-def estimate(release: Release, observed: Observed, asked: Asked) -> Estimated:
+def estimate(release: OpenBlocks, observed: Observed, asked: Asked) -> Estimated:
     """Bounds on every functional; no estimate. Products with another column keep the trivial limits (NaN here)."""
     shape = (observed.keys, asked.functionals)
     low, high = np.zeros(shape), np.zeros(shape)
@@ -117,7 +117,7 @@ def estimate(release: Release, observed: Observed, asked: Asked) -> Estimated:
 
 
 def ratios(
-    release: Release, observed: Observed, asked: Asked, top: Sequence[int], bottom: Sequence[int]
+    release: OpenBlocks, observed: Observed, asked: Asked, top: Sequence[int], bottom: Sequence[int]
 ) -> tuple[Floats, Floats, tuple[str, ...]] | None:
     """Bounds on top / bottom, (output rows, groups of unit keys); None where another column is a factor."""
     combos, per_group = asked.groups, asked.functionals // asked.groups
@@ -151,7 +151,7 @@ def ratios(
 
 
 def _sums(
-    release: Release, parts: Sequence[tuple[Selection, Floats]], over: NDArray[np.int64]
+    release: OpenBlocks, parts: Sequence[tuple[Selection, Floats]], over: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
     """Bounds on the added totals of the parts, divided by `over` and rounded outward; NaN where that is 0."""
     numbers = [release.numbers(h) for _, h in parts]
@@ -182,7 +182,7 @@ def _step(near: float, x: Fraction, towards: float) -> float:
 
 
 def order_statistics(
-    release: Release, observed: Observed, asked: Asked, functional: int, kind: str, share: float | None
+    release: OpenBlocks, observed: Observed, asked: Asked, functional: int, kind: str, share: float | None
 ) -> tuple[Floats, Floats, tuple[str, ...]]:
     """Bounds on MIN, MAX or a quantile of one expression over all selected rows, (output rows, 1)."""
     low, high = np.full((observed.keys, 1), np.nan), np.full((observed.keys, 1), np.nan)

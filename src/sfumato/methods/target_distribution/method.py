@@ -20,7 +20,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import PlanError, ReleaseError, SpecError, VerificationError
+from ...errors import ReleaseError, SpecError, VerificationError
+from ...model.law import Law
 from ...model.private import Batch, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -37,12 +38,14 @@ from ...model.public import (
 )
 from ...model.ratios import Ratio, exact
 from ..contract import Example, Method, Planned, Specification
+from ..shared import laws
 from . import blockwise, target_report
 from . import target_parsing as parsing
 from . import target_planning as planning
 from .blocktree import BlockTree, from_blocks
 from .fake_choice import WORK_LIMIT
 from .targets import MAX_WEIGHT
+from .verify import check_release
 
 SCHEME = 1
 GROUP_ROWS = 50  # at a bound: groups are made of columns while they hold this many rows on average
@@ -82,8 +85,7 @@ class TargetDistribution(Specification):
     work_limit: int = WORK_LIMIT
 
     def __post_init__(self) -> None:
-        for name in ("partition_by", "target_by"):
-            given = getattr(self, name)
+        for name, given in (("partition_by", self.partition_by), ("target_by", self.target_by)):
             texts = tuple(given.split(",")) if isinstance(given, str) and given else tuple(given)
             object.__setattr__(self, name, tuple(t.strip() for t in texts))
         parsing.check_target(self.target)
@@ -93,8 +95,12 @@ class TargetDistribution(Specification):
         share = exact(self.fakes, "fakes")
         if share < 0 or (share >= 1 and share.denominator != 1):
             raise SpecError(f"fakes must be a share from 0 to 1 or a whole number, got {self.fakes}", field="fakes")
-        for name, least in (("max_weight", 2), ("min_group", 1), ("work_limit", 1)):
-            number = getattr(self, name)
+        whole = (
+            ("max_weight", self.max_weight, 2),
+            ("min_group", self.min_group, 1),
+            ("work_limit", self.work_limit, 1),
+        )
+        for name, number, least in whole:
             if isinstance(number, bool) or not isinstance(number, int) or number < least:
                 raise SpecError(f"{name} must be a whole number of at least {least}, got {number!r}", field=name)
         if self.choose_fakes not in ("width", "paper"):
@@ -133,12 +139,16 @@ class TargetDistributionPlan:
     choose_fakes: str
     randomise_depth: bool
 
+    def __post_init__(self) -> None:
+        if self.scheme != SCHEME:
+            raise SpecError("the scheme of the release is not known to this version of sfumato")
+
     @property
     def tree(self) -> BlockTree:
         return from_blocks(self.blocks)
 
 
-def _release(plan: TargetDistributionPlan, evidence: Evidence) -> blockwise.Release:
+def _release(plan: TargetDistributionPlan, evidence: Evidence) -> blockwise.OpenBlocks:
     if "release" not in evidence.memo:
         try:
             tree = plan.tree
@@ -153,7 +163,7 @@ def _release(plan: TargetDistributionPlan, evidence: Evidence) -> blockwise.Rele
         evidence.memo["release"] = blockwise.open_blocks(
             tree, np.array(plan.order, dtype=np.int64), evidence.side, np.array(plan.group_rows, dtype=np.int64)
         )
-    found: blockwise.Release = evidence.memo["release"]
+    found: blockwise.OpenBlocks = evidence.memo["release"]
     return found
 
 
@@ -174,6 +184,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
     answers = "certain bounds"
     spec = TargetDistribution
     plan_type = TargetDistributionPlan
+    unseen = ("another target of the same weights: what was asked for is not in the bundle",)
     foreseeable = False
     gives_away = GivesAway(
         survives_corruption=False,
@@ -306,23 +317,31 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
             return None  # MIN and MAX skip missing values, blocks do not tell them apart
         return blockwise.order_statistics(release, observed, asked, top[0], kind, share)
 
+    def law(self, plan: TargetDistributionPlan, evidence: Evidence, unit: int) -> Law:
+        """Every block spread over its values as the target spreads them, scaled to the rows of the group."""
+        blocks = _release(plan, evidence).bounder.blocks
+        counts = np.zeros((blocks.groups, len(plan.order)))
+        spans = np.array(plan.blocks)
+        for number, part in enumerate(plan.parts):
+            target = np.array([float(p) for p in part.probabilities])
+            mass = np.concatenate([[0.0], np.cumsum(target)])
+            of_node = np.maximum(mass[spans[:, 1]] - mass[spans[:, 0]], 1e-300)
+            for node in np.unique(blocks.node):
+                mine = (blocks.node == node) & (np.array(plan.group_part)[blocks.group] == number)
+                leaves = slice(*spans[node])
+                share = target[leaves] / of_node[node]
+                at = np.array(plan.order)[leaves]
+                counts[np.ix_(blocks.group[mine], at)] += blocks.count[mine][:, None] * share
+        counts *= (np.array(plan.group_rows) / np.maximum(blocks.sizes, 1))[:, None]
+        return laws.silent(counts)
+
     def verify(self, plan: TargetDistributionPlan, published: Published) -> None:
         """The published blocks are exactly P-private, and every group has the rows it states and as many blocks."""
-        published.check_units()
         try:
-            _release(plan, published.evidence).check(
-                [np.array(part.weights, dtype=np.int64) for part in plan.parts],
-                np.array(plan.group_part, dtype=np.int64),
-            )
-        except (PlanError, ReleaseError) as error:
+            release = _release(plan, published.evidence)
+        except ReleaseError as error:
             raise VerificationError(f"the published groups do not keep the guarantee: {error}") from None
-        numbers, rows = published.group_sizes()
-        found = np.zeros(len(plan.group_rows), dtype=np.int64)
-        if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(found):
-            raise VerificationError("a row names a group that release.json does not list")
-        found[numbers] = rows
-        if found.tolist() != list(plan.group_rows):
-            raise VerificationError("the groups do not have the numbers of rows that release.json states")
+        check_release(plan, published, release)
 
     def report(self, plan: TargetDistributionPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """Groups with their blocks and fakes, what a reader of the algorithm learns, and notices."""

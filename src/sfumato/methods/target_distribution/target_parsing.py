@@ -22,7 +22,7 @@ BUILT_IN = re.compile(r"\s*(balanced|width)\s*(?:\(\s*(\d+)\s*\))?\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grouping:
+class GroupRule:
     """How one column makes groups: as it is, by ranges of `width`, or by its first `prefix` characters."""
 
     column: str
@@ -58,18 +58,18 @@ class Shape:
         return points[self.tree.start], points[self.tree.stop - 1]
 
 
-def parse_rule(text: str) -> Grouping:
+def parse_rule(text: str) -> GroupRule:
     """'age', 'age//10' or 'zip[:3]' as a rule."""
     if match := re.fullmatch(r"(.+?)\s*//\s*([0-9.]+)", text):
         width = Fraction(match[2]) if re.fullmatch(r"\d+(\.\d+)?", match[2]) else Fraction(0)
         if width <= 0:
             raise SpecError(f'"{text}" needs a width above 0, as in age//10', field="partition_by")
-        return Grouping(column=match[1], width=width)
+        return GroupRule(column=match[1], width=width)
     if match := re.fullmatch(r"(.+?)\s*\[:\s*(\d+)\s*\]", text):
-        return Grouping(column=match[1], prefix=int(match[2]))
+        return GroupRule(column=match[1], prefix=int(match[2]))
     if not text:
         raise SpecError("a group needs a column name", field="partition_by")
-    return Grouping(column=text)
+    return GroupRule(column=text)
 
 
 def check_target(target: Any) -> None:

@@ -17,7 +17,7 @@ from ...model.public import Domain, Integers
 from . import transform
 from .fake_choice import FakeChoice, allowed_fakes, choose_fakes
 from .group_audit import only_homogeneous
-from .target_parsing import Grouping, Shape, parse_rule, shape_of, target_of
+from .target_parsing import GroupRule, Shape, parse_rule, shape_of, target_of
 from .targets import Target
 
 CELLS = 2**22  # groups x nodes planned at a time
@@ -135,7 +135,7 @@ def _groups(spec: Any, profile: Profile) -> _Groups:
     )
 
 
-def _keys(domain: Domain, rules: list[Grouping], column: Mapping[str, int]) -> list[tuple[Hashable, ...]]:
+def _keys(domain: Domain, rules: list[GroupRule], column: Mapping[str, int]) -> list[tuple[Hashable, ...]]:
     return [tuple(rule.key(value[column[rule.column]]) for rule in rules) for value in domain.values]
 
 

@@ -118,13 +118,6 @@ def leaf_probabilities(tree: BlockTree, weights: NDArray[np.int64]) -> tuple[Fra
     return tuple(mass[int(node)] for node in tree.leaf_nodes)
 
 
-def total_variation(p: Sequence[Number], q: Sequence[Number]) -> Fraction:
-    """Half the sum of absolute differences of two sets of masses, each scaled to sum 1."""
-    first, second = [Fraction(x) for x in p], [Fraction(x) for x in q]
-    total_p, total_q = sum(first), sum(second)
-    return sum((abs(a / total_p - b / total_q) for a, b in zip(first, second, strict=True)), Fraction(0)) / 2
-
-
 def check_masses(masses: Sequence[Number], *, leaves: int) -> list[Fraction]:
     """The masses as fractions; refuses a wrong length, negative or non-finite masses, and all zeros."""
     if len(masses) != leaves:

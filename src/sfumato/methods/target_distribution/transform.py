@@ -21,20 +21,6 @@ Counts = NDArray[np.int64]
 UNBOUNDED = np.iinfo(np.int64).max
 
 
-def allocate(available: Counts, weights: Counts, blocks: int) -> Counts:
-    """The largest multiple of `weights` that takes at most `available` values of each child and `blocks` in all.
-
-    >>> allocate(np.array([3, 8, 6, 9]), np.array([1, 2, 2, 1]), 15).tolist()
-    [2, 4, 4, 2]
-    """
-    weights = weights // max(1, int(np.gcd.reduce(weights)))
-    used = weights > 0
-    if not used.any():
-        return np.zeros_like(weights)
-    units = min(int((available[used] // weights[used]).min()), blocks // int(weights.sum()))
-    return weights * units
-
-
 def node_counts(tree: BlockTree, true_counts: Counts) -> Counts:
     """How many values of each group lie inside the block of each node (groups x nodes)."""
     prefix = np.zeros((len(true_counts), tree.leaves + 1), dtype=np.int64)
@@ -114,11 +100,6 @@ def check_plan(tree: BlockTree, weights: Counts, plans: Counts, available: Count
         raise PlanError("a group's plan does not give every value its target probability")
 
 
-def plan_cost(plans: Counts, spans: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sum of spans of each group's blocks."""
-    return plans @ spans
-
-
 def bound_width(
     plans: Counts, low: NDArray[np.float64], high: NDArray[np.float64], rows: Counts
 ) -> NDArray[np.float64]:
@@ -133,8 +114,3 @@ def _smallest(plans: Counts, keys: NDArray[np.float64], rows: Counts, *, sign: f
     before = np.cumsum(ordered, axis=1) - ordered
     taken = np.clip(rows[:, None] - before, 0, ordered)
     return sign * (taken @ keys[order])
-
-
-def random_order(plan_row: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
-    """One group's blocks (node numbers) in uniformly random order, for a row-level view without fakes."""
-    return rng.permutation(np.repeat(np.arange(len(plan_row)), plan_row))

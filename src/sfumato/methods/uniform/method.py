@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import PlanError, SpecError, VerificationError
+from ...errors import PlanError, SpecError
+from ...model.law import Law
 from ...model.private import Batch, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -40,7 +41,7 @@ from ...model.public import (
 from ...model.ratios import Ratio
 from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
-from ..shared import perturbation
+from ..shared import laws, perturbation
 from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
 from ..shared.linear_functionals import (
     Cells,
@@ -59,6 +60,7 @@ from ..shared.restricted import (
     restricted_guarantee,
     value_label,
 )
+from .verify import check_release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,11 +116,12 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
     title = "Uniform perturbation"
     trust = Trust.PROVED
     lumpable = True
-    formula = "w = (h - q sum h) / p; Var = n b(1-b)/p^2 + f (1-p-2b)/p, f cut to [0, n]; score set below 1000 rows"
+    formula = "w = (h - q sum h) / p; Var = n b(1-b)/p^2 + f (1-p-2b)/p, f cut to [0, n]; counts: inverted test"
     promise = "whoever gave a value at most rho1 gives it at most rho2 afterwards"
     answers = "estimate, interval"
     spec = UniformPerturbation
     plan_type = UniformPlan
+    unseen = ("true values put back, where the noise could have made such counts by chance",)
     gives_away = GivesAway(
         survives_corruption=True,
         hides_group=True,
@@ -185,11 +188,13 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
             "expected_error": expected_error(plan.tables, counts, profile),
         }
 
+    def law(self, plan: UniformPlan, evidence: Evidence, unit: int) -> Law:
+        """One table."""
+        return laws.perturbed(plan.tables, evidence)
+
     def verify(self, plan: UniformPlan, published: Published) -> None:
         """The channel runs over the published domain."""
-        published.check_units()
-        if plan.values != len(published.evidence.domains[0]):
-            raise VerificationError("the channel has another number of values than the published domain")
+        check_release(plan, published)
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Priors up to rho1 end at tau."""

@@ -1,0 +1,235 @@
+"""ordered-response: an ordered column keeps its value or steps away from it, near values more often than far ones.
+
+The published value is the true one plus a step drawn from a two-sided geometric law, held at the ends of the domain.
+With m values, step = odds^(1 / (m - 1)), a = 1 / step and x the true value,
+
+    Pr(y | x) = a^|x - y| (1 - a) / (1 + a)   inside,      a^|x - y| / (1 + a)   for the first and the last value.
+
+Guarantee: a published value makes no true value more than `odds` times as likely against another; for two values that
+stand d places apart, step^d times.
+Assumes: the reader looks at one record's published value; the domain and its order are public.
+Cost: one pass to count the domain, one to draw; O(m^2) memory for m values.
+Error: counts of single values cost more than under equal chances for all others; sums over an ordered column less.
+Does not protect against: a reader to whom the difference between neighbours is the secret, where step is large.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sfumato.errors import PlanError, SpecError, VerificationError
+from sfumato.methods.contract import Example, Foresight, Method, Planned, Specification
+from sfumato.methods.shared.foreseen import entries, pushed, tensor
+from sfumato.methods.shared.restricted import value_label
+from sfumato.model.private import Batch, Facts, Needs, Profile, Released, Work
+from sfumato.model.public import (
+    Asked,
+    Candidate,
+    Domain,
+    Estimated,
+    Evidence,
+    Floats,
+    GivesAway,
+    Guarantee,
+    Observed,
+    Published,
+    Roles,
+    Trust,
+)
+from sfumato.model.ratios import Ratio, exact
+from sfumato.stats.gamma import gamma_bound
+
+MOST_VALUES = 1_000  # the channel is a full matrix
+SCALE = 10**6  # steps are rounded down to six decimals, so that the channel has exact fractions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderedResponse(Specification):
+    """`odds`: how many times as likely a value may become against any other one."""
+
+    method: ClassVar[str] = "ordered-response"
+
+    odds: Ratio
+
+    def __post_init__(self) -> None:
+        if exact(self.odds, "odds") <= 1:
+            raise SpecError(f"odds must be above 1, got {self.odds}; 2 hides much, 50 hides little", field="odds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderedResponsePlan:
+    """What the release states."""
+
+    step: Fraction
+    values: int
+
+    def __post_init__(self) -> None:
+        if self.step <= 1 or not 2 <= self.values <= MOST_VALUES:
+            raise SpecError(f"a channel needs a step above 1 and 2 to {MOST_VALUES} values", field="step")
+
+    def chance(self, x: int, y: int) -> Fraction:
+        """Pr(y | x), exactly."""
+        a, last = 1 / self.step, self.values - 1
+        return a ** abs(x - y) / (1 + a) * (1 if y in {0, last} else 1 - a)
+
+    @property
+    def channel(self) -> Floats:
+        """Row x, column y: Pr(y | x)."""
+        a, place = float(1 / self.step), np.arange(self.values)
+        inside = np.where((place == 0) | (place == self.values - 1), 1.0, 1.0 - a)
+        return np.asarray(a ** np.abs(place[:, None] - place) / (1.0 + a) * inside)
+
+    @property
+    def amplification(self) -> Fraction:
+        """The largest Pr(y | x) / Pr(y | x'): both ends against each other, seen from an end."""
+        last = self.values - 1
+        return self.chance(last, last) / self.chance(0, last)
+
+
+class OrderedResponseMethod(Method[OrderedResponse, OrderedResponsePlan]):
+    """Near values more often than far ones."""
+
+    name = "ordered-response"
+    title = "Ordered response"
+    trust = Trust.PROVED
+    promise = "no value becomes more than odds times as likely against another, near ones less"
+    answers = "estimate, interval"
+    formula = "w = C^-1 h; Var = sum w^2 - C^-1 h^2; z sqrt(Var + z^2 max|w|^2 / 4)"
+    spec = OrderedResponse
+    plan_type = OrderedResponsePlan
+    gives_away = GivesAway(
+        survives_corruption=True,
+        hides_group=True,
+        every_predicate=True,
+        why="every record is randomised by itself; other records tell nothing about it",
+    )
+    example = Example(
+        spec={"odds": 20},
+        options={"odds": "20"},
+        bad=({"odds": 1}, {"odds": 0}, {"odds": -2}, {"odds": "1/0"}, {"odds": "long"}, {"odds": float("inf")}),
+    )
+
+    def needs(self, spec: OrderedResponse, roles: Roles) -> Needs:
+        """The sensitive column; one only."""
+        if len(roles.sensitive) > 1:
+            raise SpecError(
+                "ordered-response takes one sensitive column; give the others another role", field="sensitive"
+            )
+        return Needs(units=(tuple(roles.sensitive),), joints=((0,),), changed=(True,))
+
+    def plan(self, spec: OrderedResponse, profile: Profile, rng: np.random.Generator) -> Planned[OrderedResponsePlan]:
+        """The channel over the domain as it is sorted; counts are not looked at."""
+        values, odds = len(profile.domains[0]), exact(spec.odds, "odds")
+        if not 2 <= values <= MOST_VALUES:
+            raise PlanError(f"ordered-response takes 2 to {MOST_VALUES} values, the sensitive column has {values}")
+        step = Fraction(int(float(odds) ** (1 / (values - 1)) * SCALE), SCALE)
+        while step ** (values - 1) > odds:  # the root was rounded to a double
+            step -= Fraction(1, SCALE)
+        if step <= 1:
+            raise PlanError(f"odds of {odds} are too small for {values} values; no step above 1 is left")
+        return Planned(public=OrderedResponsePlan(step=step, values=values), work=Work())
+
+    def apply(self, plan: OrderedResponsePlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+        """The difference of two geometric draws is two-sided geometric; beyond the ends it stays at the end."""
+        stop = float(1 - 1 / plan.step)
+        step = rng.geometric(stop, size=batch.rows) - rng.geometric(stop, size=batch.rows)
+        return Released(codes=(np.clip(batch.codes[0] + step, 0, plan.values - 1).astype(np.int32),))
+
+    def guarantee(self, plan: OrderedResponsePlan) -> Guarantee:
+        """The largest ratio in the channel that runs."""
+        return Guarantee(
+            model="bounded odds",
+            parameters={"step": str(plan.step), "amplification": _round_up(plan.amplification)},
+            statement=(
+                f"A record's published value makes no true value more than {_round_up(plan.amplification):g} times as "
+                f"likely against another, and none more than {float(plan.step):g} times against the next in the order."
+            ),
+            assumptions=("the domain and its order are public knowledge", "the table is published once"),
+            not_covered=("the histogram of the sensitive column", "columns that are published as they are"),
+            trust=self.trust,
+        )
+
+    def estimate(self, plan: OrderedResponsePlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+        """Weights whose mean under every true value x is h(x), summed over what was published."""
+        channel, at = plan.channel, (observed.keys, asked.functionals)
+        value, variance, spread, largest = (np.zeros(at) for _ in range(4))
+        covariance = np.zeros((observed.keys, len(asked.pairs)))
+        rows = np.zeros(observed.keys)
+        key, pattern = observed.key[observed.stratum], observed.pattern[observed.stratum]
+        np.add.at(rows, key, observed.moments[:, 0])
+        first, second = asked.pairs.T
+        for b in np.unique(pattern):
+            seen = np.flatnonzero(pattern == b)
+            h = asked.coefficients[b].toarray().T  # (values, functionals)
+            w = np.linalg.solve(channel, h)
+            noise = w**2 - np.linalg.solve(channel, h**2)  # its mean under x is Var(w(Y) | x)
+            both = w[:, first] * w[:, second] - np.linalg.solve(channel, h[:, first] * h[:, second])
+            published, moments = observed.value[seen], observed.moments[seen]
+            squares = moments[:, asked.products[asked.measure, asked.measure]]
+            np.add.at(value, key[seen], moments[:, asked.products[0, asked.measure]] * w[published])
+            np.add.at(variance, key[seen], squares * noise[published])
+            np.add.at(spread, key[seen], squares)
+            products = asked.products[asked.measure[first], asked.measure[second]]
+            np.add.at(covariance, key[seen], moments[:, products] * both[published])
+            largest = np.maximum(largest, np.where(np.abs(noise).max(axis=0) > 1e-9, np.abs(w).max(axis=0), 0.0))
+        variance = np.maximum(variance, 0.0)
+        mean_square = np.divide(spread, rows[:, None], out=np.zeros(at), where=rows[:, None] > 0)
+        half = asked.z * np.sqrt(variance + asked.z**2 * largest**2 * mean_square / 4)  # holds for small counts too
+        return Estimated(value=value, variance=variance, low=value - half, high=value + half, covariance=covariance)
+
+    def verify(self, plan: OrderedResponsePlan, published: Published) -> None:
+        """The channel runs over the published domain of the sensitive column."""
+        published.check_units()
+        if plan.values != len(published.evidence.domains[0]):
+            raise VerificationError("the channel has another number of values than the published domain")
+
+    def report(self, plan: OrderedResponsePlan, work: Work, profile: Profile) -> dict[str, Any]:
+        """The chance to be kept, and the error of every value's total."""
+        true_counts, channel = profile.true_counts().astype(float), plan.channel
+        w = np.linalg.inv(channel)  # column v: weights of "value = v"
+        se = np.sqrt(np.maximum((true_counts @ channel) @ w**2 - true_counts, 0.0))
+        return {
+            "keep": np.diag(channel).tolist(),
+            "expected_error": {
+                "values": [value_label(v) for v in profile.domains[0].values],
+                "total": se.tolist(),
+                "among_1_percent": (se * 0.1).tolist(),
+                "among_10_percent": (se * np.sqrt(0.1)).tolist(),
+            },
+        }
+
+    def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
+        """The odds that take a prior of rho1 to tau."""
+        return (Candidate(method=self.name, parameters={"odds": str(gamma_bound(rho1, tau))}),)
+
+    def channel(self, plan: OrderedResponsePlan, work: Work, profile: Profile) -> Floats:
+        """The same for every record."""
+        return plan.channel
+
+    def foresee(
+        self, plan: OrderedResponsePlan, work: Work, profile: Profile, domains: tuple[Domain, ...]
+    ) -> Foresight:
+        """Expected counts: the true ones through the channel."""
+
+        def push(observed: Observed, asked: Asked) -> Observed:
+            return entries(observed, tensor(observed, plan.values) @ plan.channel)
+
+        def totals(_: tuple[int, ...]) -> Any:
+            raise NotImplementedError  # the estimator does not look at totals
+
+        answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
+        return Foresight(lump=False, answer=answer)
+
+
+def _round_up(x: Fraction, digits: int = 6) -> float:
+    """Losses round up."""
+    scale = 10**digits
+    return float(-((-x.numerator * scale) // x.denominator) / scale)
+
+
+METHOD: Method[OrderedResponse, OrderedResponsePlan] = OrderedResponseMethod()

@@ -1,0 +1,179 @@
+"""Every aggregate estimated from strata and units of its own, so that its error does not depend on what else is asked.
+
+Rows are sorted into strata by everything a SELECT asks of untouched columns. An aggregate that does not ask for some of
+it would have its rows cut into more pieces than it needs, and pieces are not added up without loss: variances are
+clipped and bounds are sharp piece by piece. So pieces that one aggregate cannot tell apart are put together first, and
+units whose value does not matter to it are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from ..model.public import Asked, Estimated, Observed
+
+Estimate = Callable[[Observed, Asked], Estimated]
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """Functionals of aggregates that cut the rows alike: their numbers, a class for every pattern, the axes they use.
+
+    Two patterns of one class have the same coefficients in all of them.
+    """
+
+    chosen: NDArray[np.intp]
+    class_: NDArray[np.intp]
+    axes: tuple[int, ...]
+
+
+def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked) -> Estimated:
+    """What `estimate` says of every aggregate when it is asked alone, laid out as if all were asked together.
+
+    Functionals whose covariance is wanted belong to one aggregate; aggregates that cut the rows alike share a call.
+    """
+    K, F = observed.keys, asked.functionals
+    value, variance, low, high = (np.zeros((K, F)) for _ in range(4))
+    minimum, maximum, inverted = np.full((K, F), np.nan), np.full((K, F), np.nan), np.zeros((K, F), dtype=bool)
+    covariance, caveats, bounded = np.zeros((K, len(asked.pairs))), dict[str, None](), False
+    for family in _families(asked):
+        chosen = family.chosen
+        found = estimate(*_own(observed, asked, family))
+        value[:, chosen], variance[:, chosen] = found.value, found.variance
+        low[:, chosen], high[:, chosen] = found.low, found.high
+        if found.minimum is not None and found.maximum is not None:
+            minimum[:, chosen], maximum[:, chosen], bounded = found.minimum, found.maximum, True
+        if found.inverted is not None:
+            inverted[:, chosen] = found.inverted
+        covariance[:, np.isin(asked.pairs[:, 0], chosen)] = found.covariance
+        caveats |= dict.fromkeys(found.caveats)
+    return Estimated(
+        value=value,
+        variance=variance,
+        low=low,
+        high=high,
+        covariance=covariance,
+        minimum=minimum if bounded else None,
+        maximum=maximum if bounded else None,
+        caveats=tuple(caveats),
+        inverted=inverted,
+    )
+
+
+def asked_alone(
+    observed: Observed, asked: Asked, top: Sequence[int], bottom: Sequence[int]
+) -> tuple[Observed, Asked, list[int], list[int]]:
+    """The question about one aggregate, and where its functionals above and below (of a group) stand in it."""
+    J = asked.functionals // asked.groups
+    (family,) = [f for f in _families(asked) if top[0] in f.chosen]
+    mine = family.chosen[family.chosen < J]
+    above, below = (np.searchsorted(mine, np.array(side, dtype=np.intp)).tolist() for side in (top, bottom))
+    return *_own(observed, asked, family), above, below
+
+
+def _families(asked: Asked) -> list[_Family]:
+    """Functionals j of all groups of unit keys stay together; those connected by pairs are one aggregate."""
+    J = asked.functionals // asked.groups
+    links = sp.coo_array((np.ones(len(asked.pairs)), tuple(asked.pairs.T % J)), shape=(J, J))
+    aggregates, of_functional = connected_components(links, directed=False)
+    rows = [_row_keys(H) for H in asked.coefficients]
+    indicator, varies = asked.indicator, _varies(asked)
+    alike: dict[tuple[tuple[int, ...], bool, tuple[int, ...]], list[int]] = {}
+    for aggregate in range(aggregates):
+        mine = np.flatnonzero(of_functional == aggregate)
+        chosen = (np.arange(asked.groups)[:, None] * J + mine).ravel()
+        label: dict[tuple[bytes, ...], int] = {}
+        classes = tuple(label.setdefault(tuple(keys[f] for f in chosen), len(label)) for keys in rows)
+        axes = tuple(np.flatnonzero(varies[:, chosen].any(axis=1)).tolist()) or ((0,) if asked.units else ())
+        alike.setdefault((classes, bool(indicator[chosen].all()), axes), []).extend(mine.tolist())
+    return [
+        _Family((np.arange(asked.groups)[:, None] * J + np.sort(mine)).ravel(), np.array(classes, dtype=np.intp), axes)
+        for (classes, _, axes), mine in alike.items()
+    ]
+
+
+def _varies(asked: Asked) -> NDArray[np.bool_]:
+    """(axes, F): does the coefficient of a functional depend on the unit's value, in any pattern?"""
+    shape = asked.shape
+    found = np.zeros((len(shape), asked.functionals), dtype=bool)
+    if len(shape) == 1:
+        return ~found
+    for axis in range(len(shape)):
+        first = _first_along(shape, axis)
+        for H in asked.coefficients:
+            differ = abs(H - H[:, first]).tocsr()
+            differ.eliminate_zeros()
+            found[axis] |= np.diff(differ.indptr) > 0
+    return found
+
+
+def _first_along(shape: tuple[int, ...], axis: int) -> NDArray[np.intp]:
+    """For every joint class the one that has the first class along an axis."""
+    places = np.arange(int(np.prod(shape))).reshape(shape)
+    return np.broadcast_to(places.take([0], axis=axis), shape).reshape(-1)
+
+
+def _row_keys(H: sp.csr_array) -> list[bytes]:
+    """The coefficients of every functional in one pattern, as something to compare."""
+    H = H.copy()
+    H.sum_duplicates()
+    H.eliminate_zeros()
+    starts = H.indptr
+    return [H.indices[a:b].astype(np.int64).tobytes() + H.data[a:b].tobytes() for a, b in pairwise(starts)]
+
+
+def _own(observed: Observed, asked: Asked, family: _Family) -> tuple[Observed, Asked]:
+    """The question about one family, over strata that differ in output row or in coefficients only."""
+    chosen, class_ = family.chosen, family.class_
+    first = np.unique(class_, return_index=True)[1]
+    pattern = class_[observed.pattern]
+    width = len(first)
+    places, stratum = np.unique(observed.key * width + pattern, return_inverse=True)
+    at = stratum.reshape(-1)[observed.stratum]
+    value, kept_classes = _without(observed.value, asked.shape, family.axes)
+    parts, values = int(observed.part.max(initial=0)) + 1, int(value.max(initial=0)) + 1
+    kept, row = np.unique((at * parts + observed.part) * values + value, return_inverse=True)
+    sums = [np.bincount(row, weights=m, minlength=len(kept)) for m in observed.moments.T]
+    moments = np.stack(sums, axis=1).astype(np.float64)
+    seen = Observed(
+        stratum=(kept // (parts * values)).astype(np.intp),
+        part=(kept // values % parts).astype(np.int64),
+        value=(kept % values).astype(np.intp),
+        moments=moments,
+        key=(places // width).astype(np.intp),
+        pattern=(places % width).astype(np.intp),
+        keys=observed.keys,
+    )
+    coefficients = tuple(asked.coefficients[b][chosen][:, kept_classes] for b in first)
+    mine = asked.pairs[np.isin(asked.pairs[:, 0], chosen)]
+    question = replace(
+        asked,
+        units=tuple(asked.units[a] for a in family.axes),
+        classes=tuple(asked.classes[a] for a in family.axes),
+        coefficients=coefficients,
+        measure=asked.measure[chosen],
+        pairs=np.searchsorted(chosen, mine).reshape(-1, 2),
+        binary=all(bool(np.all(H.data == 1)) for H in coefficients),
+    )
+    return seen, question
+
+
+def _without(
+    value: NDArray[np.intp], shape: tuple[int, ...], axes: tuple[int, ...]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """(joint classes over some axes only, the first of the old joint classes that each stands for)."""
+    if len(axes) == len(shape):
+        return value, np.arange(int(np.prod(shape)))
+    codes = np.unravel_index(value, shape)
+    small = tuple(shape[a] for a in axes)
+    first = np.arange(int(np.prod(shape))).reshape(shape)
+    for axis in set(range(len(shape))) - set(axes):
+        first = first.take([0], axis=axis)
+    return np.ravel_multi_index(tuple(codes[a] for a in axes), small).astype(np.intp), first.reshape(-1)

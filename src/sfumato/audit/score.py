@@ -1,0 +1,183 @@
+"""The score of every attack: the one place of the audit that sees the truth.
+
+Targets are records that can be told apart by what is published as it is, so that the scorer, and nobody else, knows
+which row is whose. Each attack gets the background knowledge that it states, and its guesses are counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import beta
+
+from ..engines.contract import Engine
+from ..engines.directory import engine_named
+from ..errors import DataError
+from ..model.private import Needs
+from ..model.public import Codes, Floats, Integers
+from ..release.opened import OpenedRelease
+from ..stats.joint_codes import joint_ranks
+from .attack import Attack, Known, attacks
+from .promise import promised
+from .view import View, look
+
+TARGETS, LEVEL, PERSON_ROWS = 1000, 0.99, 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Truth:
+    """The original table in codes: of the sensitive unit, and of every published column as `View.features` codes it."""
+
+    sensitive: Codes  # -1: a value that the release does not list
+    features: dict[str, Integers]  # true codes; -1 where the release has no such value
+
+    @property
+    def rows(self) -> int:
+        return len(self.sensitive)
+
+
+def read_truth(view: View, source: Any, *, engine: Engine | None = None, delimiter: str | None = None) -> Truth:
+    """The table's rows, in an order of no meaning, coded as the release codes its own."""
+    table = (engine or engine_named()).open(source, delimiter=delimiter)
+    wanted = [*view.columns, *(f.name for f in view.features)]
+    missing = [name for name in wanted if name not in table.columns]
+    if missing:
+        raise DataError(f'the table has no column "{missing[0]}", which the release publishes', column=missing[0])
+    units = tuple((name,) for name in wanted)
+    needs = Needs(units=units, joints=(tuple(range(len(units))),), changed=(False,) * len(units))
+    profile = table.profile(needs, {}, null_as_value=True)
+    histogram = profile.histograms[0]
+    cells = np.repeat(histogram.codes.astype(np.int64), histogram.true_counts, axis=0)
+    cells = cells[np.random.default_rng(0).permutation(len(cells))]
+    values = [[value[0] for value in domain.values] for domain in profile.domains]
+    n = len(view.columns)
+    place = {value: code for code, value in enumerate(view.values)}
+    own = cells[:, :n]
+    distinct, inverse = np.unique(own, axis=0, return_inverse=True)
+    codes = np.array([place.get(tuple(values[j][k] for j, k in enumerate(row)), -1) for row in distinct])
+    features = {}
+    for j, feature in enumerate(view.features, start=n):
+        known = {value: code for code, value in enumerate(feature.values)}
+        lookup = np.array([known.get(value, -1) for value in values[j]], dtype=np.int64)
+        features[feature.name] = lookup[cells[:, j]]
+    return Truth(sensitive=codes[inverse.reshape(-1)].astype(np.int32), features=features)
+
+
+def linked(view: View, truth: Truth) -> tuple[Integers, Integers]:
+    """(rows of the release, records of the table) that agree on all untouched columns, each pair with nobody else."""
+    columns = view.untouched
+    if not columns:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    both = [np.concatenate([f.codes, truth.features[f.name]]) + 1 for f in columns]
+    joint, _ = joint_ranks(both, view.rows + truth.rows)
+    _, number, times = np.unique(joint, return_inverse=True, return_counts=True)
+    number = number.reshape(-1)
+    here = np.bincount(number[: view.rows], minlength=len(times))
+    there = np.bincount(number[view.rows :], minlength=len(times))
+    good = (here == 1) & (there == 1)
+    row, record = np.full(len(times), -1), np.full(len(times), -1)
+    row[number[: view.rows]] = np.arange(view.rows)
+    record[number[view.rows :]] = np.arange(truth.rows)
+    return row[good], record[good]
+
+
+def knowledge(
+    view: View, truth: Truth, second: View | None, targets: int, rng: np.random.Generator
+) -> tuple[Known, Codes]:
+    """(what readers may be told about the targets, the targets' true values)."""
+    rows, records = linked(view, truth)
+    usable = truth.sensitive[records] >= 0
+    rows, records = rows[usable], records[usable]
+    if len(rows) < 50:
+        raise DataError(
+            f"only {len(rows)} records can be told apart by the columns that are published as they are; the audit "
+            "needs 50: publish a copy with a row number (--keep)"
+        )
+    second_row = np.full(truth.rows, -1)
+    if second is not None:
+        theirs, of = linked(second, truth)
+        second_row[of] = theirs
+        inside = second_row[records] >= 0
+        rows, records = rows[inside], records[inside]
+    others = np.full(view.rows, -1, dtype=np.int32)
+    others[rows] = truth.sensitive[records]
+    chosen = rng.choice(len(rows), min(targets, len(rows)), replace=False)
+    persons = _persons(rows, truth.sensitive[records], chosen, rng)
+    cells = [truth.features[f.name][records[chosen]] for f in view.quasi]
+    known = Known(
+        rows=rows[chosen],
+        cells=np.stack(cells, axis=1) if cells else np.zeros((len(chosen), 0), dtype=np.int64),
+        persons=persons,
+        others=others,
+        second=second,
+        second_rows=None if second is None else second_row[records[chosen]],
+    )
+    return known, truth.sensitive[records[chosen]]
+
+
+def _persons(rows: Integers, values: Codes, chosen: Integers, rng: np.random.Generator) -> Integers:
+    """For each target its row and others of the same true value, as if they were one person's."""
+    persons = np.empty((len(chosen), PERSON_ROWS), dtype=np.int64)
+    for t, k in enumerate(chosen):
+        same = rows[values == values[k]]
+        persons[t] = [rows[k], *rng.choice(same, PERSON_ROWS - 1, replace=True)]
+    return persons
+
+
+def interval(hits: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
+    """The Clopper-Pearson interval."""
+    tail = (1 - level) / 2
+    low = 0.0 if hits == 0 else float(beta.ppf(tail, hits, trials - hits + 1))
+    high = 1.0 if hits == trials else float(beta.ppf(1 - tail, hits + 1, trials - hits))
+    return low, high
+
+
+def score(attack: Attack, view: View, known: Known, true: Codes, blind: float) -> dict[str, Any]:
+    """One line of the report, or why there is none."""
+    guesses = attack.run(view, known)
+    if isinstance(guesses, str):
+        return {"attack": attack.name, "why": guesses}
+    hits, trials = int((guesses == true).sum()), len(true)
+    low, high = interval(hits, trials)
+    bound = promised(view, attack, blind)
+    return {
+        "attack": attack.name,
+        "reader": attack.reader,
+        "knows": attack.knows,
+        "success": hits / trials,
+        "low": low,
+        "high": high,
+        "blind": blind,
+        "bound": bound,
+        "breaks": bound is not None and low > bound,
+    }
+
+
+def audit(
+    release: OpenedRelease,
+    source: Any,
+    *,
+    second: OpenedRelease | None = None,
+    targets: int = TARGETS,
+    seed: int = 1,
+    engine: Engine | None = None,
+    delimiter: str | None = None,
+) -> dict[str, Any]:
+    """The document of `sfumato audit --json`: every attack with its success beside the blind guess and the promise."""
+    view = look(release)
+    truth = read_truth(view, source, engine=engine, delimiter=delimiter)
+    rng = np.random.default_rng(seed)
+    known, true = knowledge(view, truth, None if second is None else look(second), targets, rng)
+    share: Floats = np.bincount(truth.sensitive[truth.sensitive >= 0], minlength=len(view.values)) / truth.rows
+    lines = [score(attack, view, known, true, float(share.max())) for attack in attacks()]
+    return {
+        "method": release.method.name,
+        "rows": view.rows,
+        "targets": len(true),
+        "linkable": int((known.others >= 0).sum()),
+        "level": LEVEL,
+        "attacks": [line for line in lines if "why" not in line],
+        "left_out": [line for line in lines if "why" in line],
+    }

@@ -1,0 +1,41 @@
+"""The command of whoever has a release and the table it was made of: audit."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .options import Json, ReleasePath
+from .terminal import say, say_json
+
+
+def audit(
+    release: ReleasePath,
+    truth: Annotated[str, typer.Option("--truth", help="the table it was made of", metavar="SOURCE")],
+    second: Annotated[
+        str | None, typer.Option("--second", help="another release of the same table", metavar="RELEASE")
+    ] = None,
+    targets: Annotated[int, typer.Option("--targets", help="people to attack", min=50)] = 1000,
+    as_json: Json = False,
+    report: Annotated[str | None, typer.Option("--report", help="HTML file to write", metavar="FILE")] = None,
+    force: Annotated[bool, typer.Option("--force", help="replace a report")] = False,
+) -> None:
+    """Attack a release in every way that is built in, and count the successes beside what it promises.
+
+    For the custodian: it looks at the original table to score. Example: sfumato audit out --truth adult.parquet
+    """
+    from ..audit.score import audit as run
+    from ..query import open_release
+    from ..reports.audit_text import audit_page, render
+    from ..reports.places import check_places, write_html
+
+    check_places({"--report": report}, source=truth, force=force, twins=False)
+    other = None if second is None else open_release(second).opened
+    document = run(open_release(release).opened, truth, second=other, targets=targets)
+    if report is not None:
+        write_html(report, audit_page(document), force=force)
+    if as_json:
+        say_json(document)
+    else:
+        say(render(document))

@@ -1,0 +1,122 @@
+"""Which files a source stands for, and whether they are one table: nothing is guessed, nothing left out in silence."""
+
+from __future__ import annotations
+
+import glob as globbing
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from ...errors import DataError
+
+_KINDS = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
+_KINDS |= dict.fromkeys((".csv", ".tsv", ".txt"), "csv")
+_FOLDERS = "give the files themselves, for example as folder/*.parquet"
+
+
+def files_of(path: str) -> list[str]:
+    """The files that a path, folder or glob stands for, sorted. A path that exists is that path."""
+    try:
+        if Path(path).is_dir():
+            return _inside(Path(path))
+        if Path(path).exists():
+            return [path]
+        files = sorted(globbing.glob(path, recursive=True)) if globbing.has_magic(path) else []  # noqa: PTH207 - absolute too
+    except (OSError, ValueError):
+        files = []
+    if not files:
+        raise DataError(f"there is no file {shown(path)}")
+    return files
+
+
+def _inside(folder: Path) -> list[str]:
+    """The Parquet files below a folder; what might be meant as a part of the table and is not read is refused."""
+    found, keys = [], set()
+    for place, folders, names in os.walk(folder):
+        for name in folders:
+            if Path(place, name).is_symlink():
+                raise DataError(f'{shown(folder)} holds a link to another folder, "{name}"; {_FOLDERS}')
+        for name in names:
+            inner = Path(place, name).relative_to(folder)
+            kind = _KINDS.get(inner.suffix.lower())
+            if kind is None or inner.suffix.lower() == ".txt":
+                continue
+            if any(part.startswith((".", "_")) for part in inner.parts):
+                raise DataError(
+                    f'{shown(folder)} holds a hidden or unfinished file, "{inner}"; remove it, or {_FOLDERS}'
+                )
+            if kind != "parquet":
+                raise DataError(f'{shown(folder)} holds "{inner}" beside Parquet files; {_FOLDERS}')
+            keys |= {part.partition("=")[0] for part in inner.parts[:-1] if "=" in part}
+            found.append(str(folder / inner))
+    if not found:
+        raise DataError(f"the folder {shown(folder)} holds no Parquet file")
+    if keys:
+        _check_keys(folder, keys, found)
+    return sorted(found)
+
+
+def _check_keys(folder: Path, keys: set[str], files: list[str]) -> None:
+    """Names of folders may repeat a column of the files; they may not be the only place that holds it."""
+    lost = sorted(keys - set(schema_of(files[0], "parquet").names))
+    if lost:
+        raise DataError(
+            f'{shown(folder)} keeps column "{lost[0]}" in the names of its folders, which are not read; write it into '
+            f"the files, or {_FOLDERS} to leave it out"
+        )
+
+
+def shown(path: str | Path) -> str:
+    """The path as the user typed it is hers to see; only its last part is repeated."""
+    return f'"{Path(path).name}"'
+
+
+def kind_of(file: str) -> str:
+    """Which library reads the file, by its name."""
+    suffix = Path(file).suffix.lower()
+    if suffix not in _KINDS:
+        raise DataError(
+            f"{shown(file)} is none of CSV (.csv .tsv .txt), Parquet (.parquet) or Arrow IPC (.arrow .feather)"
+        )
+    return _KINDS[suffix]
+
+
+def schema_of(file: str, kind: str) -> pa.Schema:
+    """The columns of a Parquet or Arrow file as they are written in it."""
+    try:
+        if kind == "parquet":
+            return pq.read_schema(Path(file).absolute())
+        return ds.IpcFileFormat().inspect(str(Path(file).absolute()), pa.fs.LocalFileSystem())
+    except (pa.ArrowException, OSError):
+        said = "Arrow IPC file" if kind == "ipc" else "Parquet file"
+        raise DataError(f"{shown(file)} is damaged or not a readable {said}") from None
+
+
+def check_same(files: Sequence[str], kind: str) -> None:
+    """Refuse files that are not parts of one table, or name a column twice."""
+    first = schema_of(files[0], kind)
+    check_names(first.names, shown(files[0]))
+    columns = _plain(first)
+    for file in files[1:]:
+        if _plain(schema_of(file, kind)) != columns:
+            raise DataError(f"{shown(file)} has other columns than {shown(files[0])}, or other types in them")
+
+
+def _plain(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    """Names and types; whether a library wrote a dictionary is no difference."""
+    return [(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
+
+
+def check_names(names: Sequence[object], where: str = "the table") -> None:
+    """Refuse names that an engine would take for the same, before it makes up others for them."""
+    seen: set[str] = set()
+    for name in map(str, names):
+        if name.lower() in seen:
+            message = f'{where} names column "{name}" twice (upper and lower case count as the same)'
+            raise DataError(message, column=name)
+        seen.add(name.lower())

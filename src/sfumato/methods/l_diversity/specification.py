@@ -1,0 +1,56 @@
+"""What a publisher asks of l-diversity: l, its kind, hierarchies, rows that may be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from ...errors import SpecError
+from ...model.ratios import Ratio, exact
+from ..contract import Specification
+from .lattice import KINDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LDiversity(Specification):
+    """Generalise until every class is l-diverse; rows of at most a share `suppression` may be left out.
+
+    `hierarchies` maps a column to ARX-style rows (value, then one label per level), or to "interval:5/10/20",
+    "prefix:3/1" or "suppress"; a column without one is kept or suppressed as a whole.
+    """
+
+    method: ClassVar[str] = "l-diversity"
+
+    l: Ratio
+    kind: str = "frequency"
+    hierarchies: Mapping[str, Any] | str | None = field(
+        default=None, metadata={"help": "column=FILE.csv|interval:5/10|prefix:3/1|suppress, ..."}
+    )
+    suppression: Ratio = Fraction(0)
+
+    def __post_init__(self) -> None:
+        if exact(self.l, "l") < 1:
+            raise SpecError(f"l must be at least 1, got {self.l}", field="l")
+        if self.kind not in KINDS:
+            raise SpecError(f'kind must be one of {", ".join(KINDS)}, got "{self.kind}"', field="kind")
+        if not 0 <= exact(self.suppression, "suppression") < 1:
+            raise SpecError(
+                f"suppression is a share of the rows, at least 0 and below 1, got {self.suppression}",
+                field="suppression",
+            )
+        self.given()
+
+    def given(self) -> dict[str, Any]:
+        """Hierarchies by column, as given."""
+        if self.hierarchies is None:
+            return {}
+        if isinstance(self.hierarchies, Mapping):
+            return dict(self.hierarchies)
+        parts = [part.partition("=") for part in self.hierarchies.split(",") if part.strip()]
+        if not all(separator for _, separator, _ in parts):
+            raise SpecError(
+                f'hierarchies are written column=WHAT,column=WHAT, got "{self.hierarchies}"', field="hierarchies"
+            )
+        return {column.strip(): what.strip() for column, _, what in parts}

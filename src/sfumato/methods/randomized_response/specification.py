@@ -1,0 +1,113 @@
+"""What a publisher asks of randomized-response: which columns, at which risk or with which keep probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import ClassVar
+
+from ...errors import SpecError
+from ...model.ratios import Ratio, exact
+from ..contract import Specification
+from .disclosure import CELL_LIMIT
+
+SCOPES = ("s", "qi", "both")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomizedResponse(Specification):
+    """Randomise the sensitive columns (scope "s"), the quasi-identifiers ("qi") or both.
+
+    `risk` (or `l`, for risk = 1/l) lets the method choose keep probabilities; `keep` gives them, per column, and
+    columns it does not name are published as they are.
+    """
+
+    method: ClassVar[str] = "randomized-response"
+
+    scope: str = "both"
+    risk: Ratio | None = None
+    l: Ratio | None = None
+    keep: Mapping[str, Ratio] | str | None = field(default=None, metadata={"help": "column=p, ..."})
+    bins: Mapping[str, Sequence[Ratio]] | str | None = field(
+        default=None, metadata={"help": "column=EDGE,EDGE,...,column=EDGE,... for columns of numbers"}
+    )
+    cell_limit: int = CELL_LIMIT
+
+    def __post_init__(self) -> None:
+        if self.scope not in SCOPES:
+            raise SpecError(f'scope must be one of {", ".join(SCOPES)}, got "{self.scope}"', field="scope")
+        ways = {"risk": self.risk, "l": self.l, "keep": self.keep}
+        given = [name for name, value in ways.items() if value is not None]
+        if len(given) != 1:
+            what = "none was given" if not given else " and ".join(given) + " were given"
+            raise SpecError(f"give one of risk, l and keep probabilities; {what}", field="risk")
+        if self.cell_limit < 1:
+            raise SpecError(f"cell_limit must be at least 1, got {self.cell_limit}", field="cell_limit")
+        if self.keep is not None:
+            self.keeps()
+        self.tau()
+        self.edges()
+
+    def tau(self) -> Fraction | None:
+        """The bound on the risk; None with given keep probabilities."""
+        if self.risk is not None:
+            tau = exact(self.risk, "risk")
+            if not 0 < tau <= 1:
+                raise SpecError(f"risk must lie above 0 and at most 1, got {tau}; state it as 1/l", field="risk")
+            return tau
+        if self.l is not None:
+            l = exact(self.l, "l")
+            if l < 1:
+                raise SpecError(f"l must be at least 1, got {l}", field="l")
+            return 1 / l
+        return None
+
+    def edges(self) -> dict[str, tuple[float, ...]]:
+        """Lower edges of the bins of each binned column; the last bin has no upper end."""
+        if self.bins is None:
+            return {}
+        given = self.bins if isinstance(self.bins, Mapping) else _lists(self.bins)
+        found = {column: tuple(float(exact(e, "bins")) for e in edges) for column, edges in given.items()}
+        for column, edges in found.items():
+            if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
+                raise SpecError(f'bins of "{column}" need two or more edges that rise', field="bins")
+        return found
+
+    def keeps(self) -> dict[str, Fraction]:
+        """Given keep probabilities by column."""
+        if self.keep is None:
+            return {}
+        pairs = self.keep.items() if isinstance(self.keep, Mapping) else _pairs(self.keep)
+        found = {column: exact(p, "keep") for column, p in pairs}
+        for column, p in found.items():
+            if not 0 < p <= 1:
+                raise SpecError(
+                    f'keep probability of "{column}" is {p}; it must lie above 1 / (values of the column) and at '
+                    "most at 1",
+                    field="keep",
+                )
+        return found
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    parts = [part.partition("=") for part in text.split(",") if part.strip()]
+    if not parts or not all(separator for _, separator, _ in parts):
+        raise SpecError(f'keep probabilities are written column=p,column=p, got "{text}"', field="keep")
+    return [(column.strip(), value.strip()) for column, _, value in parts]
+
+
+def _lists(text: str) -> dict[str, list[str]]:
+    """ "age=17,25,35,hours=0,20,40": a name starts a new list."""
+    found: dict[str, list[str]] = {}
+    column = None
+    for part in text.split(","):
+        name, separator, value = part.partition("=")
+        if separator:
+            column = name.strip()
+            found[column] = []
+        if column is None:
+            raise SpecError(f'bins are written column=EDGE,EDGE,..., got "{text}"', field="bins")
+        found[column].append((value if separator else part).strip())
+    return found

@@ -1,0 +1,71 @@
+"""What the checkers of several methods ask of a published bundle; they share definitions with planners, no code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ...errors import VerificationError
+from ...model.public import Integers, Published
+from ...stats.tails import FALSE_ALARM, too_few, too_many
+
+
+def check_roles(published: Published, *roles: str) -> None:
+    """Nothing; VerificationError unless the units are made of all columns of these roles, and of no others."""
+    for role in roles:
+        published.check_units(role)
+    wanted = {name for role in roles for name in published.with_role(role)}
+    units = [name for domain in published.evidence.domains for name in domain.columns]
+    other = sorted(set(units) - wanted)
+    if other:
+        raise VerificationError(f'release.json says that "{other[0]}" was changed, which the method does not do')
+    if len(units) != len(set(units)):
+        raise VerificationError("release.json lists a column in two units")
+
+
+def one_unit(published: Published) -> None:
+    """Nothing; VerificationError unless the sensitive columns are one unit, taken together."""
+    check_roles(published, "sensitive")
+    if len(published.evidence.domains) != 1:
+        raise VerificationError("the sensitive columns must be one unit, taken together as one value")
+
+
+def published_counts(published: Published, unit: int = 0) -> Integers:
+    """Rows that show each value of the unit's domain."""
+    _, codes, count = published.evidence.totals((unit,))
+    found = np.zeros(len(published.evidence.domains[unit]), dtype=np.int64)
+    np.add.at(found, codes[:, 0], count)
+    return found
+
+
+def check_floor(counts: Integers, floor: float, where: str, tests: int = 1) -> None:
+    """Nothing; VerificationError where values show too rarely for the stated channel. `tests` share the alarm."""
+    rare = too_few(counts, floor, FALSE_ALARM / tests)
+    if rare is not None:
+        raise VerificationError(
+            f"{where}: {rare} of {len(counts)} values show too rarely for the stated noise "
+            f"(chance below {FALSE_ALARM:g}); the values were not made by it"
+        )
+
+
+def check_ceiling(counts: Integers, ceiling: float, where: str, tests: int = 1) -> None:
+    """Nothing; VerificationError where values show too often for the stated channel."""
+    frequent = too_many(counts, ceiling, FALSE_ALARM / tests)
+    if frequent is not None:
+        raise VerificationError(
+            f"{where}: {frequent} of {len(counts)} values show too often for the stated noise "
+            f"(chance below {FALSE_ALARM:g}); the values were not made by it"
+        )
+
+
+def stated_sizes(published: Published, sizes: Iterable[int], what: str) -> None:
+    """Nothing; VerificationError unless the parts that rows name are the listed ones, with their sizes."""
+    stated = np.fromiter(sizes, dtype=np.int64)
+    numbers, rows = published.group_sizes()
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(stated):
+        raise VerificationError(f"a row names a {what} that release.json does not list")
+    found = np.zeros(len(stated), dtype=np.int64)
+    np.add.at(found, numbers, rows)
+    if not np.array_equal(found, stated):
+        raise VerificationError(f"the {what}s do not have the numbers of rows that release.json states")

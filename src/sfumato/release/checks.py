@@ -1,0 +1,163 @@
+"""Whether the files of a bundle are the ones it states, hold nothing else, and are in an order that tells nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ..errors import VerificationError
+from ..stats.tails import FALSE_ALARM, crowded
+from .datapackage import datapackage
+from .manifest import Manifest
+from .opened import OpenedRelease
+
+ALWAYS = ("release.json", "datapackage.json")
+SIGNATURE = "release.sig"
+MAX_PACKAGE = 64 * 2**20
+ENDS = 250_000  # rows at each end of a long file whose order is tested
+CUTS = 16  # places at which a column's values are cut into low and high ones
+
+
+def check_folder(folder: Path, manifest: Manifest) -> None:
+    """Nothing; VerificationError where the folder holds a file that the release does not declare, or lacks one."""
+    found = {entry.name for entry in folder.iterdir()}
+    declared = {*ALWAYS, *manifest.files}
+    unknown = sorted(found - declared - {SIGNATURE})
+    if unknown:
+        raise VerificationError(f"the folder holds {len(unknown)} files that release.json does not declare")
+    if declared - found:
+        raise VerificationError(f"{sorted(declared - found)[0]} is missing")
+    if any(not (folder / name).is_file() or (folder / name).is_symlink() for name in found):
+        raise VerificationError("the folder holds something that is not a plain file")
+
+
+def check_package(folder: Path, manifest: Manifest) -> None:
+    """Nothing; VerificationError where datapackage.json does not describe the same files."""
+    path = folder / "datapackage.json"
+    sizes = {str(name): (folder / name).stat().st_size for name in manifest.files}
+    expected = datapackage(manifest, sizes, {name: pq.read_schema(folder / name) for name in manifest.files})
+    try:
+        if path.stat().st_size > MAX_PACKAGE:
+            raise VerificationError("datapackage.json is too large to be what it should be")
+        stated = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise VerificationError("datapackage.json cannot be read") from None
+    if stated != json.loads(json.dumps(expected)):
+        raise VerificationError("datapackage.json describes other files than release.json")
+
+
+def check_traces(folder: Path, manifest: Manifest) -> None:
+    """Nothing; VerificationError where a Parquet file carries notes of its own: they may hold anything."""
+    for name in manifest.files:
+        schema = pq.read_schema(folder / name)
+        noted = any(field.metadata and set(field.metadata) - {b"PARQUET:field_id"} for field in schema)
+        if pq.read_metadata(folder / name).metadata or noted:
+            raise VerificationError(f"{name} carries metadata that no release has")
+
+
+def check_columns(release: OpenedRelease) -> None:
+    """Nothing; VerificationError where columns, units and domains do not fit each other."""
+    names = [column.name.casefold() for column in release.columns]
+    if len(set(names)) < len(names):
+        raise VerificationError("release.json lists a column twice, or two names that differ in case only")
+    units = [name for domain in release.domains for name in domain.columns]
+    if len(set(units)) < len(units):
+        raise VerificationError("release.json lists a column in two units")
+    for column in release.columns:
+        if (column.domain is not None) != (column.name in units):
+            raise VerificationError(f'"{column.name}" has a domain and no unit, or a unit and no domain')
+        if (column.role == "group") != (column.name == release.method.part):
+            raise VerificationError("release.json gives a role to a column that the method does not give it")
+        if column.name in units and column.role not in {"sensitive", "quasi"}:
+            raise VerificationError(f'"{column.name}" is changed by no method in the role that it has')
+    for domain in release.domains:
+        used = [{value[j] for value in domain.values} for j in range(len(domain.columns))]
+        for name, seen in zip(domain.columns, used, strict=True):
+            stated = next(column.domain for column in release.columns if column.name == name)
+            if set(stated or ()) != seen:
+                raise VerificationError(f'the domain of "{name}" lists values that no unit has')
+
+
+def check_types(release: OpenedRelease) -> None:
+    """Nothing; VerificationError where data.parquet holds a column of another type than stated."""
+    schema = pq.read_schema(release.path / "data.parquet")
+    stated = {c.name: c.released_type or c.type for c in release.columns if c.name in schema.names}
+    expected = release.reader.arrow_types(stated)
+    for name, wanted in expected.items():
+        found = schema.field(name).type
+        kind = found.value_type if pa.types.is_dictionary(found) else found
+        if _family(kind) != _family(wanted):
+            raise VerificationError(f'"{name}" of data.parquet is not of the type that release.json states')
+
+
+def _family(kind: pa.DataType) -> str:
+    """Types that Parquet writes alike."""
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "text"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return "bytes"
+    if pa.types.is_temporal(kind):
+        return str(kind).partition("[")[0]
+    if pa.types.is_decimal(kind):
+        return f"decimal {kind.scale}"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return "list"
+    return str(kind)
+
+
+def check_order(release: OpenedRelease) -> None:
+    """Nothing; VerificationError where the rows are not in random order, as far as their own columns can tell.
+
+    Every column is cut at up to 16 places; in a random order the rows below a cut fall on both halves of the file as a
+    hypergeometric number does. Of long files the first and the last rows are looked at: they are a random choice too.
+    """
+    path = release.path / "data.parquet"
+    file = pq.ParquetFile(path)
+    names = file.schema_arrow.names
+    for name in names:
+        first, last = _ends(file, name)
+        if not _sortable(first.type) or not len(first):
+            continue
+        rank = _ranks(pa.concat_arrays([first, last]))
+        cuts = np.unique(np.quantile(rank, np.linspace(0, 1, CUTS + 2)[1:-1], method="lower"))
+        below = np.array([np.count_nonzero(rank[: len(first)] <= cut) for cut in cuts], dtype=np.int64)
+        whole = np.array([np.count_nonzero(rank <= cut) for cut in cuts], dtype=np.int64)
+        if crowded(below, whole, len(rank), len(first), FALSE_ALARM / len(names)):
+            raise VerificationError(f'the rows are not in random order: "{name}" crowds at one end of the file')
+
+
+def _ends(file: pq.ParquetFile, name: str) -> tuple[pa.Array, pa.Array]:
+    """The first and the last half of a column, of at most ENDS rows each."""
+    groups, half = file.num_row_groups, min(file.metadata.num_rows // 2, ENDS)
+    sides = []
+    for order in (range(groups), range(groups - 1, -1, -1)):
+        taken, rows = [], 0
+        for g in order:
+            if rows >= half:
+                break
+            taken.append(g)
+            rows += file.metadata.row_group(g).num_rows
+        sides.append(file.read_row_groups(sorted(taken), columns=[name]).column(0) if taken else None)
+    first, last = (pa.array([]) if side is None else _plain(side) for side in sides)
+    return first[:half], last[len(last) - half :]
+
+
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    array = column.combine_chunks()
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _ranks(column: pa.Array) -> np.typing.NDArray[np.int64]:
+    distinct = pc.unique(column)
+    place = np.empty(len(distinct), dtype=np.int64)
+    place[pc.sort_indices(distinct).to_numpy()] = np.arange(len(distinct))
+    return place[pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False).astype(np.int64)]
+
+
+def _sortable(kind: pa.DataType) -> bool:
+    return not (pa.types.is_nested(kind) or pa.types.is_null(kind))

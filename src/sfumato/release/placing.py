@@ -1,0 +1,111 @@
+"""A finished folder takes its place: at most one of several runs gets it, and what was there is whole or untouched."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import ReleaseError
+
+MAX_MANIFEST = 256 * 2**20
+OWN_FILES = frozenset({"release.json", "datapackage.json", "release.sig"})  # besides those that release.json lists
+_NOREPLACE, _EXCHANGE = 1, 2  # of renameat2(2)
+_AT_FDCWD = -100
+_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}  # what old kernels and some file systems say
+
+
+def move_in(new: Path, out: Path) -> None:
+    """Rename `new` to `out`; ReleaseError where something is there, even since a moment ago."""
+    try:
+        if not _rename_with(_NOREPLACE, new, out):
+            out.mkdir()  # one winner: the empty folder is our claim, and a rename may replace it
+            try:
+                new.rename(out)
+            except OSError:
+                out.rmdir()
+                raise
+    except FileExistsError:
+        raise ReleaseError(f'"{out.name}" appeared while the release was made; it is not touched') from None
+
+
+def replace(new: Path, out: Path, aside: Path) -> None:
+    """Put `new` in the place of the release in `out`, which goes to `aside`; where that fails `out` is as before."""
+    check_replaceable(out)
+    if _rename_with(_EXCHANGE, new, out):  # at every moment one of the two is there
+        new.rename(aside)
+        try:
+            check_replaceable(aside, out.name)  # somebody may have put files there meanwhile
+        except ReleaseError:
+            _rename_with(_EXCHANGE, aside, out)
+            aside.rename(new)
+            raise
+        return
+    out.rename(aside)
+    try:
+        check_replaceable(aside, out.name)
+        move_in(new, out)
+    except (OSError, ReleaseError):
+        try:
+            move_in(aside, out)
+        except (OSError, ReleaseError):
+            raise ReleaseError(f'"{out.name}" could not be put back; it is whole in "{aside.name}" beside it') from None
+        raise
+
+
+def check_replaceable(out: Path, name: str = "") -> None:
+    """Refuse to replace anything but a release, and a folder that holds more than the release."""
+    name = name or out.name
+    if out.is_symlink() or not out.is_dir():
+        raise ReleaseError(f'"{name}" exists and is not a folder; it is not replaced')
+    declared = _declared(out)
+    if declared is None:
+        raise ReleaseError(f'"{name}" exists and is not a release; it is not replaced')
+    foreign = sorted(f.name for f in out.iterdir() if f.name not in declared or f.is_symlink() or not f.is_file())
+    if foreign:
+        raise ReleaseError(f'"{name}" holds "{foreign[0]}", which is no part of the release; it is not replaced')
+
+
+def _declared(folder: Path) -> set[str] | None:
+    """Names of the files that belong to the release in the folder; None where there is no release."""
+    try:
+        path = folder / "release.json"
+        if path.is_symlink() or path.stat().st_size > MAX_MANIFEST:
+            return None
+        stated: Any = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(stated, dict) or stated.get("format") != "sfumato-release":
+        return None
+    files = stated.get("files")
+    return {*OWN_FILES, *(files if isinstance(files, dict) else ())}
+
+
+def _rename_with(flag: int, old: Path, new: Path) -> bool:
+    """Rename with a flag of Linux; False where the system cannot."""
+    call = _renameat2()
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(old), _AT_FDCWD, os.fsencode(new), flag) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNKNOWN:
+        return False
+    raise OSError(number, os.strerror(number))
+
+
+@cache
+def _renameat2() -> Any:
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return None
+    call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    return call

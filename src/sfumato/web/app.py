@@ -1,0 +1,144 @@
+"""The application: routes, templates, static files, the gate and the log around them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from starlette.templating import Jinja2Templates
+
+from ..version import __version__
+from . import analyst_pages, api, downloads
+from .access_log import AccessLog
+from .catalogue import Served
+from .desk import Desk
+from .refusals import Refusal, wrong
+from .security import PROTECTING, Gate
+from .service import Kept, Service
+from .settings import Settings
+from .workers import Answerer, Pool
+
+HERE = Path(__file__).parent
+
+
+def application(
+    served: Mapping[str, Served],
+    settings: Settings,
+    *,
+    make: Callable[[], Answerer] | None = None,
+    write: Callable[[str], None] | None = None,
+) -> Starlette:
+    """The analysts' application. `make` builds what answers in a worker; `write` takes the lines of the access log."""
+    pool = Pool(
+        make=make or partial(Desk, served, settings.max_rows),
+        size=settings.workers,
+        queue=settings.queue,
+        time_limit=settings.time_limit,
+        memory_mib=settings.memory_mib,
+    )
+    stamp = look()
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        app.state.downloads = asyncio.Semaphore(settings.downloads)
+        await pool.start()
+        try:
+            yield
+        finally:
+            await pool.stop()
+
+    app = Starlette(
+        routes=[static(stamp), *api.ROUTES, *downloads.ROUTES, *analyst_pages.ROUTES],
+        middleware=[
+            Middleware(AccessLog, write=write),
+            Middleware(Gate, hosts=settings.hosts, max_body=settings.max_body, cors=settings.cors),
+        ],
+        exception_handlers={HTTPException: _missing, api.Refused: _refused, Exception: _failed},
+        lifespan=lifespan,
+    )
+    app.state.service = Service(served=served, settings=settings, pool=pool, stamp=stamp, kept=Kept(settings.cache_mib))
+    app.state.templates = layout(stamp)
+    return app
+
+
+def look() -> str:
+    """A name for the look of the pages: it changes with any template or static file."""
+    digest = hashlib.sha256()
+    for folder in ("templates", "static"):
+        for file in sorted((HERE / folder).rglob("*")):
+            if file.is_file():
+                digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def static(stamp: str) -> Mount:
+    """Static files under an address that names their contents, so that browsers keep them for good."""
+    return Mount(f"/static/{stamp}", _Static(directory=HERE / "static"), name="static")
+
+
+class _Static(StaticFiles):
+    async def get_response(self, path: str, scope: Any) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["cache-control"] = api.ALWAYS
+        return response
+
+
+def layout(stamp: str) -> Jinja2Templates:
+    """The templates, everything escaped, an unknown name an error."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {"static": f"/static/{stamp}", "version": __version__}
+    environment.filters |= {"grouped": lambda n: f"{n:,}", "bytes": _bytes}
+    return Jinja2Templates(env=environment)
+
+
+def _bytes(size: int) -> str:
+    for unit, bound in (("bytes", 1000), ("kB", 1000**2), ("MB", 1000**3)):
+        if size < bound:
+            return f"{size / (bound / 1000):.3g} {unit}" if unit != "bytes" else f"{size} bytes"
+    return f"{size / 1000**3:.3g} GB"
+
+
+def _say(request: Request, refusal: Refusal) -> Response:
+    """A refusal as a page for browsers, as JSON for programs."""
+    request.scope["log"]["error"] = refusal.type
+    if analyst_pages.wants_page(request) and "hx-request" not in request.headers:
+        return analyst_pages.page(request, "failed.html", {"refusal": refusal}, status=refusal.status)
+    return api.refused(request, refusal)
+
+
+async def _missing(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    said = error.detail if error.detail != HTTPStatus(error.status_code).phrase else "there is nothing at this address"
+    return _say(request, wrong(said, status=error.status_code))
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, api.Refused)
+    return _say(request, error.refusal)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    fault = Refusal(type="ServerError", message=f"a fault of the server ({type(error).__name__})", status=500)
+    response = api.refused(request, fault)
+    response.headers.update(PROTECTING)  # this answer does not pass the gate
+    return response

@@ -1,0 +1,114 @@
+"""The releases that a server offers: opened and checked once at the start, then only described."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..errors import SpecError
+from ..query import open_release
+from ..release.verify import describe
+
+RESERVED = frozenset({"static", "healthz", "openapi.json", "favicon.ico", "robots.txt"})
+WORDS = {  # roles as analysts read them
+    "sensitive": "sensitive: changed before publication",
+    "quasi": "others may know it of a person",
+    "insensitive": "published as it was",
+    "group": "names the group a row belongs to",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedColumn:
+    """A column that an analyst may ask for."""
+
+    name: str
+    role: str
+    type: str
+    domain: tuple[Any, ...] | None  # declared values, of changed columns only
+    declared: bool
+
+    @property
+    def words(self) -> str:
+        """The role in plain words."""
+        return WORDS[self.role]
+
+    @property
+    def kind(self) -> str:
+        """text, whole, number, truth, date or other: what conditions and groups make sense."""
+        if self.type.startswith(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINY", "USMALL", "UINT", "UBIG")):
+            return "whole"
+        if self.type.startswith(("FLOAT", "DOUBLE", "DECIMAL", "HUGEINT")):
+            return "number"
+        if self.type == "BOOLEAN":
+            return "truth"
+        if self.type.startswith(("DATE", "TIMESTAMP")):
+            return "date"
+        return "text" if self.type == "VARCHAR" else "other"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """One release as the pages know it."""
+
+    name: str
+    folder: Path
+    digest: str  # of release.json, which holds the digests of the data: names the contents
+    document: Mapping[str, Any]  # of `sfumato inspect --json`
+
+    @cached_property
+    def columns(self) -> tuple[ServedColumn, ...]:
+        """The columns that may be asked for, in the order of the release."""
+        declared = {n for unit in self.document["units"] if unit["declared"] for n in unit["columns"]}
+        return tuple(
+            ServedColumn(
+                name=c["name"],
+                role=c["role"],
+                type=c["type"],
+                domain=tuple(c["domain"]) if c.get("domain") is not None else None,
+                declared=c["name"] in declared,
+            )
+            for c in self.document["columns"]
+            if c["role"] != "group"
+        )
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Files of the bundle, as written in it."""
+        return ("release.json", "datapackage.json", *self.document["files"])
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the list of releases says."""
+        guarantee = self.document["guarantee"]
+        return {
+            "name": self.name,
+            "method": self.document["method"],
+            "rows": self.document["rows"],
+            "columns": [c.name for c in self.columns],
+            "guarantee": guarantee["statement"],
+            "trust": guarantee["trust"],
+            "digest": self.digest,
+        }
+
+
+def catalogue(paths: Sequence[str | Path]) -> dict[str, Served]:
+    """name -> release, in the order given; every bundle's digests are checked."""
+    found: dict[str, Served] = {}
+    for path in paths:
+        folder = Path(path).resolve()
+        name = folder.name
+        if name in RESERVED or not name:
+            raise SpecError(f'a release cannot be served under the name "{name}"; rename its folder', field="release")
+        if name in found:
+            raise SpecError(f'two releases are called "{name}"; rename the folder of one', field="release")
+        release = open_release(folder)
+        digest = hashlib.sha256((folder / "release.json").read_bytes()).hexdigest()
+        found[name] = Served(name=name, folder=folder, digest=digest, document=describe(release.opened))
+    if not found:
+        raise SpecError("no release is named; give the folder of at least one", field="release")
+    return found

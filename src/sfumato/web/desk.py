@@ -1,0 +1,159 @@
+"""What a worker process does: it holds the releases open and answers one task after the other."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ..answering.answer import Answer
+from ..errors import SfumatoError
+from ..query import Release, open_release
+from .answer_charts import chart
+from .catalogue import Served
+from .examples import examples
+from .presenting import present
+from .refusals import Refusal, refusal
+
+Form = Literal["json", "csv", "parquet", "page", "explain", "vocabulary"]
+MOST_VALUES = 500  # of a column, for completion and the form
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One question to one release, and the form of the answer."""
+
+    release: str
+    form: Form
+    sql: str = ""
+    level: float = 0.95
+    simultaneous: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A finished answer: bytes for the API, a plain structure for pages."""
+
+    body: bytes = b""
+    shown: Any = None
+    kind: str = ""
+    rows: int = 0
+
+    @property
+    def size(self) -> int:
+        """Roughly the bytes it holds."""
+        return len(self.body) + (len(str(self.shown)) if self.shown is not None else 0) + 200
+
+
+class Desk:
+    """Answers tasks about some releases; opens each at its first question."""
+
+    def __init__(self, served: Mapping[str, Served], max_rows: int) -> None:
+        self._served, self._max_rows = dict(served), max_rows
+        self._open: dict[str, Release] = {}
+
+    def __call__(self, task: Task) -> Reply | Refusal:
+        """The reply, or why there is none."""
+        try:
+            release = self._release(task.release)
+            if task.form == "vocabulary":
+                return Reply(shown=self._vocabulary(release, self._served[task.release]))
+            if task.form == "explain":
+                return Reply(body=release.explain(task.sql).encode())
+            return self._answer(release, task)
+        except SfumatoError as error:
+            return refusal(error, lambda sql: self._accepted(self._release(task.release), sql))
+        except MemoryError:
+            raise  # the process is no longer sound: let it end, and another take its place
+        except RecursionError:
+            return Refusal(type="QueryError", message="the question is nested too deeply", sql=task.sql)
+        except Exception as error:  # a fault of ours must not end the server; its text may quote cells
+            return Refusal(
+                type="ServerError",
+                message=f"the question could not be answered, through a fault of the server ({type(error).__name__})",
+                status=500,
+                sql=task.sql,
+            )
+
+    def _release(self, name: str) -> Release:
+        if name not in self._open:
+            self._open[name] = open_release(self._served[name].folder, check=False)  # digests were checked at the start
+        return self._open[name]
+
+    def _accepted(self, release: Release, sql: str) -> bool:
+        try:
+            release.explain(sql)
+        except (SfumatoError, RecursionError):
+            return False
+        return True
+
+    def _vocabulary(self, release: Release, served: Served) -> dict[str, Any]:
+        """Values of the columns that have few, and examples that this release answers."""
+        found = values(release, served)
+        fitting = [(title, sql) for title, sql in examples(served.columns, found) if self._accepted(release, sql)]
+        return {"values": found, "examples": fitting}
+
+    def _answer(self, release: Release, task: Task) -> Reply | Refusal:
+        answer = release.sql(task.sql, level=task.level, simultaneous=task.simultaneous)
+        rows = answer.to_arrow().num_rows
+        if rows > self._max_rows:
+            return Refusal(
+                type="AnswerTooLarge",
+                message=f"the answer has {rows:,} rows; this server gives at most {self._max_rows:,}",
+                hint="Group by fewer columns, or add ORDER BY and LIMIT.",
+                sql=task.sql,
+            )
+        if task.form == "page":
+            shown = present(answer, task.sql)
+            shown["chart"] = chart(answer, task.sql)
+            shown["explanation"] = release.explain(task.sql)
+            return Reply(shown=shown, kind=answer.kind, rows=rows)
+        return Reply(body=encoded(answer, task.form), kind=answer.kind, rows=rows)
+
+
+def encoded(answer: Answer, form: str) -> bytes:
+    """The answer as a file."""
+    if form == "csv":
+        return answer.to_csv().encode()
+    if form == "parquet":
+        out = io.BytesIO()
+        facts = {"sfumato.method": answer.method, "sfumato.level": str(answer.level), "sfumato.kind": answer.kind}
+        pq.write_table(answer.to_arrow().replace_schema_metadata(facts), out)
+        return out.getvalue()
+    return json.dumps(answer.to_dict(), ensure_ascii=False, default=str).encode()
+
+
+def values(release: Release, served: Served) -> dict[str, list[Any] | None]:
+    """column -> its values if they are few, else None; of the domain where there is one, else of what is published."""
+    found: dict[str, list[Any] | None] = {}
+    for column in served.columns:
+        if column.domain is not None:
+            found[column.name] = list(column.domain) if len(column.domain) <= MOST_VALUES else None
+        elif column.kind in {"text", "truth"}:
+            found[column.name] = _published(release, column.name)
+        else:
+            found[column.name] = None
+    return found
+
+
+def _published(release: Release, name: str) -> list[Any] | None:
+    """Distinct values of an unchanged column, or None as soon as they are too many; reads that column alone."""
+    seen: pa.Array | None = None
+    for part in release.manifest.files:
+        if not part.startswith("data"):
+            continue
+        with pq.ParquetFile(release.path / part) as file:
+            if name not in file.schema_arrow.names:
+                return None
+            for batch in file.iter_batches(1 << 17, columns=[name]):
+                fresh = pc.unique(batch.column(0).cast(pa.string()))
+                seen = fresh if seen is None else pc.unique(pa.concat_arrays([seen, fresh]))
+                if len(seen) > MOST_VALUES:
+                    return None
+    return sorted(v for v in (seen.to_pylist() if seen is not None else []) if v is not None)

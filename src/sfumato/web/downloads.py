@@ -1,0 +1,135 @@
+"""Downloads: the bundle as a zip, its files one by one, and the published rows as CSV; all streamed."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import zipfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from starlette.concurrency import iterate_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from .api import Refused, caching, known, served, service
+from .catalogue import Served
+from .refusals import BUSY
+
+PIECE = 1 << 18  # bytes
+BATCH = 1 << 14  # rows
+DATED = (1980, 1, 1, 0, 0, 0)  # equal bundles give equal archives
+
+
+class _Sink(io.RawIOBase):
+    """Collects what a zip writer writes, to be taken away piece by piece."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._parts.append(bytes(data))
+        return len(data)
+
+    def take(self) -> bytes:
+        taken, self._parts = b"".join(self._parts), []
+        return taken
+
+
+def zipped(release: Served) -> Iterator[bytes]:
+    """The bundle as a zip archive; Parquet is compressed already, so files are stored as they are."""
+    sink = _Sink()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name in release.files:
+            path = release.folder / name
+            entry = zipfile.ZipInfo(f"{release.name}/{name}", DATED)
+            entry.external_attr = 0o644 << 16
+            with path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
+                while piece := source.read(PIECE):
+                    target.write(piece)
+                    yield sink.take()
+    yield sink.take()
+
+
+def rows_as_csv(release: Served) -> Iterator[bytes]:
+    """The published rows as CSV; a cell that holds several values is a JSON list."""
+    import pyarrow.parquet as pq
+
+    header = True
+    for name in release.document["files"]:
+        if not name.startswith("data"):
+            continue
+        with pq.ParquetFile(release.folder / name) as file:
+            for batch in file.iter_batches(BATCH):
+                text = io.StringIO()
+                writer = csv.writer(text, lineterminator="\n")
+                if header:
+                    writer.writerow(batch.schema.names)
+                    header = False
+                columns = [_cells(column.to_pylist()) for column in batch.columns]
+                writer.writerows(zip(*columns, strict=True))
+                yield text.getvalue().encode()
+
+
+def _cells(values: list[Any]) -> list[Any]:
+    return [json.dumps(v, ensure_ascii=False, default=str) if isinstance(v, list | dict) else v for v in values]
+
+
+async def bundle(request: Request) -> Response:
+    """GET /{release}/release.zip."""
+    return _streamed(request, "release.zip", "application/zip")
+
+
+async def rows(request: Request) -> Response:
+    """GET /{release}/data.csv."""
+    return _streamed(request, "data.csv", "text/csv; charset=utf-8")
+
+
+def _streamed(request: Request, what: str, kind: str) -> Response:
+    release = served(request)
+    headers = caching(request, service(request).etag(release, what))
+    if known(request, headers["etag"]):
+        return Response(status_code=304, headers=headers)
+    extension = Path(what).suffix
+    headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(release.name)}{extension}"
+    if request.method == "HEAD":
+        return Response(headers=headers, media_type=kind)
+    made = zipped(release) if what == "release.zip" else rows_as_csv(release)
+    places: asyncio.Semaphore = request.app.state.downloads
+    if places.locked():
+        raise Refused(BUSY)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        async with places:
+            async for piece in iterate_in_threadpool(made):
+                yield piece
+
+    return StreamingResponse(pieces(), media_type=kind, headers=headers)
+
+
+async def file(request: Request) -> Response:
+    """GET /{release}/files/{file}: one file of the bundle; ranges are answered, so DuckDB can read it from afar."""
+    release = served(request)
+    name = request.path_params["file"]
+    if name not in release.files:
+        raise HTTPException(404, "the release has no such file")
+    kind = "application/json" if name.endswith(".json") else "application/vnd.apache.parquet"
+    return FileResponse(
+        release.folder / name, media_type=kind, headers=caching(request, service(request).etag(release, "file", name))
+    )
+
+
+ROUTES = (
+    Route("/{release}/release.zip", bundle),
+    Route("/{release}/data.csv", rows),
+    Route("/{release}/files/{file:path}", file),
+)

@@ -1,0 +1,190 @@
+"""The gate in front of every application here: host names, body sizes, origins, and headers that protect readers.
+
+Pure ASGI, and shared by whatever is served: the analysts' pages and anything else that stands on the same layout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Iterable, Mapping
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .refusals import Refusal, wrong
+
+# Scripts, styles, fonts and requests from this server alone; nothing inline, nothing evaluated, no frame around us.
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+PROTECTING: Mapping[str, str] = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",  # addresses hold questions
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=()",
+    "cross-origin-opener-policy": "same-origin",
+}
+METHODS = ("GET", "HEAD", "POST", "OPTIONS")
+BODY_SECONDS = 10.0  # for a whole body to arrive
+DRAIN_BYTES, DRAIN_SECONDS = 2**20, 2.0  # of a refused body that is read and dropped, so that the refusal is heard
+
+
+class Gate:
+    """Checks a request before the application sees it, and completes the headers of what comes back."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        hosts: Iterable[str],
+        max_body: int,
+        cors: Iterable[str] = (),
+        methods: tuple[str, ...] = METHODS,
+    ) -> None:
+        self._app, self._hosts, self._max_body = app, frozenset(hosts), max_body
+        self._cors, self._methods = frozenset(cors), methods
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let lifespan events pass; answer or forward requests; close websockets."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        headers = Headers(scope=scope)
+        send = self._completing(headers, send)
+        refused = self._refusal(scope, headers)
+        if refused is not None:
+            if _has_body(headers):
+                await _drain(receive)
+            await respond(refused, send)
+            return
+        if scope["method"] == "OPTIONS":
+            await send({"type": "http.response.start", "status": 204, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        try:
+            body = await asyncio.wait_for(self._body(receive), BODY_SECONDS) if _has_body(headers) else b""
+        except TimeoutError:
+            await respond(wrong("the body of the request did not arrive in time", status=408), send)
+            return
+        if body is None:
+            await _drain(receive)
+            await respond(self._too_large(), send)
+            return
+        await self._app(scope, _replayed(body, receive), send)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
+        given = headers.getlist("host")
+        if len(given) != 1 or host_name(given[0]) not in self._hosts:
+            return wrong(
+                "the server does not answer under this host name",
+                status=421,
+                hint="Use the address that it was started with, or start it with --allow-host NAME.",
+            )
+        if scope["method"] not in self._methods:
+            return wrong(f"{scope['method'][:20]} is not among the methods of this server", status=405)
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > self._max_body:
+            return self._too_large()
+        return None
+
+    def _too_large(self) -> Refusal:
+        return wrong(f"the body of the request is larger than {self._max_body:,} bytes", status=413)
+
+    async def _body(self, receive: Receive) -> bytes | None:
+        """The whole body, or None as soon as it is too large."""
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return b"".join(parts)
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._max_body:
+                return None
+            if not message.get("more_body"):
+                return b"".join(parts)
+
+    def _completing(self, request: Headers, send: Send) -> Send:
+        origin = request.get("origin")
+        allowed = origin is not None and bool({origin, "*"} & self._cors)
+
+        async def complete(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in PROTECTING.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("cache-control", "no-store")
+                headers["cross-origin-resource-policy"] = "cross-origin" if self._cors else "same-origin"
+                if self._cors:
+                    headers.add_vary_header("Origin")
+                if allowed and origin is not None:
+                    headers["access-control-allow-origin"] = "*" if "*" in self._cors else origin
+                    headers["access-control-allow-methods"] = "GET, POST"
+                    headers["access-control-allow-headers"] = "content-type, if-none-match"
+                    headers["access-control-expose-headers"] = "etag, retry-after"
+            await send(message)
+
+        return complete
+
+
+def host_name(header: str) -> str:
+    """The name in a Host header, without the port and without brackets, in lower case."""
+    header = header.strip().lower()
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0].removesuffix(".")
+
+
+async def respond(refused: Refusal, send: Send) -> None:
+    """Send a refusal in the one error shape."""
+    body = json.dumps(refused.document()).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(b"connection", b"close")] if refused.status in {408, 413} else []
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _drain(receive: Receive) -> None:
+    size = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while size < DRAIN_BYTES:
+                message = await receive()
+                size += len(message.get("body", b"")) + 1
+                if message["type"] != "http.request" or not message.get("more_body"):
+                    return
+
+
+def _has_body(headers: Headers) -> bool:
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body that was read, then what comes after it."""
+    done = False
+
+    async def again() -> Message:
+        nonlocal done
+        if done:
+            return await receive()
+        done = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again

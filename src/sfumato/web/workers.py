@@ -1,0 +1,177 @@
+"""A bounded pool of processes that answer questions.
+
+A question may run long in DuckDB or in numpy; only a process can be stopped whatever it does. So each worker is a
+process that answers one question at a time: past the time limit it is ended and another takes its place, while the
+others go on. What waits is bounded too; beyond that a caller hears `Busy` at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+Answerer = Callable[[Any], Any]
+CONTEXT = multiprocessing.get_context("spawn")  # forking a process that has threads may freeze the child
+START_LIMIT = 120.0  # seconds until a new worker must be ready
+
+
+class Busy(Exception):  # noqa: N818 - reads as the answer it becomes
+    """Every worker is at work and the queue is full, or a place in it did not come up in time."""
+
+
+class OutOfTime(Exception):  # noqa: N818
+    """The question ran past its limit; its worker was ended."""
+
+
+class WorkerLost(Exception):  # noqa: N818
+    """The worker ended by itself, most likely out of memory."""
+
+
+@dataclass(slots=True)
+class Pool:
+    """`size` processes, each with what `make()` returns: a function that answers one task.
+
+    Both `make` and the tasks and replies travel between processes, so they can be pickled.
+    """
+
+    make: Callable[[], Answerer]
+    size: int
+    queue: int
+    time_limit: float
+    memory_mib: int
+    _free: asyncio.LifoQueue[_Worker] = field(default_factory=asyncio.LifoQueue)
+    _threads: ThreadPoolExecutor | None = None
+    _workers: list[_Worker] = field(default_factory=list)
+    waiting: int = 0
+    busy: int = 0
+    replaced: int = 0
+
+    async def start(self) -> None:
+        """Start the processes and wait until all are ready."""
+        self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="sfumato-worker")
+        self._workers = [_Worker(self.make, self.memory_mib) for _ in range(self.size)]
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(loop.run_in_executor(self._threads, worker.start) for worker in self._workers))
+        for worker in self._workers:
+            self._free.put_nowait(worker)
+
+    async def stop(self) -> None:
+        """End all processes."""
+        for worker in self._workers:
+            worker.end()
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+
+    async def ask(self, task: Any, *, time_limit: float | None = None) -> Any:
+        """The reply to a task; `Busy`, `OutOfTime` or `WorkerLost` where there is none."""
+        limit = self.time_limit if time_limit is None else time_limit
+        worker = await self._take(limit)
+        # The work goes on when the caller leaves, so that the worker comes back only when it is free again.
+        running = asyncio.ensure_future(self._run(worker, task, limit))
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to look
+        return await asyncio.shield(running)
+
+    async def _take(self, limit: float) -> _Worker:
+        if self._free.empty() and self.waiting >= self.queue:
+            raise Busy
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(limit):
+                return await self._free.get()
+        except TimeoutError:
+            raise Busy from None
+        finally:
+            self.waiting -= 1
+
+    async def _run(self, worker: _Worker, task: Any, limit: float) -> Any:
+        assert self._threads is not None
+        loop = asyncio.get_running_loop()
+        self.busy += 1
+        try:
+            return await loop.run_in_executor(self._threads, worker.ask, task, limit)
+        except (OutOfTime, WorkerLost):
+            self.replaced += 1
+            await loop.run_in_executor(self._threads, worker.start)
+            raise
+        finally:
+            self.busy -= 1
+            self._free.put_nowait(worker)
+
+
+class _Worker:
+    """One process and the pipe to it; used by one thread at a time."""
+
+    def __init__(self, make: Callable[[], Answerer], memory_mib: int) -> None:
+        self._make, self._memory_mib = make, memory_mib
+        self._process: Any = None
+        self._pipe: Connection | None = None
+        self._ended = False
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        self._kill()
+        with self._lock:
+            if self._ended:
+                return
+            ours, theirs = CONTEXT.Pipe()
+            self._process = CONTEXT.Process(
+                target=_serve, args=(theirs, self._make, self._memory_mib), daemon=True, name="sfumato-answers"
+            )
+            self._process.start()
+            theirs.close()  # so that the end of the process is seen as the end of the pipe
+            self._pipe = ours
+        if not ours.poll(START_LIMIT) or ours.recv() != "ready":
+            raise WorkerLost
+
+    def ask(self, task: Any, limit: float) -> Any:
+        if self._pipe is None:  # the last start failed
+            self.start()
+        if self._pipe is None:
+            raise WorkerLost
+        try:
+            self._pipe.send(task)
+            if not self._pipe.poll(limit):
+                raise OutOfTime
+            return self._pipe.recv()
+        except (EOFError, OSError, BrokenPipeError):
+            raise WorkerLost from None
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+        self._kill()
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        if self._pipe is not None:
+            self._pipe.close()
+        self._process = self._pipe = None
+
+
+def _serve(pipe: Connection, make: Callable[[], Answerer], memory_mib: int) -> None:
+    """The life of a worker process: tasks in, replies out, until the pipe closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server decides
+    _bound_memory(memory_mib)
+    answer = make()
+    with contextlib.suppress(EOFError, OSError, MemoryError):  # without memory this process ends, and is replaced
+        pipe.send("ready")
+        while True:
+            pipe.send(answer(pipe.recv()))
+
+
+def _bound_memory(mib: int) -> None:
+    """Let allocations beyond the bound fail, where the system can do that."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (mib * 2**20, mib * 2**20))

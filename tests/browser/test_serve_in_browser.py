@@ -1,0 +1,312 @@
+"""The analysts' pages in a real browser: from a question to its chart, a refusal, the suggestion and a permalink.
+
+The journeys also watch the browser's console: a page that breaks the content security policy, or a script that fails,
+fails the test. `--update-golden` renews the pictures of docs/figures.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="the web extra is not installed")
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+import sfumato  # noqa: E402 - after the packages that may be missing
+from serving import ARABIC, QUOTES, SCRIPT, Running, awkward_release, bounded_release, running  # noqa: E402
+
+BROWSER = next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+AXE = Path(__file__).parent / "axe" / "axe.min.js"
+FIGURES = Path(__file__).parents[2] / "docs" / "figures"
+ODD = "it's <odd>"
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")]
+
+
+def adult_release(folder: Path) -> Path:
+    """The table of the tutorial, as `sfumato demo` publishes it; with a seed, so that pictures stay the same."""
+    sfumato.publish(
+        sfumato.datasets.adult(),
+        folder,
+        roles=sfumato.Roles(sensitive="occupation", rest="quasi"),
+        method=sfumato.UniformPerturbation(rho1="1/5", rho2="1/2"),
+        null_as_value=True,
+        seed=1,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Three releases behind a server."""
+    folder = tmp_path_factory.mktemp("served")
+    made = (adult_release(folder / "adult"), bounded_release(folder / "bounded"), awkward_release(folder / ODD))
+    with running(*made, options=("--workers", "2", "--allow-host", "other.example")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """The system's Chromium, with a profile of its own."""
+    with sync_api.sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
+        started = playwright.chromium.launch(
+            executable_path=shutil.which(str(BROWSER)), args=[*FLAGS, f"--crash-dumps-dir={profile}"]
+        )
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Any, server: Running) -> Iterator[Any]:
+    """A page that may talk to the server alone; whatever goes wrong in it fails the test."""
+    context = browser.new_context(base_url=server.url, viewport={"width": 1200, "height": 860})
+    context.set_default_timeout(20_000)
+    strangers: list[str] = []
+    context.route(lambda url: not url.startswith((server.url, "data:")), lambda route: _turn_away(route, strangers))
+    opened, faults = context.new_page(), []
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.on("console", lambda message: faults.append(message.text) if _is_fault(message) else None)
+    yield opened
+    context.close()
+    assert faults == []
+    assert strangers == []
+
+
+def _turn_away(route: Any, strangers: list[str]) -> None:
+    strangers.append(route.request.url)
+    route.abort()
+
+
+def _is_fault(message: Any) -> bool:
+    refused = message.text.startswith("Failed to load resource") and ("400" in message.text or "404" in message.text)
+    replaced = message.text.startswith(("htmx:afterRequest", "htmx:sendAbort"))  # a newer choice overtook this one
+    return message.type in {"error", "warning"} and not refused and not replaced  # a refusal has an honest status
+
+
+def picture(page: Any, name: str, update: bool) -> None:
+    """Renew a picture of the docs, if asked."""
+    if update:
+        page.mouse.move(0, 0)
+        page.screenshot(path=FIGURES / f"{name}.png", full_page=True)
+
+
+def accessible(page: Any) -> None:
+    """No violation of WCAG 2 A and AA that axe-core finds."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']})")
+    broken = [(v["id"], [n["html"][:160] for n in v["nodes"][:3]]) for v in found["violations"]]
+    assert broken == []
+    assert len(found["passes"]) > 10  # it did look
+
+
+def test_from_choices_to_an_answer(page: Any, update_golden: bool) -> None:
+    page.goto("/")
+    page.get_by_role("link", name="adult", exact=True).click()
+    assert "at most 1/2 after" in page.inner_text("main")
+    picture(page, "serve-release", update_golden)
+    page.get_by_role("link", name="Ask", exact=True).click()
+    page.locator(".editor").wait_for()
+    page.select_option("#c0", "occupation")
+    page.locator("#v0").wait_for()
+    page.select_option("#v0", "Sales")
+    page.select_option("#g0", "education")
+    page.locator("#g1").wait_for()
+    page.wait_for_function("document.querySelector('#sql').value.includes('GROUP BY education')")
+    assert "WHERE occupation = 'Sales'" in page.locator("#sql").input_value()
+    page.locator("#ask-form").click()
+    page.locator(".chart[data-drawn]").wait_for()
+    assert page.locator("table.numbers tbody tr").count() == 16
+    assert page.locator(".chart svg path").count() > 16
+    assert "95 % interval" in page.inner_text("#answer")
+    assert "g0=education" in page.url
+    picture(page, "serve-answer", update_golden)
+    page.reload()
+    page.locator(".chart[data-drawn]").wait_for()
+    assert page.locator("#v0").input_value() == "Sales"  # leaving the page loses nothing
+
+
+def test_refusal_suggestion_permalink(page: Any, update_golden: bool) -> None:
+    page.goto("/adult/ask")
+    editor = page.locator(".cm-content")
+    editor.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Backspace")
+    page.keyboard.insert_text("SELECT sex, COUNT(*) AS n FROM release WHERE occupation = 'Teacher' GROUP BY sex")
+    page.keyboard.press("Control+Enter")
+    refusal = page.get_by_role("alert")
+    refusal.wait_for()
+    assert refusal.locator("mark").inner_text() == "'Teacher'"
+    caret = refusal.locator(".caret").inner_text()
+    assert caret.strip("\n").strip() == "^" * len("'Teacher'")
+    picture(page, "serve-refusal", update_golden)
+    refusal.get_by_role("link", name="use 'Tech-support'").click()
+    page.locator(".chart[data-drawn]").wait_for()
+    assert page.locator("table.numbers tbody tr").count() == 2
+    shown = page.locator("table.numbers").inner_text()
+    link = page.locator("#permalink").get_attribute("href")
+    assert "digest=" in link
+    page.goto(link)
+    page.locator(".chart[data-drawn]").wait_for()
+    assert page.locator("table.numbers").inner_text() == shown
+
+
+def test_completion_knows_columns_and_values(page: Any) -> None:
+    page.goto("/adult/ask")
+    page.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Backspace")
+    page.keyboard.type("SELECT COUNT(*) FROM release WHERE occ")
+    page.locator(".cm-tooltip-autocomplete li", has_text="occupation").first.wait_for()
+    page.wait_for_timeout(120)  # the list takes no key in its first moments
+    page.keyboard.press("Enter")
+    page.keyboard.type(" = 'Sal")
+    page.locator(".cm-tooltip-autocomplete li", has_text="'Sales'").first.wait_for()
+    page.wait_for_timeout(120)
+    page.keyboard.press("Enter")
+    assert page.locator("#sql").input_value() == "SELECT COUNT(*) FROM release WHERE occupation = 'Sales'"
+
+
+def test_keyboard_alone_is_enough(page: Any) -> None:
+    page.goto("/adult/ask")
+    page.locator(".editor").wait_for()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.locator("#c0").focus()
+    page.keyboard.type("sex")
+    page.locator("#v0").wait_for()
+    assert page.evaluate("document.activeElement.id") == "c0"  # the form came back, the place in it stayed
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.type("Male")
+    page.wait_for_function("document.querySelector('#sql').value.includes(\"sex = 'Male'\")")
+    page.locator("#ask-form").focus()
+    page.keyboard.press("Enter")
+    page.locator(".headline strong").wait_for()
+    assert page.locator(".headline strong").inner_text() == "32,650"  # exact: sex was not changed
+
+
+def test_charts_of_every_kind_are_drawn(page: Any) -> None:
+    by = "FROM release WHERE occupation = 'Sales' GROUP BY"
+    for name, sql in (
+        ("adult", f"SELECT race, sex, COUNT(*) AS n {by} race, sex"),
+        ("adult", f"SELECT age // 10 * 10 AS age_from, COUNT(*) AS n {by} age // 10 * 10"),
+        ("adult", f"SELECT sex, AVG(age) AS a, COUNT(*) AS n {by} sex"),
+        ("adult", "SELECT COUNT(*) FILTER (WHERE occupation = 'Sales') AS a, COUNT(*) AS b FROM release"),
+        ("bounded", "SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'flu' GROUP BY sex"),
+    ):
+        page.goto(f"/{name}/ask?sql=" + _quoted(sql))
+        if "FILTER" in sql:
+            assert page.locator(".headline strong").count() == 2
+            continue
+        page.locator(".chart[data-drawn]").wait_for()
+        assert page.locator(".chart svg").count() == 1
+    page.locator(".chart .mark-rule line").first.hover(force=True)
+
+
+def test_awkward_values_stay_text(page: Any) -> None:
+    page.goto("/" + _quoted(ODD))
+    assert page.get_by_role("rowheader").count() == 60
+    page.get_by_text("500 values").click()
+    assert page.get_by_text(SCRIPT, exact=True).first.is_visible()
+    page.goto("/" + _quoted(ODD) + "/ask")
+    page.locator(".editor").wait_for()
+    page.select_option("#c0", 'the "side"')
+    page.locator("#v0").wait_for()
+    page.select_option("#v0", SCRIPT)
+    page.select_option("#g0", "<b>what</b>")
+    page.locator("#g1").wait_for()
+    page.locator("#ask-form").click()
+    page.locator(".chart[data-drawn]").wait_for()
+    assert page.locator("table.numbers tbody tr").count() == 500
+    keys = page.locator("table.numbers td.key").all_inner_texts()
+    assert {SCRIPT, QUOTES, ARABIC} <= set(keys)
+    assert page.evaluate("window.broken") is None
+
+
+def test_another_host_name_sees_nothing(page: Any, server: Running) -> None:
+    found = page.request.get(f"{server.url}/adult", headers={"host": "evil.example"})
+    assert found.status == 421
+    assert "occupation" not in found.text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessible(page: Any, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    sql = _quoted("SELECT education, COUNT(*) AS n FROM release WHERE occupation = 'Sales' GROUP BY education")
+    refused = _quoted("SELECT COUNT(*) AS n FROM release WHERE occupation = 'Teacher'")
+    for path in (
+        "/",
+        "/adult",
+        "/adult/ask?what=share&cs=occupation&os=in",
+        f"/adult/ask?sql={sql}",
+        f"/adult/ask?sql={refused}",
+    ):
+        page.goto(path)
+        if "/ask" in path:
+            page.locator(".editor").wait_for()
+        if sql in path:
+            page.locator(".chart[data-drawn]").wait_for()
+            for summary in page.locator("summary").all():
+                summary.click()
+        accessible(page)
+
+
+@pytest.mark.parametrize("path", ["/", "/adult", "/adult/ask?sql={}", "/odd/ask?sql={}"])
+def test_a_phone_shows_it_without_scrolling_sideways(page: Any, path: str, update_golden: bool) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    sql = "SELECT sex, COUNT(*) AS n FROM release WHERE occupation = 'Sales' GROUP BY sex"
+    if path.startswith("/odd"):
+        sql, path = (
+            'SELECT "the ""side""", COUNT(*) AS n FROM release GROUP BY "the ""side"""',
+            path.replace("odd", _quoted(ODD)),
+        )
+    page.goto(path.format(_quoted(sql)))
+    if "ask" in path:
+        page.locator(".chart[data-drawn]").wait_for()
+        page.locator(".editor").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    if path.startswith("/adult/ask"):
+        picture(page, "serve-phone", update_golden)
+
+
+def test_it_prints_the_answer_and_where_it_came_from(page: Any) -> None:
+    sql = "SELECT sex, COUNT(*) AS n FROM release WHERE occupation = 'Sales' GROUP BY sex"
+    page.goto("/adult/ask?sql=" + _quoted(sql))
+    page.locator(".chart[data-drawn]").wait_for()
+    page.emulate_media(media="print")
+    assert not page.locator("#builder").is_visible()
+    assert page.locator("table.numbers").is_visible()
+
+
+def test_without_scripts_the_form_still_asks(browser: Any, server: Running) -> None:
+    context = browser.new_context(base_url=server.url, java_script_enabled=False)
+    page = context.new_page()
+    page.goto("/adult/ask")
+    page.select_option("#g0", "sex")
+    page.locator("#ask-form").click()
+    assert page.locator("table.numbers tbody tr").count() == 2
+    page.fill("#sql", "SELECT COUNT(*) AS n FROM release WHERE sex = 'Male'")
+    page.locator("#writer button[type=submit]").click()
+    assert page.locator(".headline strong").inner_text() == "32,650"
+    context.close()
+
+
+def _quoted(text: str) -> str:
+    from urllib.parse import quote
+
+    return quote(text, safe="")

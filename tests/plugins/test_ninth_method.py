@@ -1,0 +1,141 @@
+"""examples/ninth-method, installed from its folder: what it touches there is all that a method costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from commands import RUN, SRC, Done
+from tables import ROLES, people
+
+ROOT = SRC.parent
+EXAMPLE = ROOT / "examples" / "ninth-method"
+NAME = "ordered-response"
+OPTIONS = ("--method", NAME, "--odds", "128")
+Run = Callable[..., Done]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Python in a process of its own in which the example is installed; this process stays without it."""
+    target = tmp_path_factory.mktemp("site")
+    pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-deps")
+    done = subprocess.run(
+        [sys.executable, *pip, "--no-build-isolation", "--target", str(target), str(EXAMPLE)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+    def run(*arguments: object, cwd: Path = ROOT) -> Done:
+        path = os.pathsep.join((str(SRC), str(target)))
+        env = {**os.environ, "PYTHONPATH": path, "NO_COLOR": "1", "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, *map(str, arguments)]
+        found = subprocess.run(command, check=False, capture_output=True, text=True, cwd=cwd, env=env)
+        return Done(code=found.returncode, out=found.stdout, err=found.stderr)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def folder(python: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the table t.parquet and its release out."""
+    here = tmp_path_factory.mktemp("ninth")
+    pq.write_table(people(), here / "t.parquet")
+    done = python("-c", RUN, "publish", "t.parquet", "out", *ROLES, *OPTIONS, "--seed", 1, cwd=here)
+    assert done.code == 0, done.text
+    return here
+
+
+def test_the_example_is_four_files() -> None:
+    """One source file, one test file, one page, and the file that makes them a package."""
+    found = {file.name for file in EXAMPLE.rglob("*") if file.is_file() and "__pycache__" not in file.parts}
+    assert found == {"ordered_response.py", "test_ordered_response.py", "README.md", "pyproject.toml"}
+
+
+def test_sfumato_does_not_know_it() -> None:
+    """No file of the package names the method, and this process has not got it."""
+    from sfumato.methods import REGISTRY
+
+    assert NAME not in REGISTRY
+    files = [file for file in SRC.rglob("*") if file.is_file() and file.suffix in {".py", ".json"}]
+    assert [file.name for file in files if "ordered" + "-response" in file.read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "shows"),
+    [
+        (("plan", "t.parquet", *ROLES, *OPTIONS), "times as likely against another"),
+        (("inspect", "out"), NAME),
+        (("verify", "out", "--test"), "what is published is what the parameters allow"),
+        (("publish", "--help"), "--odds"),
+        (("query", "out", "SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'flu' GROUP BY sex"), "95% interval"),
+        (("query", "out", "SELECT AVG(age) FROM release WHERE disease > 'cold'", "--explain"), "C^-1 h"),
+    ],
+    ids=lambda part: part[0] if isinstance(part, tuple) else "",
+)
+def test_every_command_takes_it(command: tuple[str, ...], shows: str, python: Run, folder: Path) -> None:
+    done = python("-c", RUN, *command, cwd=folder)
+    assert done.code == 0, done.text
+    assert shows in done.text
+
+
+def test_answers_hold_the_truth(python: Run, folder: Path) -> None:
+    """Counts of all eight values, six standard errors each: false alarm 2e-8 in all."""
+    sql = "SELECT disease, COUNT(*) AS n FROM release GROUP BY disease"
+    rows = json.loads(python("-c", RUN, "query", "out", sql, "--format", "json", cwd=folder).out)["rows"]
+    true = {row["values"]: row["counts"] for row in people()["disease"].value_counts().to_pylist()}
+    assert {row["disease"] for row in rows} == set(true)
+    assert all(0 < abs(row["n"] - true[row["disease"]]) < 6 * row["n_se"] for row in rows)
+
+
+def test_it_is_compared_and_recommended_like_any_other(python: Run, folder: Path) -> None:
+    roles = ("--sa", "disease", "--qi", "age,sex", "--rest", "drop", "--bound", "1/3", "--seed", 1, "--json")
+    done = python(
+        "-c", RUN, "compare", "t.parquet", *roles, "--methods", f"uniform,{NAME}", "--releases", 2, cwd=folder
+    )
+    assert done.code == 0, done.text
+    found = {entry["method"]: entry for entry in json.loads(done.out)["methods"]}
+    assert set(found) == {"uniform", NAME}
+    assert set(found[NAME]) == set(found["uniform"])
+    done = python("-c", RUN, "recommend", "t.parquet", *roles, cwd=folder)
+    assert done.code == 0, done.text
+    assert NAME in done.out
+
+
+def test_a_forged_release_is_refused(python: Run, folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = Path(shutil.copytree(folder / "out", tmp_path / "copy"))
+    stated = json.loads((copy / "release.json").read_text(encoding="utf-8"))
+    stated["parameters"]["step"] = "3/2"
+    (copy / "release.json").write_text(json.dumps(stated), encoding="utf-8")
+    done = python("-c", RUN, "verify", copy, "--test")
+    assert done.code == 4
+    assert "guarantee" in done.err
+
+
+def test_a_release_of_a_method_that_is_not_installed_is_refused_in_one_line(folder: Path) -> None:
+    from commands import sfumato
+
+    done = sfumato("inspect", folder / "out")
+    assert done.code != 0
+    assert NAME in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_the_contract_suite_holds_for_it(python: Run) -> None:
+    """The suite that every method must pass, and the example's own tests."""
+    done = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/contract", EXAMPLE, "-k", "ordered")
+    assert done.code == 0, done.text
+    assert "skipped" not in done.out

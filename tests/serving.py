@@ -1,0 +1,124 @@
+"""A real server on a free port, and releases to put behind it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pyarrow as pa
+
+import sfumato
+from tables import MARK, people
+
+SRC = Path(__file__).parents[1] / "src"
+SCRIPT = "<script>window.broken = true</script>"
+QUOTES = """O'Brien "the 2nd" & sons"""
+ARABIC = "שלום وداعا"  # letters written from right to left
+MANY = 500  # values of a column
+WIDE = 60  # columns
+
+
+@dataclass(slots=True, kw_only=True)
+class Running:
+    """A server that runs: its address, and what it wrote."""
+
+    url: str
+    process: subprocess.Popen[str]
+    log_file: Path
+    error_file: Path
+
+    @property
+    def log(self) -> str:
+        """The access log so far."""
+        return self.log_file.read_text(encoding="utf-8")
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Ask it to end; its exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+
+@contextmanager
+def running(*releases: Path, options: tuple[str, ...] = ()) -> Iterator[Running]:
+    """`python -m sfumato.web` with these releases; its log is shown when the test fails."""
+    with tempfile.TemporaryDirectory(prefix="sfumato-serve-") as scratch:
+        log, errors = Path(scratch) / "log", Path(scratch) / "errors"
+        env = {**os.environ, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "sfumato.web", *map(str, releases), "--port", "0", *options]
+        with log.open("w") as out, errors.open("w") as err:
+            process = subprocess.Popen(command, stdout=out, stderr=err, env=env, text=True)
+        try:
+            yield Running(url=_address(process, errors), process=process, log_file=log, error_file=errors)
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.wait(60)
+            print(log.read_text()[-4000:], errors.read_text()[-4000:], sep="\n")
+
+
+def _address(process: subprocess.Popen[str], errors: Path) -> str:
+    """The address that the server announces, once it answers there."""
+    with httpx.Client(timeout=5) as client:
+        for _ in range(600):
+            found = re.search(r"at (http://\S+?)/ ", errors.read_text())
+            if found:
+                try:
+                    if client.get(f"{found[1]}/healthz").status_code == 200:
+                        return found[1]
+                except httpx.TransportError:
+                    pass
+            if process.poll() is not None:
+                break
+            _pause()
+    message = f"the server did not start: {errors.read_text()[-2000:]}"
+    raise RuntimeError(message)
+
+
+def _pause() -> None:
+    import time
+
+    time.sleep(0.05)
+
+
+def small_release(folder: Path) -> Path:
+    """1,246 people by `uniform`; the sensitive column is `disease`."""
+    roles = sfumato.Roles(
+        sensitive="disease", quasi=["age", "sex"], insensitive=["number"], identifying=[f"{MARK}_name"]
+    )
+    sfumato.publish(people(), folder, roles=roles, method=sfumato.UniformPerturbation(rho1="1/5", rho2="1/3"), seed=3)
+    return folder
+
+
+def bounded_release(folder: Path) -> Path:
+    """The same people by `target-distribution`: answers are certain bounds."""
+    roles = sfumato.Roles(sensitive="disease", quasi=["age", "sex"], rest="drop")
+    sfumato.publish(people(), folder, roles=roles, method=sfumato.TargetDistribution(partition_by=["sex"]), seed=3)
+    return folder
+
+
+def awkward_release(folder: Path) -> Path:
+    """Names and values that break careless pages: markup, quotes, right-to-left text, 500 values, 60 columns."""
+    rng = np.random.default_rng(8)
+    n = 6000
+    values = [SCRIPT, QUOTES, ARABIC, *(f"value {i:03d}" for i in range(MANY - 3))]
+    columns: dict[str, pa.Array] = {
+        "<b>what</b>": pa.array(np.array(values)[np.concatenate([np.arange(MANY), rng.integers(0, MANY, n - MANY)])]),
+        'the "side"': pa.array(np.array([SCRIPT, QUOTES, ARABIC])[rng.integers(0, 3, n)]),
+        "عمود": pa.array(rng.integers(0, 9, n), pa.int16()),
+    }
+    for i in range(WIDE - len(columns)):
+        columns[f"column {i:02d}"] = pa.array(rng.integers(0, 5, n), pa.int8())
+    roles = sfumato.Roles(sensitive="<b>what</b>", rest="quasi")
+    method = sfumato.UniformPerturbation(rho1="1/20", rho2="1/2")
+    sfumato.publish(pa.table(columns), folder, roles=roles, method=method, seed=4)
+    return folder

@@ -1,0 +1,241 @@
+"""What a public server must withstand: names, headers, sizes, floods, runaway questions; and what it must not log."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import re
+import signal
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+
+from serving import Running, running
+from sfumato.web.access_log import masked
+from sfumato.web.security import host_name
+from sfumato.web.settings import allowed_hosts
+
+COUNT = "SELECT COUNT(*) AS n FROM release"
+NAMES = ", ".join(f'"column {i:02d}"' for i in range(13))
+RUNAWAY = f"SELECT {NAMES}, COUNT(*) AS n FROM release GROUP BY CUBE ({NAMES})"  # 8,192 groupings of 6,000 rows
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "", "[::2]"])
+@pytest.mark.parametrize("path", ["/", "/people", "/people/query?sql=SELECT+1", "/healthz", "/static/x/app.js"])
+def test_another_host_name_is_turned_away(client: httpx.Client, host: str, path: str) -> None:
+    found = client.get(path, headers={"host": host})
+    assert found.status_code in {400, 421}
+    assert "people" not in found.text
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8001", "127.0.0.1:1", "[::1]:80"])
+def test_loopback_names_are_answered(client: httpx.Client, host: str) -> None:
+    assert client.get("/healthz", headers={"host": host}).status_code == 200
+
+
+def test_names_of_hosts() -> None:
+    assert host_name("[::1]:80") == "::1"
+    assert host_name("Example.ORG.:80") == "example.org"
+    assert allowed_hosts("0.0.0.0", ("data.example",)) == ("localhost", "127.0.0.1", "::1", "data.example")
+    assert "10.0.0.7" in allowed_hosts("10.0.0.7", ())
+
+
+def raw(url: str, request: bytes) -> bytes:
+    """What the server sends back to these bytes."""
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(request)
+        return connection.recv(65536)
+
+
+def test_a_small_answer_does_not_wait(server: Running) -> None:
+    """Nagle's algorithm is off: head and body leave at once, not 40 ms apart; the best of many rounds shows it."""
+    with httpx.Client(base_url=server.url) as client:
+        rounds = [client.get("/healthz").elapsed.total_seconds() for _ in range(60)]
+    assert min(rounds[1:]) < 0.035
+
+
+def test_two_host_headers_are_refused(server: Running) -> None:
+    found = raw(server.url, b"GET /people HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")
+    assert re.match(rb"HTTP/1.1 4(00|21)", found)
+
+
+def test_every_kind_of_response_carries_the_policy(client: httpx.Client) -> None:
+    page = {"accept": "text/html"}
+    for found in (
+        client.get("/", headers=page),
+        client.get("/people/ask", headers=page),
+        client.get("/people/query", params={"sql": COUNT}),
+        client.get("/people/query"),
+        client.get("/nothing", headers=page),
+        client.get("/", headers={"host": "evil.example"}),
+        client.put("/people/query"),
+        client.get("/people/release.zip"),
+    ):
+        policy = found.headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert found.headers["x-content-type-options"] == "nosniff"
+        assert found.headers["referrer-policy"] == "no-referrer"
+        assert found.headers["cross-origin-resource-policy"] == "same-origin"
+        assert "server" not in found.headers
+
+
+@pytest.mark.parametrize("path", ["/", "/people", "/people/ask?sql=SELECT+COUNT(*)+AS+n+FROM+release", "/nothing"])
+def test_no_inline_script_or_style(client: httpx.Client, path: str) -> None:
+    text = client.get(path, headers={"accept": "text/html"}).text
+    assert re.findall(r"<script(?![^>]* src=)", text) == []
+    assert "<style" not in text
+    assert re.findall(r"\s(?:style|on\w+)=", text) == []
+    assert re.findall(r"(?:src|href)=\"(?:https?:)?//", text) == []
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "TRACE", "CONNECT"])
+def test_it_only_reads(client: httpx.Client, method: str) -> None:
+    assert client.request(method, "/people/query").status_code in {400, 405}
+
+
+def test_a_forged_post_from_another_page_is_not_read(client: httpx.Client) -> None:
+    forged = {"origin": "https://evil.example", "content-type": "text/plain"}
+    found = client.post("/people/query", content=json.dumps({"sql": COUNT}), headers=forged)
+    assert found.status_code == 415
+    assert "access-control-allow-origin" not in found.headers
+    asked = {"origin": "https://evil.example", "access-control-request-method": "POST"}
+    assert "access-control-allow-origin" not in client.options("/people/query", headers=asked).headers
+
+
+def test_origins_are_allowed_one_by_one(releases: tuple[Path, ...]) -> None:
+    options = ("--workers", "1", "--cors", "https://good.example", "--allow-host", "Data.example", "--log-sql")
+    with running(releases[0], options=options) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        good = client.get("/people/query", params={"sql": COUNT}, headers={"origin": "https://good.example"})
+        assert good.headers["access-control-allow-origin"] == "https://good.example"
+        assert "Origin" in good.headers["vary"]
+        bad = client.get("/people/query", params={"sql": COUNT}, headers={"origin": "https://bad.example"})
+        assert "access-control-allow-origin" not in bad.headers
+        before = client.options("/people/query", headers={"origin": "https://good.example"})
+        assert (before.status_code, before.headers["access-control-allow-methods"]) == (204, "GET, POST")
+        assert client.get("/healthz", headers={"host": "data.example"}).status_code == 200
+        assert client.get("/people/query", params={"sql": f"{COUNT} WHERE disease = 'flu'"}).status_code == 200
+        assert "disease = 'flu'" in server.log
+
+
+def test_sizes_are_bounded(client: httpx.Client, server: Running) -> None:
+    long = f"{COUNT} WHERE age = {'1' * 20_000}"
+    assert client.get("/people/query", params={"sql": long}).status_code == 413
+    assert client.post("/people/query", json={"sql": "x" * 70_000}).status_code == 413
+    chunked = b"POST /people/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    chunked += b"Transfer-Encoding: chunked\r\n\r\n" + (b"4000\r\n" + b"x" * 0x4000 + b"\r\n") * 6 + b"0\r\n\r\n"
+    assert raw(server.url, chunked).startswith(b"HTTP/1.1 413")
+    deep = f"{COUNT} WHERE {'(' * 3000}age = 1{')' * 3000}"
+    found = client.get("/people/query", params={"sql": deep})
+    assert found.status_code in {400, 504, 507}
+    assert client.get("/people/query", params={"sql": COUNT}).status_code == 200
+
+
+@pytest.mark.slow
+def test_a_runaway_question_is_stopped_and_blocks_nobody(releases: tuple[Path, ...]) -> None:
+    """One worker runs away and is replaced; the other answers meanwhile; a third question finds no place: 503."""
+    options = ("--workers", "2", "--queue", "0", "--time-limit", "4", "--memory", "4096")
+    with running(releases[0], releases[2], options=options) as server, httpx.Client(base_url=server.url) as client:
+        odd = client.build_request("GET", "/it's <odd>/query", params={"sql": RUNAWAY}, timeout=60)
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            running_away = pool.submit(client.send, odd)
+            _wait(client, busy=1)
+            answered = client.get("/people/query", params={"sql": COUNT}, timeout=60)
+            assert answered.status_code == 200
+            assert not running_away.done()
+            second = pool.submit(client.send, odd)
+            _wait(client, busy=2)
+            turned_away = client.get("/people/query", params={"sql": f"{COUNT} WHERE age > 30"}, timeout=60)
+            assert turned_away.status_code == 503
+            assert turned_away.json()["error"]["type"] == "Busy"
+            assert int(turned_away.headers["retry-after"]) > 0
+            for stopped in (running_away.result(), second.result()):
+                assert stopped.status_code == 504
+                assert stopped.json()["error"]["type"] == "OutOfTime"
+        _wait(client, busy=0)
+        assert client.get("/people/query", params={"sql": f"{COUNT} WHERE age > 30"}, timeout=60).status_code == 200
+        assert client.get("/healthz").json()["replaced"] == 2
+
+
+@pytest.mark.slow
+def test_memory_is_bounded(releases: tuple[Path, ...]) -> None:
+    options = ("--workers", "1", "--memory", "700", "--time-limit", "100")
+    with running(releases[2], options=options) as server, httpx.Client(base_url=server.url, timeout=120) as client:
+        found = client.get("/it's <odd>/query", params={"sql": RUNAWAY})
+        assert found.status_code in {400, 507}, found.text  # DuckDB says so, or the process ends
+        assert client.get("/it's <odd>/query", params={"sql": COUNT}).status_code == 200
+
+
+def _wait(client: httpx.Client, *, busy: int) -> None:
+    for _ in range(2000):
+        if client.get("/healthz").json()["busy"] == busy:
+            return
+    message = f"never {busy} busy"
+    raise AssertionError(message)
+
+
+def test_it_stops_gracefully(releases: tuple[Path, ...]) -> None:
+    """A question under way is answered before the server leaves, with exit code 0."""
+    options = ("--workers", "1", "--time-limit", "30")
+    with running(releases[0], options=options) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(client.get, "/people/query", params={"sql": COUNT})
+            while not asked.done() and "people" not in server.log:
+                if client.get("/healthz").json()["busy"]:
+                    break
+            code = server.stop(signal.SIGINT)
+            assert asked.result().status_code == 200
+        assert code == 0
+        assert "Traceback" not in server.error_file.read_text()
+
+
+def test_the_log_holds_no_literal_and_no_address(client: httpx.Client, server: Running) -> None:
+    secret = "zqxjsecret"
+    client.get("/people/query", params={"sql": f"{COUNT} WHERE disease = '{secret}' AND age = 41234"})
+    client.get("/people/query", params={"sql": f"{COUNT} WHERE disease = {secret}"})
+    client.get("/people/query", params={"sql": f"{COUNT} WHERE disease = '{secret}"})
+    client.get("/people/ask", params={"sql": f"{COUNT} -- {secret}"})
+    client.get("/people/answer", params={"what": "count", "c0": "disease", "o0": "is", "v0": secret})
+    lines = [json.loads(line) for line in server.log.splitlines()]
+    assert secret not in server.log
+    assert "41234" not in server.log
+    assert "127.0.0.1" not in server.log
+    line = next(line for line in lines if line.get("sql", "").endswith("age = ?"))
+    assert line["sql"] == "SELECT COUNT ( * ) AS ? FROM release WHERE disease = ? AND age = ?"
+    assert {"time", "method", "path", "status", "bytes", "ms", "release", "error"} <= set(line)
+
+
+def test_masking() -> None:
+    known = ("age", "the side")
+    assert masked("SELECT age FROM release WHERE \"the side\" = E'x' AND John > 3", known).count("?") >= 2
+    assert "John" not in masked("SELECT age FROM release WHERE age = John", known)
+    assert masked("SELECT 'open", known) == "?"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nowhere",), "release.json"),
+        (("{0}", "{0}"), 'two releases are called "people"'),
+        (("{0}", "--workers", "0"), "workers must be at least 1"),
+        (("{0}", "--cors", "good.example"), "--cors takes an origin"),
+        (("{0}", "--port", "99999"), "port must lie between"),
+    ],
+)
+def test_wrong_starts_are_one_line(releases: tuple[Path, ...], arguments: tuple[str, ...], said: str) -> None:
+    import os
+    import subprocess
+    import sys
+
+    from serving import SRC
+
+    command = [sys.executable, "-m", "sfumato.web", *(a.format(releases[0]) for a in arguments)]
+    env = {**os.environ, "PYTHONPATH": str(SRC)}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
+    assert done.returncode in {1, 2}
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
