@@ -21,6 +21,7 @@ CAPTIONS = {
     "audit": "one attack each; score sees the truth",
     "publish": "read, profile, plan, apply, write",
     "query": "parse, observe, reconstruct, answer",
+    "analysis": "models, tests, quantiles",
     "answering": "Query + release -> Answer",
     "release": "the bundle: write, open, verify",
     "publishing": "roles, randomness, batches",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .answering import assembly
 from .answering.answer import Answer
@@ -15,20 +18,33 @@ from .answering.domain_views import check_literals, look_at_domains
 from .answering.explanation import explanation
 from .answering.layout import layout
 from .answering.observation import Observation, direct, observation
+from .answering.over_answers import TABLE as INNER
+from .answering.over_answers import over
 from .answering.strata import Frame, add_up_parts
 from .answering.subject import Subject
 from .engines.statements import refined
-from .model.public import Domain
+from .errors import UnsupportedQuery
+from .model.public import Domain, Floats
 from .release.bundle import check_digests, writing
 from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, open_folder
-from .sql.nodes import Query, Schema
-from .sql.parse import parse
+from .sql.nesting import Nested
+from .sql.nodes import Aggregate, Query, Schema
+from .sql.parse import question, read
 from .sql.scalar import quoted
 from .stats.intervals import normal_quantile
 
+if TYPE_CHECKING:
+    from .analysis.contrasts import Comparison
+    from .analysis.correlation import Correlation
+    from .analysis.fit import Fit
+    from .analysis.independence import Independence
+    from .analysis.quantiles import Quantiles
+    from .analysis.recoding import Recode
+    from .methods.shared.linear_functionals import Target
+
 DEFAULT_LEVEL = 0.95
-ANSWER = "__answer__"
+ANSWER, ROW = "__answer__", "__row__"
 
 
 def ask(
@@ -38,10 +54,44 @@ def ask(
     level: float = DEFAULT_LEVEL,
     simultaneous: bool = False,
     estimator: str | None = None,
+    tables: Mapping[str, Any] | None = None,
 ) -> Answer:
-    """The answer to a SQL question, with its error."""
+    """The answer to a SQL question, with its error; `tables` are look-up tables that it may join."""
     subject.check_estimator(estimator)
-    query = parse(text, subject.schema)
+    options = Options(level=level, simultaneous=simultaneous, estimator=estimator)
+    found = read(text, subject.schema, lookup_values(tables or {}))
+    if isinstance(found, Query):
+        return answered(subject, found, options)
+    ((name, select),) = found.inner
+    inner = answered(subject, question(select, text, subject.schema), options)
+
+    def run(statement: Any, table: pa.Table) -> pa.Table:
+        return subject.reader.run(statement, text=text, tables={INNER: table})
+
+    return over(found.outer, name, inner, text, run, options.z)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a question is answered."""
+
+    level: float
+    simultaneous: bool
+    estimator: str | None
+
+    def z(self, comparisons: int) -> float:
+        """The normal quantile of the level, for one of so many numbers."""
+        return normal_quantile(self.level, comparisons if self.simultaneous else 1)
+
+    @property
+    def target(self) -> Target:
+        """Whose errors are told."""
+        return "population" if self.estimator == "population" else "table"
+
+
+def answered(subject: Subject, query: Query, options: Options) -> Answer:
+    """The answer to one question."""
+    text, level = query.text, options.level
     check_literals(query, subject)
     views = look_at_domains(query, subject)
     wanted = _wanted(query, subject, *subject.reader.source())
@@ -52,22 +102,96 @@ def ask(
     codes = {u: subject.coders[u].encode([seen[c] for c in names]) for u, names in wanted.raw.items()}
     frame = Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
     asking = assembly.Asking(
-        z=lambda comparisons: normal_quantile(level, comparisons if simultaneous else 1),
-        full=simultaneous,
-        options={"estimator": estimator} if estimator else {},
+        z=options.z,
+        full=options.simultaneous,
+        options={"estimator": options.estimator} if options.estimator else {},
         estimate=subject.estimate,
         bound=subject.bound,
         direct=lambda aggregate, keys: subject.reader.run(direct(query, aggregate, keys), text=text),
+        quantile=lambda aggregate, keys, comparisons: _quantile(subject, query, aggregate, keys, comparisons, options),
     )
-    columns, kind, caveats = assembly.answer(frame, asking)
+    whole, kind, caveats = assembly.answer(frame, asking)
+    if query.derived:
+        from .answering.arithmetic import with_derived
+
+        numbers = whole.num_rows * len(query.columns)
+        whole, kind, notes = with_derived(frame, subject, whole, kind, z=options.z(numbers), target=options.target)
+        caveats += notes
+    columns = whole.append_column(ROW, pa.array(range(whole.num_rows), type=pa.int64()))
     if query.refined:
         statement = refined(
             table=ANSWER, having=query.having, order=query.order, limit=query.limit, offset=query.offset
         )
         columns = subject.reader.run(statement, text=text, tables={ANSWER: columns})
     shown, names = assembly.shown(query, columns)
-    caveats = (*caveats, *subject.caveats)
-    return Answer(method=subject.method, level=level, kind=kind, table=shown, aggregates=names, caveats=caveats)
+    for name, digits in query.digits:
+        shown = _rounded(shown, name, digits)
+    return Answer(
+        method=subject.method,
+        level=level,
+        kind=kind,
+        table=shown,
+        aggregates=names,
+        caveats=(*caveats, *subject.caveats),
+        joint=lambda: _joint(frame, subject, whole, columns, options),
+    )
+
+
+def _joint(frame: Frame, subject: Subject, whole: pa.Table, columns: pa.Table, options: Options) -> Floats:
+    """Covariances of the numbers of an answer, in the order of its rows."""
+    from .answering.influence import joint_covariance
+
+    listed = [column for _, column in frame.query.columns if column[0] in "ad" and "_" not in column]
+    if any(column[0] == "d" for column in listed):
+        raise UnsupportedQuery("covariances are told of aggregates, not of numbers computed from them")
+    found, _ = joint_covariance(frame, subject, whole, [int(column[1:]) for column in listed], options.target)
+    rows = columns[ROW].to_numpy()
+    at = (rows[:, None] * len(listed) + np.arange(len(listed))[None, :]).ravel()
+    return found[np.ix_(at, at)]
+
+
+def _rounded(table: pa.Table, name: str, digits: int) -> pa.Table:
+    """The answer with a number and its limits rounded, as ROUND asks."""
+    for end in ("", "_low", "_high", "_min", "_max"):
+        if name + end in table.column_names:
+            at = table.column_names.index(name + end)
+            table = table.set_column(at, name + end, pc.round(table[name + end], ndigits=digits))
+    return table
+
+
+def _quantile(
+    subject: Subject, query: Query, aggregate: Aggregate, keys: tuple[int, ...], comparisons: int, options: Options
+) -> dict[tuple[Any, ...], tuple[float, float, float]] | None:
+    """A quantile with its interval by the values of the keys; None where it is not of columns as they are."""
+    if aggregate.kind != "quantile" or aggregate.share is None or not 0 < aggregate.share < 1:
+        return None
+    names = {quoted(name): name for name in subject.schema.types}
+    wanted = [aggregate.source, *(query.keys[i].sql for i in keys)]
+    if any(sql not in names for sql in wanted) or options.estimator not in {None, "population"}:
+        return None
+    from .analysis.quantiles import quantile
+
+    conditions = [f"({sql})" for sql in (query.condition, aggregate.chosen) if sql]
+    try:
+        found = quantile(
+            subject,
+            names[wanted[0]],
+            aggregate.share,
+            by=[names[sql] for sql in wanted[1:]],
+            where=" AND ".join(conditions) or None,
+            target=options.target,
+            level=1 - (1 - options.level) / (comparisons if options.simultaneous else 1),
+        )
+    except UnsupportedQuery:
+        return None
+    return {row.group: (row.value, row.low, row.high) for row in found.rows}
+
+
+def lookup_values(tables: Mapping[str, Any]) -> dict[str, dict[str, list[Any]]]:
+    """Columns of look-up tables: a path to CSV or Parquet, or any data frame."""
+    from .engines.small_tables import small_table
+
+    return {name: small_table(given, name) for name, given in tables.items()}
 
 
 def _wanted(query: Query, subject: Subject, table: str, weight: str | None) -> Observation:
@@ -110,6 +234,8 @@ class Release:
             estimate=lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked),
             bound=lambda *question: method.bound(plan, opened.evidence, *question),
             estimators=method.estimators,
+            functionals=lambda cells, units: method.functionals(plan, opened.evidence, cells, units),
+            rows=opened.manifest.rows,
             caveats=(*method.caveats(plan), *opened.manifest.people.noun().caveats),
         )
 
@@ -159,19 +285,31 @@ class Release:
         return Path(out)
 
     def sql(
-        self, text: str, *, level: float = DEFAULT_LEVEL, simultaneous: bool = False, estimator: str | None = None
+        self,
+        text: str,
+        *,
+        level: float = DEFAULT_LEVEL,
+        simultaneous: bool = False,
+        estimator: str | None = None,
+        tables: Mapping[str, Any] | None = None,
     ) -> Answer:
-        """The answer to a SQL question, with its error."""
-        return ask(self.subject, text, level=level, simultaneous=simultaneous, estimator=estimator)
+        """The answer to a SQL question, with its error; `tables` are small look-up tables that it may JOIN."""
+        return ask(self.subject, text, level=level, simultaneous=simultaneous, estimator=estimator, tables=tables)
 
     def explain(self, text: str) -> str:
         """What will be observed, by which weights and with which variance; no data is read but the domains."""
-        query = parse(text, self.schema)
+        asked = read(text, self.schema)
+        if isinstance(asked, Nested):
+            ((_, select),) = asked.inner
+            query, outer = question(select, text, self.schema), asked.outer.sql(dialect="duckdb", comments=False)
+        else:
+            query, outer = asked, None
         check_literals(query, self.subject)
         views = look_at_domains(query, self.subject).views
         place = layout(query.units(), views, lumpable=self.subject.lumpable)
         wanted = _wanted(query, self.subject, "release", None)
-        return explanation(query, wanted, place, self.opened.domains, self.opened.method)
+        said = explanation(query, wanted, place, self.opened.domains, self.opened.method)
+        return said if outer is None else f"{said}\nover the answer, errors by its covariances: {outer}"
 
     def count(self, where: str | None = None, by: Sequence[str] = (), **options: Any) -> Answer:
         """How many rows meet the condition, in all or by some columns; aggregate `n`."""
@@ -193,3 +331,113 @@ class Release:
         from .answering.contingency import association
 
         return association(self.opened, x, y, level)
+
+    # --- models and tests: `analysis` is loaded when one is asked for --------------------------------------------
+
+    def fit(
+        self,
+        formula: str,
+        *,
+        family: str = "gaussian",
+        where: str | None = None,
+        weights: str | None = None,
+        recode: Recode | None = None,
+        target: str = "population",
+        level: float = DEFAULT_LEVEL,
+    ) -> Fit:
+        """The model that would have been fitted on the true rows: gaussian, binomial, poisson or multinomial.
+
+        `where` is an SQL condition, `recode` {column: {level: [values that it merges]}}, `weights` a column of numbers.
+        `target`: errors for a "population" of which the table is a sample, or of the randomisation only ("table").
+        """
+        from .analysis.regression import fit
+
+        return fit(
+            self.subject,
+            formula,
+            family=family,
+            where=where,
+            weights=weights,
+            recode=recode,
+            target=target,
+            level=level,
+        )
+
+    def test(
+        self,
+        x: str,
+        y: str,
+        *,
+        where: str | None = None,
+        recode: Recode | None = None,
+        target: Target = "population",
+        level: float = DEFAULT_LEVEL,
+    ) -> Independence:
+        """Whether two columns go together: a test of independence, Cramer's V, the odds ratio of two by two levels."""
+        from .analysis.independence import independence_test
+
+        return independence_test(self.subject, x, y, where=where, recode=recode, target=target, level=level)
+
+    def quantile(
+        self,
+        column: str,
+        shares: float | Sequence[float] = 0.5,
+        *,
+        by: Sequence[str] = (),
+        where: str | None = None,
+        target: Target = "table",
+        level: float = DEFAULT_LEVEL,
+    ) -> Quantiles:
+        """Quantiles of a column of numbers, with intervals, in all or by some columns."""
+        from .analysis.quantiles import quantile
+
+        return quantile(self.subject, column, shares, by=by, where=where, target=target, level=level)
+
+    def correlation(
+        self,
+        x: str,
+        y: str,
+        *,
+        where: str | None = None,
+        target: Target = "population",
+        level: float = DEFAULT_LEVEL,
+    ) -> Correlation:
+        """Pearson's correlation of two columns of numbers."""
+        from .analysis.correlation import correlation
+
+        return correlation(self.subject, x, y, where=where, target=target, level=level)
+
+    def compare(
+        self,
+        *,
+        by: str,
+        share: str | None = None,
+        mean: str | None = None,
+        where: str | None = None,
+        recode: Recode | None = None,
+        target: Target = "population",
+        level: float = DEFAULT_LEVEL,
+    ) -> Comparison:
+        """The share that meets an SQL condition, or the mean of a column, between the groups of a column."""
+        from .analysis.contrasts import compare
+
+        return compare(
+            self.subject, by=by, share=share, mean=mean, where=where, recode=recode, target=target, level=level
+        )
+
+    def crosstab(
+        self,
+        x: str,
+        y: str,
+        *,
+        weights: str | None = None,
+        where: str | None = None,
+        level: float = DEFAULT_LEVEL,
+    ) -> Answer:
+        """Counts of every combination of two columns, `n`, or sums of a column of `weights`, `total`."""
+        names = ", ".join(quoted(name) for name in (x, y))
+        what = "COUNT(*) AS n" if weights is None else f"SUM({quoted(weights)}) AS total"
+        condition = f" WHERE {where}" if where else ""
+        return self.sql(
+            f"SELECT {names}, {what} FROM release{condition} GROUP BY {names} ORDER BY {names}", level=level
+        )

@@ -150,7 +150,7 @@ QUESTIONS = {
     "window": "SELECT COUNT(*) OVER (PARTITION BY sex) FROM release",
     "file-function": "SELECT COUNT(*) FROM read_csv('/etc/passwd')",
     "function-in-where": "SELECT COUNT(*) FROM release WHERE getenv('HOME') = 'x'",
-    "distinct": "SELECT COUNT(DISTINCT age) FROM release",
+    "distinct": "SELECT COUNT(DISTINCT disease) FROM release",
     "syntax": "SELECT COUNT(* FROM release",
     "empty-question": "",
     "comparison-of-types": "SELECT COUNT(*) FROM release WHERE age = 'old'",

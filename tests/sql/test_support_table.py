@@ -70,8 +70,8 @@ def how(release: sf.Release, sql: str) -> str:
     row = answer.rows()[0]
     if row["n"] is None:
         return "no"
-    if row["n_se"] is None:
-        return "estimate"
+    if row["n_se"] is None:  # a quantile has an interval and no standard error
+        return "interval" if any("QUANTILE_DISC" in caveat for caveat in answer.caveats) else "estimate"
     return "interval, bounds" if row.get("n_min") is not None else "interval"
 
 

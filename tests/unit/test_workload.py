@@ -90,3 +90,25 @@ def test_literals_are_quoted() -> None:
     assert literal("O'Brien") == "'O''Brien'"
     assert literal(True) == "TRUE"
     assert literal(4) == "4"
+
+
+def test_a_fit_is_a_question_whose_coefficients_count(truth: Original) -> None:
+    text = "SELECT COUNT(*) AS n FROM release WHERE disease = 'd01';\nFIT grade ~ C(disease);\n"
+    text += "fit gaussian grade ~ C(sex) WHERE grade > 3;"
+    workload = sql_workload(truth, text, sensitive=["disease"])
+    assert [f.formula for f in workload.fits] == ["grade ~ C(disease)", "grade ~ C(sex)"]
+    assert workload.fits[1].where == "grade > 3"
+    assert not workload.counting
+    frame = TABLE.to_pandas()
+    means = frame.groupby("disease")["grade"].mean()
+    first = sorted(means.index)[0]
+    place = workload.coefficients[0, "Intercept"]
+    assert workload.truth[place] == pytest.approx(means[first])
+    release = publish(TABLE, roles=roles(), method=UniformPerturbation(rho1="1/4", rho2="99999/100000"), seed=1)
+    answers = workload.ask(release)
+    assert np.isfinite(answers.value).all()
+    assert np.abs((answers.value - workload.truth) / answers.se).max() < 5
+    with pytest.raises(SpecError, match="outcome ~ terms"):
+        sql_workload(truth, "FIT grade", sensitive=["disease"])
+    with pytest.raises(QueryError, match="not allowed"):
+        sql_workload(truth, "FIT grade ~ __import__('os').getcwd()", sensitive=["disease"])

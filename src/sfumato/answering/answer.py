@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from ..errors import UnsupportedQuery
+from ..model.public import Floats
 from ..reports.text import csv_cell, json_text, number, table, visible
 
 MAY_BE_ZERO = "  (may be 0)"
@@ -28,6 +31,17 @@ class Answer:
     table: pa.Table
     aggregates: tuple[str, ...]
     caveats: tuple[str, ...] = ()
+    joint: Callable[[], Floats] | None = field(default=None, compare=False)  # worked out when asked for
+
+    def covariance(self) -> Floats:
+        """The covariances of all numbers of the answer: row by row, and in a row aggregate by aggregate.
+
+        Number i stands in row i // m, aggregate i % m of `aggregates`, of which there are m. NaN where an error is not
+        known; UnsupportedQuery where the method does not tell how errors go together.
+        """
+        if self.joint is None:
+            raise UnsupportedQuery("covariances of these numbers are not told")
+        return self.joint()
 
     def to_arrow(self) -> pa.Table:
         """The answer as an Arrow table."""

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..errors import UnsupportedQuery
 from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import Aggregate, Query
 from ..stats.joint_codes import distinct_rows
@@ -33,6 +34,11 @@ class Asking:
     estimate: Callable[[Observed, Asked], Estimated]
     bound: Callable[..., Any]
     direct: Callable[[Aggregate, tuple[int, ...]], pa.Table]
+    quantile: Quantile | None = None
+
+
+# (aggregate, keys, comparisons) -> (value, low, high) by the values of the keys; None where it has none
+Quantile = Callable[[Aggregate, tuple[int, ...], int], Mapping[tuple[Any, ...], tuple[float, float, float]] | None]
 
 
 def answer(frame: Frame, asking: Asking) -> tuple[pa.Table, str, tuple[str, ...]]:
@@ -104,12 +110,20 @@ def _answer_set(
 
     for j, (aggregate, (top, bottom)) in enumerate(zip(query.aggregates, parts, strict=True)):
         numbers = Numbers(found, possible, asked, J, len(combos))
-        if aggregate.kind in {"min", "max", "quantile"}:
-            chosen = selected(aggregate, query, keys, strata, observed)
-            if aggregate.numerator[0].value < 0:  # of an untouched column: the engine knows it
-                result = _direct(asking.direct(aggregate, keys), strata, groups, plain)
-            else:
-                result = order_bounds(aggregate, query, asking.bound, chosen, asked, top)
+        if aggregate.kind == "direct":
+            result = _direct(asking.direct(aggregate, keys), strata, groups, plain)
+        elif aggregate.kind in {"min", "max", "quantile"}:
+            try:
+                chosen = selected(aggregate, query, keys, strata, observed)
+                if aggregate.numerator[0].value < 0:  # of an untouched column: the engine knows it
+                    result = _direct(asking.direct(aggregate, keys), strata, groups, plain)
+                else:
+                    result = order_bounds(aggregate, query, asking.bound, chosen, asked, top)
+            except UnsupportedQuery:  # neither exact nor bounded: perhaps an interval
+                inverted = asking.quantile(aggregate, keys, comparisons) if asking.quantile is not None else None
+                if inverted is None:
+                    raise
+                result = _inverted(aggregate, inverted, [columns[f"k{i}"].to_pylist() for i in keys], len(combos))
         elif aggregate.kind == "ratio":
             result = numbers.ratio(aggregate, top, bottom, asking.bound, observed, extremes)
         else:
@@ -195,13 +209,28 @@ def _direct(table: pa.Table, strata: Strata, groups: NDArray[Any], plain: list[i
     return Result(value, np.where(np.isnan(value), np.nan, 0.0), value, value, "exact")
 
 
+def _inverted(
+    aggregate: Aggregate,
+    found: Mapping[tuple[Any, ...], tuple[float, float, float]],
+    keys: list[list[Any]],
+    combos: int,
+) -> Result:
+    """A quantile by inverted tests, laid out like the other output rows; it has an interval and no standard error."""
+    rows = list(zip(*keys, strict=True)) if keys else [()]
+    nothing = (np.nan, np.nan, np.nan)
+    numbers = np.array([found.get(row, nothing) for row in rows], dtype=np.float64)
+    value, low, high = (column.reshape(-1, combos) for column in numbers.T)
+    note = f"{aggregate.name or aggregate.text}: a value of the column, as QUANTILE_DISC has it"
+    return Result(value, np.full_like(value, np.nan), low, high, "confidence", notes=(note,))
+
+
 def shown(query: Query, refined: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
     """The answer under the names of SELECT, each aggregate followed by its error columns."""
     columns: dict[str, Any] = {}
     names = []
     for name, column in query.columns:
         columns[name] = refined[column]
-        if column.startswith("a") and "_" not in column:
+        if column[0] in "ad" and "_" not in column:
             names.append(name)
             for end in ("_se", "_low", "_high", "_min", "_max"):
                 if column + end in refined.column_names:

@@ -28,8 +28,13 @@ def explanation(query: Query, wanted: Observation, place: Layout, domains: Seque
         how = {
             "sum": f"sum of {len(above)} weighted count(s)",
             "ratio": f"ratio of weighted sums ({len(above)} over {len(below)}), delta method with covariance",
-        }.get(aggregate.kind, "certain bounds" if aggregate.numerator[0].value >= 0 else "exact, by the engine")
+            "direct": "exact, by the engine",
+        }.get(aggregate.kind, "")
+        if not how:
+            inverted = "certain bounds, or an interval from the values whose tests do not reject"
+            how = inverted if place.units else "exact, by the engine"
         lines.append(f"{aggregate.name or aggregate.text}: {how}")
+    lines += [f"{d.name}: computed from aggregates, delta method with their covariances" for d in query.derived]
     if place.units and method.formula:
         lines.append(f"weights and variance: {method.formula}")
     if query.having or query.order or query.limit is not None:

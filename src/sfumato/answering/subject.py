@@ -9,6 +9,7 @@ from ..engines.codes import Coder
 from ..engines.contract import Reader
 from ..errors import SpecError
 from ..methods.contract import Bounds
+from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..model.public import Asked, Domain, Estimated, Observed
 from ..sql.nodes import Schema
 
@@ -32,6 +33,8 @@ class Subject:
     part: str | None
     estimate: Callable[[Observed, Asked], Estimated]
     bound: Bound
+    functionals: Callable[[Cells, Sequence[CodedUnit]], Functionals | None]
+    rows: int
     estimators: tuple[str, ...]  # that a question may name
     caveats: tuple[str, ...] = ()  # that every answer carries
 
@@ -49,3 +52,7 @@ class Subject:
 
 def no_bounds(*_: object) -> None:
     """Of a subject that knows no certain bounds."""
+
+
+def no_functionals(*_: object) -> None:
+    """Of a subject that knows no sums over true rows."""

@@ -137,11 +137,13 @@ class Numbers:
         """AVG and shares: Fieller's set where the denominator is uncertain, else the numerator's interval divided."""
         A, B = self.total(top), self.total(bottom)
         if A.kind == "bounds" or B.kind == "bounds":
-            return self._bounded_ratio(A, B, self._certain_ratio(bound, observed, top, bottom))
+            known_bounds = self._certain_ratio(bound, observed, top, bottom) if aggregate.within else None
+            return self._bounded_ratio(A, B, known_bounds)
         certain = (B.low == B.high) & (B.low > 0)
         silent = np.isnan(B.se) & (B.value > 0)  # a method that states no error
         empty = (B.high <= 0) & (B.se == 0)
-        fractions = self._fractions(A, B, top, bottom, certain, observed, extremes)
+        within = extremes if aggregate.within else None
+        fractions = self._fractions(A, B, top, bottom, certain, observed, within)
         ratio, se, low, high, bounded = fractions
         known = certain | silent | bounded
         ratio, se = np.where(known, ratio, np.nan), np.where(known, se, np.nan)
@@ -150,7 +152,7 @@ class Numbers:
         if A.minimum is not None and A.maximum is not None:
             with np.errstate(invalid="ignore", divide="ignore"):
                 minimum, maximum = (np.where(certain, x / B.low, np.nan) for x in (A.minimum, A.maximum))
-            if not certain.all():
+            if not certain.all() and aggregate.within:
                 wider = self._certain_ratio(bound, observed, top, bottom)
                 if wider is not None:  # certain, also where the denominator is not
                     minimum, maximum = np.where(certain, minimum, wider[0]), np.where(certain, maximum, wider[1])
@@ -169,9 +171,9 @@ class Numbers:
         bottom: list[int],
         certain: NDArray[np.bool_],
         observed: Observed,
-        extremes: Extremes,
+        extremes: Extremes | None,
     ) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.bool_]]:
-        """(ratio, standard error, low, high, is the set bounded?).
+        """(ratio, standard error, low, high, is the set bounded?); without `extremes` the ratio may be any number.
 
         The error is that of the delta method: Var(A/B) = (Var A - 2 R Cov + R^2 Var B) / B^2.
         """
@@ -188,7 +190,9 @@ class Numbers:
             low, high = A.low / below, A.high / below
         if certain.all():
             return ratio, se, low, high, certain
-        least, most = ratio_range(observed, self.asked, top, bottom, extremes)
+        least, most = np.full_like(ratio, -np.inf), np.full_like(ratio, np.inf)
+        if extremes is not None:
+            least, most = ratio_range(observed, self.asked, top, bottom, extremes)
         found = fieller(A.value, B.value, A.se**2, cov, B.se**2, self.asked.z, least, most)
         return ratio, se, np.where(certain, low, found.low), np.where(certain, high, found.high), found.bounded
 

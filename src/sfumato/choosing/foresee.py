@@ -6,12 +6,17 @@ The original table is observed as if it were the release, and the method says wh
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import ndtr
 
+from ..analysis.fit import Fit
+from ..analysis.regression import fit
 from ..answering.answer import Answer
-from ..answering.subject import Subject, no_bounds
+from ..answering.subject import Subject, no_bounds, no_functionals
 from ..engines.codes import Coder
+from ..engines.contract import Engine
 from ..errors import PlanError
 from ..model.public import Floats
 from ..publish import Prepared
@@ -29,6 +34,7 @@ class ExpectedRelease:
         foresight = prepared.method.foresee(plan, work, prepared.profile, domains)
         if foresight is None:
             raise PlanError(f"the error of {prepared.method.name} does not follow from its plan")
+        self._truth = truth  # its file lives as long as it does
         arrow = prepared.table.arrow_types()
         self.schema = Schema(
             types=truth.types, units={name: u for u, domain in enumerate(domains) for name in domain.columns}
@@ -46,14 +52,38 @@ class ExpectedRelease:
             estimate=foresight.answer,
             bound=no_bounds,
             estimators=prepared.method.estimators,
+            functionals=foresight.functionals or no_functionals,
+            rows=truth.rows,
         )
 
     def __repr__(self) -> str:
         return f"<expected release by {self._subject.method}>"
 
+    def fit(self, formula: str, **options: Any) -> Fit:
+        """The model of the original rows, with the standard errors that a release will give it."""
+        return fit(self._subject, formula, **options)
+
     def sql(self, text: str, *, estimator: str | None = None) -> Answer:
         """The expected answer with its true standard error."""
         return ask(self._subject, text, estimator=estimator)
+
+
+def foreseen_fit(prepared: Prepared, engine: Engine, formula: str, **options: Any) -> dict[str, Any]:
+    """The standard errors that a model's coefficients will have, before anything is published; for the custodian.
+
+    `estimate` is the coefficient of the original rows; options as for `Release.fit`.
+    """
+    columns = [c for c in prepared.table.columns if c not in prepared.roles.identifying]
+    expected = ExpectedRelease(prepared, Original(prepared.table, columns, engine))
+    found = expected.fit(formula, **options).to_dict()
+    keys = ("term", "estimate", "se", "se_table", "information")
+    return {
+        "formula": found["formula"],
+        "family": found["family"],
+        "models": found["models"],
+        "target": found["target"],
+        "rows": [{key: row[key] for key in keys} for row in found["rows"]],
+    }
 
 
 def mean_absolute_error(bias: Floats, se: Floats) -> Floats:

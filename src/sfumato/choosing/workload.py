@@ -18,14 +18,16 @@ import pyarrow as pa
 import sqlglot
 from numpy.typing import NDArray
 
+from ..analysis.fit import Fit
 from ..answering.answer import Answer
 from ..engines import scratch
 from ..engines.contract import Engine, Table
 from ..engines.statements import counted, select
-from ..errors import SpecError
+from ..errors import SpecError, UnsupportedQuery
 from ..model.public import Floats, Scalar
 from ..sql.nodes import Schema
 from ..sql.scalar import quoted
+from .fit_questions import FitQuestion, split_fits, true_fit
 
 CONDITIONS = 200
 MOST_COLUMNS = 3
@@ -42,6 +44,9 @@ class Asks(Protocol):
 
     def sql(self, text: str, *, estimator: str | None = None) -> Answer:
         """The answer with its error."""
+
+    def fit(self, formula: str, *, family: str = "gaussian", where: str | None = None) -> Fit:
+        """The model with the errors of its coefficients."""
 
 
 class Original:
@@ -113,6 +118,8 @@ class Workload:
     sets: tuple[ColumnSet, ...] = ()
     statements: tuple[str, ...] = ()
     places: Mapping[tuple[int, str, Key], int] = field(default_factory=dict)  # (statement, aggregate, keys) -> place
+    fits: tuple[FitQuestion, ...] = ()
+    coefficients: Mapping[tuple[int, str], int] = field(default_factory=dict)  # (fit, term) -> place
 
     def __len__(self) -> int:
         return len(self.truth)
@@ -120,14 +127,14 @@ class Workload:
     @property
     def counting(self) -> bool:
         """Every question is a count, so noise of one scale fits all (`laplace`)."""
-        return not self.statements
+        return not self.statements and not self.fits
 
     def describe(self) -> dict[str, Any]:
         """What was asked, without answers."""
         return {
             "name": self.name,
             "questions": len(self),
-            "conditions": sum(len(s.conditions) for s in self.sets) or len(self.statements),
+            "conditions": sum(len(s.conditions) for s in self.sets) or len(self.statements) + len(self.fits),
             "bands": {name: int(mask.sum()) for name, mask in self.bands.items()},
         }
 
@@ -157,6 +164,15 @@ class Workload:
             keys = _keys_of(answer.table.column_names, answer.aggregates)
             for name in answer.aggregates:
                 _fill(out, answer.table, name, keys, lambda key, n=number, a=name: self.places.get((n, a, key)))
+        for number, asked in enumerate(self.fits):
+            try:
+                rows = release.fit(asked.formula, family=asked.family, where=asked.where).rows()
+            except UnsupportedQuery:  # refused: these coefficients have no estimate
+                continue
+            for row in rows:
+                place = self.coefficients.get((number, row["term"]))
+                if place is not None:
+                    out[:4, place] = [row[key] for key in ("estimate", "se", "low", "high")]
         return Answers(value=out[0], se=out[1], low=out[2], high=out[3], minimum=out[4], maximum=out[5])
 
 
@@ -214,9 +230,13 @@ def query_pool(
 
 
 def sql_workload(truth: Original, text: str, *, sensitive: Sequence[str]) -> Workload:
-    """The statements of a file, each one question; every number of every row of its answer counts."""
+    """The statements of a file, each one question; every number of every row of its answer counts.
+
+    A statement is SQL, or `FIT [family] outcome ~ terms [WHERE condition]`, whose coefficients count.
+    """
+    text, fits = split_fits(text)
     statements = [s.strip() for s in _split(text) if s.strip()]
-    if not statements:
+    if not statements and not fits:
         raise SpecError("the workload file holds no SQL statement", field="workload")
     places: dict[tuple[int, str, Key], int] = {}
     answers: list[float] = []
@@ -233,6 +253,12 @@ def sql_workload(truth: Original, text: str, *, sensitive: Sequence[str]) -> Wor
                 if value:  # nothing to be relative to where the truth is 0 or missing
                     places[(number, name, tuple(columns[k][i] for k in keys))] = len(answers)
                     answers.append(float(value))
+    coefficients: dict[tuple[int, str], int] = {}
+    for number, asked in enumerate(fits):
+        for row in true_fit(asked, truth.reader, truth.types, truth.rows).rows():
+            if row["estimate"]:
+                coefficients[number, row["term"]] = len(answers)
+                answers.append(row["estimate"])
     if not answers:
         raise SpecError("every true answer of the workload is 0 or missing", field="workload")
     return Workload(
@@ -243,6 +269,8 @@ def sql_workload(truth: Original, text: str, *, sensitive: Sequence[str]) -> Wor
         sensitive=tuple(sensitive),
         statements=tuple(statements),
         places=places,
+        fits=fits,
+        coefficients=coefficients,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,7 +25,13 @@ def _refuse(said: Mapping[str, bool], why: str) -> None:
 
 def query(
     release: ReleasePath,
-    sql: Annotated[str | None, typer.Argument(help="the question; a prompt opens without it", metavar="SQL")] = None,
+    sql: Annotated[
+        str | None, typer.Argument(help="the question; without it a prompt opens, or a pipe is read", metavar="SQL")
+    ] = None,
+    file: Annotated[str | None, typer.Option("--file", help="the question in a file", metavar="FILE.sql")] = None,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", help="a small table to JOIN (CSV, Parquet)", metavar="NAME=FILE")
+    ] = None,
     level: Annotated[float, typer.Option("--level", help="confidence level")] = DEFAULT_LEVEL,
     form: Annotated[str, typer.Option("--format", help="table, json or csv")] = "table",
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="level holds for all rows at once")] = False,
@@ -43,6 +51,12 @@ def query(
         raise SpecError(f'--format is table, json or csv, got "{form}"', field="format")
     if population and estimator:
         raise SpecError("--population is an estimator of its own; leave --estimator out", field="estimator")
+    if sql is not None and file is not None:
+        raise SpecError("give the question or --file, not both", field="file")
+    if file is not None:
+        sql = _text(file)
+    elif sql == "-" or (sql is None and not sys.stdin.isatty()):
+        sql = sys.stdin.read()
     said = {
         "--format": form != "table",
         "--simultaneous": simultaneous,
@@ -53,17 +67,22 @@ def query(
         _refuse(said | {"--explain": explain}, "goes with a question; the prompt does not take it")
     elif explain:
         _refuse(said | {"--level": level != DEFAULT_LEVEL}, "goes with an answer; --explain gives none")
-    opened = open_release(release)
+    opened, tables = open_release(release), _tables(table)
     if sql is None:
         from .prompt import terminal
 
         terminal(opened, level=level)
         return
+    sql = sql.strip().removesuffix(";")
     if explain:
         say(opened.explain(sql))
         return
     answer = opened.sql(
-        sql, level=level, simultaneous=simultaneous, estimator="population" if population else estimator
+        sql,
+        level=level,
+        simultaneous=simultaneous,
+        estimator="population" if population else estimator,
+        tables=tables,
     )
     if form == "json":
         say(answer.to_json())
@@ -71,6 +90,25 @@ def query(
         say(answer.to_csv().rstrip("\n"))
     else:
         say(str(answer))
+
+
+def _text(file: str) -> str:
+    """The question in a file."""
+    try:
+        return Path(file).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        raise SpecError(f'the file "{Path(file).name}" cannot be read', field="file") from None
+
+
+def _tables(given: list[str] | None) -> dict[str, str]:
+    """Look-up tables: name -> file."""
+    tables: dict[str, str] = {}
+    for part in given or ():
+        name, separator, file = part.partition("=")
+        if not separator or not name or not file:
+            raise SpecError(f'--table takes NAME=FILE, got "{part}"', field="table")
+        tables[name] = file
+    return tables
 
 
 def inspect(release: ReleasePath, as_json: Json = False) -> None:

@@ -5,6 +5,7 @@ Errors are one line on stderr and an exit code; `--debug` shows the traceback.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -18,10 +19,10 @@ import typer
 from ..errors import SfumatoError
 from ..version import __version__
 from ..web.command import serve
-from . import analyst, auditing, choice, custodian, evidence
+from . import analyst, auditing, choice, custodian, evidence, inference
 from .method_options import method_options
 from .options import flattened
-from .terminal import complain, say
+from .terminal import ReaderGone, complain, say
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": evidence.demo,
@@ -29,6 +30,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "publish": custodian.publish,
     "plan": custodian.plan,
     "query": analyst.query,
+    "fit": inference.fit,
+    "test": inference.independence,
     "inspect": analyst.inspect,
     "verify": analyst.verify,
     "audit": auditing.audit,
@@ -38,6 +41,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "serve": serve,
     "clean": custodian.clean,
 }
+READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
 INTERRUPTED = 130  # as shells count an end by Ctrl-C
 STOPPED = "stopped; nothing was published"
 WITH_METHOD = ("publish", "plan")
@@ -89,9 +93,9 @@ def main(arguments: list[str] | None = None) -> None:
             raise SystemExit(error.exit_code) from None
         except (typer.Abort, KeyboardInterrupt):
             _fail(STOPPED, INTERRUPTED, debug=debug)
-        except BrokenPipeError:
-            sys.stderr.close()
-            raise SystemExit(1) from None
+        except (BrokenPipeError, ReaderGone):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(READER_GONE) from None
         except Exception as error:
             if interrupted:  # the engine answers Ctrl-C with an error of its own
                 _fail(STOPPED, INTERRUPTED, debug=debug)

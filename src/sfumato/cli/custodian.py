@@ -144,6 +144,13 @@ def plan(
     page: Annotated[
         str | None, typer.Option("--report", help="also write an HTML page with curves", metavar="FILE")
     ] = None,
+    fit: Annotated[
+        str | None, typer.Option("--fit", help="foresee the errors of this model's coefficients", metavar="FORMULA")
+    ] = None,
+    family: Annotated[str, typer.Option("--family", help="of --fit: gaussian, binomial, poisson, multinomial")] = (
+        "gaussian"
+    ),
+    recode: Annotated[str | None, typer.Option("--recode", help="of --fit: merged levels", metavar="FILE.json")] = None,
     force: Annotated[bool, typer.Option("--force", help="let reports replace files that are no reports")] = False,
     **options: Any,
 ) -> None:
@@ -169,6 +176,12 @@ def plan(
         **reading.arguments(),
     )
     report = prepared.report(full=full)
+    if fit is not None:
+        from ..choosing.foresee import foreseen_fit
+        from .inference import recode_file
+
+        engine = reading.arguments()["engine"]
+        report["fit"] = foreseen_fit(prepared, engine, fit, family=family, recode=recode_file(recode))
     if page is not None:
         from ..reports.curves import plan_page
 

@@ -13,14 +13,26 @@ from ..reports.text import json_text, visible
 NEWLINE = "\n"  # a question has a caret under it
 
 
+class ReaderGone(Exception):  # noqa: N818 - not an error of ours
+    """Whoever read our output has closed the pipe."""
+
+
 def say(text: str) -> None:
     """A line of the answer."""
-    typer.echo(visible(text, keep="\n\t"))
+    _print(visible(text, keep="\n\t"))
 
 
 def say_json(document: Any) -> None:
     """One JSON document, and nothing else."""
-    typer.echo(json_text(document))
+    _print(json_text(document))
+
+
+def _print(text: str) -> None:
+    try:
+        typer.echo(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise ReaderGone from None
 
 
 def note(text: str) -> None:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from ..model.public import (
     Roles,
     Trust,
 )
+
+if TYPE_CHECKING:  # questions in SQL need none of it
+    from .shared.linear_functionals import Cells, CodedUnit, Functionals
 
 
 class Specification:
@@ -77,6 +80,7 @@ class Foresight:
 
     lump: bool
     answer: Callable[[Observed, Asked], Estimated]
+    functionals: Callable[[Cells, Sequence[CodedUnit]], Functionals | None] | None = None  # of models; None: unknown
 
 
 Bounds = tuple[Floats, Floats, tuple[str, ...]]  # certain bounds, and what to say about them
@@ -169,6 +173,12 @@ class Method(ABC, Generic[S, P]):
 
     def foresee(self, plan: P, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight | None:
         """The answers to expect, by algebra; None where only a trial release can tell."""
+        return None
+
+    def functionals(self, plan: P, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]) -> Functionals | None:
+        """Sums over the true rows with their covariances, for models, tests and quantiles; None where the method does
+        not know their errors. UnsupportedQuery where it does, but not for these units.
+        """
         return None
 
     def channel(self, plan: P, work: Work, profile: Profile) -> Floats | None:

@@ -40,9 +40,25 @@ def render(report: dict[str, Any]) -> str:
         parts.append(_audit(report["audit"]))
     if "expected_error" in report:
         parts.append(_errors(report["expected_error"]))
+    if "fit" in report:
+        parts.append(_fit(report["fit"]))
     for key in ("notes", "warnings"):
         parts += [f"note: {line}" for line in report.get(key, ())]
     return "\n\n".join(parts)
+
+
+def _fit(fit: dict[str, Any]) -> str:
+    """Foreseen standard errors of a model's coefficients."""
+    rows = [
+        [
+            r["term"],
+            *(number(r[key]) for key in ("estimate", "se", "se_table")),
+            "-" if not r["se"] else f"{abs(r['estimate']) / r['se']:.1f}",
+        ]
+        for r in fit["rows"]
+    ]
+    head = f"{fit['family']} fit of {fit['formula']}: coefficients of the original rows, and the errors to expect"
+    return f"{head}\n" + table(["term", "coefficient", "se", "of the noise", "coefficient / se"], rows)
 
 
 def _groups(groups: list[dict[str, Any]], in_all: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -11,6 +12,34 @@ from .scalar import BOOLEAN, Node, Scope, call_span, refuse, span
 
 QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc)
 AGGREGATES = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, *QUANTILES)
+DIRECT: tuple[type[Any], ...] = (  # numbers that the engine computes from untouched columns
+    exp.Stddev,
+    exp.StddevPop,
+    exp.StddevSamp,
+    exp.Variance,
+    exp.VariancePop,
+    exp.Corr,
+    exp.CovarPop,
+    exp.CovarSamp,
+    exp.RegrSlope,
+    exp.RegrIntercept,
+    exp.RegrR2,
+    exp.RegrCount,
+    exp.RegrAvgx,
+    exp.RegrAvgy,
+    exp.Skewness,
+    exp.Kurtosis,
+    exp.ApproxDistinct,
+)
+NAMED_DIRECT = {"MAD", "ENTROPY", "GEOMEAN", "GEOMETRIC_MEAN", "KURTOSIS_POP", "SEM", "KURTOSIS"}
+
+
+def is_direct(node: Node) -> bool:
+    """Whether a call is answered from untouched columns or not at all."""
+    named = isinstance(node, exp.Anonymous) and node.name.upper() in NAMED_DIRECT
+    distinct = isinstance(node, exp.Count | exp.Sum | exp.Avg) and isinstance(node.this, exp.Distinct)
+    return named or distinct or isinstance(node, DIRECT)
+
 
 LARGEST = 1e100  # of a factor: its square is summed over rows
 
@@ -93,11 +122,13 @@ class Terms:
         made = Aggregate(
             name=name, kind="sum", numerator=(), text=self.scope.sql(node), position=position, hidden=hidden
         )
+        if is_direct(call):
+            return replace(made, kind="direct", numerator=self._direct(call, node))
         if isinstance(call, exp.CountIf):
             return replace(made, numerator=(Term(conjunction((wanted, self.condition(call.this)))),))
         if isinstance(call, exp.Count):
-            if isinstance(call.this, exp.Distinct) or call.expressions:
-                raise refuse("COUNT(DISTINCT ...) is not answered from a release", text, node)
+            if call.expressions:
+                raise refuse("COUNT of several columns is not answered from a release", text, node)
             if call.this is None or isinstance(call.this, exp.Star | exp.Literal):
                 return replace(made, numerator=(Term(wanted),))
             return replace(made, numerator=tuple(self._present(call.this, wanted)))
@@ -113,7 +144,32 @@ class Terms:
         share = None
         if kind == "quantile":
             share = 0.5 if isinstance(call, exp.Median) else self._share(call)
+            chosen = self.scope.sql(node.expression.this) if isinstance(node, exp.Filter) else None
+            made = replace(made, source=self.scope.sql(inner.unnest()), chosen=chosen)
         return replace(made, kind=kind, numerator=tuple(self._numbers(inner, wanted)), share=share)
+
+    def _direct(self, call: Node, node: Node) -> tuple[Term, ...]:
+        """No terms; refuses what reads a randomised column."""
+        arguments = call.this.expressions if isinstance(call.this, exp.Distinct) else None
+        if arguments is None:
+            listed = [call.this, call.args.get("expression"), *call.expressions]
+            arguments = [part for part in listed if isinstance(part, exp.Expression)]
+        for part in [*arguments, *([node.expression.this] if isinstance(node, exp.Filter) else [])]:
+            self.scope.check(part)
+            if not self.scope.units(part) <= {None}:
+                raise self.untouched_only(node)
+        return ()
+
+    def untouched_only(self, node: Node) -> Exception:
+        """The refusal of an aggregate that the engine would compute from randomised rows."""
+        call = node.this if isinstance(node, exp.Filter) else node
+        distinct = " DISTINCT" if isinstance(call.this, exp.Distinct) else ""
+        name = call.name.upper() if isinstance(call, exp.Anonymous) else call.sql_name()
+        return refuse(
+            f"{name}{distinct} is answered for untouched columns only, under conditions on untouched columns",
+            self.scope.text,
+            at=call_span(node, self.scope.text),
+        )
 
     def _share(self, call: Node) -> float:
         quantile = call.args.get("quantile") or call.args.get("expression")

@@ -83,7 +83,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`sum`: the numerator's total (COUNT, SUM); `ratio`: AVG; `min`, `max`, `quantile`: where a method bounds them."""
+    """`sum`: the numerator's total (COUNT, SUM); `ratio`: AVG; `min`, `max`, `quantile`: where a method bounds them.
+
+    `direct`: of untouched columns, left to the engine. `within`: a ratio whose rows above are among those below.
+    """
 
     name: str
     kind: str
@@ -93,6 +96,38 @@ class Aggregate:
     position: tuple[int, int] | None = None
     share: float | None = None  # of quantile
     hidden: bool = False  # asked by HAVING or ORDER BY only
+    within: bool = True
+    source: str = ""  # of quantile: SQL of what it is taken of
+    chosen: str | None = None  # of quantile: SQL of FILTER
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """A tree of + - * / over numbers (`number`) and aggregates (`part`).
+
+    `over`: the aggregate's total over all output rows that agree on these keys, as SUM(...) OVER (PARTITION BY keys).
+    """
+
+    op: str
+    parts: tuple[Arithmetic, ...] = ()
+    number: float = 0.0
+    aggregate: int = -1
+    over: tuple[int, ...] | None = None
+
+    def leaves(self) -> tuple[tuple[int, tuple[int, ...] | None], ...]:
+        """(aggregate, over) of its parts, each once."""
+        own = ((self.aggregate, self.over),) if self.op == "part" else ()
+        return tuple(dict.fromkeys(own + tuple(leaf for part in self.parts for leaf in part.leaves())))
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A number computed from aggregates of the same output row."""
+
+    name: str
+    tree: Arithmetic
+    text: str
+    position: tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +167,9 @@ class Query:
     limit: int | None
     offset: int | None
     lookups: tuple[Lookup, ...]
+    derived: tuple[Derived, ...] = ()  # columns d0, d1 ... of the answer
+    digits: tuple[tuple[str, int], ...] = ()  # shown name -> digits that ROUND keeps
+    condition: str | None = None  # WHERE as it stands
 
     @property
     def refined(self) -> bool:

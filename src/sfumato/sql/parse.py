@@ -12,10 +12,12 @@ import math
 from sqlglot import exp
 
 from ..errors import QueryError
-from .aggregates import AGGREGATES, Terms
-from .nodes import Aggregate, Condition, Key, Query, Schema, conjunction
+from .aggregates import AGGREGATES, Terms, is_direct
+from .arithmetic import Part, as_aggregate, numbered, rounded, tree_of
+from .nesting import Lookups, Nested, flattened
+from .nodes import Aggregate, Condition, Derived, Key, Query, Schema, conjunction
 from .scalar import Node, Scope, call_span, nearest, refuse, span
-from .single_select import single_select
+from .single_select import known_clauses, single_select
 
 ENDS = {"INTERVAL_LOW": "_low", "INTERVAL_HIGH": "_high", "STD_ERROR": "_se"}
 ERROR_COLUMNS = ("_se", "_low", "_high", "_min", "_max")  # that an answer adds to an aggregate
@@ -24,10 +26,24 @@ MOST_SETS = 1_024
 
 def parse(text: str, schema: Schema) -> Query:
     """The question that the text asks of a release with this schema."""
+    found = read(text, schema)
+    if isinstance(found, Nested):
+        raise refuse("aggregates of an answer are not allowed here", text, found.outer)
+    return found
+
+
+def read(text: str, schema: Schema, lookups: Lookups | None = None) -> Query | Nested:
+    """The question that the text asks, or SQL over the answers of several; `lookups` are tables it may join."""
     try:
-        return _Parser(text, schema).query(single_select(text))
+        found = flattened(single_select(text), text, lookups or {})
+        return found if isinstance(found, Nested) else question(found, text, schema)
     except RecursionError:
         raise QueryError("the query is nested too deeply") from None
+
+
+def question(select: Node, text: str, schema: Schema) -> Query:
+    """The question of one SELECT over release."""
+    return _Parser(text, schema).query(known_clauses(select, text))
 
 
 class _Parser:
@@ -39,6 +55,9 @@ class _Parser:
         self.aggregates: list[Aggregate] = []
         self.aliases: dict[str, Node] = {}
         self.columns: tuple[tuple[str, str], ...] = ()
+        self.derived: list[Derived] = []
+        self.digits: dict[str, int] = {}
+        self.totals: Node | None = None  # the first SUM(...) OVER (...)
 
     def query(self, select: Node) -> Query:
         items = self._items(select)
@@ -50,6 +69,10 @@ class _Parser:
             raise QueryError(f'two columns of the answer are named "{doubles[0]}"; give one an alias', sql=self.text)
         self._check_error_columns(columns)
         having, order = self._having(select.args.get("having")), self._order(select.args.get("order"))
+        if self.totals is not None and (len(sets) > 1 or having is not None):
+            raise refuse("a total over groups goes with a plain GROUP BY and without HAVING", self.text, self.totals)
+        self._check_direct(where)
+        condition = select.args.get("where")
         if not self.aggregates:
             raise refuse(
                 "a release answers aggregates, not rows",
@@ -74,13 +97,28 @@ class _Parser:
             limit=self._number(select.args.get("limit")),
             offset=self._number(select.args.get("offset")),
             lookups=tuple(self.terms.lookups),
+            derived=tuple(self.derived),
+            digits=tuple(self.digits.items()),
+            condition=None if condition is None else self.scope.sql(condition.this),
         )
+
+    def _check_direct(self, where: Condition) -> None:
+        """Refuse aggregates that the engine would compute from rows chosen by randomised values."""
+        touched = any(self.terms.leaves[i].unit is not None for i in where.leaves())
+        touched = touched or any(key.unit is not None for key in self.keys)
+        for aggregate in self.aggregates:
+            if aggregate.kind == "direct" and touched:
+                raise refuse(
+                    f"{aggregate.text} is answered for untouched columns only, under conditions on untouched columns",
+                    self.text,
+                    at=aggregate.position,
+                )
 
     def _check_error_columns(self, columns: tuple[tuple[str, str], ...]) -> None:
         """Refuse a name that the error of another column has: n beside n_se."""
         taken = {name.lower() for name, _ in columns}
         for name, column in columns:
-            clash = [end for end in ERROR_COLUMNS if column.startswith("a") and "_" not in column]
+            clash = [end for end in ERROR_COLUMNS if column[0] in "ad" and "_" not in column]
             clash = [end for end in clash if (name + end).lower() in taken]
             if clash:
                 raise QueryError(
@@ -94,9 +132,11 @@ class _Parser:
         for item in select.expressions:
             if isinstance(item, exp.Star) or (item.find(exp.Star) and not item.find(exp.Count)):
                 raise refuse("* asks for rows; a release answers aggregates", self.text, item, hint="Ask for COUNT(*).")
-            if item.find(exp.Window):
-                raise refuse("window functions are not answered from a release", self.text, item.find(exp.Window))
+            for window in item.find_all(exp.Window):
+                self._check_window(window)
             node = item.this if isinstance(item, exp.Alias) else item
+            if self._is_aggregate(node):
+                node = node.copy().transform(self._earlier)
             if isinstance(item, exp.Alias):
                 self.aliases[item.alias.lower()] = node
                 name = item.alias
@@ -106,6 +146,13 @@ class _Parser:
                 name = _default_name(node)
             items.append((name, node))
         return items
+
+    def _earlier(self, part: Node) -> Node:
+        """An alias of an earlier aggregate of SELECT as the aggregate."""
+        if isinstance(part, exp.Column) and not part.table and self._only_alias(part.name.lower()):
+            found = self.aliases[part.name.lower()]
+            return exp.paren(found.copy()) if self._is_aggregate(found) else part
+        return part
 
     def _where(self, where: Node | None) -> tuple[tuple[str, ...], Condition]:
         """Conjuncts that the engine can apply, and the condition that needs the method."""
@@ -193,7 +240,18 @@ class _Parser:
     # --- aggregates and what is asked of them ----------------------------------------------------------------
 
     def _is_aggregate(self, node: Node) -> bool:
-        return bool(node.find(exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.upper() in ENDS))
+        return any(
+            isinstance(part, exp.AggFunc)
+            or is_direct(part)
+            or (isinstance(part, exp.Anonymous) and part.name.upper() in ENDS)
+            or (isinstance(part, exp.Column) and self._of_aggregate(part))
+            for part in node.walk()
+        )
+
+    def _of_aggregate(self, column: Node) -> bool:
+        """Whether a name is an alias of an earlier aggregate and of nothing else."""
+        name = column.name.lower()
+        return not column.table and self._only_alias(name) and self.aliases[name].find(exp.AggFunc) is not None
 
     def _column(self, name: str, node: Node, *, hidden: bool = False) -> str:
         """The column of the answer table (k0, a1, a1_low ...) that a SELECT item shows."""
@@ -205,22 +263,17 @@ class _Parser:
             if isinstance(inner, exp.Column) and inner.name.lower() in self.aliases:
                 inner = self.aliases[inner.name.lower()]
             inner = inner.unnest()
-            if not isinstance(inner.this if isinstance(inner, exp.Filter) else inner, AGGREGATES):
+            if not self._is_aggregate(inner):
                 raise refuse(f"{node.name.upper()} takes an aggregate or its alias", self.text, node)
             return self._column(name, inner, hidden=True) + ENDS[node.name.upper()]
         target = node.this if isinstance(node, exp.Filter) else node
-        if isinstance(target, AGGREGATES):
-            return self._aggregate(name, node, hidden=hidden)
+        if isinstance(target, AGGREGATES) or is_direct(target):
+            return self._register(self.terms.aggregate(name, node, hidden=hidden), hidden=hidden)
         if isinstance(target, exp.AggFunc):
             name = target.sql_name() if not isinstance(target, exp.AnonymousAggFunc) else target.name
             raise refuse(f"{name.upper()} is not answered with its error", self.text, at=call_span(node, self.text))
         if self._is_aggregate(node):
-            raise refuse(
-                "arithmetic on aggregates is not answered with its error",
-                self.text,
-                node,
-                hint="Ask for the aggregates themselves; a share is AVG(CASE WHEN ... THEN 1 ELSE 0 END).",
-            )
+            return self._computed(name, node, hidden=hidden)
         self.scope.check(node)
         sql = self.scope.sql(node)
         for i, key in enumerate(self.keys):
@@ -230,15 +283,75 @@ class _Parser:
             raise refuse(f'"{node.name}" must appear in GROUP BY or inside an aggregate', self.text, node)
         raise refuse("this expression must appear in GROUP BY or inside an aggregate", self.text, node)
 
-    def _aggregate(self, name: str, node: Node, *, hidden: bool) -> str:
-        found = self.terms.aggregate(name, node, hidden=hidden)
+    def _computed(self, name: str, node: Node, *, hidden: bool) -> str:
+        """Arithmetic: one sum or ratio where it is one, a tree otherwise."""
+        inner, digits = rounded(node)
+        if digits is not None:
+            if not hidden:
+                self.digits[name] = digits
+            return self._column(name, inner, hidden=hidden)
+        tree = tree_of(node, self._part, lambda why, part: refuse(why, self.text, part))
+        text, place = str(node.sql(dialect="duckdb", comments=False)), span(node)
+        like = Aggregate(name=name, kind="sum", numerator=(), text=text, position=place, hidden=hidden)
+        simple = as_aggregate(tree, like)
+        if simple is not None:
+            return self._register(simple, hidden=hidden)
+        made = numbered(tree, lambda aggregate: int(self._register(aggregate, hidden=True)[1:]))
+        for i, known in enumerate(self.derived):
+            if known.tree == made and hidden:
+                return f"d{i}"
+        self.derived.append(Derived(name, made, text, place))
+        return f"d{len(self.derived) - 1}"
+
+    def _part(self, node: Node) -> Part | None:
+        """The aggregate that a node is, or its total over groups."""
+        if isinstance(node, exp.Window):
+            self._check_window(node)
+            found = self.terms.aggregate("", node.this.this, hidden=True)
+            if found.kind != "sum":
+                raise refuse("a total over groups is of COUNT or SUM", self.text, node)
+            keys = tuple(sorted(self._known_key(key) for key in node.args.get("partition_by") or ()))
+            self.totals = self.totals or node
+            return Part(found, keys)
+        target = node.this if isinstance(node, exp.Filter) else node
+        if isinstance(target, AGGREGATES) or is_direct(target):
+            return Part(self.terms.aggregate("", node, hidden=True))
+        if isinstance(target, exp.AggFunc):
+            raise refuse(
+                f"{target.sql_name()} is not answered with its error", self.text, at=call_span(node, self.text)
+            )
+        return None
+
+    def _check_window(self, node: Node) -> None:
+        """Refuse windows that are not the total of an aggregate over groups."""
+        plain = not any(v for k, v in node.args.items() if k not in {"this", "partition_by", "over"})
+        if not plain or not isinstance(node.this, exp.Sum) or not isinstance(node.this.this, AGGREGATES):
+            raise refuse(
+                "window functions are not answered from a release",
+                self.text,
+                node,
+                hint="A total over groups is SUM(COUNT(*)) OVER ().",
+            )
+
+    def _known_key(self, node: Node) -> int:
+        """Number of a key that is in GROUP BY already."""
+        before = len(self.keys)
+        number = self._key(node, [])
+        if number == before:
+            raise refuse("PARTITION BY takes columns of GROUP BY", self.text, node)
+        return number
+
+    def _register(self, found: Aggregate, *, hidden: bool) -> str:
         for j, known in enumerate(self.aggregates):
-            if (known.kind, known.numerator, known.denominator, known.share) == (
+            same = (known.kind, known.numerator, known.denominator, known.share) == (
                 found.kind,
                 found.numerator,
                 found.denominator,
                 found.share,
-            ) and (hidden or known.hidden):
+            )
+            if known.kind == "direct":
+                same = same and known.text == found.text
+            if same and (hidden or known.hidden):
                 if not hidden:
                     self.aggregates[j] = found
                 return f"a{j}"
@@ -251,7 +364,11 @@ class _Parser:
         def replace(part: Node) -> Node:
             bare = part.unnest()
             inner = bare.this if isinstance(bare, exp.Filter) else bare
-            if isinstance(inner, AGGREGATES) or (isinstance(bare, exp.Anonymous) and bare.name.upper() in ENDS):
+            if (
+                isinstance(inner, AGGREGATES)
+                or is_direct(inner)
+                or (isinstance(bare, exp.Anonymous) and bare.name.upper() in ENDS)
+            ):
                 return exp.column(self._column("", bare, hidden=True), quoted=True)
             if isinstance(bare, exp.Column):
                 known = self.aliases.get(bare.name.lower()) if not bare.table else None

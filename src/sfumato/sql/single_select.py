@@ -15,7 +15,7 @@ MAX_LENGTH = 100_000
 
 
 def single_select(text: str) -> Node:
-    """The one SELECT of the text, with clauses we know."""
+    """The one SELECT of the text."""
     if len(text) > MAX_LENGTH:
         raise QueryError(f"the query has {len(text)} characters; at most {MAX_LENGTH} are read")
     try:
@@ -31,6 +31,11 @@ def single_select(text: str) -> Node:
     select = statements[0]
     if not isinstance(select, exp.Select):
         raise refuse("only SELECT is answered", text, select)
+    return select
+
+
+def known_clauses(select: Node, text: str) -> Node:
+    """A SELECT from release with clauses we know, or the refusal."""
     for name, value in select.args.items():
         if value and name not in CLAUSES:
             label = {"with_": "WITH", "joins": "JOIN", "windows": "WINDOW", "laterals": "LATERAL"}.get(
@@ -60,8 +65,6 @@ def single_select(text: str) -> Node:
         raise refuse("the question must be asked FROM release", text, table or select)
     if {k for k, v in table.this.args.items() if v} - {"this", "alias"}:
         raise refuse("FROM takes the table release alone", text, table)
-    if table.this.args.get("alias"):
-        raise refuse("the table release takes no alias", text, table.this.args["alias"])
     return select
 
 

@@ -13,6 +13,7 @@ values of a group; it publishes the histogram exactly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -45,8 +46,10 @@ from ..shared import laws
 from ..shared.grouping import Grouping, largest_buckets, random_margins
 from ..shared.groups_at_bound import group_size
 from ..shared.left_out import rows_left_out
+from ..shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..shared.restricted import value_label
 from . import anatomised
+from .functionals import AssignmentFunctionals, GroupedValues, GroupFunctionals, checked, grouped_values
 from .readers import readers
 from .verify import check_release
 
@@ -212,6 +215,12 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             evidence.memo["channel"] = anatomised.Channel(groups)
         return anatomised.estimate(evidence.memo["channel"], observed, asked)
 
+    def functionals(
+        self, plan: AnatomyPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
+    ) -> Functionals:
+        """By the random assignment of records to the groups that hold their value."""
+        return GroupFunctionals(cells, grouped_values(evidence))
+
     def caveats(self, plan: AnatomyPlan) -> tuple[str, ...]:
         """How many rows are missing."""
         return rows_left_out(plan.suppressed)
@@ -253,7 +262,8 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
     def foresee(self, plan: AnatomyPlan, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
         """By the channel of the planned groups."""
         m = len(profile.domains[0])
-        made = anatomised.Channel(anatomised.groups_of(work.side["group_id"].astype(np.int64), work.side["unit0"], m))
+        planned = anatomised.groups_of(work.side["group_id"].astype(np.int64), work.side["unit0"], m)
+        made = anatomised.Channel(planned)
         kept = np.divide(made.true_counts, np.maximum(profile.true_counts(), 1))  # below 1 where suppressed
 
         def answer(observed: Observed, asked: Asked) -> Estimated:
@@ -279,7 +289,10 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             half = asked.z * np.sqrt(variance)
             return Estimated(value=value, variance=variance, low=value - half, high=value + half, covariance=covariance)
 
-        return Foresight(lump=False, answer=answer)
+        def sums_of_rows(cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
+            return AssignmentFunctionals(cells, checked(GroupedValues(planned.members, planned.sizes, m)), kept)
+
+        return Foresight(lump=False, answer=answer, functionals=sums_of_rows)
 
 
 METHOD: Method[Anatomy, AnatomyPlan] = AnatomyMethod()

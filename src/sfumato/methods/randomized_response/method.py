@@ -44,7 +44,9 @@ from ...stats.gamma import floor_significant, gamma_bound
 from ...stats.kronecker import apply_maps, channel, check_keep, theta_of_keep
 from ..contract import Example, Foresight, Method, Planned
 from ..shared import laws
-from ..shared.foreseen import entries, pushed, tensor
+from ..shared import linear_functionals as sums
+from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
+from ..shared.linear_functionals import CodedUnit, Functionals
 from ..shared.perturbation import SubTables
 from . import response_estimate, response_report
 from .disclosure import Cells, epsilon, infimum, round_up, view, views
@@ -326,6 +328,18 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         """theta of every unit: what contingency tables of the release need."""
         return plan.thetas
 
+    def functionals(
+        self, plan: RandomizedResponsePlan, evidence: Evidence, cells: sums.Cells, units: Sequence[CodedUnit]
+    ) -> Functionals:
+        """Columns are randomised independently: the Kronecker product of their channels."""
+        axes: list[Floats | None] = []
+        for unit in units:
+            theta = plan.thetas[unit.unit]
+            q = (1 - theta) / len(unit.classes)
+            axes.append(None if theta == 1.0 else sums.keep_or_redraw(theta, q, np.bincount(unit.classes)))
+        weights = sums.KroneckerWeights(axes=tuple(axes), shape=tuple(unit.size for unit in units))
+        return sums.IndependentRows(cells, weights)
+
     def report(self, plan: RandomizedResponsePlan, work: Work, profile: Profile) -> dict[str, Any]:
         """Keep probabilities, the paper's risk with the readers it leaves out, and the error to expect."""
         names = [domain.columns[0] for domain in profile.domains]
@@ -391,7 +405,8 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             raise NotImplementedError  # the estimator does not look at totals
 
         answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
-        return Foresight(lump=True, answer=answer)
+        of_rows = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
+        return Foresight(lump=True, answer=answer, functionals=of_rows)
 
 
 METHOD: Method[RandomizedResponse, RandomizedResponsePlan] = RandomizedResponseMethod()

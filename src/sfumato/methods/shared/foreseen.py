@@ -6,13 +6,14 @@ answer of the expected release is the mean of the estimate, and its standard err
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...model.public import Asked, Codes, Domain, Estimated, Evidence, Floats, Integers, Observed
+from .linear_functionals import Cells, CodedUnit, Functionals
 
 Totals = Callable[[tuple[int, ...]], tuple[Integers, Codes, Any]]
 Push = Callable[[Observed, Asked], Observed]
@@ -48,6 +49,47 @@ def together(parts: list[Observed]) -> Observed:
         value=np.concatenate([p.value for p in parts]),
         moments=np.concatenate([p.moments for p in parts]),
     )
+
+
+def pushed_functionals(
+    push: Push,
+    totals: Totals,
+    functionals: Callable[[Evidence, Cells, Sequence[CodedUnit]], Functionals | None],
+    *,
+    rows: int,
+    domains: tuple[Domain, ...],
+) -> Callable[[Cells, Sequence[CodedUnit]], Functionals | None]:
+    """Sums over the true rows as the expected release tells them: the true sums, with the covariances to expect."""
+    evidence = Evidence(rows=rows, domains=domains, totals=totals, side={}, digest="0" * 64)
+
+    def made(cells: Cells, units: Sequence[CodedUnit]) -> Functionals | None:
+        G = cells.measures
+        observed = Observed(
+            stratum=cells.cell,
+            part=cells.part,
+            value=cells.value,
+            moments=cells.moments.reshape(-1, G * G),
+            key=np.zeros(cells.cells, dtype=np.intp),
+            pattern=np.zeros(cells.cells, dtype=np.intp),
+            keys=1,
+        )
+        asked = Asked(
+            units=tuple(unit.unit for unit in units),
+            classes=tuple(unit.classes for unit in units),
+            coefficients=(),
+            measure=np.zeros(0, dtype=np.intp),
+            products=np.zeros((1, 1), dtype=np.intp),
+            pairs=np.zeros((0, 2), dtype=np.intp),
+            binary=False,
+            z=0.0,
+        )
+        seen = push(observed, asked)
+        expected = replace(
+            cells, cell=seen.stratum, part=seen.part, value=seen.value, moments=seen.moments.reshape(-1, G, G)
+        )
+        return functionals(evidence, expected, units)
+
+    return made
 
 
 def pushed(

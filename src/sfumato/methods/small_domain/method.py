@@ -14,7 +14,7 @@ of a small sub-table, or other records' values; learning which values occur in a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -47,7 +47,8 @@ from ...model.ratios import Ratio
 from ...stats.gamma import gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, ReadRows, Specification
 from ..shared import laws, perturbation
-from ..shared.foreseen import entries, pushed, tensor, together
+from ..shared.foreseen import entries, pushed, pushed_functionals, tensor, together
+from ..shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, PartWeights, keep_or_redraw
 from ..shared.restricted import (
     BAD_RHOS,
     expected_error,
@@ -300,6 +301,18 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         """Sub-table by sub-table, then added up."""
         return perturbation.estimate(plan.tables, evidence, observed, asked)
 
+    def functionals(
+        self, plan: SmallDomainPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
+    ) -> Functionals:
+        """Rows are independent given their sub-table, which is published; a state is (sub-table, value)."""
+        (unit,) = units
+        tables, blocks = plan.tables, []
+        for i in range(len(tables)):
+            held, sizes = np.unique(unit.classes[tables.domain(i)], return_counts=True)
+            blocks.append((held.astype(np.intp), keep_or_redraw(float(tables.p[i]), float(tables.q[i]), sizes)))
+        weights = PartWeights(blocks=tuple(blocks), values=unit.size)
+        return IndependentRows(cells, weights, weights.state[cells.part, cells.value])
+
     def report(self, plan: SmallDomainPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """The sub-tables beside plain `uniform`, which values are not protected, and the error to expect."""
         found, costs = work.secret
@@ -410,7 +423,8 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             return part.astype(np.int64), code[:, None].astype(np.int32), count[part, code]
 
         answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
-        return Foresight(lump=False, answer=answer)
+        sums = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
+        return Foresight(lump=False, answer=answer, functionals=sums)
 
 
 METHOD: Method[SmallDomain, SmallDomainPlan] = SmallDomainMethod()

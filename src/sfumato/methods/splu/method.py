@@ -13,6 +13,7 @@ Does not protect against: readers who know many records; conditions that single 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -45,14 +46,16 @@ from ...model.public import (
 from ...model.ratios import exact
 from ..contract import Example, Foresight, Method, Planned
 from ..shared import laws
-from ..shared.foreseen import entries, pushed, tensor
+from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
 from ..shared.grouping import Grouping, largest_buckets, random_margins
 from ..shared.groups_at_bound import group_size
+from ..shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..shared.restricted import value_label
 from . import decoy_answers, decoy_comparison
 from .decoy_channel import DecoyChannel, rebuild_channel
 from .decoy_guarantee import amplification, error_probability, large_sum_utility, small_sum_privacy
 from .decoys import draw_slots
+from .functionals import check_units, decoy_functionals
 from .readers import readers
 from .specification import RULES, Splu, check_thresholds, parse_gamma
 from .verify import check_release
@@ -262,6 +265,12 @@ class SpluMethod(Method[Splu, SpluPlan]):
             channels, joint[np.ix_(*(c.active for c in channels))], observed, asked, chosen
         )
 
+    def functionals(self, plan: SpluPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
+        """By the channel that the published histogram gives back."""
+        check_units(units)
+        (channel,) = channels_of(plan, evidence, (units[0].unit,))
+        return decoy_functionals(channel, cells, len(units[0].classes))
+
     def report(self, plan: SpluPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """Groups, thresholds, amplification with warnings, and the error to expect; by column if several."""
         several = len(plan.sizes) > 1
@@ -370,7 +379,8 @@ class SpluMethod(Method[Splu, SpluPlan]):
             return np.zeros(len(codes), dtype=np.int64), codes, published[u]
 
         answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
-        return Foresight(lump=False, answer=answer)
+        sums = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
+        return Foresight(lump=False, answer=answer, functionals=sums)
 
 
 def _sent(work: Work, profile: Profile, u: int) -> sp.csr_array:

@@ -11,6 +11,7 @@ Does not protect against: priors above rho1; values more frequent than rho1; sev
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -25,11 +26,13 @@ from ...model.public import (
     Asked,
     Candidate,
     Claim,
+    Codes,
     Domain,
     Estimated,
     Evidence,
     Floats,
     Guarantee,
+    Integers,
     Observed,
     Published,
     ReaderBound,
@@ -40,7 +43,15 @@ from ...model.ratios import Ratio
 from ...stats.gamma import gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import laws, perturbation
-from ..shared.foreseen import entries, pushed, tensor
+from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
+from ..shared.linear_functionals import (
+    Cells,
+    CodedUnit,
+    Functionals,
+    IndependentRows,
+    KroneckerWeights,
+    keep_or_redraw,
+)
 from ..shared.restricted import (
     BAD_RHOS,
     check_protectable,
@@ -162,6 +173,14 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
     def estimate(self, plan: UniformPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         return perturbation.estimate(plan.tables, evidence, observed, asked)
 
+    def functionals(
+        self, plan: UniformPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
+    ) -> Functionals:
+        """Rows are independent, one channel for all."""
+        (unit,) = units
+        B = keep_or_redraw(float(plan.p), float(plan.q), np.bincount(unit.classes))
+        return IndependentRows(cells, KroneckerWeights(axes=(B,), shape=(len(B),)))
+
     def report(self, plan: UniformPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """The one sub-table, which values are not protected, and the error to expect."""
         counts = profile.true_counts()
@@ -216,14 +235,12 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
             seen = tensor(observed, len(size))
             return entries(observed, p * seen + q * seen.sum(axis=2, keepdims=True) * size)
 
-        answer = pushed(
-            push,
-            lambda _: (np.zeros(len(codes), dtype=np.int64), codes[:, None], expected),
-            partial(self.estimate, plan),
-            rows=profile.rows,
-            domains=domains,
-        )
-        return Foresight(lump=True, answer=answer)
+        def totals(_: tuple[int, ...]) -> tuple[Integers, Codes, Floats]:
+            return np.zeros(len(codes), dtype=np.int64), codes[:, None], expected
+
+        answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
+        sums = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
+        return Foresight(lump=True, answer=answer, functionals=sums)
 
 
 METHOD: Method[UniformPerturbation, UniformPlan] = Uniform()

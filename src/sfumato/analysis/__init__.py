@@ -1,0 +1,1 @@
+"""Models, tests and quantiles from a release, with their errors."""

@@ -1,0 +1,321 @@
+"""From what is asked (a release, or one that a plan foresees) to cells, variables and functionals.
+
+The only module of this folder that knows how rows are read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from ..answering.domain_views import check_literals, look_at_domains
+from ..answering.strata import truth
+from ..answering.subject import Subject
+from ..engines.codes import factorise
+from ..engines.statements import column, distinct, double, expression, grouped
+from ..errors import QueryError, SpecError, UnsupportedQuery
+from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, KroneckerWeights
+from ..model.public import Codes, Floats, Scalar
+from ..model.types import Kind
+from ..sql.nodes import TRUE, Truth
+from ..sql.parse import parse
+from ..sql.scalar import nearest
+from ..stats.joint_codes import distinct_rows
+from .expressions import Variable
+from .recoding import Recode, Recoder
+
+MOST_VALUES = 20_000  # joint values of the randomised columns that one analysis tells apart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Grid:
+    """Everything an analysis reads: variables on cells x joint values, who takes part, and what can be summed."""
+
+    variables: Mapping[str, Variable]
+    weight: Floats  # (cells, values): 1 where a row takes part, else 0
+    flags: tuple[Floats, ...]  # (cells, values): 1 where a condition asked for holds
+    cells: Cells
+    functionals: Functionals
+    method: str
+    cell_rows: Floats  # (cells,) published rows
+    caveats: tuple[str, ...]
+    units: Mapping[str, int]  # randomised column -> the unit that it is randomised in
+
+    def published(self, x: str, y: str) -> Floats | None:
+        """(cells, values) published rows by published value, where publishing keeps x and y independent; else None.
+
+        Columns of one unit are redrawn together, which mixes their joint distribution with another one.
+        """
+        together = x in self.units and self.units[x] == self.units.get(y)
+        untouched = bool((self.weight == self.weight[:, :1]).all())
+        if not untouched or not isinstance(self.functionals, IndependentRows):
+            return None
+        kept = (self.functionals.keeps_independence and not together) or self.functionals.exact
+        return self.functionals.published() * self.weight if kept else None
+
+
+def read(
+    subject: Subject,
+    columns: Sequence[str],
+    *,
+    where: str | None = None,
+    recode: Recode | None = None,
+    measures: Sequence[str] = (),
+    flags: Sequence[str] = (),
+) -> Grid:
+    """The grid over these columns; `measures` are SQL numbers of untouched columns, summed instead of told apart.
+
+    `flags` are SQL conditions whose truth is wanted on the grid.
+    """
+    for name in columns:
+        check_column(subject, name)
+    conditions = [_Condition(subject, where, push=True), *(_Condition(subject, sql, push=False) for sql in flags)]
+    asked = {subject.schema.units[c] for c in columns if c in subject.schema.units}
+    units = tuple(sorted(asked.union(*(c.query.units() for c in conditions))))
+    plain = [c for c in dict.fromkeys(columns) if c not in subject.schema.units]
+    leaves = [sql for c in conditions for sql in c.rows]
+    seen = _observe(subject, plain, leaves, units, conditions[0].query.pushed, measures)
+    keys = [factorise(seen[f"c{j}"]) for j in range(len(plain))]
+    truths = [truth(seen[f"l{j}"]) for j in range(len(leaves))]
+    distinct, cell = distinct_rows([*(codes for codes, _ in keys), *truths], seen.num_rows)
+    recoder = recoder_of(subject, recode)
+    axes = _Axes(subject, units, columns, conditions, recoder)
+    variables = {}
+    for j, name in enumerate(plain):
+        codes = distinct[:, j : j + 1].astype(np.intp)
+        variables[name] = recoder.variable(name, tuple(keys[j][1].to_pylist()), codes, randomised=False)
+    for name in dict.fromkeys(c for c in columns if c in subject.schema.units):
+        variables[name] = axes.variable(name)
+    shape, at, truth_of = (len(distinct), axes.values), len(plain), []
+    for condition in conditions:
+        here = distinct[:, at : at + len(condition.rows)].astype(np.int8)
+        truth_of.append(np.broadcast_to(condition.holds(here, axes), shape).astype(np.float64))
+        at += len(condition.rows)
+    value, part = axes.published(seen)
+    cells = Cells(
+        cell=cell.astype(np.intp),
+        part=part,
+        value=value,
+        moments=_moments(seen, len(measures) + 1),
+        cells=len(distinct),
+        rows=subject.rows,
+    )
+    return Grid(
+        variables=variables,
+        weight=truth_of[0],
+        flags=tuple(truth_of[1:]),
+        cells=cells,
+        functionals=functionals_of(subject, cells, axes.coded),
+        method=subject.method,
+        cell_rows=np.bincount(cells.cell, weights=cells.moments[:, 0, 0], minlength=len(distinct)).astype(np.float64),
+        caveats=subject.caveats,
+        units={c: subject.schema.units[c] for c in columns if c in subject.schema.units},
+    )
+
+
+def functionals_of(subject: Subject, cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
+    """The sums that the method can tell, or the refusal that names it; where nothing randomised is read, all."""
+    if not units:
+        return IndependentRows(cells, KroneckerWeights(axes=(), shape=()))
+    found = subject.functionals(cells, units)
+    if found is None:
+        raise UnsupportedQuery(f'"{subject.method}" publishes no estimates whose error is known for models and tests')
+    return found
+
+
+def check_asked(target: str, level: float) -> None:
+    """Refuse a target or a level that does not exist."""
+    if target not in {"population", "table"}:
+        raise SpecError(f'target must be population or table, got "{target}"', field="target")
+    if not 0 < level < 1:
+        raise SpecError(f"level must lie between 0 and 1, got {level!r}", field="level")
+
+
+def check_column(subject: Subject, name: str) -> None:
+    """Refuse a name that is no column of the release, with near ones."""
+    shown = [c for c in subject.schema.types if c not in subject.schema.hidden]
+    if name not in shown:
+        raise QueryError(f'there is no column "{name}"{nearest(str(name), shown)}', hint=f"Columns: {', '.join(shown)}")
+
+
+def recoder_of(subject: Subject, recode: Recode | None) -> Recoder:
+    """The recoder of columns of this subject."""
+    for name in recode or {}:
+        check_column(subject, name)
+    return Recoder(recode or {}, lambda name: is_number(subject, name))
+
+
+def columns_of(subject: Subject) -> tuple[str, ...]:
+    """Columns an analyst may name."""
+    return tuple(c for c in subject.schema.types if c not in subject.schema.hidden)
+
+
+def is_number(subject: Subject, name: str) -> bool:
+    """Whether a column holds numbers."""
+    kind = subject.schema.types[name]
+    return kind.numeric or kind.kind is Kind.BOOLEAN
+
+
+def is_randomised(subject: Subject, name: str) -> bool:
+    """Whether a column is one that the method changes."""
+    return name in subject.schema.units
+
+
+def distinct_values(subject: Subject, name: str, most: int) -> list[Scalar]:
+    """Values of an untouched column, sorted, null last; at most `most` + 1 of them."""
+    found = factorise(subject.reader.run(distinct(name, table="release"))["v"])[1].to_pylist()
+    return list(found[: most + 1])
+
+
+class _Condition:
+    """An SQL condition: the parts that the engine evaluates on rows, and those evaluated on a unit's domain.
+
+    With `push` conjuncts on untouched columns are left to the engine's WHERE; else they are evaluated on rows too.
+    """
+
+    def __init__(self, subject: Subject, where: str | None, *, push: bool) -> None:
+        sql = "SELECT COUNT(*) AS n FROM release" + (f" WHERE {where}" if where else "")
+        self.query = parse(sql, subject.schema)
+        if self.query.keys or self.query.refined or len(self.query.aggregates) != 1:
+            raise QueryError("a condition and nothing else is expected here", sql=sql)
+        check_literals(self.query, subject)
+        self.views = look_at_domains(self.query, subject).views
+        self._leaves = [i for i, leaf in enumerate(self.query.leaves) if leaf.unit is None]
+        self.rows = [self.query.leaves[i].sql for i in self._leaves] + ([] if push else list(self.query.pushed))
+
+    def bits(self, unit: int) -> list[Truth]:
+        """Truth of its leaves for every domain value of a unit."""
+        return list(self.views[unit].leaves.values()) if unit in self.views else []
+
+    def holds(self, observed: Truth, axes: _Axes) -> NDArray[np.bool_]:
+        """Where it is true, on the grid; `observed` (cells, rows) is the truth of the parts evaluated on rows."""
+        found: list[Truth] = []
+        for i, leaf in enumerate(self.query.leaves):
+            if leaf.unit is None:
+                found.append(observed[:, self._leaves.index(i)][:, None])
+            else:
+                found.append(axes.along(leaf.unit, self.views[leaf.unit].leaves[i])[None, :])
+        true = self.query.where.truth(found) == TRUE
+        also = (observed[:, len(self._leaves) :] == TRUE).all(axis=1)[:, None]
+        return np.asarray(true & also)
+
+
+class _Axes:
+    """The randomised units of an analysis; values that it does not tell apart share a class where the method allows."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        units: tuple[int, ...],
+        columns: Sequence[str],
+        conditions: Sequence[_Condition],
+        recoder: Recoder,
+    ) -> None:
+        self._subject, self._units, self._recoder = subject, units, recoder
+        self.classes: list[Codes] = []
+        for u in units:
+            domain = subject.domains[u]
+            if not subject.lumpable:
+                self.classes.append(np.arange(len(domain), dtype=np.int32))
+                continue
+            used = [j for j, c in enumerate(domain.columns) if c in columns]
+            bits = [b for condition in conditions for b in condition.bits(u)]
+            numbers: dict[tuple[Any, ...], int] = {}
+            codes = [
+                numbers.setdefault(
+                    (*(recoder.level(domain.columns[j], v[j]) for j in used), *(int(b[i]) for b in bits)), len(numbers)
+                )
+                for i, v in enumerate(domain.values)
+            ]
+            self.classes.append(np.array(codes, dtype=np.int32))
+        self.coded = tuple(CodedUnit(unit=u, classes=c) for u, c in zip(units, self.classes, strict=True))
+        self._shape = tuple(unit.size for unit in self.coded)
+        self.values = math.prod(self._shape)
+        if self.values > MOST_VALUES:
+            raise UnsupportedQuery(
+                f"the randomised columns have {self.values:,} joint values; at most {MOST_VALUES:,} are told apart",
+                hint="Merge levels (recode) or use fewer columns.",
+            )
+        self._places = np.unravel_index(np.arange(self.values), self._shape) if units else ()
+        self._firsts = [np.unique(c, return_index=True)[1] for c in self.classes]
+
+    def along(self, unit: int, per_value: NDArray[Any]) -> NDArray[Any]:
+        """A number per domain value of one unit as a number per joint value."""
+        axis = self._units.index(unit)
+        return per_value[self._firsts[axis]][self._places[axis]]
+
+    def variable(self, name: str) -> Variable:
+        """A randomised column on the grid, over its declared domain."""
+        unit = self._subject.schema.units[name]
+        domain = self._subject.domains[unit]
+        held = [v[domain.columns.index(name)] for v in domain.values]
+        values = tuple(sorted(set(held), key=lambda v: (v is None, 0 if v is None else v)))
+        place = {v: i for i, v in enumerate(values)}
+        codes = self.along(unit, np.array([place[v] for v in held], dtype=np.intp))
+        return self._recoder.variable(name, values, codes[None, :], randomised=True)
+
+    def published(self, seen: Any) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """(class of the published joint value, part) of every observed row."""
+        subject = self._subject
+        value = np.zeros(seen.num_rows, dtype=np.intp)
+        if not subject.withheld:
+            for u, class_of, size in zip(self._units, self.classes, self._shape, strict=True):
+                names = [f"u{u}_{j}" for j in range(len(subject.domains[u].columns))]
+                value = value * size + class_of[subject.coders[u].encode([seen[n] for n in names])]
+        in_parts = bool(self._units) and subject.part is not None
+        part = seen["part"].to_numpy() if in_parts else np.zeros(seen.num_rows)
+        return value, part.astype(np.int64)
+
+
+def _observe(
+    subject: Subject,
+    plain: Sequence[str],
+    leaves: Sequence[str],
+    units: tuple[int, ...],
+    pushed: Sequence[str],
+    measures: Sequence[str],
+) -> Any:
+    """One GROUP BY over the release: columns c0.., leaves l0.., published values u.., part, moments m_a_b."""
+    table, weight = subject.reader.source()
+    keys: list[tuple[exp.Expression, str]] = [(column(c), f"c{j}") for j, c in enumerate(plain)]
+    keys += [(expression(sql), f"l{j}") for j, sql in enumerate(leaves)]
+    if not subject.withheld:
+        keys += [(column(c), f"u{u}_{j}") for u in units for j, c in enumerate(subject.domains[u].columns)]
+    if units and subject.part:
+        keys.append((column(subject.part), "part"))
+    one = exp.Literal.number(1) if weight is None else column(weight)
+    numbers = [one, *(double(expression(sql)) for sql in measures)]
+    sums: list[tuple[exp.Expression, str]] = []
+    for b in range(len(numbers)):
+        for a in range(b + 1):
+            product: exp.Expression = one.copy()
+            for m in (a, b):
+                if m:
+                    product = exp.Mul(this=product, expression=numbers[m].copy())
+            sums.append((double(exp.Sum(this=product)), f"m{a}_{b}"))
+    for j, number in enumerate(numbers[1:]):
+        missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=number.copy()))
+        sums.append((missing, f"v{j}"))
+    seen = subject.reader.run(grouped(keys, sums, table=table, where=pushed))
+    if seen.num_rows == 0 or seen["m0_0"].null_count:
+        raise QueryError("no row of the release meets the condition")
+    return seen
+
+
+def _moments(seen: Any, measures: int) -> Floats:
+    missing = sum(int(np.sum(seen[f"v{j}"].to_numpy())) for j in range(measures - 1))
+    if missing:
+        raise QueryError(
+            "the outcome or the weight is missing for some rows", hint='Leave them out: where="... IS NOT NULL"'
+        )
+    found = np.zeros((seen.num_rows, measures, measures))
+    for b in range(measures):
+        for a in range(b + 1):
+            found[:, a, b] = found[:, b, a] = seen[f"m{a}_{b}"].to_numpy()
+    return found

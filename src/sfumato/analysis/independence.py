@@ -1,0 +1,253 @@
+"""Whether two columns go together: a test, Cramer's V with its interval, the odds ratio of a two by two table.
+
+Independence is a statement about a population. Noise that knows nothing of the other column keeps it, and a channel
+that can be undone loses none of it, so for such methods Pearson's test on the published table tests the very same
+hypothesis; for the others it is a Wald test. docs/explanation/inference.md, section 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc, ndtri
+
+from ..answering.subject import Subject
+from ..errors import QueryError, UnsupportedQuery
+from ..methods.shared.linear_functionals import Functions, Planes, Target
+from ..model.public import Floats
+from .cells import Grid, check_asked, read
+from .recoding import Recode
+
+MOST_LEVELS = 900  # levels of one column times levels of the other
+PUBLISHED, WALD = "Pearson's chi-square on the published table", "Wald"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OddsRatio:
+    """The odds ratio of a two by two table; the interval is worked out on the log scale."""
+
+    value: float
+    low: float
+    high: float
+    log_se: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Independence:
+    """A test of independence. V and its interval are None where the release does not tell them."""
+
+    x: str
+    y: str
+    test: str
+    statistic: float
+    df: int
+    pvalue: float
+    cramers_v: float | None
+    low: float | None  # 0 where only an upper limit is known
+    high: float | None
+    odds_ratio: OddsRatio | None
+    target: Target
+    level: float
+    caveats: tuple[str, ...]
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval of V."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of `sfumato test --format json`."""
+        found: dict[str, Any] = {
+            "x": self.x,
+            "y": self.y,
+            "test": self.test,
+            "statistic": self.statistic,
+            "df": self.df,
+            "p": self.pvalue,
+            "cramers_v": self.cramers_v,
+            "low": self.low,
+            "high": self.high,
+            "target": self.target,
+            "level": self.level,
+        }
+        if self.odds_ratio is not None:
+            ratio = self.odds_ratio
+            found["odds_ratio"] = {"value": ratio.value, "low": ratio.low, "high": ratio.high}
+        return found | {"caveats": list(self.caveats)}
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.x} and {self.y}: {self.test}",
+            f"chi2({self.df}) = {self.statistic:.4g}, p = {self.pvalue:.3g}",
+        ]
+        if self.cramers_v is not None and self.high is not None:
+            lines.append(
+                f"Cramer's V {self.cramers_v:.3f}, {self.level:.0%} interval {self.low:.3f} .. {self.high:.3f}"
+            )
+        elif self.high is not None:
+            lines.append(f"Cramer's V below {self.high:.3f} ({self.level:.0%})")
+        if self.odds_ratio is not None:
+            ratio = self.odds_ratio
+            lines.append(f"odds ratio {ratio.value:.3g}, {self.level:.0%} interval {ratio.low:.3g} .. {ratio.high:.3g}")
+        return "\n".join([*lines, *(f"note: {c}" for c in self.caveats)])
+
+
+def independence_test(
+    subject: Subject,
+    x: str,
+    y: str,
+    *,
+    where: str | None = None,
+    recode: Recode | None = None,
+    target: Target = "population",
+    level: float = 0.95,
+) -> Independence:
+    """The test that two columns are independent, with how strongly they go together."""
+    if x == y:
+        raise QueryError("two different columns are needed")
+    check_asked(target, level)
+    grid = read(subject, (x, y), where=where, recode=recode)
+    levels = tuple(_levels(grid, name) for name in (x, y))
+    if levels[0].size * levels[1].size > MOST_LEVELS:
+        raise UnsupportedQuery(
+            f"{levels[0].size} times {levels[1].size} levels are too many for one test", hint="Merge levels (recode)."
+        )
+    z = float(-ndtri((1 - level) / 2))
+    table = Table(grid, tuple(np.broadcast_to(grid.variables[n].codes, grid.weight.shape) for n in (x, y)), levels)
+    published = grid.published(x, y)
+    caveats = list(grid.caveats)
+    if published is not None:
+        name, (statistic, df) = PUBLISHED, pearson(table.counted(published))
+    else:
+        name, (statistic, df) = WALD, table.wald()
+    strength, low, high = table.cramers_v(target, z)
+    if strength is None:
+        caveats.append(
+            "Cramer's V is not told apart from 0: an upper limit only"
+            if high is not None
+            else "Cramer's V is not given: a level's estimated count is not above 0"
+        )
+    ratio = table.odds_ratio(target, z) if (levels[0].size, levels[1].size) == (2, 2) else None
+    if ratio is None and (levels[0].size, levels[1].size) == (2, 2):
+        caveats.append("no odds ratio: an estimated count is less than 2 standard errors above 0")
+    return Independence(
+        x=x,
+        y=y,
+        test=name,
+        statistic=statistic,
+        df=df,
+        pvalue=float(chdtrc(df, statistic)) if df else 1.0,
+        cramers_v=strength,
+        low=low,
+        high=high,
+        odds_ratio=ratio,
+        target=target,
+        level=level,
+        caveats=tuple(caveats),
+    )
+
+
+def _levels(grid: Grid, name: str) -> NDArray[np.intp]:
+    codes = np.broadcast_to(grid.variables[name].codes, grid.weight.shape)
+    found = np.unique(codes[grid.weight != 0])
+    if found.size < 2:
+        raise QueryError(f'"{name}" has one value among the rows that take part; a test needs two')
+    return found
+
+
+def pearson(counts: Floats) -> tuple[float, int]:
+    """(chi-square, degrees of freedom) of a table of counts; empty rows and columns count for nothing."""
+    held = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
+    expected = np.outer(held.sum(axis=1), held.sum(axis=0)) / held.sum()
+    statistic = float(((held - expected) ** 2 / expected).sum())
+    return statistic, (held.shape[0] - 1) * (held.shape[1] - 1)
+
+
+class Table:
+    """Two columns crossed: d[i, j] = sum of (1[x = i] - p_i)(1[y = j] - q_j), with its covariance."""
+
+    def __init__(self, grid: Grid, codes: Sequence[NDArray[np.intp]], levels: Sequence[NDArray[np.intp]]) -> None:
+        self._grid = grid
+        self._x, self._y = (
+            np.stack([(code == lv) * grid.weight for lv in held], axis=1).astype(np.float64)
+            for code, held in zip(codes, levels, strict=True)
+        )  # (cells, levels, values)
+        self.counts = self.counted(grid.functionals.counts())
+        self.n = float(self.counts.sum())
+        self.p, self.q = self.counts.sum(axis=1) / self.n, self.counts.sum(axis=0) / self.n
+        self.d = (self.counts - self.n * np.outer(self.p, self.q)).ravel()
+        self._S: dict[Target, Floats] = {}
+
+    def counted(self, table: Floats) -> Floats:
+        """(levels of x, levels of y) sums of a (cells, values) table."""
+        return np.einsum("cv,civ,cjv->ij", table, self._x, self._y, optimize=True)
+
+    def covariance(self, target: Target) -> Floats:
+        """S of d; that p and q are estimated does not change it, because the derivatives of d in them are 0."""
+        if target not in self._S:
+            I, J = len(self.p), len(self.q)
+
+            def planes(at: slice) -> Planes:
+                weight = self._grid.weight[at][:, None, :]
+                left, right = self._x[at] - self.p[:, None] * weight, self._y[at] - self.q[:, None] * weight
+                return {0: (left[:, :, None, :] * right[:, None, :, :]).reshape(len(left), I * J, -1)}
+
+            found = self._grid.functionals.covariance(Functions(size=I * J, planes=planes), target)
+            self._S[target] = (found + found.T) / 2
+        return self._S[target]
+
+    def wald(self) -> tuple[float, int]:
+        """d' S^-1 d with the last level of each column left out, errors of a population."""
+        I, J = len(self.p), len(self.q)
+        at = np.arange(I * J).reshape(I, J)[:-1, :-1].ravel()
+        S = self.covariance("population")[np.ix_(at, at)]
+        scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
+        eigen, vectors = np.linalg.eigh(S / scale[:, None] / scale[None, :])
+        if eigen[0] <= 1e-10 * eigen[-1]:
+            raise UnsupportedQuery(
+                "the release says too little about some of the levels for a test", hint="Merge levels (recode)."
+            )
+        turned = vectors.T @ (self.d[at] / scale)
+        return float((turned**2 / eigen).sum()), len(at)
+
+    def cramers_v(self, target: Target, z: float) -> tuple[float | None, float | None, float | None]:
+        """(V, low, high) by V^2 = (d'Qd - tr QS) / k, interval from 4 d'QSQd - 2 tr QSQS; V None: upper limit only."""
+        if (self.p <= 0).any() or (self.q <= 0).any():
+            return None, None, None
+        k = min(len(self.p), len(self.q)) - 1
+        Q = 1 / (self.n**2 * np.outer(self.p, self.q)).ravel()
+        S = self.covariance(target)
+        plain, bias = float(self.d @ (Q * self.d)), float((Q * np.diag(S)).sum())
+        square = (plain - bias) / k
+        QS = Q[:, None] * S
+        variance = 4 * float(self.d @ (QS @ (Q * self.d))) - 2 * float(np.einsum("ij,ji->", QS, QS))
+        floor = 2 * float(np.einsum("ij,ji->", QS, QS))  # what is left at V = 0
+        half = z * np.sqrt(max(variance, floor)) / k
+        high = float(np.sqrt(np.clip(square + half, 0.0, 1.0)))
+        if plain < 2 * bias:
+            return None, 0.0, high
+        return float(np.sqrt(square)), float(np.sqrt(max(square - half, 0.0))), high
+
+    def odds_ratio(self, target: Target, z: float) -> OddsRatio | None:
+        """Of a two by two table; None where a cell is less than 2 standard errors above 0."""
+
+        def planes(at: slice) -> Planes:
+            both = self._x[at][:, :, None, :] * self._y[at][:, None, :, :]
+            return {0: both.reshape(len(both), 4, -1)}
+
+        S = self._grid.functionals.covariance(Functions(size=4, planes=planes), target)
+        n = self.counts.ravel()
+        table_S = (
+            S if target == "table" else self._grid.functionals.covariance(Functions(size=4, planes=planes), "table")
+        )
+        if (n <= 2 * np.sqrt(np.maximum(np.diag(table_S), 0.0))).any():
+            return None
+        slope = np.array([1.0, -1.0, -1.0, 1.0]) / n
+        log, se = float(np.log(n) @ np.sign(slope)), float(np.sqrt(max(float(slope @ S @ slope), 0.0)))
+        return OddsRatio(
+            value=float(np.exp(log)), low=float(np.exp(log - z * se)), high=float(np.exp(log + z * se)), log_se=se
+        )

@@ -1,0 +1,162 @@
+"""Quantiles of a column with an interval, by inverting the test of every value (Woodruff).
+
+G(t) = sum of (1[s <= t] - tau) is a sum over the true rows. A value t is too low for the quantile where even
+G(t) + z se is below 0, and a value is high enough where G - z se is not below 0. Estimated distributions are not
+monotone, so the ends are taken from the outside; the point comes from the nearest monotone distribution.
+docs/explanation/inference.md, section 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+from scipy.special import ndtri
+
+from ..answering.subject import Subject
+from ..errors import QueryError, SpecError
+from ..methods.shared.linear_functionals import Functions, Planes, Target
+from ..model.public import Floats, Scalar
+from .cells import Grid, check_asked, is_number, read
+
+TOGETHER = 200  # thresholds whose errors are worked out at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantile:
+    """A quantile in one group; NaN where the group is estimated to have no rows."""
+
+    group: tuple[Scalar, ...]
+    share: float
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantiles:
+    """Quantiles of a column, by groups."""
+
+    column: str
+    by: tuple[str, ...]
+    rows: tuple[Quantile, ...]
+    target: Target
+    level: float
+    caveats: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a document."""
+        rows = [
+            dict(zip(self.by, r.group, strict=True))
+            | {"share": r.share, self.column: _known(r.value)}
+            | {"low": _known(r.low), "high": _known(r.high)}
+            for r in self.rows
+        ]
+        return {"target": self.target, "level": self.level, "rows": rows, "caveats": list(self.caveats)}
+
+    def to_arrow(self) -> Any:
+        """As an Arrow table."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.to_dict()["rows"])
+
+    def to_pandas(self) -> Any:
+        """As a pandas data frame."""
+        return self.to_arrow().to_pandas()
+
+
+def quantile(
+    subject: Subject,
+    column: str,
+    shares: float | Sequence[float],
+    *,
+    by: Sequence[str] = (),
+    where: str | None = None,
+    target: Target = "table",
+    level: float = 0.95,
+) -> Quantiles:
+    """Quantiles of a column of numbers, of its own values as SQL's QUANTILE_DISC has them; null does not count."""
+    check_asked(target, level)
+    wanted = [float(s) for s in ([shares] if isinstance(shares, int | float) else shares)]
+    if not wanted or not all(0 < s < 1 for s in wanted):
+        raise SpecError("shares of quantiles lie between 0 and 1", field="shares")
+    if column in by:
+        raise QueryError(f'"{column}" cannot be both the column and a group')
+    grid = read(subject, (column, *by), where=where)
+    if not is_number(subject, column):
+        raise QueryError(f'quantiles need numbers; "{column}" holds none')
+    z = float(-ndtri((1 - level) / 2))
+    numbers = np.broadcast_to(grid.variables[column].numbers(), grid.weight.shape)
+    weight = np.where(np.isnan(numbers), 0.0, grid.weight)
+    rows = []
+    for group, inside in _groups(grid, by, weight):
+        for share in wanted:
+            value, low, high = _invert(grid, numbers, inside, share, z, target)
+            rows.append(Quantile(group=group, share=share, value=value, low=low, high=high))
+    return Quantiles(column=column, by=tuple(by), rows=tuple(rows), target=target, level=level, caveats=grid.caveats)
+
+
+def _groups(grid: Grid, by: Sequence[str], weight: Floats) -> list[tuple[tuple[Scalar, ...], Floats]]:
+    """(values of the group, weight inside it) for every combination that a row may have."""
+    codes = [np.broadcast_to(grid.variables[name].codes, weight.shape) for name in by]
+    joint = np.zeros(weight.shape, dtype=np.int64)
+    for name, code in zip(by, codes, strict=True):
+        joint = joint * len(grid.variables[name].values) + code
+    found = []
+    for number in np.unique(joint[weight != 0]):
+        inside = joint == number
+        first = tuple(int(i) for i in np.argwhere(inside)[0])
+        group = tuple(grid.variables[n].values[code[first]] for n, code in zip(by, codes, strict=True))
+        found.append((group, weight * inside))
+    return found
+
+
+def _invert(
+    grid: Grid, numbers: Floats, weight: Floats, share: float, z: float, target: Target
+) -> tuple[float, float, float]:
+    """(point, low, high) among the values that rows of the group may have."""
+    domain = np.unique(numbers[weight != 0])
+    N = grid.functionals.counts() * weight
+    total = float(N.sum())
+    if total <= 0:
+        return np.nan, float(domain[0]), float(domain[-1])
+    steps = np.array([float(N[numbers == t].sum()) for t in domain])
+    below = np.cumsum(steps)
+    G = below - share * total
+    se = _errors(grid, numbers, weight, share, domain, target)
+    monotone = isotonic_regression(below / total).x
+    point = _first(monotone >= share - 1e-12, len(domain) - 1)
+    # rounding of sums of thousands of counts must not move an exact end
+    slack = 1e-9 * max(1.0, total)
+    low = _first(G + z * se >= -slack, len(domain) - 1)
+    under = np.flatnonzero(G - z * se < -slack)
+    high = min(int(under[-1]) + 1, len(domain) - 1) if under.size else 0
+    return float(domain[point]), float(domain[min(low, point)]), float(domain[max(high, point)])
+
+
+def _errors(grid: Grid, numbers: Floats, weight: Floats, share: float, domain: Floats, target: Target) -> Floats:
+    """Standard errors of G at every value."""
+    found = []
+    for start in range(0, len(domain), TOGETHER):
+        some = domain[start : start + TOGETHER]
+
+        def planes(at: slice, some: NDArray[np.float64] = some) -> Planes:
+            h = (numbers[at][:, None, :] <= some[None, :, None]) - share
+            return {0: h * weight[at][:, None, :]}
+
+        S = grid.functionals.covariance(Functions(size=len(some), planes=planes), target)
+        found.append(np.sqrt(np.maximum(np.diag(S), 0.0)))
+    return np.concatenate(found)
+
+
+def _first(true: NDArray[np.bool_], otherwise: int) -> int:
+    at = np.flatnonzero(true)
+    return int(at[0]) if at.size else otherwise
+
+
+def _known(number: float) -> float | None:
+    return None if np.isnan(number) else number

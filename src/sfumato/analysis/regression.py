@@ -1,0 +1,207 @@
+"""`fit`: a model on a release, from the formula to the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..answering.subject import Subject
+from ..errors import QueryError, UnsupportedQuery
+from ..model.public import Floats, Scalar
+from ..sql.scalar import quoted
+from . import design as designs
+from .cells import check_asked, check_column, columns_of, distinct_values, is_number, is_randomised, read, recoder_of
+from .expressions import Variable, label
+from .families import Family, family_of
+from .fit import Fit, plain_name
+from .formula import Factor, read_formula
+from .newton import Problem, solve
+from .recoding import Recode
+
+MOST_LEVELS = 50  # of a multinomial outcome
+LEVELLED = ("binomial", "multinomial")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outcome:
+    """What is modelled: `levels` of a categorical outcome, the reference first; SQL measures of an untouched one."""
+
+    description: str
+    levels: tuple[str, ...]
+    measures: tuple[str, ...]
+
+
+def fit(
+    subject: Subject,
+    formula: str,
+    *,
+    family: str = "gaussian",
+    where: str | None = None,
+    weights: str | None = None,
+    recode: Recode | None = None,
+    target: str = "population",
+    level: float = 0.95,
+) -> Fit:
+    """The model that the analyst would have fitted on the true rows, with errors that know the noise."""
+    chosen = family_of(family)
+    check_asked(target, level)
+    designs.requirement()
+    asked = read_formula(formula, columns_of(subject))
+    of_outcome = asked.outcome.expression.columns
+    on_grid = any(is_randomised(subject, c) for c in of_outcome)
+    columns = list(asked.columns) + (list(of_outcome) if on_grid else [])
+    weighted = _weights(subject, weights)
+    outcome = None if on_grid else _untouched(subject, asked.outcome, chosen, recode or {})
+    measures = [] if weighted is None else [weighted]
+    if outcome is not None:
+        measures += [f"({sql}) * ({weighted})" if weighted else sql for sql in outcome.measures]
+    if weights is not None and weighted is None:
+        columns.append(weights)
+    grid = read(subject, columns, where=where, recode=recode, measures=measures)
+    weight = grid.weight
+    if weights is not None and weighted is None:
+        weight = weight * _weight_numbers(grid.variables[weights], weight)
+    table: Floats | None = None
+    if outcome is None:
+        outcome, table = _on_grid(asked.outcome, chosen, grid.variables, weight)
+    plan = designs.build(asked, grid.variables, weight, grid.cell_rows)
+    first = 1 if weighted is None else 2
+    problem = Problem(
+        family=chosen,
+        x=plan.x,
+        names=plan.names,
+        weight=weight,
+        outcome=table,
+        outcome_measures=() if table is not None else tuple(range(first, first + len(outcome.measures))),
+        weight_measure=0 if weighted is None else 1,
+        functionals=grid.functionals,
+        cells=grid.cells,
+        cell_rows=grid.cell_rows,
+    )
+    several = chosen.name == "multinomial"
+    names = [f"{lv}: {n}" for lv in outcome.levels[1:] for n in plan.names] if several else list(plan.names)
+    solution = solve(problem, [plain_name(n) for n in names])
+    caveats = [*solution.caveats, *grid.caveats]
+    if grid.functionals.exact:
+        caveats.append("no randomised column: an ordinary fit of the published rows")
+    return Fit(
+        method=grid.method,
+        family=chosen,
+        design=plan,
+        outcome=outcome.description,
+        levels=outcome.levels,
+        names=tuple(names),
+        estimates=solution.params,
+        covariance=solution.covariance,
+        information_ratio=solution.information,
+        target="population" if target == "population" else "table",
+        level=level,
+        nobs=float((grid.functionals.counts() * grid.weight).sum()),
+        cells=grid.cells.cells,
+        steps=solution.steps,
+        caveats=tuple(caveats),
+    )
+
+
+def _weights(subject: Subject, weights: str | None) -> str | None:
+    """SQL of an untouched weight column; None where there is none or it is randomised."""
+    if weights is None:
+        return None
+    check_column(subject, weights)
+    if not is_number(subject, weights):
+        raise QueryError(f'weights need a column of numbers; "{weights}" holds none')
+    return None if is_randomised(subject, weights) else f"CAST({quoted(weights)} AS DOUBLE)"
+
+
+def _weight_numbers(variable: Variable, weight: Floats) -> Floats:
+    numbers = np.broadcast_to(variable.numbers(), weight.shape)
+    if not np.isfinite(numbers[weight != 0]).all():
+        raise QueryError(f'the weight "{variable.name}" may be missing', hint="Leave those rows out with where.")
+    return np.where(weight != 0, numbers, 0.0)
+
+
+# --- outcomes -----------------------------------------------------------------------------------------------------
+
+
+def _untouched(subject: Subject, factor: Factor, family: Family, recode: Recode) -> Outcome:
+    """An outcome of untouched columns as measures, so that it need not be told apart."""
+    column = factor.expression.column
+    levelled = factor.levels or (factor.levels is None and column is not None and not is_number(subject, column))
+    if family.name not in LEVELLED or (family.name == "binomial" and column is None):
+        if levelled:
+            raise UnsupportedQuery(f"{family.name} needs a number as outcome; {factor.name} has levels")
+        sql = factor.expression.sql(lambda name: is_number(subject, name))
+        text = f"Pr({factor.name})" if family.name == "binomial" else factor.name
+        return Outcome(description=text, levels=(), measures=(sql,))
+    if column is None:
+        raise UnsupportedQuery("a multinomial outcome is a column")
+    recoder = recoder_of(subject, recode)
+    values = distinct_values(subject, column, MOST_LEVELS)
+    merged: dict[str, list[Scalar]] = {lv: [] for lv in recode.get(column, {})}
+    for value in values:
+        if value is None and recoder.level(column, value) is None:
+            raise QueryError(
+                f'the outcome "{column}" is missing for some rows', hint=f'Leave them out: where="{column} IS NOT NULL"'
+            )
+        merged.setdefault(label(recoder.level(column, value)), []).append(value)
+    merged = {lv: held for lv, held in merged.items() if held}
+    levels = tuple(merged)
+    _check_levels(factor, family, levels, len(values))
+    kind = subject.schema.types[column].format_name
+    measures = tuple(_indicator(column, kind, merged[lv]) for lv in levels[1:])
+    return Outcome(description=_described(column, family, levels), levels=levels, measures=measures)
+
+
+def _on_grid(
+    factor: Factor, family: Family, variables: dict[str, Variable] | Any, weight: Floats
+) -> tuple[Outcome, Floats]:
+    """An outcome that reads a randomised column: (J, cells or 1, values) numbers."""
+    column = factor.expression.column
+    if family.name not in LEVELLED or (family.name == "binomial" and column is None):
+        numbers = factor.expression.evaluate(variables)
+        full = np.broadcast_to(numbers, weight.shape)
+        bad = ~np.isfinite(full) & (weight != 0)
+        if bad.any():
+            raise QueryError(
+                f"the outcome {factor.name} may be missing or not finite for some rows",
+                hint=f'Leave them out: where="{factor.expression.columns[0]} IS NOT NULL"',
+            )
+        if family.name == "poisson" and (full[weight != 0] < 0).any():
+            raise UnsupportedQuery("a poisson outcome is 0 or more")
+        text = f"Pr({factor.name})" if family.name == "binomial" else factor.name
+        return Outcome(description=text, levels=(), measures=()), np.where(np.isfinite(numbers), numbers, 0.0)[None]
+    if column is None:
+        raise UnsupportedQuery("a multinomial outcome is a column")
+    variable = variables[column]
+    used = np.unique(np.broadcast_to(variable.codes, weight.shape)[weight != 0])
+    levels = tuple(variable.labels[i] for i in used)
+    _check_levels(factor, family, levels, len(levels))
+    table = np.stack([(variable.codes == i).astype(np.float64) for i in used[1:]])
+    return Outcome(description=_described(column, family, levels), levels=levels, measures=()), table
+
+
+def _check_levels(factor: Factor, family: Family, levels: Sequence[str], found: int) -> None:
+    if family.name == "binomial" and len(levels) != 2:
+        raise UnsupportedQuery(
+            f"binomial needs an outcome of two values; {factor.name} has {len(levels)}",
+            hint=f"Write a condition in braces: {{{factor.name} == '{levels[-1] if levels else ''}'}} ~ ...",
+        )
+    if len(levels) < 2 or found > MOST_LEVELS:
+        raise UnsupportedQuery(f"{factor.name} has {found} values; an outcome with levels has 2 to {MOST_LEVELS}")
+
+
+def _described(column: str, family: Family, levels: Sequence[str]) -> str:
+    return f"Pr({column} = '{levels[1]}')" if family.name == "binomial" else f"{column}, reference '{levels[0]}'"
+
+
+def _indicator(column: str, kind: str, values: Sequence[Scalar]) -> str:
+    """SQL: 1 for rows that show one of the values, else 0."""
+    name = quoted(column)
+    listed = [v for v in values if v is not None]
+    literals = ", ".join("CAST('" + str(v).replace("'", "''") + f"' AS {kind})" for v in listed)
+    parts = [f"{name} IN ({literals})"] if listed else []
+    parts += [f"{name} IS NULL"] if len(listed) < len(values) else []
+    return f"CASE WHEN {' OR '.join(parts)} THEN 1.0 ELSE 0.0 END"

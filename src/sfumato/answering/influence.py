@@ -1,0 +1,220 @@
+"""What one row of the true table adds to each number of an answer, and the covariances that follow from it.
+
+A COUNT or SUM is a sum over true rows of a function h of the row; a ratio R = A / B changes with a row by
+(h_A - R h_B) / B. So every number of an answer, and every smooth function of several, has one such function, and the
+method's sums over true rows (`Method.functionals`) give the covariance of any of them: docs/explanation/inference.md,
+sections 1 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..errors import UnsupportedQuery
+from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, Functions, Planes, Target
+from ..model.public import Floats
+from ..sql.nodes import Aggregate
+from ..stats.joint_codes import distinct_rows
+from .layout import Functional, coefficients, functionals
+from .strata import Frame, Strata, sort_into_strata
+from .subject import Subject
+
+TOGETHER = 64  # numbers whose covariances are worked out at once
+MOST_NUMBERS = 2_000  # of a joint covariance
+LINEAR = {"sum", "ratio"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Slopes:
+    """How some numbers depend on functionals: (numbers,) output row, (numbers, J) by its own and by its class's sums.
+
+    `label[row]` numbers classes of output rows; `total[n, j]` is the slope by functional j added up over the class.
+    """
+
+    row: NDArray[np.intp]
+    own: Floats
+    total: Floats | None = None
+    label: NDArray[np.intp] | None = None
+
+
+class Influence:
+    """The functionals of one grouping set as functions on strata and true values."""
+
+    def __init__(self, frame: Frame, subject: Subject, keys: tuple[int, ...], first: int) -> None:
+        """`first` is the place of the set's first output row in the answer."""
+        self._frame, self._subject, self.first = frame, subject, first
+        strata = sort_into_strata(frame)
+        query = frame.query
+        wanted: list[Functional] = []
+        self._parts: list[tuple[list[int], list[int]]] = []
+        for aggregate in query.aggregates:
+            above, below = functionals(aggregate) if aggregate.kind in LINEAR else ([], [])
+            self._parts.append((_places(wanted, above), _places(wanted, below)))
+        wanted = wanted or [Functional((), 0)]  # nothing but exact aggregates
+        self._measure = np.array([f.measure for f in wanted], dtype=np.intp)
+        matrices, combos = coefficients(query, wanted, keys, frame.place, strata.patterns)
+        self._J, self._C = len(wanted), len(combos)
+        self._dense = np.stack([H.toarray() for H in matrices]).reshape(len(matrices), self._C, self._J, -1)
+        plain = [i for i in keys if query.keys[i].unit is None]
+        groups, key = distinct_rows([strata.keys[i][0][strata.first] for i in plain], len(strata.first))
+        self._key = key if plain else np.zeros(len(strata.first), dtype=np.intp)
+        self.rows = (len(groups) if plain else 1) * self._C
+        self._strata = strata
+
+    def slopes_of(self, aggregate: int, value: Floats, bottom: Floats | None) -> Floats:
+        """(rows, J): slope of an aggregate by its functionals; `value` and `bottom` of a ratio are per output row."""
+        found = np.zeros((self.rows, self._J))
+        top, below = self._parts[aggregate]
+        scale = np.ones(self.rows) if bottom is None else 1 / bottom
+        for j in top:
+            found[:, j] += scale
+        for j in below:
+            found[:, j] -= value * scale
+        return found
+
+    def denominators(self, aggregate: int, release: Functionals) -> Floats:
+        """(rows,): the estimated total below a ratio."""
+        _, below = self._parts[aggregate]
+        slopes = np.zeros((self.rows, self._J))
+        slopes[:, below] = 1.0
+        found = np.zeros(self.rows)
+        for some in _blocks(self.rows):
+            chosen = Slopes(row=np.arange(some.start, some.stop), own=slopes[some])
+            found[some] = release.value(self._functions(chosen))
+        return found
+
+    @cached_property
+    def functionals(self) -> Functionals | None:
+        """The method's sums over the strata; None where it has none."""
+        units = [
+            CodedUnit(unit=u, classes=c)
+            for u, c in zip(self._frame.place.units, self._frame.place.classes, strict=True)
+        ]
+        return self._subject.functionals(_cells(self._frame, self._strata, self._subject.rows), units)
+
+    def variance(self, slopes: Slopes, target: Target) -> Floats:
+        """(numbers,) variances."""
+        release = self._needed()
+        found = np.zeros(len(slopes.row))
+        for some in _blocks(len(slopes.row)):
+            functions = self._functions(_part(slopes, some))
+            found[some] = np.diag(release.covariance(functions, target))
+        return np.maximum(found, 0.0)
+
+    def covariance(self, slopes: Slopes, target: Target) -> Floats:
+        """(numbers, numbers) covariances."""
+        return self._needed().covariance(self._functions(slopes), target)
+
+    def _needed(self) -> Functionals:
+        found = self.functionals
+        if found is None:
+            raise UnsupportedQuery(f'"{self._subject.method}" does not tell how errors of its answers go together')
+        return found
+
+    def _functions(self, slopes: Slopes) -> Functions:
+        group, combo = np.divmod(slopes.row, self._C)
+
+        def planes(at: slice) -> Planes:
+            key, H = self._key[at], self._dense[self._strata.pattern[at]]  # (cells, C, J, V)
+            found: dict[int, Floats] = {}
+            mine = (key[:, None] == group[None, :]).astype(np.float64)  # (cells, numbers)
+            for m in np.unique(self._measure):
+                js = np.flatnonzero(self._measure == m)
+                h = np.einsum("cn,nj,cnjv->cnv", mine, slopes.own[:, js], H[:, combo][:, :, js], optimize=True)
+                if slopes.total is not None and slopes.label is not None:
+                    label = slopes.label.reshape(-1, self._C)[key]  # class of each (stratum, combo)
+                    same = (label[:, None, :] == slopes.label[slopes.row][None, :, None]).astype(np.float64)
+                    h = h + np.einsum("cnk,nj,ckjv->cnv", same, slopes.total[:, js], H[:, :, js], optimize=True)
+                found[int(m)] = h
+            return found
+
+        return Functions(size=len(slopes.row), planes=planes)
+
+
+def _part(slopes: Slopes, some: slice) -> Slopes:
+    total = None if slopes.total is None else slopes.total[some]
+    return Slopes(row=slopes.row[some], own=slopes.own[some], total=total, label=slopes.label)
+
+
+def _blocks(size: int) -> Iterator[slice]:
+    for start in range(0, size, TOGETHER):
+        yield slice(start, min(size, start + TOGETHER))
+
+
+def _places(wanted: list[Functional], some: list[Functional]) -> list[int]:
+    for functional in some:
+        if functional not in wanted:
+            wanted.append(functional)
+    return [wanted.index(functional) for functional in some]
+
+
+def _cells(frame: Frame, strata: Strata, rows: int) -> Cells:
+    """The strata as cells, with the sums of products of measures."""
+    G = len(frame.query.measures)
+    moments = np.zeros((len(strata.stratum), G, G))
+    for j, (a, b) in enumerate(frame.wanted.moments):
+        moments[:, a, b] = moments[:, b, a] = strata.moments[:, j]
+    return Cells(
+        cell=strata.stratum.astype(np.intp),
+        part=strata.part,
+        value=strata.value,
+        moments=moments,
+        cells=len(strata.first),
+        rows=rows,
+    )
+
+
+def sets_of(frame: Frame, subject: Subject) -> list[Influence]:
+    """One for each grouping set, in the order of the answer's rows."""
+    found: list[Influence] = []
+    for keys in frame.query.sets:
+        first = found[-1].first + found[-1].rows if found else 0
+        found.append(Influence(frame, subject, keys, first))
+    return found
+
+
+def joint_covariance(
+    frame: Frame, subject: Subject, columns: pa.Table, chosen: Sequence[int], target: Target
+) -> tuple[Floats, Floats]:
+    """(rows x aggregates, the same) covariances of all numbers of some aggregates, and their standard errors."""
+    if len(frame.query.sets) > 1:
+        raise UnsupportedQuery("covariances are told for a plain GROUP BY, not for several grouping sets")
+    (influence,) = sets_of(frame, subject)
+    size = influence.rows * len(chosen)
+    if size > MOST_NUMBERS:
+        raise UnsupportedQuery(f"the answer has {size:,} numbers; covariances are told of up to {MOST_NUMBERS:,}")
+    se = np.stack([columns[f"a{j}_se"].to_numpy(zero_copy_only=False) for j in chosen], axis=1)  # (rows, aggregates)
+    if (se == 0).all():
+        return np.zeros((size, size)), se.ravel()
+    own = np.stack([aggregate_slopes(influence, frame.query.aggregates[j], j, columns, target) for j in chosen], axis=1)
+    rows = np.repeat(np.arange(influence.rows), len(chosen))
+    found = influence.covariance(Slopes(row=rows, own=own.reshape(size, -1)), target)
+    return np.where(np.isnan(se.ravel())[:, None] | np.isnan(se.ravel())[None, :], np.nan, found), se.ravel()
+
+
+def aggregate_slopes(influence: Influence, aggregate: Aggregate, j: int, columns: pa.Table, target: Target) -> Floats:
+    """(rows, J) slopes of one aggregate, to the error that the answer states for it; 0 where it is exact."""
+    part = columns.slice(influence.first, influence.rows)
+    value, se = (part[f"a{j}{end}"].to_numpy(zero_copy_only=False) for end in ("", "_se"))
+    moves = np.nan_to_num(se) > 0
+    if aggregate.kind not in LINEAR:
+        if moves.any() or np.isnan(value).all():
+            raise UnsupportedQuery(f"{aggregate.text} has an interval of its own, but no error to compute with")
+        return np.zeros((influence.rows, 1))
+    bottom = None
+    if aggregate.kind == "ratio":
+        release = influence.functionals
+        if release is None:
+            raise UnsupportedQuery("this method does not tell how errors of its answers go together")
+        bottom = influence.denominators(j, release)
+        bottom = np.where(bottom > 0, bottom, np.nan)
+    found = np.where(moves[:, None], np.nan_to_num(influence.slopes_of(j, np.nan_to_num(value), bottom)), 0.0)
+    # Stated errors are guarded where estimated moments contradict each other; what is computed from them agrees.
+    own = np.sqrt(influence.variance(Slopes(row=np.arange(influence.rows), own=found), target))
+    return found * np.divide(np.nan_to_num(se), own, out=np.ones_like(own), where=own > 0)[:, None]

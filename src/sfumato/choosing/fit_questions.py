@@ -1,0 +1,66 @@
+"""Regressions as questions of a workload: `FIT [family] outcome ~ terms [WHERE condition];`, a number a coefficient."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..analysis.families import FAMILIES
+from ..analysis.fit import Fit
+from ..analysis.regression import fit
+from ..answering.subject import Subject, no_bounds, no_functionals
+from ..engines.contract import Reader
+from ..errors import SpecError
+from ..model.public import Asked, Estimated, Observed
+from ..model.types import ColumnType
+from ..sql.nodes import Schema
+
+STATEMENT = re.compile(r"^[ \t]*FIT\s+(?P<body>[^;]+?)\s*(?:;|\Z)", re.IGNORECASE | re.MULTILINE)
+CONDITION = re.compile(r"\sWHERE\s", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitQuestion:
+    """A model to fit; `where` is an SQL condition."""
+
+    family: str
+    formula: str
+    where: str | None
+
+
+def split_fits(text: str) -> tuple[str, tuple[FitQuestion, ...]]:
+    """(the text without its FIT statements, the models that they ask for)."""
+    found = []
+    for statement in STATEMENT.finditer(text):
+        formula, *where = CONDITION.split(statement["body"], maxsplit=1)
+        first, _, rest = formula.strip().partition(" ")
+        family = first.lower() if first.lower() in FAMILIES else "gaussian"
+        formula = rest.strip() if first.lower() in FAMILIES else formula.strip()
+        if "~" not in formula:
+            raise SpecError("FIT takes outcome ~ terms", field="workload")
+        found.append(FitQuestion(family=family, formula=" ".join(formula.split()), where=where[0] if where else None))
+    return STATEMENT.sub("", text), tuple(found)
+
+
+def true_fit(asked: FitQuestion, reader: Reader, types: dict[str, ColumnType], rows: int) -> Fit:
+    """The fit of the original rows. Private: it reads them."""
+    subject = Subject(
+        method="original",
+        schema=Schema(types=types, units={}),
+        domains=(),
+        coders=(),
+        reader=reader,
+        lumpable=False,
+        withheld=False,
+        part=None,
+        estimate=_nothing_to_estimate,
+        bound=no_bounds,
+        estimators=(),
+        functionals=no_functionals,
+        rows=rows,
+    )
+    return fit(subject, asked.formula, family=asked.family, where=asked.where)
+
+
+def _nothing_to_estimate(_: Observed, __: Asked) -> Estimated:
+    raise AssertionError("nothing of the original table is randomised")

@@ -1,0 +1,162 @@
+"""Sums over the true rows of a release that publishes values by group. docs/explanation/inference.md, section 3.
+
+The F_u records of value u were given at random, without replacement, to the F_u groups that hold u. A row of group g
+adds the group's average of w, and w = M^-1 h makes the sum unbiased. Over the random assignment the covariance is
+
+    sum_u F_u / (F_u - 1) { sum_c N[c, u] w_c' K_u w_c - S_u' K_u S_u / F_u },     S_u = sum_c N[c, u] w_c,
+
+with K_u the covariance of 1[s in g] / |g| over the groups that hold u. Everything but N is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import UnsupportedQuery
+from ...model.public import Evidence
+from ..shared.linear_functionals import Cells, Floats, Functions, Target, runs, sampling, sums
+from .anatomised import groups_of
+
+MOST_VALUES = 200  # K is V^3 numbers
+SINGULAR = 1e-6  # eigenvalues below this share of the largest belong to values that the groups do not tell apart
+
+
+class GroupedValues:
+    """The groups as arrays: `members[:, g]` are the values of group g, filled up with `values`, which is no code."""
+
+    def __init__(self, members: NDArray[np.intp], sizes: Floats, values: int) -> None:
+        if values > MOST_VALUES:
+            raise UnsupportedQuery(
+                f"the column has {values} values; covariances from groups are worked out for up to {MOST_VALUES}"
+            )
+        self.members, self.sizes, self.values = members, sizes, values
+        width = values + 1
+        held = np.zeros((width, width, width))  # [u, s, t]: sum over groups with u, s and t of 1 / |g|^2
+        pairs = np.zeros((width, width))  # [u, s]: sum over groups with u and s of 1 / |g|
+        single = np.zeros(width)
+        for first in members:
+            single += np.bincount(first, minlength=width)
+            for second in members:
+                flat = first * width + second
+                pairs += np.bincount(flat, weights=1 / sizes, minlength=width**2).reshape(width, width)
+                for third in members:
+                    cube = np.bincount(flat * width + third, weights=1 / sizes**2, minlength=width**3)
+                    held += cube.reshape(width, width, width)
+        self.true_counts = single[:-1]  # every value is in the release
+        safe = np.maximum(self.true_counts, 1.0)
+        self.M = pairs[:-1, :-1] / safe[:, None]
+        self.K = held[:-1, :-1, :-1] / safe[:, None, None] - self.M[:, :, None] * self.M[:, None, :]
+        self.inverse, self.identified = self._invert(pairs[:-1, :-1])
+
+    def _invert(self, pairs: Floats) -> tuple[Floats, bool]:
+        """M^-1 over the values that occur, by the symmetric F^-1/2 C F^-1/2; and whether it is regular."""
+        there = np.flatnonzero(self.true_counts)
+        root = np.sqrt(self.true_counts[there])
+        eigen, vectors = np.linalg.eigh(pairs[np.ix_(there, there)] / root[:, None] / root[None, :])
+        keep = eigen > SINGULAR * float(eigen[-1])
+        core = (vectors[:, keep] / eigen[keep]) @ vectors[:, keep].T
+        inverse = np.zeros((self.values, self.values))
+        inverse[np.ix_(there, there)] = core / root[:, None] * root[None, :]
+        return inverse, bool(keep.all())
+
+
+def grouped_values(evidence: Evidence) -> GroupedValues:
+    """The groups of a release, worked out once."""
+    if "grouped values" not in evidence.memo:
+        groups = groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
+        evidence.memo["grouped values"] = GroupedValues(groups.members, groups.sizes, groups.values)
+    found = evidence.memo["grouped values"]
+    assert isinstance(found, GroupedValues)
+    return checked(found)
+
+
+def checked(groups: GroupedValues) -> GroupedValues:
+    """The groups; UnsupportedQuery where they do not tell all values apart."""
+    if not groups.identified:
+        raise UnsupportedQuery("not identifiable: the groups of this release do not tell some of the values apart")
+    return groups
+
+
+class GroupFunctionals:
+    """Counts and covariances over the random assignment of records to groups; `cells.part` is the group."""
+
+    def __init__(self, cells: Cells, groups: GroupedValues) -> None:
+        self.cells, self.groups = cells, groups
+        self._counts: dict[tuple[int, int], Floats] = {}
+
+    @property
+    def values(self) -> int:
+        return self.groups.values
+
+    @property
+    def exact(self) -> bool:
+        return False
+
+    def counts(self, a: int = 0, b: int = 0) -> Floats:
+        key = (min(a, b), max(a, b))
+        if key not in self._counts:
+            cells, groups = self.cells, self.groups
+            width = groups.values + 1
+            weight = cells.moments[:, key[0], key[1]] / groups.sizes[cells.part]
+            shared = np.zeros(cells.cells * width)
+            for row in groups.members:
+                shared += np.bincount(cells.cell * width + row[cells.part], weights=weight, minlength=len(shared))
+            self._counts[key] = shared.reshape(cells.cells, width)[:, :-1] @ groups.inverse
+        return self._counts[key]
+
+    def value(self, functions: Functions) -> Floats:
+        return sums(self.counts, functions, self.cells.cells, self.values)
+
+    def covariance(self, functions: Functions, target: Target) -> Floats:
+        found = assignment_covariance(self.groups, self.counts, functions, self.cells.cells)
+        return found + sampling(self, functions, self.cells) if target == "population" else found
+
+
+class AssignmentFunctionals:
+    """Counts of the original table, and the covariances to expect over the random assignment to planned groups."""
+
+    def __init__(self, cells: Cells, groups: GroupedValues, kept: Floats) -> None:
+        """`cells.value` is the true code; `kept[u]` the share of the records of u that are not left out."""
+        self.cells, self.groups, self._kept = cells, groups, kept
+
+    @property
+    def values(self) -> int:
+        return self.groups.values
+
+    @property
+    def exact(self) -> bool:
+        return False
+
+    def counts(self, a: int = 0, b: int = 0) -> Floats:
+        return self.cells.table(self.cells.value, self.values, a, b) * self._kept
+
+    def value(self, functions: Functions) -> Floats:
+        return sums(self.counts, functions, self.cells.cells, self.values)
+
+    def covariance(self, functions: Functions, target: Target) -> Floats:
+        found = assignment_covariance(self.groups, self.counts, functions, self.cells.cells)
+        return found + sampling(self, functions, self.cells) if target == "population" else found
+
+
+def assignment_covariance(
+    groups: GroupedValues, counts: Callable[[int, int], Floats], functions: Functions, cells: int
+) -> Floats:
+    """(F, F) over the random assignment, for counts (a, b) -> (cells, values) of g_a g_b; exact where they are true."""
+    V, F, size = groups.values, functions.size, groups.true_counts
+    factor = np.where(size > 1, size / np.maximum(size - 1, 1), 0.0)
+    flat = (factor[:, None, None] * groups.K).reshape(V, V * V)
+    within, totals = np.zeros((F, F)), np.zeros((V, V, F))
+    for at in runs(cells, max(V * V, F * V)):
+        weights = {a: h @ groups.inverse.T for a, h in functions.planes(at).items()}
+        for a, left in weights.items():
+            totals += np.einsum("cu,cfs->usf", counts(0, a)[at], left, optimize=True)
+            for b, right in weights.items():
+                K = (counts(a, b)[at] @ flat).reshape(-1, V, V)
+                within += np.einsum("cfs,csg->fg", left, K @ right.transpose(0, 2, 1), optimize=True)
+    scale = factor / np.maximum(size, 1)
+    between = np.einsum("u,usf,ust,utg->fg", scale, totals, groups.K, totals, optimize=True)
+    found = within - between
+    return (found + found.T) / 2

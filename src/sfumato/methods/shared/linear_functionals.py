@@ -1,0 +1,327 @@
+"""Sums over the true rows, `sum_i g_i h(cell_i, value_i)`, with their covariance, for many functions h at once.
+
+A *cell* is a distinct combination of the untouched columns that a model reads, a *value* the true joint value of its
+randomised columns, a *measure* g a number per row that comes from untouched columns only (measure 0 is the constant 1).
+What a method must supply is an unbiased estimate N of the rows per (cell, value) and the covariance of linear
+functions of it. Here: the protocol, and the form for rows that are randomised independently of each other by a known
+channel. docs/explanation/inference.md, sections 1 and 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Target = Literal["population", "table"]
+Planes = Mapping[int, Floats]  # measure -> h over (cells, functions, values); the measures' parts are added
+
+CHUNK = 4_000_000  # numbers of one dense block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cells:
+    """What is published, one entry per observed combination: `moments[r, a, b]` sums g_a g_b over the entry's rows."""
+
+    cell: NDArray[np.intp]  # (R,)
+    part: NDArray[np.int64]  # (R,) sub-table or group; 0 where the method has none
+    value: NDArray[np.intp]  # (R,) class of the published joint value; 0 where it is not in the rows
+    moments: Floats  # (R, G, G)
+    cells: int
+    rows: int  # all rows of the release, inside these cells or not
+
+    @property
+    def measures(self) -> int:
+        return self.moments.shape[1]
+
+    def table(self, state: NDArray[np.intp], states: int, a: int = 0, b: int = 0) -> Floats:
+        """(cells, states): sums of g_a g_b by cell and published state."""
+        flat = np.bincount(
+            self.cell * states + state, weights=self.moments[:, a, b], minlength=self.cells * states
+        ).astype(np.float64)
+        return flat.reshape(self.cells, states)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CodedUnit:
+    """A randomised unit that an analysis reads: `classes[code]` is the class of a domain value.
+
+    Joint classes of several units are numbered as by `numpy.ravel_multi_index`.
+    """
+
+    unit: int
+    classes: NDArray[np.int32]
+
+    @property
+    def size(self) -> int:
+        """How many classes there are."""
+        return int(self.classes.max()) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Functions:
+    """`size` functions h; `planes(cells)` lays them out for a run of cells as (cells, size, values) per measure."""
+
+    size: int
+    planes: Callable[[slice], Planes]
+
+    @classmethod
+    def of(cls, *planes: Floats) -> Functions:
+        """The functions whose part for measure a is the a-th array, (cells, functions, values)."""
+        return cls(size=planes[0].shape[1], planes=lambda at: {a: p[at] for a, p in enumerate(planes)})
+
+
+class Functionals(Protocol):
+    """What an analysis asks of a method: estimated counts, and sums of functions with their covariance."""
+
+    @property
+    def values(self) -> int:
+        """How many joint values there are."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is randomised, so that the counts are the table's own."""
+
+    def counts(self, a: int = 0, b: int = 0) -> Floats:
+        """(cells, values): unbiased sums of g_a g_b over the true rows; may be negative."""
+
+    def value(self, functions: Functions) -> Floats:
+        """(F,) estimates of the sums of the functions."""
+
+    def covariance(self, functions: Functions, target: Target) -> Floats:
+        """(F, F) covariance: of the randomisation ("table"), or with the rows a random sample ("population")."""
+
+
+def runs(cells: int, width: int) -> Iterator[slice]:
+    """Runs of cells such that one block of `width` numbers per cell stays below CHUNK."""
+    step = max(1, CHUNK // max(1, width))
+    for start in range(0, cells, step):
+        yield slice(start, min(cells, start + step))
+
+
+def sums(counts: Callable[[int], Floats], functions: Functions, cells: int, values: int) -> Floats:
+    """(F,): sum over cells and values of counts times h, over the measures."""
+    found = np.zeros(functions.size)
+    for at in runs(cells, functions.size * values):
+        for a, h in functions.planes(at).items():
+            found += np.einsum("cv,cfv->f", counts(a)[at], h, optimize=True)
+    return found
+
+
+def products(counts: Callable[[int, int], Floats], planes: Planes, at: slice) -> Floats:
+    """(F, F): sum over cells and states of g_a g_b times h_a h_b', for one run of cells."""
+    found: Floats | None = None
+    for a, left in planes.items():
+        for b, right in planes.items():
+            scaled = left * counts(a, b)[at][:, None, :]
+            term = np.einsum("cfk,cgk->fg", scaled, right, optimize=True)
+            found = term if found is None else found + term
+    assert found is not None
+    return found
+
+
+# --- how published states turn into true values ---------------------------------------------------------------
+
+
+class Weights(Protocol):
+    """B: a published state k carries the number B[k, v] towards the count of true value v. `N = Y B`, `w = B h`."""
+
+    @property
+    def states(self) -> int:
+        """K, how many published states there are."""
+
+    @property
+    def values(self) -> int:
+        """V, how many true joint values there are."""
+
+    def forward(self, h: Floats) -> Floats:
+        """B h along the last axis: (..., V) -> (..., K)."""
+
+    def back(self, published: Floats) -> Floats:
+        """Y B along the last axis: (..., K) -> (..., V)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WeightTable:
+    """B in full, (K, V). The states may be other things than values: sets of them, or (sub-table, value) pairs."""
+
+    matrix: Floats
+
+    @property
+    def states(self) -> int:
+        return self.matrix.shape[0]
+
+    @property
+    def values(self) -> int:
+        return self.matrix.shape[1]
+
+    def forward(self, h: Floats) -> Floats:
+        return h @ self.matrix.T
+
+    def back(self, published: Floats) -> Floats:
+        return published @ self.matrix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KroneckerWeights:
+    """B = B_1 x ... x B_m of columns that are randomised independently, applied axis by axis; None is the identity."""
+
+    axes: tuple[Floats | None, ...]
+    shape: tuple[int, ...]  # values per axis
+
+    @property
+    def _published(self) -> tuple[int, ...]:
+        return tuple(n if B is None else B.shape[0] for B, n in zip(self.axes, self.shape, strict=True))
+
+    @property
+    def states(self) -> int:
+        return math.prod(self._published)
+
+    @property
+    def values(self) -> int:
+        return math.prod(self.shape)
+
+    def forward(self, h: Floats) -> Floats:
+        return self._apply(h, self.shape, transposed=False)
+
+    def back(self, published: Floats) -> Floats:
+        return self._apply(published, self._published, transposed=True)
+
+    def _apply(self, x: Floats, shape: tuple[int, ...], *, transposed: bool) -> Floats:
+        lead = x.shape[:-1]
+        table = x.reshape(-1, *shape)
+        for axis, B in enumerate(self.axes, start=1):
+            if B is not None:
+                moved = np.moveaxis(table, axis, -1) @ (B if transposed else B.T)
+                table = np.moveaxis(moved, -1, axis)
+        return table.reshape(*lead, -1)
+
+
+def keep_or_redraw(theta: float, q: float, class_sizes: NDArray[np.integer] | Floats) -> Floats:
+    """B of the channel Pr(y | s) = theta 1[y = s] + q between classes of values: B = (I - q 1 c') / theta.
+
+    Exact for classes of any size: a published class depends on the true value through its class only.
+    """
+    sizes = np.asarray(class_sizes, dtype=np.float64)
+    return (np.eye(len(sizes)) - q * sizes[None, :]) / theta
+
+
+def inverse_of(channel: Floats) -> Floats:
+    """B of a channel with Pr(state k | value v) = channel[v, k]: any left inverse of it, transposed.
+
+    Where there are more states than values the left inverse is not unique; this one has the least variance for a
+    table in which all values are equally frequent.
+    """
+    share = np.maximum(channel.sum(axis=0), np.finfo(float).tiny)
+    scaled = channel / share[None, :]
+    # B' = (C D^-1 C')^-1 C D^-1 with D = diag(share): generalised least squares, and B' C' = I.
+    return np.linalg.solve(scaled @ channel.T, scaled).T
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartWeights:
+    """B with a state for every (sub-table, value in it); a value has no weight where a sub-table does not hold it.
+
+    Its records are then in other sub-tables: dealing them out at random adds no error, because all are counted.
+    """
+
+    blocks: tuple[tuple[NDArray[np.intp], Floats], ...]  # the values of each sub-table, and B among them
+    values: int
+    table: WeightTable = field(init=False)
+    state: NDArray[np.intp] = field(init=False)  # [sub-table, value], -1 where there is none
+
+    def __post_init__(self) -> None:
+        start = np.cumsum([0, *(len(held) for held, _ in self.blocks)])
+        matrix = np.zeros((int(start[-1]), self.values))
+        state = np.full((len(self.blocks), self.values), -1, dtype=np.intp)
+        for i, (held, B) in enumerate(self.blocks):
+            matrix[start[i] : start[i + 1], held] = B
+            state[i, held] = np.arange(start[i], start[i + 1])
+        object.__setattr__(self, "table", WeightTable(matrix=matrix))
+        object.__setattr__(self, "state", state)
+
+    @property
+    def states(self) -> int:
+        return self.table.states
+
+    def forward(self, h: Floats) -> Floats:
+        return self.table.forward(h)
+
+    def back(self, published: Floats) -> Floats:
+        return self.table.back(published)
+
+
+# --- rows randomised independently of each other --------------------------------------------------------------
+
+
+class IndependentRows:
+    """`N = Y B`; S = sum Y w w' - sum N h h' of the randomisation, sum Y w w' - (sum w)(sum w)' / n of a population.
+
+    Both are unbiased whatever the table is: given its true value a row's w has mean h, and rows are independent.
+    """
+
+    def __init__(self, cells: Cells, weights: Weights, state: NDArray[np.intp] | None = None) -> None:
+        self._cells, self.weights = cells, weights
+        self._state = cells.value if state is None else state
+        self._published: dict[tuple[int, int], Floats] = {}
+        self._counts: dict[tuple[int, int], Floats] = {}
+        self._exact = isinstance(weights, KroneckerWeights) and all(B is None for B in weights.axes)
+
+    @property
+    def values(self) -> int:
+        return self.weights.values
+
+    @property
+    def exact(self) -> bool:
+        return self._exact
+
+    @property
+    def keeps_independence(self) -> bool:
+        """Whether a row's noise knows nothing but its value: what is independent is published independent."""
+        return not isinstance(self.weights, PartWeights)
+
+    def published(self, a: int = 0, b: int = 0) -> Floats:
+        """(cells, states): sums of g_a g_b over the published rows."""
+        key = (min(a, b), max(a, b))
+        if key not in self._published:
+            self._published[key] = self._cells.table(self._state, self.weights.states, *key)
+        return self._published[key]
+
+    def counts(self, a: int = 0, b: int = 0) -> Floats:
+        key = (min(a, b), max(a, b))
+        if key not in self._counts:
+            self._counts[key] = self.weights.back(self.published(*key))
+        return self._counts[key]
+
+    def value(self, functions: Functions) -> Floats:
+        return sums(self.counts, functions, self._cells.cells, self.values)
+
+    def covariance(self, functions: Functions, target: Target) -> Floats:
+        F = functions.size
+        if self._exact and target == "table":
+            return np.zeros((F, F))
+        spread, known = np.zeros((F, F)), np.zeros((F, F))
+        for at in runs(self._cells.cells, F * max(self.weights.states, self.values)):
+            planes = functions.planes(at)
+            weights = {a: self.weights.forward(h) for a, h in planes.items()}
+            spread += products(self.published, weights, at)
+            if target == "table":
+                known += products(self.counts, planes, at)
+        if target == "population":
+            total = self.value(functions)
+            known = np.outer(total, total) / self._cells.rows
+        return spread - known
+
+
+def sampling(functionals: Functionals, functions: Functions, cells: Cells) -> Floats:
+    """(F, F): sum N h h' - (sum N h)(sum N h)' / n, what drawing the table's rows adds to a table's covariance."""
+    F, found = functions.size, np.zeros((functions.size, functions.size))
+    for at in runs(cells.cells, F * functionals.values):
+        found += products(functionals.counts, functions.planes(at), at)
+    total = functionals.value(functions)
+    return found - np.outer(total, total) / cells.rows
