@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -62,7 +64,15 @@ def test_explain_refuses_what_it_would_ignore(options: tuple[str, ...], releases
     assert options[0] in done.err
 
 
-def test_the_prompt_refuses_what_it_would_ignore(releases: Path) -> None:
+class Keyboard(io.StringIO):
+    """A standard input with somebody at it: without SQL a prompt opens."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_prompt_refuses_what_it_would_ignore(releases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Keyboard())
     done = sfumato("query", releases / "uniform", "--format", "json")
     assert done.code == 2
     assert "--format" in done.err

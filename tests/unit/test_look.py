@@ -42,7 +42,7 @@ def table() -> pa.Table:
             "empty": pa.array([None] * ROWS, pa.string()),
             ODD: rng.integers(0, 8, ROWS),
             "sex": pa.array(np.where(rng.random(ROWS) < 0.5, "f", "m"), mask=rng.random(ROWS) < 0.1),
-            "disease": np.array(["angina", "cold", "flu", "gout"])[rng.choice(4, ROWS, p=[0.4, 0.3, 0.2, 0.1])],
+            "disease": np.array(["angina", "cold", "flu", "gout"])[rng.choice(4, ROWS, p=[0.4, 0.22, 0.2, 0.18])],
         }
     )
 
@@ -105,12 +105,15 @@ def test_linkage_is_what_a_recount_gives(table: pa.Table, rho1: str) -> None:
 
 def test_plan_prints_how_far_people_are_told_apart(table: pa.Table, tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "t.parquet")
-    options = ("--sa", "disease", "--qi", "sex", "--rest", "drop", "--rho1", "1/4", "--rho2", "1/2")
+    options = ("--sa", "disease", "--qi", "sex", "--rest", "drop", "--rho1", "1/3", "--rho2", "1/2")
+    looked = sf.look(table, quasi=["sex"], sensitive="disease", rho1="1/3").linkage
+    assert looked is not None
     done = sfumato("plan", tmp_path / "t.parquet", *options)
-    assert "whoever knows sex" in done.out
-    document = json.loads(sfumato("plan", tmp_path / "t.parquet", *options, "--json").out)
-    assert document["linkage"]["cells"] == 3
-    assert document["linkage"]["rho1"] == "1/4"
+    assert f"{looked.unique_rows:,} of {ROWS:,} rows are unique on the quasi-identifiers" in done.out
+    document = json.loads(sfumato("plan", tmp_path / "t.parquet", *options, "--json").out)["quasi_identifiers"]
+    assert document["cells"] == looked.cells == 3
+    assert document["rows_below_5"] == looked.rows_in_small_cells
+    assert document["sharpened"] == looked.sharpened_share
 
 
 @pytest.mark.parametrize("bad", [{"rho1": "1/4"}, {"quasi": ["nobody"]}, {"sensitive": "nobody"}])
@@ -191,7 +194,7 @@ def test_what_the_file_says_is_not_said_again(more: tuple[str, ...], table: pa.T
 @pytest.mark.parametrize("rest", ["quasi", "keep"])
 def test_near_unique_columns_must_be_named(rest: str, table: pa.Table, tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "t.parquet")
-    options = ("--sa", "disease", "--rest", rest, "--rho1", "1/4", "--rho2", "1/2", "--seed", 1)
+    options = ("--sa", "disease", "--rest", rest, "--rho1", "1/3", "--rho2", "1/2", "--seed", 1)
     done = sfumato("publish", tmp_path / "t.parquet", tmp_path / "out", *options)
     assert done.code == 2
     assert '"customer_id", "dateOfBirth"' in done.err

@@ -37,6 +37,8 @@ def check_release(plan: SmallDomainPlan, published: Published) -> None:
             raise VerificationError(f"the gamma of sub-table {i} is larger than its size allows")
         q = Fraction(1) / (len(domain) - 1 + gamma)
         check_floor(table[i, list(domain)], float(q), f"sub-table {i}", tests=len(plan.sizes))
+    if any(not 0 <= code < values for held in plan.sets for code in held):
+        raise VerificationError("a stated set has a value outside the published domain")
     listed = {v for domain in plan.domains for v in domain}
     if len(listed) < values and not published.evidence.domains[0].declared:
         raise VerificationError("the domain was taken from the data, and lists a value that no sub-table has")
