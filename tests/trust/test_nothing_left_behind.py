@@ -116,7 +116,7 @@ def test_the_private_folder_is_private() -> None:
 
 def test_what_spills_cannot_be_read(tmp_path: Path) -> None:
     """A table larger than the memory: the files on disk hold no cell of it."""
-    con = LocalEngine(memory="60MB", threads=1).connect(str(tmp_path))
+    con = LocalEngine(memory="64MB", threads=1).connect(str(tmp_path))
     con.execute(f"CREATE TABLE t AS SELECT '{MARK}' || md5(i::VARCHAR) AS s FROM range(1500000) r(i)")
     spilled = [file for file in tmp_path.iterdir() if file.stat().st_size > 100_000]
     assert spilled
