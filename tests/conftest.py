@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,10 +15,6 @@ settings.register_profile(
 )
 settings.register_profile("explore", deadline=None, max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
-
-
-# A temporary folder of this run alone: what other runs left behind in the usual one is reported by the command line.
-os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="sfumato-tests-")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
