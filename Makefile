@@ -4,6 +4,7 @@
 #   make test     the whole suite
 #   make check    format, lint, strict types, import rules, fast tests
 #   make bench    the ratios of docs/performance.md, measured here   (BENCH="--rows 1000000 --only publish")
+#   make audit    kills, faults and fuzzers on publishing and reading      (AUDIT="--share 0.1")
 #   make golden   rewrite the expected outputs in tests/ and docs/; read the diff
 #   make clean    remove what the targets made
 
@@ -14,7 +15,7 @@ READY := .venv/.ready
 SOURCES := src tests benchmarks tools examples
 PYTEST ?=
 
-.PHONY: demo test check bench golden clean setup
+.PHONY: demo test check bench audit golden clean setup
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -33,6 +34,9 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(BENCH)
 
+audit: $(READY)
+	$(BIN)/python -m benchmarks.campaigns $(AUDIT)
+
 golden: $(READY)
 	$(BIN)/python -m pytest -q --update-golden tests/golden tests/docs tests/sql tests/unit/test_schema.py $(PYTEST)
 
@@ -41,7 +45,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found; name one with PYTHON=/path/to/python3" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report,web]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report,web,sign]'
 	@touch $@
 
 clean:

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sfumato.methods.options import build
 
 from sfumato.audit.score import audit
 from sfumato.methods import REGISTRY
+from sfumato.methods.specifications import build
 from sfumato.model.public import Roles
 from sfumato.publish import publish
 
@@ -36,8 +36,9 @@ ADULT = {
 CENSUS = ADULT | {
     "uniform": {"rho1": "1/10", "rho2": "1/3"},
     "small-domain": {"rho1": "1/10", "rho2": "1/3"},
-    "target-distribution": {"partition_by": "gender,marital"},
+    "target-distribution": {"partition_by": "gender", "work_limit": "10000000"},
 }
+MOST_ROWS = 100_000  # of the census stand-in, chosen at random
 TABLES = {
     "adult": (ADULT, ("age", "education", "marital_status", "race", "sex", "workclass")),
     "census": (CENSUS, ("age", "education", "marital", "race", "gender", "workclass")),
@@ -53,6 +54,8 @@ def table_of(name: str) -> pa.Table:
     else:
         path = Path(os.environ["SFUMATO_DATA"]) / "census_like_acs2018.parquet"
     found = pq.read_table(path)
+    if len(found) > MOST_ROWS:
+        found = found.take(pa.array(np.sort(np.random.default_rng(1).choice(len(found), MOST_ROWS, replace=False))))
     number = np.random.default_rng(0).permutation(len(found)).astype(np.int32)
     return found.append_column("number", pa.array(number))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,22 @@ settings.register_profile("explore", deadline=None, max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
 
+# A temporary folder of this run alone: what other runs left behind in the usual one is reported by the command line.
+os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="sfumato-tests-")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files of tests/golden")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A temporary folder of the session's own: what earlier runs left behind is not this one's business."""
+    folder = str(tmp_path_factory.mktemp("temporary"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", folder)
+        patch.setattr("tempfile.tempdir", folder)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ text (`"1/13"`), a number or a `Fraction`. How to use them: [tutorial](../tutori
 [SQL](../sql.md).
 """
 SECTIONS = {
-    "Publishing": ("publish", "Roles"),
+    "Publishing": ("look", "publish", "Roles"),
     "Asking": ("open_release", "Release", "Answer"),
     "Methods": (),  # every specification, in the order of the registry
     "Tables to try": ("datasets",),

@@ -1,38 +1,81 @@
-"""Writes the tables of methods between the markers of README.md and docs/methods/index.md, from the registry.
+"""Writes the tables of readers into README.md and docs/, computed: every method on the bundled table, as its example.
 
     python tools/build_method_tables.py
 
-tests/docs/test_complete.py holds the pages to the registry; `make golden` rewrites them.
+A page has the lines `<!-- readers: NAME -->` and `<!-- end of readers -->`; NAME is a method, or `all`.
+tests/docs/test_complete.py holds the pages to what is computed; `make golden` rewrites them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import sfumato as sf
+from sfumato.cli.method_options import specification
 from sfumato.methods.registry import BUILT_IN, REGISTRY
+from sfumato.publish import prepare
+from sfumato.publishing.randomness import Secret
+from sfumato.reports.readers_text import READER_NAMES, reached, verdict
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "methods" / "index.md")
-MARKED = re.compile(r"(?<=<!-- methods -->\n).*?(?=<!-- /methods -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- readers: ([\w-]+) -->\n).*?(<!-- end of readers -->)", re.DOTALL)
+PAGES = tuple(
+    page
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if BLOCK.search(page.read_text(encoding="utf-8"))
+)
+ROLES = sf.Roles(sensitive="occupation", quasi=("age", "sex", "education"), rest="drop")
 
 
-def table(page: Path) -> str:
-    """Name, promise, answers and trust of every built-in method, with links as they are written on the page."""
-    folder = "" if page.parent.name == "methods" else "docs/methods/"
-    lines = ["| method | guarantee, in short | answers | trust |", "|---|---|---|---|"]
+@cache
+def readers(name: str) -> list[dict[str, Any]]:
+    """The readers of a method's example on the bundled table."""
+    spec = specification(name, dict(REGISTRY[name].example.options))
+    found = prepare(sf.datasets.adult(), roles=ROLES, method=spec, secret=Secret.from_seed(1), null_as_value=True)
+    rows: list[dict[str, Any]] = found.readers(found.claim())["readers"]
+    return rows
+
+
+def of_all(page: Path) -> Iterator[str]:
+    """One row per method: trust, and the readers with a tick, a figure, or a dash where nothing is stated."""
+    yield "| method | trust | " + " | ".join(READER_NAMES) + " | answers |"
+    yield "|" + "---|" * (len(READER_NAMES) + 3)
+    folder = {ROOT: "docs/methods/", ROOT / "docs" / "methods": ""}.get(page.parent, "../methods/")
     for name in BUILT_IN:
         method = REGISTRY[name]
-        lines.append(f"| [`{name}`]({folder}{name}.md) | {method.promise} | {method.answers} | {method.trust} |")
-    return "\n".join(lines) + "\n"
+        cells = [_cell(r) for r in readers(name)]
+        yield f"| [`{name}`]({folder}{name}.md) | {method.trust} | {' | '.join(cells)} | {method.answers} |"
+
+
+def _cell(reader: dict[str, Any]) -> str:
+    figure = reached(reader["posterior"])
+    return f"**{figure}**" if reader["held"] else figure
+
+
+def of_one(name: str) -> Iterator[str]:
+    """One row per reader, with the reason."""
+    said = " ".join(f"--{field.replace('_', '-')} {text}" for field, text in REGISTRY[name].example.options.items())
+    yield f"Computed for the bundled Adult table, occupation, `--qi age,sex,education`{f', `{said}`' if said else ''};"
+    yield "what the readers are: [readers](../explanation/readers.md)."
+    yield ""
+    yield "| reader | held | posterior | why |"
+    yield "|---|---|---|---|"
+    for r in readers(name):
+        yield f"| {r['reader']} | {verdict(r['held'])} | {reached(r['posterior'])} | {r['why']} |"
 
 
 def rewritten(page: Path) -> str:
-    """The text of the page with its table made anew."""
-    text, times = MARKED.subn(table(page).replace("\\", r"\\"), page.read_text(encoding="utf-8"))
-    if times != 1:
-        raise ValueError(f"{page.name} has {times} pairs of markers")
-    return text
+    """The page with its tables computed anew."""
+
+    def made(match: re.Match[str]) -> str:
+        lines = of_all(page) if match[2] == "all" else of_one(match[2])
+        return match[1] + "\n" + "\n".join(lines) + "\n\n" + match[3]
+
+    return BLOCK.sub(made, page.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

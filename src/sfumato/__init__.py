@@ -12,6 +12,7 @@ from .version import __version__
 if TYPE_CHECKING:
     from . import datasets, errors
     from .answering.answer import Answer
+    from .choosing.look import look
     from .methods.anatomy.method import Anatomy
     from .methods.distribution_draw.method import DistributionDraw
     from .methods.l_diversity.specification import LDiversity
@@ -39,6 +40,7 @@ _PUBLIC = {
     "UniformPerturbation": "methods.uniform.method",
     "datasets": "",
     "errors": "",
+    "look": "choosing.look",
     "open_release": "query",
 }
 
@@ -86,6 +88,7 @@ __all__ = [
     "__version__",
     "datasets",
     "errors",
+    "look",
     "open_release",
     "publish",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,30 @@ from pydantic import TypeAdapter
 from .engines import scratch
 from .engines.contract import Engine, Table, bin_labels
 from .engines.directory import engine_named
-from .errors import DataError, SpecError
-from .methods import AnyMethod, method_of
+from .errors import DataError, PlanError, SpecError
+from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
-from .model.private import Needs, Profile
-from .model.public import Curve, Roles, Scalar
+from .model.people import People
+from .model.private import Known, Needs, Profile
+from .model.public import Claim, Curve, Domain, Roles, Scalar, Unprotected
+from .publishing import knowledge
 from .publishing.applier import Applier
 from .publishing.parameter_files import read_column_hierarchy
+from .publishing.people import one_person
 from .publishing.randomness import Secret
-from .publishing.roles import check_roles
+from .publishing.roles import settled_roles
 from .query import Release
 from .release import bundle, signing
-from .release.manifest import FORMAT_VERSION, Manifest, Software, columns_and_units, guarantee_model
+from .release.manifest import (
+    FORMAT_VERSION,
+    GuaranteeModel,
+    Manifest,
+    Software,
+    columns_and_units,
+    guarantee_model,
+    people_model,
+    unprotected_model,
+)
 from .release.opened import open_folder
 from .release.verify import verify
 from .version import __version__
@@ -42,6 +55,71 @@ class Prepared:
     needs: Needs
     profile: Profile
     planned: Planned[Any]
+    people: People
+
+    @property
+    def rows_per_person(self) -> int | None:
+        """Rows that one person may have; None: nobody said, one is assumed."""
+        return self.people.rows_per_person if self.people.checked else None
+
+    @property
+    def guarantee(self) -> GuaranteeModel:
+        """What the release will promise."""
+        uncovered = self.unprotected()
+        return guarantee_model(
+            self.method.guarantee(self.planned.public),
+            self.people,
+            ladder.public_readers(
+                self.method,
+                self.planned.public,
+                self.sensitive_domains(),
+                rows_per_person=self.rows_per_person,
+            ),
+            None if uncovered is None else uncovered[0],
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the custodian should know while publishing."""
+        unchecked = "one row per person is assumed, not checked; name the column that tells people apart with --person"
+        return (*self.planned.work.notes, *(() if self.people.checked else (unchecked,)))
+
+    def claim(self) -> Claim:
+        """What the plan claims to hold."""
+        return replace(self.method.claim(self.planned.public), rows_per_person=self.rows_per_person)
+
+    def known(self, claim: Claim, *, linking: bool = True) -> Known:
+        """What the custodian knows when she asks how far readers get; `linking` False: without cells."""
+        return knowledge.known(
+            self.table, self.roles, self.needs, self.profile, self.planned.work, claim, linking=linking
+        )
+
+    def sensitive_domains(self) -> tuple[Domain, ...]:
+        """Domains of the sensitive columns that a release states."""
+        units = zip(self.profile.domains, self.needs.changed, strict=True)
+        return tuple(d for d, changed in units if changed and set(d.columns) <= set(self.roles.sensitive))
+
+    def unprotected(self) -> tuple[Unprotected, Fraction] | None:
+        """The values that the claim does not cover, and the share of the rows that hold one; None without a prior."""
+        claim = self.claim()
+        if claim.rho1 is None or claim.rho2 is None:
+            return None
+        return knowledge.unprotected(self.known(claim, linking=False), self.roles, self.needs)
+
+    def readers(self, claim: Claim, known: Known | None = None) -> dict[str, Any]:
+        """The readers, what is not covered, and what the quasi-identifiers give away by themselves; as JSON."""
+        method, plan = self.method, self.planned.public
+        known = known or self.known(claim)
+        left, share = knowledge.unprotected(known, self.roles, self.needs)
+        others = knowledge.others(known)
+        reached = None if others is None else ladder.known_readers(method, plan, claim, others)[2].posterior
+        cells = knowledge.uniqueness(known.joint, claim.rho1).document() if known.linkable else None
+        return {
+            "readers": [reader.document() for reader in ladder.known_readers(method, plan, claim, known)],
+            "unprotected": unprotected_model(left).model_dump(mode="json")
+            | {"share": float(share), "posterior": reached},
+            "quasi_identifiers": cells,
+        }
 
     def report(self, *, full: bool = False) -> dict[str, Any]:
         """What `sfumato plan` shows the custodian; may hold true counts. `full` adds what is long, by method."""
@@ -51,9 +129,11 @@ class Prepared:
             "trust": str(method.trust),
             "rows": self.profile.rows,
             "parameters": TypeAdapter(method.plan_type).dump_python(plan, mode="json"),
-            "guarantee": guarantee_model(method.guarantee(plan)).model_dump(mode="json"),
+            "people": people_model(self.people).model_dump(mode="json"),
+            "guarantee": self.guarantee.model_dump(mode="json", exclude_none=True),
             **method.report(plan, work, self.profile),
             **(method.full_report(plan, work, self.profile) if full else {}),
+            **self.readers(self.claim()),
         }
 
     def curves(self) -> tuple[Curve, ...]:
@@ -76,8 +156,8 @@ def prepare(
     chosen = method_of(method)
     spec = chosen.with_files(method, read_column_hierarchy)
     table = (engine or engine_named()).open(source, delimiter=delimiter)
-    roles = roles.resolve(table.columns)
-    check_roles(roles, table.columns, reserved=chosen.part)
+    roles = settled_roles(roles, table, reserved=chosen.part)
+    table, people = one_person(table, roles, chosen, secret)
     needs = chosen.needs(spec, roles)
     declared = dict(domains or {})
     edges = chosen.edges(spec)
@@ -91,8 +171,11 @@ def prepare(
     profile = table.profile(needs, declared, null_as_value=null_as_value)
     if not profile.rows:
         raise DataError("the table has no rows")
+    profile = replace(profile, rows_per_person=people.rows_per_person)
     planned = chosen.plan(spec, profile, secret.stream("plan"))
-    return Prepared(table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned)
+    return Prepared(
+        table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned, people=people
+    )
 
 
 def publish(
@@ -107,12 +190,14 @@ def publish(
     null_as_value: bool = False,
     delimiter: str | None = None,
     force: bool = False,
+    accept_unprotected: bool = False,
     sign: str | Path | None = None,
     progress: Progress | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Release:
     """A release of the table, in the folder `out` (or a temporary one: `release.save(path)` keeps it).
 
+    `accept_unprotected` allows a release whose guarantee does not cover the values of more than half of the rows.
     `sign` is a file with an Ed25519 private key in PEM; the release then carries a signature.
     """
     key = None if sign is None else signing.read_private(sign)
@@ -132,8 +217,8 @@ def publish(
                 null_as_value=null_as_value,
                 delimiter=delimiter,
             )
-            for note in prepared.planned.work.notes:
-                (notify or _ignore)(note)
+            if not accept_unprotected:
+                check_covered(prepared)
             manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
             bundle.finish(folder, manifest)
             if key is not None:
@@ -142,6 +227,8 @@ def publish(
         if place:
             scratch.remove(place)
         raise
+    for note in prepared.notes:
+        (notify or _ignore)(note)
     return Release.at(target, manifest, scratch=place)
 
 
@@ -157,6 +244,19 @@ def _read_back(folder: Path) -> None:
     """A release that cannot be opened and verified is not published."""
     for _ in verify(open_folder(folder, check=False), test=True):
         pass
+
+
+def check_covered(prepared: Prepared) -> None:
+    """Nothing; PlanError where the guarantee covers less than half of the rows."""
+    found = prepared.unprotected()
+    if found is not None and found[1] > knowledge.MOST_UNPROTECTED:
+        left, share = found
+        raise PlanError(
+            f"{float(share):.1%} of the rows hold a sensitive value that the guarantee does not cover "
+            f"({len(left.values)} values are more frequent than rho1 = {prepared.claim().rho1}); raise rho1, take "
+            "another method, or say --accept-unprotected",
+            limit=share,
+        )
 
 
 def _ignore(_: str) -> None:
@@ -196,9 +296,10 @@ def write(
         method=method.name,
         parameters=TypeAdapter(method.plan_type).dump_python(planned.public, mode="json"),
         rows=files["data.parquet"].rows,
+        people=people_model(prepared.people),
         columns=columns,
         units=units,
-        guarantee=guarantee_model(method.guarantee(planned.public)),
+        guarantee=prepared.guarantee,
         files=files,
         reproducible=reproducible,
     )

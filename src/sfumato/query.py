@@ -57,6 +57,7 @@ def ask(
     tables: Mapping[str, Any] | None = None,
 ) -> Answer:
     """The answer to a SQL question, with its error; `tables` are look-up tables that it may join."""
+    subject.check_estimator(estimator)
     options = Options(level=level, simultaneous=simultaneous, estimator=estimator)
     found = read(text, subject.schema, lookup_values(tables or {}))
     if isinstance(found, Query):
@@ -232,9 +233,10 @@ class Release:
             part=method.part,
             estimate=lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked),
             bound=lambda *question: method.bound(plan, opened.evidence, *question),
+            estimators=method.estimators,
             functionals=lambda cells, units: method.functionals(plan, opened.evidence, cells, units),
             rows=opened.manifest.rows,
-            caveats=method.caveats(plan),
+            caveats=(*method.caveats(plan), *opened.manifest.people.noun().caveats),
         )
 
     @classmethod

@@ -21,7 +21,7 @@ from sfumato.errors import SpecError
 from sfumato.methods import REGISTRY
 from sfumato.methods.contract import Planned
 from sfumato.model.private import Batch, Profile, Released
-from sfumato.model.public import Trust
+from sfumato.model.public import READERS, Trust
 from sfumato.publishing.randomness import Secret
 
 METHODS = list(REGISTRY)
@@ -128,6 +128,22 @@ def test_guarantee_says_what_it_is(name: str) -> None:
     if guarantee.trust is not Trust.BASELINE:
         assert guarantee.assumptions
         assert guarantee.not_covered
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_readers_follow_from_the_public_plan(name: str) -> None:
+    """Six readers in order; whatever is held is known, and at most the bound that the plan claims."""
+    _, _, plan, _ = planned(name)
+    claim = REGISTRY[name].claim(plan.public)
+    found = REGISTRY[name].readers(plan.public, claim, None)
+    assert tuple(r.reader for r in found) == READERS
+    for bound in found:
+        assert bound.why
+        assert bound.posterior is None or 0 < bound.posterior <= 1
+        assert not bound.held or (bound.posterior is not None and bound.posterior <= float(claim.rho2 or 0))
+    more = REGISTRY[name].readers(plan.public, dataclasses.replace(claim, rows_per_person=3), None)
+    assert more[-1].rows == 3
+    assert (more[-1].posterior or 1) >= (found[-1].posterior or 0)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -110,7 +110,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_walks_happen_in_their_order(folder: Path) -> None:
-    roles = ("--sa", "disease", "--rest", "quasi", "--drop", f"{MARK}_name")
+    roles = ("--sa", "disease", "--rest", "quasi", "--drop", f"{MARK}_name,number")
     method = ("--method", "small-domain", *METHODS["small-domain"])
     publishing, asking = walk(1), walk(2)
     assert len(publishing) > 30

@@ -30,7 +30,7 @@ def test_every_command_has_its_heading() -> None:
 
 
 @pytest.mark.parametrize("page", TABLES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_tables_of_methods_come_from_the_registry(page: Path, golden: Callable[[Path, str], None]) -> None:
+def test_tables_of_readers_are_computed(page: Path, golden: Callable[[Path, str], None]) -> None:
     golden(page, rewritten(page))
 
 

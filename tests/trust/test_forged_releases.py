@@ -131,6 +131,9 @@ DESCRIBED = {
 }  # fmt: skip
 
 
+LONGER = {"sets": [[0, 1]]}  # what an empty list becomes, where its entries are promised something
+
+
 def bent(value: Any) -> Any:
     """Another value of the same kind: a number a little off, a list or table one shorter."""
     if isinstance(value, bool):
@@ -157,7 +160,8 @@ def test_no_parameter_can_be_bent(name: str, releases: dict[str, Path], tmp_path
     for key in parameters:
 
         def bend(stated: dict[str, Any], key: str = key) -> None:
-            stated["parameters"][key] = bent(stated["parameters"][key])
+            value = stated["parameters"][key]
+            stated["parameters"][key] = LONGER[key] if value == [] and key in LONGER else bent(value)
 
         try:
             verified(forged(releases[name], tmp_path / key, manifest=bend))

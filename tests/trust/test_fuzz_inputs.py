@@ -113,7 +113,7 @@ def test_hostile_manifests(method: str, releases: Path, tmp_path: Path) -> None:
     places = [p for p in _leaves(whole) if p]
     whole = json.loads((folder / "release.json").read_text(encoding="utf-8"))
     parameters = [p for p in places if p[0] in {"parameters", "units", "columns"}]
-    for number in range(60):
+    for number in range(12):
         path = draw.choice(parameters if number % 3 else places)
         made = _changed(whole, path, draw.choice((*REPLACEMENTS, ...)))
         (folder / "release.json").write_text(json.dumps(made), encoding="utf-8")
@@ -125,6 +125,7 @@ def test_hostile_manifests(method: str, releases: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", REGISTRY)
 def test_every_number_of_the_parameters_may_be_enormous(method: str, releases: Path, tmp_path: Path) -> None:
+    draw = random.Random(f"{SEED} {method}")
     folder = tmp_path / "release"
     shutil.copytree(releases / method, folder)
     whole = json.loads((folder / "release.json").read_text(encoding="utf-8"))
@@ -133,25 +134,25 @@ def test_every_number_of_the_parameters_may_be_enormous(method: str, releases: P
         for step in path:
             node = node[step]
         if isinstance(node, int | float | str) and not isinstance(node, bool):
-            for value in (1_500_000_000, "1e-999999999", "1500000000"):
-                (folder / "release.json").write_text(json.dumps(_changed(whole, path, value)), encoding="utf-8")
-                _calm("verify", folder, "--test")
-                _calm("query", folder, "SELECT disease, COUNT(*) AS n FROM release GROUP BY disease")
+            value = draw.choice((1_500_000_000, 10**400, 2**63, "1e-999999999", "1500000000"))
+            (folder / "release.json").write_text(json.dumps(_changed(whole, path, value)), encoding="utf-8")
+            _calm("verify", folder, "--test")
+            _calm("query", folder, "SELECT disease, COUNT(*) AS n FROM release GROUP BY disease")
 
 
 @pytest.mark.parametrize("name", ["data.parquet", "sensitive.parquet"])
 def test_a_small_file_of_many_rows_is_not_read(name: str, releases: Path, tmp_path: Path) -> None:
-    """100 million rows in a file of a megabyte."""
+    """20 million rows in a file of a few hundred kilobytes."""
     source = releases / "anatomy"
     folder = tmp_path / "release"
     shutil.copytree(source, folder)
     with duckdb.connect() as con:
         row = f"(SELECT * FROM read_parquet('{source / name}') LIMIT 1)"
         con.execute(
-            f"COPY (SELECT row.* FROM {row} AS row, range(100000000)) TO '{folder / name}' "
+            f"COPY (SELECT row.* FROM {row} AS row, range(20000000)) TO '{folder / name}' "
             "(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20000000)"
         )
-    assert (folder / name).stat().st_size < 1_500_000
+    assert (folder / name).stat().st_size < 300_000
     forged(folder, tmp_path / "forged")
     for command in (("inspect",), ("verify", "--test"), ("query", "SELECT COUNT(*) AS n FROM release")):
         assert "too small" in _calm(command[0], tmp_path / "forged", *command[1:]).err
@@ -202,7 +203,7 @@ def test_hostile_questions(method: str, releases: Path) -> None:
 @pytest.mark.parametrize("method", ["uniform", "anatomy"])
 def test_questions_of_random_words(method: str, releases: Path) -> None:
     draw = random.Random(SEED)
-    for number in range(150):
+    for number in range(60):
         words = WHOLE.split() if number % 2 else ["SELECT", "COUNT(*)", "AS", "n", "FROM", "release", "WHERE"]
         for _ in range(draw.randint(1, 5)):
             words.insert(draw.randint(0, len(words)), draw.choice(WORDS))

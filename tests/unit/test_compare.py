@@ -12,10 +12,11 @@ import pytest
 from commands import sfumato
 from comparing import people, roles
 from sfumato.choosing.candidates import LAPLACE, choose_rho1
-from sfumato.choosing.compare import compare
+from sfumato.choosing.compare import compare, held
 from sfumato.errors import SpecError
 from sfumato.methods import REGISTRY
 from sfumato.model.private import Facts
+from sfumato.model.public import READERS
 from sfumato.reports.choice_text import render_comparison
 
 TABLE = people(rows=2500)
@@ -31,7 +32,7 @@ def test_one_entry_per_registered_method_and_laplace(document) -> None:  # type:
     for entry in document["methods"]:
         assert {"method", "trust", "applicable", "reason", "expected_error", "observed_error"} <= set(entry)
         assert entry["applicable"] or entry["reason"]
-        assert entry["gives_away"]["why"]
+        assert not entry["applicable"] or [r["reader"] for r in entry["readers"]] == list(READERS)
 
 
 def test_the_document_is_json(document) -> None:  # type: ignore[no-untyped-def]
@@ -44,7 +45,12 @@ def test_equal_means_equal(document) -> None:  # type: ignore[no-untyped-def]
     assert by["uniform"]["parameters"]["rho2"] == by["small-domain"]["parameters"]["rho2"] == "1/3"
     assert by["uniform"]["parameters"]["rho1"] == by["small-domain"]["parameters"]["rho1"]
     assert by["anatomy"]["parameters"]["l"] == by["splu"]["parameters"]["gamma"] == 3
-    assert by["randomized-response"]["parameters"]["risk"] == "1/3"
+    assert by["randomized-response"]["parameters"]["risk"] == by["randomized-response"]["parameters"]["rho2"] == "1/3"
+    for entry in document["methods"]:
+        for one in (entry, *entry.get("variants", ())):
+            if one["holds_bound"]:
+                assert one["readers"][2]["reader"] == "histogram"
+                assert one["readers"][2]["posterior"] <= 1 / 3
     if "l-diversity" in by and by["l-diversity"]["applicable"]:
         assert by["l-diversity"]["parameters"]["kind"] == "frequency"
         assert by["l-diversity"]["largest_share"] <= 1 / 3
@@ -59,9 +65,11 @@ def test_foreseen_and_observed_errors_are_near(document) -> None:  # type: ignor
                 assert expected / 1.5 < entry["observed_error"][band] < 1.5 * expected, entry["method"]
 
 
-def test_ranks_are_within_a_trust_label(document) -> None:  # type: ignore[no-untyped-def]
-    for trust in ("proved", "conditional"):
-        ranked = [m for m in document["methods"] if m["trust"] == trust and m["rank"]]
+def test_ranks_are_within_the_readers_that_are_held(document) -> None:  # type: ignore[no-untyped-def]
+    sets = {held(m) for m in document["methods"] if m["rank"]}
+    assert len(sets) > 1
+    for readers in sets:
+        ranked = [m for m in document["methods"] if m["rank"] and held(m) == readers]
         ranked.sort(key=lambda m: m["rank"])
         errors = [next(iter(m["observed_error"].values())) for m in ranked]
         assert [m["rank"] for m in ranked] == list(range(1, len(ranked) + 1))
@@ -91,6 +99,14 @@ def test_the_prior_is_rounded_up_and_stays_below_the_bound() -> None:
     assert choose_rho1(facts, Fraction(1, 6), "1/20") == Fraction(1, 20)
     with pytest.raises(SpecError):
         choose_rho1(facts, Fraction(1, 25))
+
+
+def test_no_exact_share_becomes_the_prior() -> None:
+    """2001 of 10007 rows: 1/4 and 0.2 both reach the bound 1/5, and the share itself would state a true count."""
+    facts = Facts(rows=10007, true_counts=(2001, 8006), sizes={}, integers=frozenset())
+    assert Fraction(2001, 10007) < Fraction(1, 5)
+    with pytest.raises(SpecError, match="--rho1"):
+        choose_rho1(facts, Fraction(1, 5))
 
 
 @pytest.mark.parametrize("bound", ["0", "1", "7/6", "x", None])

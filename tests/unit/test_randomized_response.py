@@ -309,7 +309,9 @@ def test_nonnegative_tables_and_association(release) -> None:
         release.table(["sex"], nonnegative="clip")
     with pytest.raises(QueryError, match="no column"):
         release.table(["height"], nonnegative="em")
-    other = sf.publish(truth, roles=ROLES, method=sf.UniformPerturbation(rho1="2/5", rho2="1/2"), seed=1)
+    other = sf.publish(
+        truth, roles=ROLES, method=sf.UniformPerturbation(rho1="2/5", rho2="1/2"), seed=1, accept_unprotected=True
+    )
     with pytest.raises(UnsupportedQuery):
         other.table(["sex"], nonnegative="em")
 

@@ -109,7 +109,7 @@ def test_public_half_survives_json_and_holds_no_counts():
     adapter = TypeAdapter(SmallDomainPlan)
     dumped = adapter.dump_python(found.public, mode="json")
     assert adapter.validate_python(json.loads(json.dumps(dumped))) == found.public
-    assert set(dumped) == {"rho1", "rho2", "mode", "domains", "gammas", "sizes"}
+    assert set(dumped) == {"rho1", "rho2", "mode", "domains", "gammas", "sizes", "rows_per_person", "sets"}
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_refusals_reach_the_custodian():
 def test_report_shows_sub_tables_uniform_and_errors():
     found = planned(np.append(COUNTS, 3000))
     report = small_domain.report(found.public, found.work, profile_of(np.append(COUNTS, 3000)))
-    assert report["unprotected"] == [16]
+    assert report["protected"] == list(range(16))
     assert sum(t["size"] for t in report["sub_tables"]) == COUNTS.sum() + 3000
     first = report["sub_tables"][0]
     assert set(first) == {"id", "size", "domain", "counts", "rho1", "gamma", "keep", "retention"}

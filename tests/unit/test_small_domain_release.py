@@ -61,7 +61,16 @@ def one(release, sql):
 
 def test_the_bundle_states_what_a_reader_needs_and_nothing_more(release):
     stated = json.loads((release.path / "release.json").read_text())
-    assert set(stated["parameters"]) == {"rho1", "rho2", "mode", "domains", "gammas", "sizes"}
+    assert set(stated["parameters"]) == {
+        "rho1",
+        "rho2",
+        "mode",
+        "domains",
+        "gammas",
+        "sizes",
+        "rows_per_person",
+        "sets",
+    }
     assert stated["guarantee"]["trust"] == "proved"
     rows = pq.read_table(release.path / "data.parquet")
     assert rows.num_rows == ROWS
@@ -162,7 +171,7 @@ def test_plan_report_matches_what_is_published(table, release):
     report = prepare(table, roles=roles, method=METHOD, secret=Secret.from_seed(11)).report()
     assert [t["size"] for t in report["sub_tables"]] == list(release.plan.sizes)
     assert report["method"] == "small-domain"
-    assert report["unprotected"] == []
+    assert report["unprotected"] == {"values": [], "share": 0.0, "posterior": None}
     assert report["retention"] > report["uniform_retention"]
     totals = release.sql("SELECT job, COUNT(*) AS n FROM release GROUP BY job").to_arrow()
     ratio = np.array(totals["n_se"].to_pylist()) / np.array(report["expected_error"]["total"])

@@ -45,7 +45,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> tuple[sf.Release, duckdb
     source = _source()
     roles = sf.Roles(sensitive="job", quasi=["age", "sex", "city"], insensitive=["member"])
     method = sf.UniformPerturbation(rho1="1/2000", rho2="1999/2000")
-    sf.publish(source, folder / "out", roles=roles, method=method, null_as_value=True, seed=1)
+    sf.publish(source, folder / "out", roles=roles, method=method, null_as_value=True, seed=1, accept_unprotected=True)
     published = pq.read_table(folder / "out" / "data.parquet")
     names = ["job", "age", "sex", "city", "member"]
     con = duckdb.connect()

@@ -199,21 +199,22 @@ def test_an_impossible_alpha_is_refused(alpha):
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_many_cells_get_nearly_the_ends_that_few_get(full):
-    """Above 20,000 cells nearly normal ones are not searched: their ends agree to a thousandth of the width."""
+def test_many_cells_get_the_ends_that_one_gets(full):
+    """Cells that are alike are searched once, nearly normal ones not at all: the search itself says nearly the same."""
     rng = np.random.default_rng(1)
-    rows, p, b = np.repeat([50.0, 900.0, 3e3, 2e5, 2e7], 4_200), 0.05, 1 / 48
+    rows, p, b = np.repeat([50.0, 900.0, 3e3, 2e5, 2e7], 400), 0.05, 1 / 48
     v, k = count_cumulants(rows, p, b)
     true = np.floor(rng.random(len(rows)) * rows / 10)
     value = (rng.binomial(rows.astype(int), b) + rng.binomial(true.astype(int), p) - b * rows) / p
     unit = 1 / p if full else 0.0
     low, high = tail_interval(value, v, k, 0.05, 0.0, rows, unit)
-    for piece in np.array_split(np.arange(len(rows)), 3):
-        few = count_cumulants(rows[piece], p, b)
-        ends = tail_interval(value[piece], *few, 0.05, 0.0, rows[piece], unit)
-        width = ends[1] - ends[0]
-        np.testing.assert_array_less(np.abs(low[piece] - ends[0]) / width, 1e-3)
-        np.testing.assert_array_less(np.abs(high[piece] - ends[1]) / width, 1e-3)
+    searched = tail_interval(value, v.__call__, k.__call__, 0.05, 0.0, rows, unit)  # not known to be linear
+    for ends, found in zip(searched, (low, high), strict=True):
+        np.testing.assert_array_less(np.abs(found - ends) / (high - low), 2e-4)
+    for i in range(0, len(rows), 97):
+        one = count_cumulants(rows[i], p, b)
+        ends = tail_interval(value[i], *one, 0.05, 0.0, rows[i], unit)
+        assert (float(ends[0]), float(ends[1])) == (low[i], high[i])
 
 
 def test_without_noise_the_interval_is_the_number():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..engines.codes import Coder
 from ..engines.contract import Reader
+from ..errors import SpecError
 from ..methods.contract import Bounds
 from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..model.public import Asked, Domain, Estimated, Observed
@@ -14,6 +15,8 @@ from ..sql.nodes import Schema
 
 # (kind, observed, asked, functionals above, functionals below, share of a quantile)
 Bound = Callable[[str, Observed, Asked, Sequence[int], Sequence[int], float | None], Bounds | None]
+
+POPULATION = "population"  # the estimator that `--population` stands for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +35,19 @@ class Subject:
     bound: Bound
     functionals: Callable[[Cells, Sequence[CodedUnit]], Functionals | None]
     rows: int
-    caveats: tuple[str, ...] = ()  # of every answer
+    estimators: tuple[str, ...]  # that a question may name
+    caveats: tuple[str, ...] = ()  # that every answer carries
+
+    def check_estimator(self, name: str | None) -> None:
+        """Nothing; SpecError for an estimator that the method does not have."""
+        if name is None or name in self.estimators:
+            return
+        if name == POPULATION:
+            message = f"{self.method} does not give errors for a population (--population); leave it out"
+        else:
+            others = f", or take one of {', '.join(self.estimators)}" if self.estimators else ": it has one only"
+            message = f'{self.method} has no estimator "{name}"; leave it out{others}'
+        raise SpecError(message, field="estimator")
 
 
 def no_bounds(*_: object) -> None:

@@ -8,18 +8,13 @@ from typing import Any
 
 from ..errors import SpecError
 from ..methods import method_named
+from ..methods.shared.readers import Found, independent
 from ..model.private import Facts
-from ..model.public import Candidate, GivesAway
+from ..model.public import Candidate, Claim, ReaderBound
 from ..model.ratios import Ratio, exact
 from ..stats.gamma import gamma_bound
 
 LAPLACE = "laplace"
-LAPLACE_GIVES_AWAY = GivesAway(
-    survives_corruption=True,
-    hides_group=True,
-    every_predicate=True,
-    why="nothing is published; each answered question spends epsilon, so many questions need many times the noise",
-)
 
 
 def spec_of(candidate: Candidate) -> Any:
@@ -38,7 +33,8 @@ def parse_bound(bound: Ratio) -> Fraction:
 def choose_rho1(facts: Facts, tau: Fraction, given: Ratio | None = None) -> Fraction:
     """The prior that `uniform` and `small-domain` start from: as given, or the largest share below the bound.
 
-    The share is rounded up to 1/k, or to three decimals where 1/k would reach the bound, so that it states no count.
+    The share is rounded up to 1/k, or to three decimals where 1/k would reach the bound, so that it states no count;
+    where that reaches the bound too, it is refused.
     Values above the bound are beyond any method; values above the chosen prior are listed as not protected.
     """
     if given is not None:
@@ -54,7 +50,22 @@ def choose_rho1(facts: Facts, tau: Fraction, given: Ratio | None = None) -> Frac
     if rho1 < tau:
         return rho1
     rounded = Fraction(-((-share.numerator * 1000) // share.denominator), 1000)
-    return rounded if rounded < tau else share
+    if rounded < tau:
+        return rounded
+    raise SpecError(
+        f"a sensitive value holds almost {tau} of the rows, so that no rounded prior fits below the bound; take a "
+        "larger bound, or state the prior yourself (--rho1): it is published",
+        field="rho1",
+    )
+
+
+def laplace_readers(rho1: Fraction, tau: Fraction) -> tuple[ReaderBound, ...]:
+    """The readers of answers whose odds move by gamma(rho1, tau) at most: nothing is published about a record."""
+    reached = Found(posterior=tau, why="all answers together are the same, up to gamma, whatever the record holds")
+    linking = Found(posterior=None, why="a prior sharpened by other columns may be above rho1")
+    return independent(
+        Claim(rho1=rho1, rho2=tau), gamma_bound(rho1, tau), histogram=reached, linking=linking, corruption=reached
+    )
 
 
 def epsilon_of(rho1: Fraction, tau: Fraction) -> float:

@@ -1,4 +1,4 @@
-"""Every method at the same bound on the posterior: what it promises, how far off its answers are, what it gives away.
+"""Every method with the reader "histogram" held to one bound: how far each reader gets, how far off its answers are.
 
 The story: read the table once, draw the workload, and for each method plan, foresee the error from the plan, publish a
 few releases into a temporary folder, ask them the same questions, and throw them away. Private: it compares with truth.
@@ -7,13 +7,13 @@ few releases into a temporary folder, ask them the same questions, and throw the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from ..errors import SfumatoError
 from ..methods import REGISTRY
-from ..model.public import Roles
+from ..model.public import Roles, Trust
 from ..model.ratios import Ratio
 from ..publishing.randomness import Secret
 from .candidates import LAPLACE
@@ -79,6 +79,8 @@ def run(
         "sensitive": list(setting.roles.sensitive),
         "quasi": list(setting.roles.quasi),
         "unprotected": sum(Fraction(c, setting.truth.rows) > setting.rho1 for c in setting.facts.true_counts),
+        "unprotected_share": sum(c for c in setting.facts.true_counts if Fraction(c, setting.truth.rows) > setting.rho1)
+        / setting.truth.rows,
         "workload": setting.workload.describe(),
         "releases": releases,
         "reference": setting.reference.describe() if setting.reference else None,
@@ -111,14 +113,28 @@ def _expected_at(setting: Setting, name: str, secret: Secret) -> float | None:
 
 
 def rank(entries: list[dict[str, Any]]) -> None:
-    """Writes "rank" into every entry: its place among applicable methods of its trust label, by observed error."""
+    """Writes "rank" into every entry: its place, by error, among those that hold the same readers to the bound."""
     for entry in entries:
         entry["rank"] = None
-    for trust in {e["trust"] for e in entries}:
-        able = [e for e in entries if e["trust"] == trust and e["applicable"] and main_error(e) is not None]
-        able = [e for e in able if e["method"] != LAPLACE]  # answers, not a release: shown, not ranked
-        for place, entry in enumerate(sorted(able, key=lambda e: float(main_error(e) or 0.0)), start=1):
+    # answers instead of a release and baselines are shown but not ranked; nor is what does not hold the bound
+    able = [
+        e
+        for e in entries
+        if e["applicable"]
+        and e["holds_bound"]
+        and e["method"] != LAPLACE
+        and e["trust"] != Trust.BASELINE
+        and main_error(e) is not None
+    ]
+    for readers in {held(e) for e in able}:
+        equal = [e for e in able if held(e) == readers]
+        for place, entry in enumerate(sorted(equal, key=lambda e: float(main_error(e) or 0.0)), start=1):
             entry["rank"] = place
+
+
+def held(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """The readers that an entry holds to the bound."""
+    return tuple(r["reader"] for r in entry["readers"] if r["held"])
 
 
 def main_error(entry: Mapping[str, Any]) -> float | None:
@@ -133,14 +149,18 @@ def main_error(entry: Mapping[str, Any]) -> float | None:
 
 def _method(setting: Setting, name: str, releases: int, secret: Secret, keep_points: int) -> dict[str, Any]:
     trust = str(REGISTRY[name].trust)
-    head: dict[str, Any] = {"method": name, "trust": trust, "applicable": False, "reason": None}
-    tail = {"gives_away": asdict(REGISTRY[name].gives_away)}
+    head: dict[str, Any] = {
+        "method": name,
+        "trust": trust,
+        "applicable": False,
+        "holds_bound": False,
+        "reason": None,
+        "readers": [],
+    }
     try:
         tried = REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)
     except SfumatoError as error:
-        return head | {"reason": str(error), "expected_error": None, "observed_error": None} | tail
+        return head | {"reason": str(error), "expected_error": None, "observed_error": None}
     results = [measure(setting, c, releases, secret, keep_points) for c in tried]
     own, *others = results
-    return (
-        head | own | tail | {"variants": [r | {"variant": c.variant} for r, c in zip(others, tried[1:], strict=True)]}
-    )
+    return head | own | {"variants": [r | {"variant": c.variant} for r, c in zip(others, tried[1:], strict=True)]}

@@ -55,6 +55,7 @@ def true_fit(asked: FitQuestion, reader: Reader, types: dict[str, ColumnType], r
         part=None,
         estimate=_nothing_to_estimate,
         bound=no_bounds,
+        estimators=(),
         functionals=no_functionals,
         rows=rows,
     )

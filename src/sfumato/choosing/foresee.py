@@ -51,6 +51,7 @@ class ExpectedRelease:
             part=None,
             estimate=foresight.answer,
             bound=no_bounds,
+            estimators=prepared.method.estimators,
             functionals=foresight.functionals or no_functionals,
             rows=truth.rows,
         )

@@ -6,27 +6,27 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..engines import scratch
 from ..errors import QueryError, SfumatoError
-from ..model.public import Candidate, Floats, Roles
+from ..model.public import READERS, Candidate, Floats, Roles
 from ..publish import Prepared, write
 from ..publishing.parameter_files import read_column_hierarchy
 from ..publishing.randomness import Secret
 from ..query import Release
 from ..release import bundle
-from ..release.manifest import guarantee_model
-from .candidates import LAPLACE, LAPLACE_GIVES_AWAY, epsilon_of, spec_of
+from .candidates import LAPLACE, epsilon_of, laplace_readers, spec_of
 from .foresee import ExpectedRelease, mean_absolute_error
 from .rebuilt_table import reconstruction
 from .setting import Setting
 from .workload import Answers, Workload
 
 SLOW_PLAN = 2.0  # seconds from which a plan that draws nothing is kept for all releases
+EQUAL = READERS.index("histogram")  # held to the bound by every method that is called equal
 LAPLACE_DRAWS = 50  # repetitions of every noisy answer: they cost nothing
 
 
@@ -37,7 +37,7 @@ def measure(
     result: dict[str, Any] = {
         "applicable": False,
         "reason": None,
-        "holds_bound": candidate.equal,
+        "holds_bound": False,
         "parameters": {k: v if isinstance(v, int | str) else _plain(v) for k, v in candidate.parameters.items()},
         "expected_error": None,
         "observed_error": None,
@@ -47,8 +47,6 @@ def measure(
         prepared = setting.prepare(candidate, secret)
         planned = time.perf_counter() - start
         result |= _promise(prepared, setting)
-        if result.get("reason"):
-            return result
         if prepared.method.foreseeable:
             result["expected_error"] = foresee(setting, prepared, candidate.estimator)
         runs = _asked(setting, candidate, prepared, candidate.releases or releases, planned, secret)
@@ -186,12 +184,26 @@ def _bounds(answers: Answers) -> tuple[Floats, Floats]:
 
 
 def _promise(prepared: Prepared, setting: Setting) -> dict[str, Any]:
-    """The guarantee as the plan gives it, and facts of the plan that matter for a choice."""
+    """The guarantee as the plan gives it, how far readers get, and facts of the plan that matter for a choice."""
     plan, method = prepared.planned.public, prepared.method
-    stated = guarantee_model(method.guarantee(plan)).model_dump(mode="json")
-    found: dict[str, Any] = {"trust": stated["trust"], "guarantee": stated, "retention": method.retention(plan)}
-    reason = method.exceeds(plan, setting.tau)
-    return found if reason is None else found | {"reason": reason}
+    stated = prepared.guarantee.model_dump(mode="json", exclude_none=True)
+    return {
+        "trust": stated["trust"],
+        "guarantee": stated,
+        "retention": method.retention(plan),
+        **reached(prepared, setting),
+    }
+
+
+def reached(prepared: Prepared, setting: Setting) -> dict[str, Any]:
+    """How far each reader gets at the setting's bound, and whether the reader that makes methods equal is held."""
+    found = prepared.readers(setting.claim)
+    return {
+        "readers": found["readers"],
+        "unprotected": found["unprotected"],
+        "public_readers": [r.document() for r in prepared.method.readers(prepared.planned.public, setting.claim, None)],
+        "holds_bound": bool(found["readers"][EQUAL]["held"]),
+    }
 
 
 def laplace(setting: Setting, secret: Secret) -> dict[str, Any]:
@@ -210,7 +222,9 @@ def laplace(setting: Setting, secret: Secret) -> dict[str, Any]:
         "parameters": {"epsilon": round(epsilon, 6)},
         "expected_error": None,
         "observed_error": None,
-        "gives_away": asdict(LAPLACE_GIVES_AWAY),
+        "holds_bound": True,
+        "readers": (readers := [reader.document() for reader in laplace_readers(setting.rho1, setting.tau)]),
+        "public_readers": readers,
     }
     if not workload.counting:
         return entry
@@ -224,7 +238,8 @@ def laplace(setting: Setting, secret: Secret) -> dict[str, Any]:
         f"All answers together are {epsilon:.4g}-differentially private: a reader who gave a value {setting.rho1} "
         f"gives it at most {setting.tau} after seeing them. No table is published, no further question is answered."
     )
-    one = {"applicable": True, "reason": None, "variant": "one question only", "parameters": entry["parameters"]}
+    same = {name: entry[name] for name in ("parameters", "holds_bound", "readers", "public_readers")}
+    one = {"applicable": True, "reason": None, "variant": "one question only"} | same
     conditions = sum(len(s.conditions) for s in workload.sets)
     return (
         entry

@@ -6,7 +6,7 @@ temporary folder). Proved methods are considered unless conditional ones are ask
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -16,11 +16,13 @@ from ..model.public import Candidate, Roles, Trust
 from ..model.ratios import Ratio, exact
 from ..publishing.randomness import Secret
 from ..release.manifest import guarantee_model
-from .measure import foresee, measure
+from .compare import held
+from .measure import EQUAL, foresee, measure, reached
 from .setting import Setting, make_setting
 
 LABELS = {"proved": (Trust.PROVED,), "conditional": (Trust.PROVED, Trust.CONDITIONAL)}
 LEAST_ERROR = 1e-9
+BASELINE = "distribution-draw"
 MOST_BOUND = 100  # the strongest bound that is looked at is 1/MOST_BOUND
 
 Progress = Callable[[str, int, int], None]
@@ -66,16 +68,15 @@ def choose(
         if REGISTRY[name].trust not in LABELS[trust]:
             continue
         try:
-            tried = [
-                c
-                for c in REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)
-                if c.equal and c.estimator is None
-            ]
+            own = REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)
+            tried = [c for c in own if c.estimator is None]
         except SfumatoError as error:
             refused.append({"method": name, "variant": "", "reason": str(error)})
             continue
         for candidate in tried:
             result = _expect(setting, candidate, secret)
+            if not result.get("reason") and not result["holds_bound"]:
+                result["reason"] = _not_equal(setting, result)
             if result.get("reason"):
                 refused.append({"method": name, "variant": candidate.variant, "reason": result["reason"]})
             elif Trust(result["trust"]) in LABELS[trust] and _score(result) is not None:
@@ -90,6 +91,8 @@ def choose(
         "allowed": trust,
         **best,
         "why": _why(setting, best, second, trust),
+        "by_readers": _by_readers(found),
+        "warnings": list(_warnings(setting, best, secret)),
         "runner_up": second,
         "considered": found,
         "refused": refused,
@@ -144,6 +147,9 @@ def _expect(setting: Setting, candidate: Candidate, secret: Secret) -> dict[str,
             "reason": found["reason"],
             "trust": found.get("trust", "baseline"),
             "guarantee": promise.get("statement"),
+            "readers": found.get("readers", []),
+            "unprotected": found.get("unprotected"),
+            "holds_bound": found["holds_bound"],
         }
     try:
         prepared = setting.prepare(candidate, secret)
@@ -154,9 +160,42 @@ def _expect(setting: Setting, candidate: Candidate, secret: Secret) -> dict[str,
             "expected_error": foresee(setting, prepared),
             "trust": stated["trust"],
             "guarantee": stated["statement"],
+            **reached(prepared, setting),
         }
     except SfumatoError as error:
         return head | {"reason": str(error).splitlines()[0]}
+
+
+def _not_equal(setting: Setting, result: dict[str, Any]) -> str:
+    """Why a method does not take part: how far the reader that makes methods equal gets."""
+    far = result["readers"][EQUAL]["posterior"]
+    figure = "is not known to hold" if far is None else f"reaches {far:.4g}, above"
+    return f"the reader who knows the histogram and sees all that is published {figure} the bound {setting.tau}"
+
+
+def _by_readers(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The best of every set of readers that is held, most readers first; `found` is sorted by error."""
+    best: dict[tuple[str, ...], dict[str, Any]] = {}
+    for result in found:
+        best.setdefault(held(result), result)
+    return [
+        {"held": list(readers), "method": r["method"], "command": r["command"], "expected_error": r["expected_error"]}
+        for readers, r in sorted(best.items(), key=lambda item: -len(item[0]))
+    ]
+
+
+def _warnings(setting: Setting, best: dict[str, Any], secret: Secret) -> Iterator[str]:
+    """What speaks against publishing at all: answers no better than a baseline's, rows that are not covered."""
+    baseline = _expect(setting, Candidate(method=BASELINE, parameters={}), secret)
+    error, other = _score(best), _score(baseline)
+    if error is not None and other is not None and other <= error:
+        yield (
+            f"the release would be useless for these questions: {BASELINE}, which promises nothing and keeps no link "
+            f"between columns, errs by {other:.1%}, this method by {error:.1%}; take a larger bound"
+        )
+    left = best.get("unprotected") or {}
+    if left.get("values"):
+        yield f"{left['share']:.1%} of the rows hold a value above rho1 = {setting.rho1}: they are not covered"
 
 
 def _score(result: dict[str, Any]) -> float | None:
@@ -168,10 +207,11 @@ def _score(result: dict[str, Any]) -> float | None:
 def _why(setting: Setting, best: dict[str, Any], second: dict[str, Any] | None, trust: str) -> list[str]:
     error = _score(best) or 0.0
     among = "proved" if trust == "proved" else "proved and conditional"
+    not_held = ", ".join(r["reader"] for r in best["readers"] if not r["held"]) or "none"
     lines = [
-        f"least expected error of {among} methods at the bound {setting.tau}: {error:.1%} of the true count on average",
+        f"least expected error of {among} methods that hold the reader histogram to {setting.tau}: {error:.1%}",
         f"promises: {best['guarantee']}",
-        f"gives away: {REGISTRY[best['method']].gives_away.why}",
+        f"readers held to {setting.tau}: {', '.join(held(best))}; not held or not stated: {not_held}",
     ]
     if error < LEAST_ERROR:
         lines.append("the answers are exact: by this measure the table may be published as it is; read what it covers")

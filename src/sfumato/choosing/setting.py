@@ -11,12 +11,13 @@ from ..engines.contract import Engine
 from ..engines.directory import engine_named
 from ..errors import DataError
 from ..model.private import Facts
-from ..model.public import Candidate, Roles, Scalar
+from ..model.public import Candidate, Claim, Roles, Scalar
 from ..model.ratios import Ratio
 from ..model.types import Kind
 from ..publish import Prepared, prepare
+from ..publishing.people import kept_rows
 from ..publishing.randomness import Secret
-from ..publishing.roles import check_roles
+from ..publishing.roles import settled_roles
 from .candidates import choose_rho1, parse_bound, spec_of
 from .rebuilt_table import Reference
 from .workload import CONDITIONS, Original, Workload, query_pool, sql_workload
@@ -43,6 +44,11 @@ class Setting:
         """The same table and workload at another bound."""
         tau = parse_bound(bound)
         return replace(self, tau=tau, rho1=choose_rho1(self.facts, tau, rho1))
+
+    @property
+    def claim(self) -> Claim:
+        """What every method is asked to hold."""
+        return Claim(rho1=self.rho1, rho2=self.tau)
 
     def prepare(self, candidate: Candidate, secret: Secret) -> Prepared:
         """The method's plan for the table."""
@@ -72,13 +78,17 @@ def make_setting(
     domains: Mapping[str, Sequence[Scalar]] | None = None,
     null_as_value: bool = False,
     delimiter: str | None = None,
+    secret: Secret | None = None,
 ) -> Setting:
     """Reads the table once. `workload` is SQL text, one statement per question; None takes the query pool."""
     tau = parse_bound(bound)
     chosen: Engine = engine or engine_named()
     table = chosen.open(source, delimiter=delimiter)
-    roles = roles.resolve(table.columns)
-    check_roles(roles, table.columns)
+    roles = settled_roles(roles, table)
+    kept, people = kept_rows(table, roles, secret or Secret.fresh())
+    if people.rows_left_out:  # one choice of rows for all methods
+        table = source = kept
+        delimiter, roles = None, replace(roles, identifying=())
     sensitive, quasi = tuple(roles.sensitive), tuple(roles.quasi)
     columns = [c for c in table.columns if c in {*sensitive, *quasi, *roles.insensitive}]
     truth = Original(table, columns, chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,15 @@ import typer
 from ..errors import SpecError
 from .options import Json, ReleasePath
 from .terminal import say, say_json
+
+DEFAULT_LEVEL = 0.95
+
+
+def _refuse(said: Mapping[str, bool], why: str) -> None:
+    """Nothing; SpecError for the first option that was said and would not be honoured."""
+    for name, given in said.items():
+        if given:
+            raise SpecError(f"{name} {why}", field=name.removeprefix("--"))
 
 
 def query(
@@ -22,7 +32,7 @@ def query(
     table: Annotated[
         list[str] | None, typer.Option("--table", help="a small table to JOIN (CSV, Parquet)", metavar="NAME=FILE")
     ] = None,
-    level: Annotated[float, typer.Option("--level", help="confidence level")] = 0.95,
+    level: Annotated[float, typer.Option("--level", help="confidence level")] = DEFAULT_LEVEL,
     form: Annotated[str, typer.Option("--format", help="table, json or csv")] = "table",
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="level holds for all rows at once")] = False,
     estimator: Annotated[str | None, typer.Option("--estimator", help="another estimator of the method")] = None,
@@ -43,11 +53,21 @@ def query(
         raise SpecError("--population is an estimator of its own; leave --estimator out", field="estimator")
     if sql is not None and file is not None:
         raise SpecError("give the question or --file, not both", field="file")
-    opened, tables = open_release(release), _tables(table)
     if file is not None:
         sql = _text(file)
     elif sql == "-" or (sql is None and not sys.stdin.isatty()):
         sql = sys.stdin.read()
+    said = {
+        "--format": form != "table",
+        "--simultaneous": simultaneous,
+        "--estimator": estimator is not None,
+        "--population": population,
+    }
+    if sql is None:
+        _refuse(said | {"--explain": explain}, "goes with a question; the prompt does not take it")
+    elif explain:
+        _refuse(said | {"--level": level != DEFAULT_LEVEL}, "goes with an answer; --explain gives none")
+    opened, tables = open_release(release), _tables(table)
     if sql is None:
         from .prompt import terminal
 
@@ -122,12 +142,16 @@ def verify(
     Example: sfumato verify out
     """
     from ..query import open_release
-    from ..release.verify import unseen
+    from ..release.verify import describe, unseen
     from ..release.verify import verify as check
+    from ..reports.readers_text import render_readers
 
     opened = open_release(release).opened
     for line in check(opened, test=test):
         say(f"ok  {line}")
+    readers = describe(opened)["guarantee"].get("readers")
+    if readers:
+        say(render_readers(readers))
     if key is not None:
         from ..release.signing import check_signature, read_public
 

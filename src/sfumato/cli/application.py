@@ -26,6 +26,7 @@ from .terminal import ReaderGone, complain, say
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": evidence.demo,
+    "look": custodian.look,
     "publish": custodian.publish,
     "plan": custodian.plan,
     "query": analyst.query,
@@ -82,9 +83,10 @@ def main(arguments: list[str] | None = None) -> None:
     with _interruptions() as interrupted:
         try:
             app = application(command)
+            code = app(args=arguments, standalone_mode=False, prog_name="sfumato") or 0
             if command in WITH_ROWS:
                 custodian.mention_left_overs()
-            raise SystemExit(app(args=arguments, standalone_mode=False, prog_name="sfumato") or 0)
+            raise SystemExit(code)
         except (typer.TyperException, typer.BadParameter) as error:
             _fail(" ".join(error.format_message().split()), 2, debug=debug)
         except typer.Exit as error:

@@ -19,7 +19,7 @@ def audit(
     targets: Annotated[int, typer.Option("--targets", help="people to attack", min=50)] = 1000,
     as_json: Json = False,
     report: Annotated[str | None, typer.Option("--report", help="HTML file to write", metavar="FILE")] = None,
-    force: Annotated[bool, typer.Option("--force", help="replace a report")] = False,
+    force: Annotated[bool, typer.Option("--force", help="replace the report")] = False,
 ) -> None:
     """Attack a release in every way that is built in, and count the successes beside what it promises.
 
@@ -31,6 +31,7 @@ def audit(
     from ..reports.places import check_places, write_html
 
     check_places({"--report": report}, source=truth, force=force, twins=False)
+
     other = None if second is None else open_release(second).opened
     document = run(open_release(release).opened, truth, second=other, targets=targets)
     if report is not None:

@@ -1,16 +1,83 @@
-"""The commands of whoever holds the table: publish, plan."""
+"""The commands of whoever holds the table: look, publish, plan."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .method_options import specification
-from .options import Json, ReadingOptions, RoleOptions, Source
+from ..errors import SpecError
+from .method_options import PREFIX, said, specification
+from .options import DEFAULT_MEMORY, Columns, Json, ReadingOptions, RoleOptions, Source, names
 from .terminal import ProgressBar, note, say, say_json
 
-MethodName = Annotated[str, typer.Option("--method", help="name of the method")]
+if TYPE_CHECKING:
+    pass
+
+DEFAULT = "uniform"
+MethodName = Annotated[str | None, typer.Option("--method", help=f"name of the method; default: {DEFAULT}")]
+
+
+def _asked(roles: RoleOptions, method: str | None, options: dict[str, Any]) -> Any:
+    """The specification that the options, and the roles file if there is one, stand for."""
+    file = roles.file() if roles.roles_file is not None else None
+    if file is None or file.method is None:
+        return specification(method or DEFAULT, options)
+    if method not in {None, file.method}:
+        raise SpecError(f"the roles file names the method {file.method}; leave --method out", field="method")
+    given = {PREFIX + name.replace("-", "_"): value for name, value in file.options.items()}
+    twice = [name for name, value in options.items() if value is not None and name in given]
+    if twice:
+        name = said(twice[0].removeprefix(PREFIX))
+        raise SpecError(f"{name} stands in the roles file too; say it in one place", field=twice[0])
+    return specification(file.method, options | given)
+
+
+def look(
+    source: Source,
+    sa: Annotated[Columns, typer.Option("--sa", help="sensitive column(s)", metavar="COLUMNS")] = None,
+    qi: Annotated[Columns, typer.Option("--qi", help="columns a reader may know about people", metavar="COLUMNS")] = (
+        None
+    ),
+    rho1: Annotated[str | None, typer.Option("--rho1", help="prior to compare shares in cells with")] = None,
+    show_values: Annotated[bool, typer.Option("--show-values", help="show the most frequent values")] = False,
+    write_roles: Annotated[
+        str | None, typer.Option("--write-roles", help="new file of suggested roles, for --roles", metavar="FILE.toml")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option("--delimiter", help="of a CSV file; found in its header otherwise")
+    ] = None,
+    memory: Annotated[
+        str, typer.Option("--memory", help="what the engine may hold before it spills to disk")
+    ] = DEFAULT_MEMORY,
+    as_json: Json = False,
+) -> None:
+    """Look at a table before deciding: columns, suggested roles, how far they tell people apart. For the custodian.
+
+    Example: sfumato look adult.parquet --sa occupation --qi age,sex,education --rho1 1/5
+    """
+    from ..choosing.look import look as run
+    from ..engines.directory import engine_named
+
+    found = run(
+        source,
+        quasi=names(qi),
+        sensitive=names(sa),
+        rho1=rho1,
+        show_values=show_values,
+        engine=engine_named(memory=memory),
+        delimiter=delimiter,
+    )
+    if write_roles is not None:
+        from ..publishing.roles_file import roles_text
+        from ..publishing.roles_file import write_roles as write
+
+        write(write_roles, roles_text(found.roles(), found.reasons()))
+        note(f"written: {write_roles}; check every role before publishing with --roles")
+    if as_json:
+        say_json(found.to_dict())
+    else:
+        say(str(found))
 
 
 def publish(
@@ -18,8 +85,11 @@ def publish(
     out: Annotated[str, typer.Argument(help="folder to write", metavar="OUT")],
     roles: RoleOptions,
     reading: ReadingOptions,
-    method: MethodName = "uniform",
+    method: MethodName = None,
     force: Annotated[bool, typer.Option("--force", help="replace the release in OUT")] = False,
+    accept_unprotected: Annotated[
+        bool, typer.Option("--accept-unprotected", help="even if more than half of the rows are not covered")
+    ] = False,
     sign: Annotated[
         str | None, typer.Option("--sign", help="Ed25519 private key (PEM) to sign the release with", metavar="KEY")
     ] = None,
@@ -31,15 +101,19 @@ def publish(
     --rho1 1/5 --rho2 1/3
     """
     from ..publish import publish as run
+    from ..release.verify import describe
+    from ..reports.readers_text import render_readers, render_unprotected
 
+    asked = _asked(roles, method, options)
     with ProgressBar() as progress:
         release = run(
             source,
             out,
             roles=roles.roles(),
-            method=specification(method, options),
+            method=asked,
             seed=reading.seed,
             force=force,
+            accept_unprotected=accept_unprotected,
             sign=sign,
             progress=progress,
             notify=note,
@@ -51,15 +125,20 @@ def publish(
             note(f"the domain of {names} ({size} values) is taken from the data; the release tells which values occur")
     if reading.seed is not None:
         note("published with a seed: for tests only; anyone with the seed can undo the noise")
-    say(f"{out}: {release.manifest.rows:,} rows by {method} ({release.guarantee.trust})")
-    say(release.guarantee.statement)
+    say(f"{out}: {release.manifest.rows:,} rows by {asked.method} ({release.guarantee.trust})")
+    stated = describe(release.opened)["guarantee"]
+    say(stated["statement"])
+    say(render_readers(stated["readers"]))
+    left = render_unprotected(stated.get("unprotected"))
+    if left:
+        say(left)
 
 
 def plan(
     source: Source,
     roles: RoleOptions,
     reading: ReadingOptions,
-    method: MethodName = "uniform",
+    method: MethodName = None,
     as_json: Json = False,
     full: Annotated[bool, typer.Option("--full", help="with --json: the decoy sets of splu too")] = False,
     page: Annotated[
@@ -80,16 +159,19 @@ def plan(
     Example: sfumato plan adult.parquet --sa occupation --rest quasi --null-as-value --method uniform --rho1 1/5
     --rho2 1/3
     """
+    if full and not as_json:
+        raise SpecError("--full goes with --json", field="full")
     from ..publish import prepare
     from ..publishing.randomness import Secret
     from ..reports.places import check_places, write_html
     from ..reports.plan_text import render
 
+    asked = _asked(roles, method, options)
     check_places({"--report": page}, source=source, force=force, twins=False)
     prepared = prepare(
         source,
         roles=roles.roles(),
-        method=specification(method, options),
+        method=asked,
         secret=Secret.fresh() if reading.seed is None else Secret.from_seed(reading.seed),
         **reading.arguments(),
     )

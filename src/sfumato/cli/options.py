@@ -16,6 +16,7 @@ from ..errors import SpecError
 if TYPE_CHECKING:
     from ..engines.contract import Engine
     from ..model.public import Roles
+    from ..publishing.roles_file import RolesFile
 
 Source = Annotated[str, typer.Argument(help="CSV, Parquet (file, glob or folder) or Arrow IPC", metavar="SOURCE")]
 ReleasePath = Annotated[str, typer.Argument(help="folder of a release", metavar="RELEASE")]
@@ -40,21 +41,50 @@ class RoleOptions:
         Columns, typer.Option("--keep", help="insensitive columns, published as they are", metavar="COLUMNS")
     ] = None
     rest: Annotated[str | None, typer.Option("--rest", help="role of all other columns: quasi, drop or keep")] = None
+    person: Annotated[
+        str | None, typer.Option("--person", help="column that tells people apart, not published", metavar="COLUMN")
+    ] = None
+    max_rows_per_person: Annotated[
+        int | None,
+        typer.Option("--max-rows-per-person", help="random rows kept of a person, held together", metavar="K"),
+    ] = None
+    one_row: Annotated[bool, typer.Option("--one-row", help="one random row kept of each person")] = False
+    roles_file: Annotated[
+        str | None, typer.Option("--roles", help="TOML file of roles, method and parameters", metavar="FILE")
+    ] = None
 
     def roles(self) -> Roles:
         """The roles as the library takes them."""
         from ..model.public import Roles
 
+        if self.roles_file is not None:
+            return self.file().roles
+        if self.one_row and self.max_rows_per_person is not None:
+            raise SpecError("--one-row is --max-rows-per-person 1; say one of them", field="one_row")
         return Roles(
-            sensitive=_names(self.sa),
-            quasi=_names(self.qi),
-            identifying=_names(self.drop),
-            insensitive=_names(self.keep),
+            sensitive=names(self.sa),
+            quasi=names(self.qi),
+            identifying=names(self.drop),
+            insensitive=names(self.keep),
             rest=self.rest,
+            person=self.person,
+            max_rows_per_person=1 if self.one_row else self.max_rows_per_person,
         )
 
+    def file(self) -> RolesFile:
+        """What the roles file says; SpecError where roles are said on the command line as well."""
+        from ..publishing.roles_file import read_roles
 
-def _names(given: Columns) -> tuple[str, ...]:
+        assert self.roles_file is not None
+        for field in dataclasses.fields(self):
+            if field.name != "roles_file" and vars(self)[field.name] not in (None, False, []):
+                option = f"--{field.name.replace('_', '-')}"
+                raise SpecError(f"{option} and --roles both give roles; say them in one place", field=field.name)
+        return read_roles(self.roles_file)
+
+
+def names(given: Columns) -> tuple[str, ...]:
+    """Column names from options that may hold several, with commas."""
     return tuple(name.strip() for part in given or () for name in part.split(",") if name.strip())
 
 

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..model.private import Needs, Profile
-from ..model.public import Scalar
+from ..model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
+from ..model.public import Domain, Scalar
 from ..model.types import ColumnType
 
 if TYPE_CHECKING:  # publishing loads no SQL parser
@@ -43,8 +43,27 @@ class Table(Protocol):
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """First pass: domains and joint counts."""
 
+    def cells(
+        self, quasi: Sequence[str], sensitive: Sequence[Domain], looked_at: Mapping[int, Domain], *, limit: int
+    ) -> JointCells | None:
+        """Rows by quasi-identifier cell and sensitive value, with codes of the units of quasi-identifiers that are
+        looked at; None where there are more than `limit` combinations."""
+
     def binned(self, edges: Mapping[str, Sequence[float]]) -> Table:
         """The same table with some numeric columns replaced by the label of their bin."""
+
+    def people(self, column: str) -> PeopleCount:
+        """How the rows are spread over the people whom a column tells apart."""
+
+    def keeping(self, column: str, most: int, columns: Sequence[str], keys: Keys) -> Table:
+        """The table with at most `most` rows of each value of `column`, those with the least keys; other columns than
+        these are left behind."""
+
+    def filled(self, columns: Sequence[str]) -> Mapping[str, Filled]:
+        """Rows with a value, and the number of different values, of each of some columns."""
+
+    def describe(self, columns: Sequence[str], *, examples: int = 0) -> Mapping[str, Described]:
+        """What the cells of some columns look like; `examples` values of each, only where asked for."""
 
     def arrow_types(self) -> Mapping[str, pa.DataType]:
         """Arrow type of every column as `write` will hand it to the transform."""

@@ -16,6 +16,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing.util import Finalize
 from pathlib import Path
 from types import FrameType
 
@@ -133,6 +134,7 @@ def _own() -> None:
     if _owner != os.getpid():
         _folder, _owner = None, os.getpid()
         _doomed.clear()
+        Finalize(None, clear, exitpriority=0)  # workers of multiprocessing end without atexit
     _watch_signals()
 
 

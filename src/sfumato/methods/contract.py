@@ -16,19 +16,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ..model.law import Law
-from ..model.private import Batch, Facts, Needs, Profile, Released, Work
+from ..model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ..model.public import (
     Asked,
     Candidate,
+    Claim,
     Curve,
     Domain,
     Estimated,
     Evidence,
     Floats,
-    GivesAway,
     Guarantee,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
@@ -92,12 +93,10 @@ class Method(ABC, Generic[S, P]):
     name: str  # as typed on the command line
     title: str
     trust: Trust
-    promise: str  # the guarantee in one phrase, for tables
     answers: str  # what an answer carries, for tables
     spec: type[S]
     plan_type: type[P]  # frozen dataclass, JSON-serialisable: the public half of a plan
     example: Example
-    gives_away: GivesAway
     formula: str = ""  # weights and variance, for --explain
     lumpable: bool = False  # values the question does not tell apart may be counted together
     part: str | None = None  # name of the sub-table or group id column in data.parquet, if there is one
@@ -106,6 +105,8 @@ class Method(ABC, Generic[S, P]):
     classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: bool = False  # the plan itself is random: every release needs its own
     unseen: tuple[str, ...] = ()  # forgeries that the bundle alone cannot show, beside those that no bundle can
+    several_rows: bool = False  # a person with several rows is held too, not only one row of hers
+    estimators: tuple[str, ...] = ()  # names that a question may ask for besides the method's own; others are refused
 
     @abstractmethod
     def needs(self, spec: S, roles: Roles) -> Needs:
@@ -122,6 +123,13 @@ class Method(ABC, Generic[S, P]):
     @abstractmethod
     def guarantee(self, plan: P) -> Guarantee:
         """What the channel in the plan promises."""
+
+    @abstractmethod
+    def readers(self, plan: P, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """How far each reader of docs/explanation/readers.md gets, in the order of `READERS`.
+
+        `known` None: what follows from the release alone; else the exact figures for this table.
+        """
 
     @abstractmethod
     def estimate(self, plan: P, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
@@ -200,9 +208,13 @@ class Method(ABC, Generic[S, P]):
         """The share of sensitive values that stay as they are, averaged over records; None where none has a meaning."""
         return None
 
-    def exceeds(self, plan: P, tau: Fraction) -> str | None:
-        """Why the plan does not hold the bound tau although its parameters were chosen for it; None if it does."""
-        return None
+    def claim(self, plan: P) -> Claim:
+        """The prior and the posterior that the plan names; nothing where it names none."""
+        return Claim()
+
+    def rows_held(self, plan: P) -> int | None:
+        """Rows of one person that the plan holds together; None where the losses of any number of them add."""
+        return 1
 
     def edges(self, spec: S) -> Mapping[str, Sequence[float]]:
         """Lower edges of the bins of columns that are published as bins."""

@@ -44,12 +44,43 @@ class Profile:
     domains: tuple[Domain, ...]  # one per unit
     histograms: tuple[Histogram, ...]  # one per joint
     sensitive: tuple[int, ...] = ()  # as in Needs
+    rows_per_person: int = 1  # that the plan must hold together
 
     def true_counts(self, joint: int = 0, unit: int = 0) -> Integers:
         """Counts over the whole domain of a joint of one unit (number `unit`); 0 for values that do not occur."""
         histogram, dense = self.histograms[joint], np.zeros(len(self.domains[unit]), dtype=np.int64)
         dense[histogram.codes[:, 0]] = histogram.true_counts
         return dense
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PeopleCount:
+    """How the rows of a table are spread over people."""
+
+    rows: int
+    missing: int  # rows that name nobody
+    people: int
+    several: int  # people with more than one row
+    most: int  # rows of the person who has most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Filled:
+    """A column's rows that hold a value, and how many different ones there are."""
+
+    rows: int
+    distinct: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Described:
+    """A column as the custodian looks at it before deciding."""
+
+    rows: int  # of the table
+    filled: Filled
+    length: float  # characters of a cell, on average
+    sentences: float  # share of the cells with four words or more
+    examples: tuple[str, ...] = ()  # the most frequent values, where asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -91,6 +122,49 @@ class Released:
     codes: tuple[Codes | None, ...]
     extra: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     stay: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class JointCells:
+    """The joint histogram of quasi-identifier cells and sensitive values: entry k counts rows of one cell and value.
+
+    `codes[v]` are the codes of sensitive value v, one for each unit of sensitive columns; only values that occur.
+    `looked_at[u]` are codes of a unit of quasi-identifiers that the method looks at, entry by entry.
+    """
+
+    codes: Codes  # (V, sensitive units)
+    value: Integers  # (K,)
+    cell: Integers  # (K,), numbered from 0
+    true_counts: Integers  # (K,)
+    looked_at: Mapping[int, Codes] = field(default_factory=dict)
+
+    @property
+    def cells(self) -> int:
+        return int(self.cell.max(initial=-1)) + 1
+
+    def of_values(self) -> Integers:
+        """Rows of every sensitive value."""
+        return np.bincount(self.value, weights=self.true_counts, minlength=len(self.codes)).astype(np.int64)
+
+    def of_cells(self) -> Integers:
+        """Rows of every cell."""
+        return np.bincount(self.cell, weights=self.true_counts).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Known:
+    """What the custodian knows when she asks how far readers get: the plan's private half and true counts.
+
+    `joint` has every value that occurs; it is cut into quasi-identifier cells where `linkable`, else it is one cell.
+    `looked` marks the sensitive values whose posterior is asked for.
+    """
+
+    profile: Profile
+    work: Work
+    units: tuple[int, ...]  # numbers of the units of sensitive columns
+    joint: JointCells
+    linkable: bool
+    looked: NDArray[np.bool_]  # (V,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ class Roles:
     """Which column plays which part. A column without a role is an error, never a guess.
 
     `rest` gives all columns that are not named one role: "quasi", "keep" (insensitive) or "drop" (identifying).
+    `person` tells people apart and is never published; where a person has several rows, a random
+    `max_rows_per_person` of them are kept.
     """
 
     sensitive: tuple[str, ...] | str
@@ -49,6 +52,8 @@ class Roles:
     identifying: tuple[str, ...] | list[str] = ()
     insensitive: tuple[str, ...] | list[str] = ()
     rest: str | None = None
+    person: str | None = None
+    max_rows_per_person: int | None = None
 
     def __post_init__(self) -> None:
         sensitive = (self.sensitive,) if isinstance(self.sensitive, str) else tuple(self.sensitive)
@@ -57,6 +62,16 @@ class Roles:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.rest not in {None, *REST}:
             raise SpecError(f'rest must be quasi, keep or drop, got "{self.rest}"', field="rest")
+        most = self.max_rows_per_person
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+            raise SpecError(
+                f"max_rows_per_person must be a whole number of at least 1, got {most!r}", field="max_rows_per_person"
+            )
+        if most is not None and self.person is None:
+            raise SpecError(
+                "rows per person can be limited only where people can be told apart; name their column with --person",
+                field="person",
+            )
         if not sensitive:
             raise SpecError("no sensitive column is named; give at least one (--sa)", field="sensitive")
         seen: dict[str, str] = {}
@@ -80,7 +95,8 @@ class Roles:
 
     def by_role(self) -> dict[str, tuple[str, ...]]:
         """The columns of each role, sensitive first."""
-        return {role: tuple(getattr(self, role)) for role in ("sensitive", "quasi", "identifying", "insensitive")}
+        named = {role: tuple(getattr(self, role)) for role in ("sensitive", "quasi", "identifying", "insensitive")}
+        return named if self.person is None else named | {"person": (self.person,)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,14 +137,52 @@ class Guarantee:
     trust: Trust
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivesAway:
-    """What a release of a method gives away at an equal bound, and why."""
+READERS = ("value", "set", "histogram", "linking", "corruption", "person")
 
-    survives_corruption: bool  # a reader who knows other records' true values learns no more about this one
-    hides_group: bool  # the group or sub-table of a record is not published
-    every_predicate: bool  # the bound holds for every predicate about the value, not for single values only
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What is to be held: priors of at most rho1 end at most at rho2; None where a method names none.
+
+    `rows_per_person` is the most rows that one person has in the table; None: nobody said, one is assumed.
+    """
+
+    rho1: Fraction | None = None
+    rho2: Fraction | None = None
+    rows_per_person: int | None = None
+
+    def or_own(self, rho1: Fraction | None, rho2: Fraction | None) -> Claim:
+        """The same with a plan's own figures where none are given."""
+        return replace(
+            self, rho1=rho1 if self.rho1 is None else self.rho1, rho2=rho2 if self.rho2 is None else self.rho2
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderBound:
+    """One reader of docs/explanation/readers.md: the largest posterior she reaches, and whether rho2 holds.
+
+    `held` None: the release alone does not decide it, or no bound is claimed. `posterior` is rounded up; None: unknown.
+    """
+
+    reader: str  # one of READERS
+    held: bool | None
+    posterior: float | None
     why: str
+    rows: int | None = None  # of the person, for the reader "person"
+
+    def document(self) -> dict[str, Any]:
+        """As JSON; nulls stay: they say that nothing is stated."""
+        found = {"reader": self.reader, "held": self.held, "posterior": self.posterior, "why": self.why}
+        return found | ({} if self.rows is None else {"rows": self.rows})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unprotected:
+    """Values that are more frequent than the prior that is covered, and the share of the rows that hold them."""
+
+    values: tuple[tuple[Scalar, ...], ...]
+    share: float  # rounded up to two digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +193,6 @@ class Candidate:
     parameters: Mapping[str, Any]
     variant: str = ""
     estimator: str | None = None
-    equal: bool = True  # False: shown beside the others, but it does not hold the bound
     releases: int | None = None  # 1 where every release of a plan is the same; None: as many as wanted
 
     def options(self) -> str:

@@ -4,23 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..engines.contract import Table
 from ..errors import DataError, SpecError
+from ..model.private import Filled
 from ..model.public import Roles
 
 INTERNAL = "__"  # what our own columns begin with, such as the key by which rows are put in random order
 
 
-def check_roles(roles: Roles, columns: Iterable[str], *, reserved: str | None = None) -> None:
-    """Every column has one role and every role a column that exists."""
+NEAR_UNIQUE = (9, 10)  # different values over rows that hold one, from which a column tells people apart
+FEW_ROWS = 20  # in which most columns are nearly unique
+
+
+def near_unique(filled: Filled) -> bool:
+    """Whether nearly every row has a value of its own."""
+    some, of = NEAR_UNIQUE
+    return filled.rows > FEW_ROWS and filled.distinct * of >= some * filled.rows
+
+
+def settled_roles(roles: Roles, table: Table, *, reserved: str | None = None) -> Roles:
+    """The roles with `rest` spelled out, checked. Columns that tell people apart are never swept in by `rest`."""
+    spelled = roles.resolve(table.columns)
+    check_roles(spelled, table.columns, reserved=reserved)
+    if roles.rest in {"quasi", "keep"}:
+        named = {name for names in roles.by_role().values() for name in names}
+        swept = [name for name in table.columns if name not in named]
+        unique = [name for name, filled in table.filled(swept).items() if near_unique(filled)]
+        if unique:
+            listed = ",".join(unique)
+            shown = ", ".join(f'"{name}"' for name in unique)
+            raise SpecError(
+                f"nearly every row has a value of its own in {shown}: --rest {roles.rest} would publish what tells "
+                f"people apart; leave out with --drop {listed}, or name what is to be published in --qi or --keep",
+                field=unique[0],
+            )
+    return spelled
+
+
+def check_named(names: Iterable[str], columns: Iterable[str]) -> None:
+    """Nothing; SpecError for a name that no column has, with the nearest one."""
     columns = list(columns)
-    given = {name for names in roles.by_role().values() for name in names}
-    missing = [name for name in given if name not in columns]
+    missing = [name for name in names if name not in columns]
     if missing:
         import difflib
 
         close = difflib.get_close_matches(missing[0], columns, n=1)
         hint = f'; did you mean "{close[0]}"?' if close else f"; columns: {', '.join(columns)}"
         raise SpecError(f'there is no column "{missing[0]}"{hint}', field=missing[0])
+
+
+def check_roles(roles: Roles, columns: Iterable[str], *, reserved: str | None = None) -> None:
+    """Every column has one role and every role a column that exists."""
+    columns = list(columns)
+    given = [name for names in roles.by_role().values() for name in names]
+    check_named(given, columns)
     free = [name for name in columns if name not in given]
     if free:
         more = f" (and {len(free) - 1} more)" if len(free) > 1 else ""

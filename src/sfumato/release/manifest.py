@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_serializer
 
 from ..errors import ReleaseError
-from ..model.public import Column, Domain, Guarantee, Scalar, Trust
+from ..model.people import People, with_people
+from ..model.public import Column, Domain, Guarantee, ReaderBound, Scalar, Trust, Unprotected
 from ..model.types import ColumnType, Kind, type_named
 
 FORMAT_VERSION = 1
+ASSUMED = People()  # one row each, unchecked
 FILES = ("data.parquet", "sensitive.parquet")
 JsonScalar = str | bool | int | float | None
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
@@ -50,6 +53,32 @@ class UnitModel(_Strict):
     cells: list[list[int]] | None = None
 
 
+class ReaderModel(_Strict):
+    """How far one reader of docs/explanation/readers.md gets; null: the release alone does not decide it."""
+
+    reader: Literal["value", "set", "histogram", "linking", "corruption", "person"]
+    held: bool | None
+    posterior: Annotated[float, Field(ge=0, le=1)] | None
+    why: Annotated[str, StringConstraints(max_length=1000)]
+    rows: Annotated[int, Field(ge=1)] | None = None
+
+    @model_serializer
+    def said(self) -> dict[str, Any]:
+        """As JSON, nulls included."""
+        return self.noun().document()
+
+    def noun(self) -> ReaderBound:
+        """As the rest of the package knows it."""
+        return ReaderBound(reader=self.reader, held=self.held, posterior=self.posterior, why=self.why, rows=self.rows)
+
+
+class UnprotectedModel(_Strict):
+    """Sensitive values that the guarantee does not cover, and the share of the rows that hold one, rounded up."""
+
+    values: list[JsonScalar | list[JsonScalar]]
+    share: Annotated[float, Field(ge=0, le=1)]
+
+
 class GuaranteeModel(_Strict):
     """What is promised, to whom, and what is not."""
 
@@ -59,6 +88,20 @@ class GuaranteeModel(_Strict):
     assumptions: list[str]
     not_covered: list[str]
     trust: Trust
+    readers: list[ReaderModel] | None = None  # not in releases of sfumato 0.1
+    unprotected: UnprotectedModel | None = None  # where the guarantee names a prior
+
+
+class PeopleModel(_Strict):
+    """How many rows of the release one person may have; `checked` false: one is assumed."""
+
+    checked: bool
+    rows_per_person: Annotated[int, Field(ge=1)]
+    rows_left_out: Annotated[int, Field(ge=0)]
+
+    def noun(self) -> People:
+        """The same, as the rest of the package knows it."""
+        return People(checked=self.checked, rows_per_person=self.rows_per_person, rows_left_out=self.rows_left_out)
 
 
 class FileModel(_Strict):
@@ -84,6 +127,7 @@ class Manifest(_Strict):
     method: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z-]*$")]
     parameters: dict[str, Any]
     rows: Annotated[int, Field(ge=0)]
+    people: PeopleModel
     columns: list[ColumnModel]
     units: list[UnitModel]
     guarantee: GuaranteeModel
@@ -161,8 +205,21 @@ def columns_and_units(
     return models, units
 
 
-def guarantee_model(guarantee: Guarantee) -> GuaranteeModel:
+def people_model(people: People) -> PeopleModel:
+    """What release.json says about people and rows."""
+    return PeopleModel(
+        checked=people.checked, rows_per_person=people.rows_per_person, rows_left_out=people.rows_left_out
+    )
+
+
+def guarantee_model(
+    guarantee: Guarantee,
+    people: People = ASSUMED,
+    readers: tuple[ReaderBound, ...] | None = None,
+    unprotected: Unprotected | None = None,
+) -> GuaranteeModel:
     """The guarantee as it stands in release.json."""
+    guarantee = with_people(guarantee, people)
     return GuaranteeModel(
         model=guarantee.model,
         parameters=dict(guarantee.parameters),
@@ -170,7 +227,15 @@ def guarantee_model(guarantee: Guarantee) -> GuaranteeModel:
         assumptions=list(guarantee.assumptions),
         not_covered=list(guarantee.not_covered),
         trust=guarantee.trust,
+        readers=None if readers is None else [ReaderModel(**asdict(reader)) for reader in readers],
+        unprotected=None if unprotected is None else unprotected_model(unprotected),
     )
+
+
+def unprotected_model(found: Unprotected) -> UnprotectedModel:
+    """Single values as they are, compound ones as lists."""
+    values = [[encode(v) for v in value] for value in found.values]
+    return UnprotectedModel(values=[v[0] if len(v) == 1 else v for v in values], share=found.share)
 
 
 def parse_manifest(text: bytes) -> Manifest:

@@ -20,6 +20,7 @@ from ..errors import ReleaseError
 from ..methods import REGISTRY, AnyMethod
 from ..model.public import Codes, Evidence, Integers, Published
 from .bundle import check_contents, check_digests, read_manifest
+from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
 
 
@@ -47,11 +48,12 @@ class OpenedRelease:
         self.columns = tuple(column.noun() for column in manifest.columns)
         self.types = {column.name: column.type for column in self.columns}
         self.reader: Reader = (engine or engine_named()).read(folder / "data.parquet", manifest.rows)
-        released = self.method.released_domains(self.plan, self.domains)
-        self.coders = tuple(
-            Coder(d, self.reader.arrow_types({n: self.types[n] for n in d.columns}) if d is base else {})
-            for d, base in zip(released, self.domains, strict=True)
-        )
+        with stated_by_a_stranger(ReleaseError, "release.json states a domain that does not fit its columns"):
+            released = self.method.released_domains(self.plan, self.domains)
+            self.coders = tuple(
+                Coder(d, self.reader.arrow_types({n: self.types[n] for n in d.columns}) if d is base else {})
+                for d, base in zip(released, self.domains, strict=True)
+            )
         self._evidence: Evidence | None = None
 
     @property
@@ -118,6 +120,7 @@ def _method(manifest: Manifest) -> AnyMethod:
 
 
 def _plan(method: AnyMethod, manifest: Manifest) -> Any:
+    check_numbers(manifest.parameters)
     try:
         return TypeAdapter(method.plan_type).validate_python(manifest.parameters)
     except ValidationError as error:

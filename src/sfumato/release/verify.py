@@ -7,10 +7,13 @@ from typing import Any
 
 from ..engines.statements import COUNT, counted
 from ..errors import DataError, PlanError, SpecError, VerificationError
+from ..methods.ladder import public_readers
+from ..methods.shared.readers import ONE_ROW
 from ..stats.tails import FALSE_ALARM
 from .bundle import check_digests
 from .checks import check_columns, check_folder, check_order, check_package, check_traces, check_types
-from .manifest import guarantee_model
+from .hostile import stated_by_a_stranger
+from .manifest import encode, guarantee_model
 from .opened import OpenedRelease
 
 
@@ -31,15 +34,21 @@ def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     yield "no file, column or note besides those that are declared"
     check_columns(release)
     check_types(release)
-    try:
-        computed = guarantee_model(method.guarantee(release.plan))
-    except (PlanError, SpecError) as error:
-        raise VerificationError(f"the published parameters give no guarantee: {error}") from None
-    if manifest.guarantee.model_dump(mode="json") != computed.model_dump(mode="json"):
+    with stated_by_a_stranger(VerificationError, "the guarantee cannot be computed from the published parameters"):
+        try:
+            computed = guarantee_model(method.guarantee(release.plan), manifest.people.noun())
+        except (PlanError, SpecError) as error:
+            raise VerificationError(f"the published parameters give no guarantee: {error}") from None
+    beside = {"readers", "unprotected"}
+    if manifest.guarantee.model_dump(mode="json", exclude=beside) != computed.model_dump(mode="json", exclude=beside):
         raise VerificationError("the stated guarantee is not the one that the published parameters give")
+    if method.rows_held(release.plan) not in {None, manifest.people.rows_per_person}:
+        raise VerificationError("the parameters do not hold as many rows of a person as the release states")
     yield f"guarantee recomputed from the parameters: {computed.statement}"
+    yield from _check_readers(release)
     check_rows(release)
-    method.verify(release.plan, release.published)
+    with stated_by_a_stranger(VerificationError, "the published parameters do not fit the published rows"):
+        method.verify(release.plan, release.published)
     yield f"what is published is what the parameters allow (false alarm: {FALSE_ALARM:g})"
     check_order(release)
     yield f"rows are in random order (false alarm: {FALSE_ALARM:g})"
@@ -47,6 +56,30 @@ def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     if manifest.reproducible and not test:
         raise VerificationError("the release was made with a seed, so its noise can be undone; for tests say --test")
     yield "made with a seed, accepted as a test" if manifest.reproducible else "made without a seed"
+
+
+def _check_readers(release: OpenedRelease) -> Iterator[str]:
+    """A line about the readers, recomputed; and about the values that are stated not to be covered."""
+    stated = release.manifest.guarantee
+    if stated.readers is not None:
+        person = next((r.rows for r in stated.readers if r.rows is not None), None)
+        assumed = any(ONE_ROW in r.why for r in stated.readers)
+        sensitive = {column.name for column in release.columns if column.role == "sensitive"}
+        domains = [d for d in release.domains if set(d.columns) <= sensitive]
+        found = public_readers(release.method, release.plan, domains, rows_per_person=None if assumed else person)
+        if tuple(r.noun() for r in stated.readers) != found:
+            raise VerificationError("the stated readers are not the ones that the published parameters give")
+        held = ", ".join(r.reader for r in found if r.held) or "none"
+        yield f"readers recomputed from the parameters; held: {held}"
+    if stated.unprotected is not None and stated.unprotected.values:
+        domain = {tuple(c.domain or ()) for c in release.columns if c.role == "sensitive"}
+        allowed = {str(encode(v)) for column in domain for v in column}
+        for value in stated.unprotected.values:
+            cells = value if isinstance(value, list) else [value]
+            if not {str(c) for c in cells} <= allowed:
+                raise VerificationError("a value is said not to be covered that is not in the published domain")
+        left = stated.unprotected
+        yield f"not covered, as stated: {len(left.values)} values, {left.share:.0%} of the rows"
 
 
 def check_rows(release: OpenedRelease) -> None:

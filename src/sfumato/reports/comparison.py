@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from . import charts
-from .choice_text import band_label, entries, percent
+from .choice_text import band_label, entries, opening, percent, posteriors
 from .page import page
 from .places import check_places, write_html, write_twin
 
@@ -22,7 +22,6 @@ PUBLIC_KEYS = (
     "parameters",
     "guarantee",
     "retention",
-    "gives_away",
 )
 
 REBUILT = ("kl", "chi_square", "euclid", "association")
@@ -33,6 +32,8 @@ def public_document(document: Mapping[str, Any]) -> dict[str, Any]:
 
     def clean(entry: Mapping[str, Any]) -> dict[str, Any]:
         found = {k: entry[k] for k in PUBLIC_KEYS if k in entry}
+        found["readers"] = [{k: r[k] for k in r if k != "rows"} for r in entry.get("public_readers", [])]
+        found["holds_bound"] = any(r["reader"] == "histogram" and r["held"] for r in found["readers"])
         if "variants" in entry:
             found["variants"] = [clean(v) for v in entry["variants"] if v["applicable"]]
         return found
@@ -80,7 +81,7 @@ def comparison_html(document: Mapping[str, Any]) -> str:
     """One HTML file that needs no network."""
     public = bool(document.get("public"))
     sensitive, bound = ", ".join(document["sensitive"]), document["bound"]
-    intro = [f"Every method publishes {sensitive} at the same bound on the posterior: {bound}."]
+    intro = [opening(document)]
     if public:
         intro.append(
             "This version holds nothing that was computed from the original table beyond what a release states."
@@ -92,7 +93,7 @@ def comparison_html(document: Mapping[str, Any]) -> str:
             f"{document['releases']} releases each. For the custodian only: it compares with the truth."
         )
     tables = [] if public else [_errors(document), _costs(document)]
-    tables.append(_gives(document))
+    tables.append(_readers(document))
     left_out = [
         {"label": e["label"], "reason": e.get("reason") or ""} for e in entries(document) if not e["applicable"]
     ]
@@ -119,8 +120,8 @@ def _errors(document: Mapping[str, Any]) -> dict[str, Any]:
             row += [percent((e.get("observed_error") or {}).get(b)) for b in bands]
             rows.append([*row, percent(e.get("coverage"))])
     note = (
-        "Mean of |estimate - true| / true over the questions that hold at least that share of the rows. Ranked within "
-        "a trust label: a conditional release is often more accurate because it gives more away."
+        "Mean of |estimate - true| / true over the questions that hold at least that share of the rows. Ranked among "
+        "the methods that hold the same readers to the bound: another is often more accurate because it holds fewer."
     )
     return {"title": "Errors", "header": header, "rows": rows, "note": note}
 
@@ -152,21 +153,9 @@ def _costs(document: Mapping[str, Any]) -> dict[str, Any]:
     return {"title": "Reconstruction, time and size", "header": header, "rows": rows, "note": note}
 
 
-def _gives(document: Mapping[str, Any]) -> dict[str, Any]:
-    names = {
-        "survives_corruption": "other records known",
-        "hides_group": "group hidden",
-        "every_predicate": "every predicate",
-    }
-    rows = []
-    for e in entries(document):
-        given = e.get("gives_away")
-        if given and e["applicable"]:
-            rows.append([e["label"], e["trust"], *("yes" if given.get(k) else "no" for k in names), given["why"]])
-    note = "Does the bound survive a reader who knows other records; is a record's group hidden; any predicate covered?"
-    return {
-        "title": "What each gives away at this bound",
-        "header": ["method", "trust", *names.values(), "why"],
-        "rows": rows,
-        "note": note,
-    }
+def _readers(document: Mapping[str, Any]) -> dict[str, Any]:
+    header, rows = posteriors(document)
+    note = f"The largest posterior that each reader reaches, rounded up; * held to {document['bound']}."
+    if document.get("public"):
+        note += " As far as the published parameters tell: a dash where the table decides."
+    return {"title": "How far readers get", "header": header, "rows": rows, "note": note}

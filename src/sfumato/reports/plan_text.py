@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .readers_text import render_cells, render_readers, render_unprotected
 from .text import number, table
 
 SHOWN_VALUES = 12
@@ -20,8 +21,9 @@ def render(report: dict[str, Any]) -> str:
     ]
     facts = {k: v for k, v in report["parameters"].items() if isinstance(v, str | int | float | bool)}
     parts.append(", ".join(f"{k} = {v}" for k, v in facts.items()))
-    if report.get("unprotected"):
-        parts.append("not protected, because too frequent: " + ", ".join(map(str, report["unprotected"])))
+    parts.append(render_readers(report["readers"]))
+    parts += [t for t in (render_unprotected(report["unprotected"]),) if t]
+    parts += [t for t in (render_cells(report["quasi_identifiers"], report["rows"]),) if t]
     if "sub_tables" in report:
         rows = [
             [str(t["id"]), f"{t['size']:,}", str(len(t["domain"])), f"{t['gamma']:.3g}", f"{t['retention']:.1%}"]

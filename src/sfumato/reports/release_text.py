@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .readers_text import render_readers, render_unprotected
 from .text import bullets, table, visible
 
 UNVERIFIED = "(as release.json states it; nothing of it is verified here, sfumato verify does that)"
@@ -22,6 +23,8 @@ def render(found: dict[str, Any]) -> str:
         visible(guarantee["statement"]),
         UNVERIFIED,
         visible(", ".join(f"{k} = {v}" for k, v in shown.items())),
+        render_readers(guarantee["readers"]) if "readers" in guarantee else "",
+        render_unprotected(guarantee.get("unprotected")) or "",
         bullets("assumes", guarantee["assumptions"]),
         bullets("does not cover", guarantee["not_covered"]),
         table(["column", "role", "type", "domain"], columns),

@@ -35,6 +35,23 @@ def floor_significant(x: Fraction, digits: int) -> Fraction:
     return (x // unit) * unit
 
 
+def rooted_gamma(gamma: Fraction, rows: int, digits: int) -> Fraction:
+    """The largest number of `digits` significant digits whose `rows`-th power is at most `gamma` >= 1, exactly.
+
+    A person's rows are randomised independently, so their amplifications multiply: with this one on each of them she
+    is held as one row with `gamma` would be [docs/people.md].
+    """
+    if rows == 1:
+        return floor_significant(gamma, digits)
+    root = floor_significant(Fraction(float(gamma) ** (1 / rows)), digits)
+    unit = Fraction(10) ** (len(str(int(root))) - digits)
+    while root**rows > gamma:
+        root -= unit
+    while (root + unit) ** rows <= gamma:
+        root += unit
+    return root
+
+
 def keep_probabilities(gamma: Fraction, m: int) -> tuple[Fraction, Fraction]:
     """(p, q) on `m` values: the true value shows with probability p + q, each other one with q.
 

@@ -29,8 +29,8 @@ NORMAL = 1e8  # from this lam on the Poisson law is normal to within 1e-4 of its
 NEVER = 1e-12  # below this lam no hit is ever seen, and there is no step of one hit to interpolate
 OUTSIDE = 1.0  # standard errors that an estimate may lie outside what is possible; farther ones are moved to there
 NARROW = 0.7  # of the level's normal quantile: the same for levels below 85 %, whose intervals are that narrow
-MANY = 20_000  # from this many cells on those whose law is nearly normal get the ends of a normal test
-NEARLY = 1e4  # lam of such a law: its skewness is a hundredth
+NEARLY = 1e6  # a linear law of this lam at both ends is taken as normal: its skewness is a thousandth
+MANY = 200  # cells among which equal ones are looked for before a search
 MARGIN = 0.25  # share of a cut interval's width that is kept inside what is possible
 
 
@@ -115,8 +115,8 @@ def tail_interval(
     outside = min(OUTSIDE, NARROW * float(-ndtri(alpha / 2)))
     below, above = (outside * np.sqrt(np.maximum(v(end), 0.0)) for end in (least, most))
     t = np.clip(value, least - below, most + above)
-    if value.size >= MANY and isinstance(v, Line) and isinstance(k, Line):
-        return _many(t, v, k, alpha, least, most, unit)
+    if isinstance(v, Line) and isinstance(k, Line):
+        return _linear(t, v, k, alpha, least, most, unit)
     return _searched(t, v, k, alpha, least, most, unit)
 
 
@@ -135,22 +135,28 @@ def _searched(
     return _farthest(not_too_small, start, least), _farthest(not_too_large, start, most)
 
 
-def _many(
+def _linear(
     t: Floats, v: Line, k: Line, alpha: float, least: Floats, most: Floats, unit: Floats
 ) -> tuple[Floats, Floats]:
-    """The same for many cells: the ends of a normal test where the law is nearly normal at both, else by search."""
+    """The same for linear cumulants: a normal test's ends in closed form where the law is nearly normal at both."""
     start, z = np.clip(t, least, most), float(-ndtri(alpha / 2))
-    low = np.clip(_score(t - unit / 2, v, z)[0], least, start)
-    high = np.clip(_score(t + unit / 2, v, z)[1], start, most)
-    skewed = np.zeros(t.shape, dtype=bool)
+    low = np.array(np.clip(_score(t - unit / 2, v, z)[0], least, start))
+    high = np.array(np.clip(_score(t + unit / 2, v, z)[1], start, most))
+    skewed = np.zeros(np.shape(t), dtype=bool)
     for end in (low, high):
         skewed |= ~(v(end) ** 3 >= NEARLY * k(end) ** 2)
 
     def some(x: Floats | float) -> Floats:
         return np.asarray(np.broadcast_to(np.asarray(x, np.float64), t.shape)[skewed])
 
-    v, k = (Line(constant=some(line.constant), slope=some(line.slope)) for line in (v, k))
-    low[skewed], high[skewed] = _searched(some(t), v, k, alpha, some(least), some(most), some(unit))
+    numbers = np.stack([some(x) for x in (t, v.constant, v.slope, k.constant, k.slope, least, most, unit)])
+    kind = np.arange(numbers.shape[1])
+    if len(kind) > MANY:  # narrow cells are alike: each kind is searched once
+        numbers, kind = np.unique(numbers, axis=1, return_inverse=True)
+    t, v0, v1, k0, k1, least, most, unit = numbers
+    of_v, of_k = Line(constant=v0, slope=v1), Line(constant=k0, slope=k1)
+    ends = _searched(t, of_v, of_k, alpha, least, most, unit)
+    low[skewed], high[skewed] = (end[kind.reshape(-1)] for end in ends)
     return low, high
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import re
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,21 +15,26 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ...errors import DataError, EngineError, ReleaseError, SfumatoError, SpecError
-from ...model.private import Histogram, Needs, Profile
+from ...model.private import Described, Filled, Histogram, JointCells, Needs, PeopleCount, Profile
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
+from ...stats.allocation import changed_between_passes
 from .. import scratch
 from ..codes import Coder, unreadable_dates
 from ..contract import Keys, Progress, Transform, bin_labels
 from .connection import connect, quoted
+from .people_rows import count_people, rows_that_stay
 from .reader import DuckDBReader
 from .sources import Bind, binder, csv_error
 
 BATCH_ROWS = 131_072
 KEY = "__order__"
+CELL = "__cell__"
 LEAST_MEMORY = 60e6  # below this DuckDB fails on any table
+NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
 BELOW = "below the first bin"
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
 
@@ -74,7 +80,7 @@ class LocalEngine:
         return con
 
     def open(self, source: Any, *, delimiter: str | None = None) -> LocalTable:
-        return LocalTable(self, binder(source, delimiter))
+        return source if isinstance(source, LocalTable) else LocalTable(self, binder(source, delimiter))
 
     def read(self, data: Path, rows: int) -> DuckDBReader:
         return DuckDBReader(data, rows)
@@ -86,6 +92,7 @@ class LocalTable:
     def __init__(self, engine: LocalEngine, bind: Bind) -> None:
         self._engine, self._bind = engine, bind
         self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
+        self._copy: _Copy | None = None  # a file of rows that goes with the table
         with self._session() as session:
             self.columns = {
                 name: _released_type(name, str(kind))
@@ -127,6 +134,33 @@ class LocalTable:
                 .to_arrow_table()
                 .combine_chunks()
             )
+
+    def cells(
+        self, quasi: Sequence[str], sensitive: Sequence[Domain], looked_at: Mapping[int, Domain], *, limit: int
+    ) -> JointCells | None:
+        """One GROUP BY; cells are numbered by DuckDB, so that only the sensitive columns come back."""
+        shown = list(dict.fromkeys(name for d in (*sensitive, *looked_at.values()) for name in d.columns))
+        columns = list(dict.fromkeys((*quasi, *shown)))
+        order = ", ".join(quoted(c) for c in quasi)
+        number = f"dense_rank() OVER (ORDER BY {order}) - 1" if quasi else "0"
+        names = ", ".join(quoted(c) for c in shown)
+        with self._session() as session:
+            session.run(
+                f"CREATE TEMP TABLE joint AS SELECT {self._select(columns)}, count(*) AS {KEY} FROM source GROUP BY ALL"
+            )
+            if session.query("SELECT count(*) AS n FROM joint").to_arrow_table()["n"][0].as_py() > limit:
+                return None
+            found = session.query(f"SELECT {names}, CAST({number} AS BIGINT) AS {CELL}, {KEY} FROM joint")
+            table = found.to_arrow_table().combine_chunks()
+        codes = [Coder(d, self._arrow).encode([table[c] for c in d.columns]) for d in sensitive]
+        values, value = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
+        return JointCells(
+            codes=values.astype(np.int32),
+            value=value.reshape(-1).astype(np.int64),
+            cell=table[CELL].to_numpy().astype(np.int64),
+            true_counts=table[KEY].to_numpy().astype(np.int64),
+            looked_at={u: Coder(d, self._arrow).encode([table[c] for c in d.columns]) for u, d in looked_at.items()},
+        )
 
     def _domain(
         self, columns: tuple[str, ...], table: pa.Table, declared: Mapping[str, Sequence[Scalar]], nulls: bool
@@ -220,7 +254,11 @@ class LocalTable:
             yield _one(pa.Table.from_batches(held))
 
     def _select(self, columns: list[str]) -> str:
-        return ", ".join(f"CAST({self._cell(c)} AS {self.columns[c]}) AS {quoted(c)}" for c in columns)
+        return ", ".join(f"{self._cast(c)} AS {quoted(c)}" for c in columns)
+
+    def _cast(self, name: str) -> str:
+        """SQL of a cell in the column's type."""
+        return f"CAST({self._cell(name)} AS {self.columns[name]})"
 
     def _cell(self, name: str) -> str:
         """SQL of a cell: its bin's label, or itself; -0.0 is 0.0, as equal numbers must be equal values."""
@@ -245,8 +283,93 @@ class LocalTable:
             result.columns[binned], result._arrow[binned] = TEXT, pa.string()
         return result
 
+    def people(self, column: str) -> PeopleCount:
+        with self._session() as session:
+            try:
+                return count_people(session.con, self._cast(column))
+            except duckdb.Error as error:
+                raise _reading_error(error) from None
+
+    def keeping(self, column: str, most: int, columns: Sequence[str], keys: Keys) -> LocalTable:
+        """Chosen in one pass over the column, copied in a second one to a file that goes with the table."""
+        with self._session() as reading, self._session(bind=False) as choosing:
+            try:
+                stay = rows_that_stay(choosing.con, self._batches(reading, [column]), most, keys)
+            except (duckdb.Error, pa.ArrowException) as error:
+                raise _engine_error(error) from None
+        result = copy.copy(self)
+        result.columns = {name: self.columns[name] for name in columns}
+        result._arrow = {name: self._arrow[name] for name in columns}
+        result._bins, result._copy = {}, _Copy()
+        path = result._copy.folder / "rows.parquet"
+        result._bind = lambda con: con.read_parquet(str(path))
+        done = 0
+        with self._session() as reading, pq.ParquetWriter(path, pa.schema(result._arrow)) as writer:
+            for batch in self._batches(reading, columns):
+                writer.write_batch(batch.filter(pa.array(stay[done : done + batch.num_rows])))
+                done += batch.num_rows
+        if done != stay.size or result.people(column).most > most:
+            raise changed_between_passes()
+        return result
+
+    def filled(self, columns: Sequence[str]) -> dict[str, Filled]:
+        """Sketches first; only columns that may be nearly unique are counted exactly, which needs room."""
+        names = list(columns)
+        if not names:
+            return {}
+        with self._session() as session:
+            rough = self._counts(session, names, "approx_count_distinct({})")
+            near = [n for n in names if rough[n].distinct > NEAR * rough[n].rows]
+            return rough | (self._counts(session, near, "count(DISTINCT {})") if near else {})
+
+    def describe(self, columns: Sequence[str], *, examples: int = 0) -> dict[str, Described]:
+        with self._session() as session:
+            return {name: self._described(session, name, examples) for name in columns}
+
+    def _described(self, session: _Session, name: str, examples: int) -> Described:
+        """Column by column: exact numbers of different values need room."""
+        cell = self._cast(name)
+        words = "regexp_matches(CAST(v AS VARCHAR), '\\S\\s+\\S+\\s+\\S+\\s+\\S')"
+        counted = f"SELECT {cell} AS v, count(*) AS n FROM source GROUP BY 1"
+        found = session.query(
+            "SELECT sum(n), coalesce(sum(n) FILTER (v IS NOT NULL), 0), count(v), "
+            "coalesce(sum(n * length(CAST(v AS VARCHAR))) / sum(n) FILTER (v IS NOT NULL), 0), "
+            f"coalesce(sum(n) FILTER ({words}) / sum(n) FILTER (v IS NOT NULL), 0) FROM ({counted})"
+        ).to_arrow_table()
+        rows, filled, distinct, length, sentences = (column[0].as_py() for column in found.columns)
+        shown: tuple[str, ...] = ()
+        if examples:
+            some = f"SELECT CAST(v AS VARCHAR) AS v FROM ({counted}) WHERE v IS NOT NULL ORDER BY n DESC, v"
+            shown = tuple(session.query(f"{some} LIMIT {int(examples)}").to_arrow_table()["v"].to_pylist())
+        return Described(
+            rows=int(rows or 0),
+            filled=Filled(rows=int(filled), distinct=int(distinct)),
+            length=float(length),
+            sentences=float(sentences),
+            examples=shown,
+        )
+
+    def _counts(self, session: _Session, columns: list[str], distinct: str) -> dict[str, Filled]:
+        cells = [self._cast(name) for name in columns]
+        found = session.query(
+            f"SELECT {', '.join(f'count({c}), ' + distinct.format(c) for c in cells)} FROM source"
+        ).to_arrow_table()
+        numbers = [column[0].as_py() for column in found.columns]
+        return {
+            name: Filled(rows=numbers[2 * i], distinct=min(numbers[2 * i], numbers[2 * i + 1]))
+            for i, name in enumerate(columns)
+        }
+
     def _session(self, *, bind: bool = True) -> _Session:
         return _Session(self._engine, self._bind if bind else None)
+
+
+class _Copy:
+    """A private folder that goes when nobody holds it any more."""
+
+    def __init__(self) -> None:
+        self.folder = scratch.new_folder("rows")
+        weakref.finalize(self, scratch.remove, self.folder)
 
 
 class _Session:
@@ -273,6 +396,12 @@ class _Session:
 
     def query(self, sql: str) -> _Query:
         return _Query(self.con, sql)
+
+    def run(self, sql: str) -> None:
+        try:
+            self.con.execute(sql)
+        except duckdb.Error as error:
+            raise _reading_error(error) from None
 
 
 class _Query:

@@ -133,7 +133,11 @@ def estimate(channel: Channel, observed: Observed, asked: Asked) -> Estimated:
         caveats.append("plain estimate: biased when the condition goes with the sensitive value; only the bounds hold")
     else:
         value[:, ~known], variance[:, ~known] = np.nan, np.nan
-        half = asked.z * np.sqrt(variance)
+        guard = np.zeros(F)
+        if asked.full:  # the far tails of few rows are those of single weights (docs/explanation/intervals.md, 8)
+            largest = [[np.abs(groups.mean(w[b, f], slice(None))).max(initial=0.0) for f in range(F)] for b in range(B)]
+            guard = asked.z**2 * np.max(largest, axis=0, initial=0.0) ** 2 / 4.0
+        half = asked.z * np.sqrt(variance + guard)
         low, high = value - half, value + half
         if not known.all():
             caveats.append("not identifiable: the groups of this release do not tell some of the values apart")

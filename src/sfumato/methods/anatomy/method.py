@@ -23,19 +23,20 @@ from numpy.typing import NDArray
 
 from ...errors import PlanError, SpecError
 from ...model.law import Law
-from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
+from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
+    Claim,
     Domain,
     Estimated,
     Evidence,
     Floats,
-    GivesAway,
     Guarantee,
     Integers,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
@@ -49,6 +50,7 @@ from ..shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..shared.restricted import value_label
 from . import anatomised
 from .functionals import AssignmentFunctionals, GroupedValues, GroupFunctionals, checked, grouped_values
+from .readers import readers
 from .verify import check_release
 
 GROUPINGS = ("random", "largest")
@@ -127,23 +129,17 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
     """Every true value, inside a group of l records whose values all differ."""
 
     name = "anatomy"
+    estimators = ("plain",)
     title = "Anatomy"
     trust = Trust.CONDITIONAL
     part = "group_id"
     withheld = True
     formula = "M w = h over the groups' own channel; Var = sum over values u of x(F-x)/(F-1) times the variance of w"
-    promise = "each value is one of l different ones of a small group"
     answers = "estimate, interval, certain bounds"
     spec = Anatomy
     plan_type = AnatomyPlan
     unseen = ("groups that were not made at random",)
     plan_draws = True
-    gives_away = GivesAway(
-        survives_corruption=False,
-        hides_group=False,
-        every_predicate=False,
-        why="publishes every true value inside a known group: knowing all members but one reveals the last",
-    )
     example = Example(
         spec={"l": 3},
         options={"l": "3"},
@@ -203,6 +199,14 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             ),
             trust=self.trust,
         )
+
+    def claim(self, plan: AnatomyPlan) -> Claim:
+        """1/l, whatever the prior."""
+        return Claim(rho2=Fraction(1, plan.l))
+
+    def readers(self, plan: AnatomyPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """Groups whose values are all different."""
+        return readers(plan.l, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
 
     def estimate(self, plan: AnatomyPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Debiased by the release's own channel; certain bounds beside it."""

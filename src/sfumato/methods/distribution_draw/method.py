@@ -18,18 +18,19 @@ import numpy as np
 
 from ...errors import SpecError
 from ...model.law import Law
-from ...model.private import Batch, Facts, Needs, Profile, Released, Work
+from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
+    Claim,
     Domain,
     Estimated,
     Evidence,
     Floats,
-    GivesAway,
     Guarantee,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
@@ -37,6 +38,7 @@ from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import laws
 from ..shared.published_checks import one_unit
 from ..shared.restricted import value_label
+from .readers import readers
 
 CAVEAT = "baseline: plain counts of values drawn without regard to the record; any link with other columns is gone"
 
@@ -59,18 +61,12 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
     name = "distribution-draw"
     title = "Draw from the distribution"
     trust = Trust.BASELINE
+    several_rows = True  # no row of the table is published
     lumpable = True
-    promise = "none: a baseline to compare with"
     answers = "estimate"
     spec = DistributionDraw
     plan_type = DistributionDrawPlan
     unseen = ("anything about the drawn column: nothing is promised",)
-    gives_away = GivesAway(
-        survives_corruption=True,
-        hides_group=True,
-        every_predicate=True,
-        why="published values do not depend on the records; nothing is promised, nothing is kept",
-    )
     example = Example(spec={})
 
     def needs(self, spec: DistributionDraw, roles: Roles) -> Needs:
@@ -102,6 +98,10 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
             not_covered=("the overall distribution of the column, published almost exactly", "everything else"),
             trust=self.trust,
         )
+
+    def readers(self, plan: DistributionDrawPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """Every posterior is the prior, but for who knows all other records."""
+        return readers(claim, known)
 
     def estimate(self, plan: DistributionDrawPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Plain counts: no error is known, because the bias is the link between the columns."""
@@ -137,6 +137,10 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
     def law(self, plan: DistributionDrawPlan, evidence: Evidence, unit: int) -> Law:
         """What a record shows does not depend on its value."""
         return laws.silent(laws.published_table(evidence, unit, 1))
+
+    def rows_held(self, plan: DistributionDrawPlan) -> int | None:
+        """Any number: no row of hers is published."""
+        return None
 
     def verify(self, plan: DistributionDrawPlan, published: Published) -> None:
         """Nothing is promised; the sensitive column must be the one that was drawn."""

@@ -22,19 +22,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ReleaseError, SpecError
-from ...model.private import Batch, Facts, Needs, Profile, Released, Work
+from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
+    Claim,
     Codes,
     Domain,
     Estimated,
     Evidence,
-    GivesAway,
     Guarantee,
     Integers,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
@@ -47,6 +48,7 @@ from ..shared.restricted import value_label
 from . import generalised
 from .hierarchy import hierarchy_of
 from .lattice import KINDS, Generalisation, Kind, class_of, diverse, search_lattice
+from .readers import readers
 from .specification import LDiversity
 from .suppression import Keeper
 from .verify import check_release
@@ -157,18 +159,11 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
     title = "l-diversity"
     trust = Trust.CONDITIONAL
     formula = "a row counts with the mean of h over the values of its labels; limits: least and largest h there"
-    promise = "every group of rows that look alike holds l different values"
     answers = "estimate"
     spec = LDiversity
     plan_type = LDiversityPlan
     foreseeable = False
     classes = True
-    gives_away = GivesAway(
-        survives_corruption=False,
-        hides_group=False,
-        every_predicate=False,
-        why="publishes every true value inside a class: members known, or values ruled out, reveal the others",
-    )
     example = Example(
         spec={"l": 3},
         options={"l": "3"},
@@ -293,6 +288,18 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
         """Every class is diverse: recomputed from the published rows."""
         check_release(plan, published)
 
+    def claim(self, plan: LDiversityPlan) -> Claim:
+        """1/l, whatever the prior."""
+        return Claim(rho2=1 / plan.l)
+
+    def readers(self, plan: LDiversityPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """The shares of the values in a class."""
+        return readers(
+            1 / plan.l if plan.kind == "frequency" else None,
+            claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2),
+            known,
+        )
+
     def estimate(self, plan: LDiversityPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Even spread inside a class, with certain limits."""
         members = [np.asarray(plan.columns[u].member, dtype=np.int64) for u in asked.units]
@@ -341,7 +348,7 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
         return replace(spec, hierarchies=read_in)
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
-        """l = 1/tau with every kind of diversity; only frequency holds the bound."""
+        """l = 1/tau with every kind of diversity; only frequency limits the share of a value."""
         hierarchies = facts.hierarchies or {
             c: INTERVALS for c, m in facts.sizes.items() if c in facts.integers and m > NUMBERS
         }
@@ -353,7 +360,6 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
                 parameters=base | {"kind": kind},
                 variant=variant,
                 releases=1,
-                equal=kind == "frequency",
             )
             for kind, variant in kinds
         )

@@ -10,8 +10,8 @@ worst cells. The starts are fixed, so equal input gives equal output.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -41,15 +41,42 @@ class KeepPlan:
 
 
 def search_keep(
-    all_views: Sequence[View], *, sizes: Sequence[int], randomised: Sequence[bool], tau: Fraction, starts: int = STARTS
+    all_views: Sequence[View],
+    *,
+    sizes: Sequence[int],
+    randomised: Sequence[bool],
+    tau: Fraction,
+    starts: int = STARTS,
+    limits: Mapping[int, float] | None = None,
 ) -> KeepPlan:
-    """The keep probabilities of least expected error whose largest paper_risk is at most tau."""
+    """The keep probabilities of least expected error whose largest paper_risk is at most tau.
+
+    `limits` are the largest keep probabilities of some columns. A column that would be kept more often is fixed at its
+    limit and the others are searched again: the risk falls with every keep probability, so tau stays reachable.
+    """
     if not (0 < tau <= 1):
         raise SpecError(f"risk must lie above 0 and at most 1, got {tau}; state it as 1/l with l >= 1", field="risk")
-    free = [c for c, r in enumerate(randomised) if r and sizes[c] > 1]
+    fixed: dict[int, float] = {}
+    while True:
+        found = _search(all_views, sizes, randomised, tau, starts, fixed)
+        above = {c: p for c, p in (limits or {}).items() if c not in fixed and found.keep[c] > p}
+        if not above:
+            return found
+        fixed |= above
+
+
+def _search(
+    all_views: Sequence[View],
+    sizes: Sequence[int],
+    randomised: Sequence[bool],
+    tau: Fraction,
+    starts: int,
+    fixed: Mapping[int, float],
+) -> KeepPlan:
+    free = [c for c, r in enumerate(randomised) if r and sizes[c] > 1 and c not in fixed]
     low = infimum(all_views, randomised)
-    problem = _Problem(all_views, sizes, free, tau)
-    if not problem.views:  # f <= tau everywhere, in exact integers
+    problem = _Problem(all_views, sizes, free, tau, {c: theta_of_keep(p, sizes[c]) for c, p in fixed.items()})
+    if not problem.views or (fixed and problem.feasible(np.ones(len(free)))):  # without views: f <= tau, in integers
         best = np.ones(len(free))
     elif not free or low >= tau:
         raise infeasible(low, float(tau))
@@ -59,7 +86,8 @@ def search_keep(
         best = _search_bound(problem)
     else:
         best = _search_exact(problem, starts)
-    return _finish(problem, best, low)
+    found = _finish(problem, best, low)
+    return replace(found, keep=tuple(fixed.get(c, p) for c, p in enumerate(found.keep)))
 
 
 def infeasible(low: float, tau: float) -> PlanError:
@@ -74,8 +102,16 @@ def infeasible(low: float, tau: float) -> PlanError:
 class _Problem:
     """The objective and the binding constraints as functions of the free thetas."""
 
-    def __init__(self, all_views: Sequence[View], sizes: Sequence[int], free: Sequence[int], tau: Fraction) -> None:
+    def __init__(
+        self,
+        all_views: Sequence[View],
+        sizes: Sequence[int],
+        free: Sequence[int],
+        tau: Fraction,
+        fixed: Mapping[int, float],
+    ) -> None:
         self.sizes, self.free, self.tau = tuple(sizes), list(free), float(tau)
+        self.start = [fixed.get(c, 1.0) for c in range(len(self.sizes))]  # theta of every column that is not free
         # only cells with f > tau can bind, because eta and rho are at most 1
         binding = [v.above(tau) for v in all_views]
         self.views = [v.keep_rows(rows) for v, rows in zip(all_views, binding, strict=True) if rows.any()]
@@ -85,7 +121,7 @@ class _Problem:
         self.exact = all(v.grid is not None or not v.moving for v in all_views)
 
     def thetas(self, x: Floats) -> list[float]:
-        full = [1.0] * len(self.sizes)
+        full = list(self.start)
         for c, value in zip(self.free, x, strict=True):
             full[c] = float(value)
         return full
@@ -204,7 +240,7 @@ def _search_exact(problem: _Problem, starts: int) -> Floats:
 def _bound_direction(problem: _Problem) -> Floats:
     """The optimum under the bound on eta with the sensitive columns untouched, as a direction."""
     quasi = [c for c in problem.free if any(c in v.moving for v in problem.views)]
-    budget = largest_log_odds(problem.views, [1.0] * len(problem.sizes), problem.tau)
+    budget = largest_log_odds(problem.views, problem.start, problem.tau)
     x = np.full(len(problem.free), 0.9)
     if quasi and 0 < budget < math.inf:
         split = dict(zip(quasi, split_log_odds(budget, [problem.sizes[c] for c in quasi]), strict=True))
@@ -261,7 +297,7 @@ def _search_bound(problem: _Problem) -> Floats:
     few = [worst_targets(v, problem.tau, rest) for v in problem.views]
 
     def solve(s_theta: float, targets: Sequence[View]) -> tuple[float, Floats]:
-        thetas = [s_theta if c in rest else 1.0 for c in range(len(sizes))]
+        thetas = [s_theta if c in rest else problem.start[c] for c in range(len(sizes))]
         budget = largest_log_odds(targets, thetas, problem.tau)
         if budget <= 0:
             return math.inf, np.ones(len(problem.free))

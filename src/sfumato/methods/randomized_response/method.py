@@ -24,21 +24,23 @@ import numpy as np
 
 from ...errors import DataError, PlanError, ReleaseError, SpecError
 from ...model.law import Law
-from ...model.private import Batch, Facts, Needs, Profile, Released, Work
+from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
+    Claim,
     Domain,
     Estimated,
     Evidence,
     Floats,
-    GivesAway,
     Guarantee,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
+from ...stats.gamma import floor_significant, gamma_bound
 from ...stats.kronecker import apply_maps, channel, check_keep, theta_of_keep
 from ..contract import Example, Foresight, Method, Planned
 from ..shared import laws
@@ -51,6 +53,7 @@ from .disclosure import Cells, epsilon, infimum, round_up, view, views
 from .keep_search import KeepPlan, search_keep
 from .posteriors import baseline
 from .randomise import randomise_codes
+from .readers import readers
 from .specification import SCOPES, RandomizedResponse
 from .verify import check_release
 
@@ -69,14 +72,23 @@ class RandomizedResponsePlan:
     risk: Fraction | None  # tau; None where keep probabilities were given
     baseline: dict[str, float]  # per sensitive column, share of its most frequent value, rounded up to two digits
     intervals: str = "data set"  # what error bars speak about unless a question asks for a population
+    rho1: Fraction | None = None  # the sensitive columns' channels together lift no prior up to rho1 above rho2
+    rho2: Fraction | None = None
 
     def __post_init__(self) -> None:
         if not len(self.columns) == len(self.sizes) == len(self.keep):
             raise ValueError("one size and one keep probability per column")
-        if self.scope not in (*SCOPES, GIVEN) or (self.scope == GIVEN) != (self.risk is None):
+        if self.scope not in (*SCOPES, GIVEN) or (self.scope == GIVEN) != (self.risk is self.rho1 is None):
             raise ValueError("the scope does not fit the risk")
+        if (self.rho1 is None) != (self.rho2 is None):
+            raise ValueError("rho1 and rho2 go together")
         for name, size, p in zip(self.columns, self.sizes, self.keep, strict=True):
             check_keep(p, size, name)
+
+    def sensitive(self) -> dict[str, tuple[float, int]]:
+        """Keep probability and size of every sensitive column; a column that is published as it is keeps with 1."""
+        found = {name: (p, d) for name, p, d in zip(self.columns, self.keep, self.sizes, strict=True)}
+        return {name: found.get(name, (1.0, 2)) for name in self.baseline}
 
     @property
     def thetas(self) -> tuple[float, ...]:
@@ -122,20 +134,54 @@ def _baseline(cells: Cells, unit: int) -> float:
     return round_up(baseline(one), 2)
 
 
-def _search(spec: RandomizedResponse, profile: Profile, randomised: list[bool], tau: Fraction) -> KeepPlan:
+def keep_limit(rho1: Fraction, rho2: Fraction, size: int, columns: int) -> float:
+    """The largest keep probability, rounded down, of one of several sensitive columns whose gammas multiply.
+
+    gamma^columns <= gamma(rho1, rho2), and keep / other = gamma with (size - 1) other = 1 - keep.
+    """
+    whole = gamma_bound(rho1, rho2)
+    gamma = floor_significant(whole, 3)
+    if columns > 1:  # the root, rounded down by whole thousandths
+        steps = int(float(whole) ** (1 / columns) * 1000) + 1
+        while Fraction(steps, 1000) ** columns > whole:
+            steps -= 1
+        gamma = Fraction(steps, 1000)
+    if gamma <= 1:
+        raise PlanError(f"rho1 = {rho1} and rho2 = {rho2} are too close: gamma rounds down to {float(gamma):g}")
+    keep = gamma / (gamma + size - 1)
+    for digits in range(3, 13):
+        cut = Fraction(keep.numerator * 10**digits // keep.denominator, 10**digits)
+        if cut * size > 1:
+            return float(cut)
+    raise PlanError(f"rho1 = {rho1} and rho2 = {rho2} are too close for a column of {size} values")
+
+
+def _limits(spec: RandomizedResponse, profile: Profile) -> dict[int, float]:
+    """The largest keep probability of every sensitive unit; none where no rhos are given."""
+    rhos = spec.rhos()
+    if rhos is None:
+        return {}
+    if spec.scope == "qi":
+        raise SpecError('scope "qi" leaves the sensitive columns as they are: rho2 cannot be held', field="scope")
+    return {u: keep_limit(*rhos, len(profile.domains[u]), len(profile.sensitive)) for u in profile.sensitive}
+
+
+def _search(
+    spec: RandomizedResponse, profile: Profile, randomised: list[bool], tau: Fraction, limits: Mapping[int, float]
+) -> KeepPlan:
     cells = cells_of(profile)
     sensitive = list(profile.sensitive)
     quasi = [u for u in range(len(cells.sizes)) if u not in sensitive]
     seen = views(cells, quasi=quasi, sensitive=sensitive, randomised=randomised, cell_limit=spec.cell_limit)
     try:
-        return search_keep(seen, sizes=cells.sizes, randomised=randomised, tau=tau)
+        return search_keep(seen, sizes=cells.sizes, randomised=randomised, tau=tau, limits=limits)
     except PlanError as refusal:
-        limits = {}
+        reached = {}
         for scope in SCOPES:
             moves = [scope == "both" or (scope == "s") == (u in sensitive) for u in range(len(cells.sizes))]
             others = views(cells, quasi=quasi, sensitive=sensitive, randomised=moves, cell_limit=spec.cell_limit)
-            limits[scope] = infimum(others, moves)
-        able = [scope for scope, low in limits.items() if low < tau and scope != spec.scope]
+            reached[scope] = infimum(others, moves)
+        able = [scope for scope, low in reached.items() if low < tau and scope != spec.scope]
         hint = f"scope {' or '.join(able)} could reach it" if able else "no scope reaches it: merge or drop columns"
         raise PlanError(f"scope {spec.scope}: {refusal}; {hint}", limit=refusal.limit) from None
 
@@ -144,24 +190,18 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
     """Every chosen column keeps its value with probability p, else shows another one."""
 
     name = "randomized-response"
+    estimators = (response_estimate.POPULATION,)
     title = "Randomised response"
     trust = Trust.CONDITIONAL
+    several_rows = True  # epsilons add
     lumpable = True
     formula = (
         "w = P^-T h over the classes of the mentioned columns; Var = sum w^2 - P^-T h^2; z sqrt(Var + z^2 max|w|^2 / 4)"
     )
-    promise = "disclosure risk of sensitive values or of the other columns"
     answers = "estimate, interval"
     spec = RandomizedResponse
     plan_type = RandomizedResponsePlan
     unseen = ("true values put back, where the noise could have made such counts by chance",)
-    gives_away = GivesAway(
-        survives_corruption=True,
-        hides_group=True,
-        every_predicate=True,
-        why="every cell is randomised by itself; epsilon holds for every predicate, the bound itself is on the paper's "
-        "disclosure risk, not on a posterior",
-    )
     example = Example(
         spec={"keep": {"disease": "0.6"}},
         options={"risk": "1/3"},
@@ -212,11 +252,17 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             if moves:
                 _check_categories(domain)
         given, tau = spec.keeps(), spec.tau()
+        if tau is not None and profile.rows_per_person > 1:
+            raise PlanError(
+                "the disclosure risk is that of one row and says nothing about a person with several; take --one-row, "
+                "or give keep probabilities (--keep-probability): their epsilons add over a person's rows"
+            )
         found: KeepPlan | None = None
+        limits, rhos = _limits(spec, profile), spec.rhos()
         if tau is None:
-            keep = tuple(float(given.get(name, Fraction(1))) for name in names)
+            keep = tuple(limits.get(u, float(given.get(name, Fraction(1)))) for u, name in enumerate(names))
         else:
-            found = _search(spec, profile, randomised, tau)
+            found = _search(spec, profile, randomised, tau, limits)
             keep = found.keep
         for name, p, domain, moves in zip(names, keep, profile.domains, randomised, strict=True):
             if moves:
@@ -224,12 +270,14 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         changed = [u for u, moves in enumerate(randomised) if moves]
         cells = cells_of(profile)
         public = RandomizedResponsePlan(
-            scope=spec.scope if tau is not None else GIVEN,
+            scope=GIVEN if given else spec.scope,
             columns=tuple(names[u] for u in changed),
             sizes=tuple(len(profile.domains[u]) for u in changed),
             keep=tuple(keep[u] for u in changed),
             risk=tau,
             baseline={names[s]: _baseline(cells, s) for s in profile.sensitive},
+            rho1=rhos and rhos[0],
+            rho2=rhos and rhos[1],
         )
         return Planned(public=public, work=Work(secret=(found, spec.cell_limit)))
 
@@ -255,10 +303,21 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             for name, theta, d in zip(plan.columns, plan.thetas, plan.sizes, strict=True)
             if theta < 1.0
         }
+        bare = tuple(dict.fromkeys(name for name in (*plan.baseline, *plan.columns) if name not in losses))
         total = round_up(sum(losses.values())) if losses else None
-        sensitive = tuple(plan.baseline)
-        bare = tuple(dict.fromkeys(name for name in (*sensitive, *plan.columns) if name not in losses))
-        return response_report.guarantee_text(plan.risk, plan.baseline, losses, total, bare, self.trust)
+        rhos = None if plan.rho1 is None or plan.rho2 is None else (plan.rho1, plan.rho2)
+        return response_report.guarantee_text(plan.risk, rhos, plan.baseline, losses, total, bare, self.trust)
+
+    def claim(self, plan: RandomizedResponsePlan) -> Claim:
+        """rho1 and rho2 where they were given; else the prior of whoever names the most frequent value."""
+        guess = Fraction(repr(max(plan.baseline.values(), default=1.0)))
+        return Claim(rho1=guess if plan.rho1 is None else plan.rho1, rho2=plan.rho2)
+
+    def readers(self, plan: RandomizedResponsePlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """The sensitive columns' channels, taken together."""
+        own = self.claim(plan)
+        channels = plan.sensitive()
+        return readers(channels, claim.or_own(own.rho1, own.rho2), known, searched=plan.risk is not None)
 
     def estimate(self, plan: RandomizedResponsePlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """By the Kronecker product of the columns' inverse channels."""
@@ -309,15 +368,19 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         """The columns that the scope names are randomised."""
         check_release(plan, published)
 
+    def rows_held(self, plan: RandomizedResponsePlan) -> int | None:
+        """Epsilons add; a disclosure risk is that of one row."""
+        return None if plan.risk is None else 1
+
     def edges(self, spec: RandomizedResponse) -> Mapping[str, Sequence[float]]:
         """Bins as given."""
         return spec.edges()
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
-        """The paper's disclosure risk at tau; the sensitive column alone beside it."""
-        risk: dict[str, Any] = {"risk": str(tau), "scope": "both"}
-        alone = Candidate(method=self.name, parameters=risk | {"scope": "s"}, variant="sensitive column only")
-        return Candidate(method=self.name, parameters=risk), alone
+        """The sensitive columns' channels limited, and the paper's risk at tau; without that risk beside it."""
+        rhos: dict[str, Any] = {"rho1": str(rho1), "rho2": str(tau)}
+        alone = Candidate(method=self.name, parameters=rhos | {"scope": "s"}, variant="sensitive column only")
+        return Candidate(method=self.name, parameters=rhos | {"risk": str(tau), "scope": "both"}), alone
 
     def channel(self, plan: RandomizedResponsePlan, work: Work, profile: Profile) -> Floats:
         """The first randomised column's channel."""

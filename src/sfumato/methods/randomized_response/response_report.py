@@ -36,6 +36,7 @@ EXPLAINED = {
 
 def guarantee_text(
     tau: Fraction | None,
+    rhos: tuple[Fraction, Fraction] | None,
     baseline: Mapping[str, float],
     losses: Mapping[str, float],
     total: float | None,
@@ -54,6 +55,8 @@ def guarantee_text(
     )
     if bare:
         local += f" Published as they are, so that nothing bounds the loss: {', '.join(bare)}."
+    if rhos is not None:
+        local += f" A reader who gave a sensitive value at most {rhos[0]} gives it at most {rhos[1]} after."
     risk = "" if tau is None else f" The disclosure risk `paper_risk` is at most {tau} for every person in the table."
     guesses = ", ".join(f"{share:g} for {column}" for column, share in baseline.items())
     return Guarantee(
@@ -64,6 +67,7 @@ def guarantee_text(
             "epsilon": {**losses, **dict.fromkeys(bare, "infinite")},
             "epsilon_total": "infinite" if bare else total,
             "baseline": dict(baseline),
+            **({} if rhos is None else {"rho1": str(rhos[0]), "rho2": str(rhos[1])}),
         },
         statement=local + risk,
         assumptions=(
@@ -76,6 +80,7 @@ def guarantee_text(
             f"a reader without any data who names the most frequent value: she is right with up to {guesses}",
             "the shares of sensitive values in a group of people: the release is made so that they can be estimated",
             "a reader who weights all released rows by how likely they come from the person",
+            *(() if rhos is None else (f"sensitive values that hold more than {rhos[0]} of the table",)),
             "columns that are published as they are",
         ),
         trust=trust,
@@ -97,9 +102,10 @@ def risk_report(
     sensitive = list(profile.sensitive)
     quasi = [u for u in range(len(names)) if u not in sensitive]
     losses = {n: round_up(epsilon(t, d)) for n, t, d in zip(names, thetas, cells.sizes, strict=True) if t < 1.0}
+    whole = all(t < 1.0 or d == 1 for t, d in zip(thetas, cells.sizes, strict=True))
     stated = {
         "epsilon": losses,
-        "epsilon_total": round_up(sum(losses.values())) if losses else None,
+        "epsilon_total": round_up(sum(losses.values())) if whole else "infinite",
         "expected_error": expected_error(cells, profile, thetas, sensitive[0]),
     }
     try:

@@ -11,6 +11,7 @@ from typing import ClassVar
 from ...errors import SpecError
 from ...model.ratios import Ratio, exact
 from ..contract import Specification
+from ..shared.restricted import parse_rhos
 from .disclosure import CELL_LIMIT
 
 SCOPES = ("s", "qi", "both")
@@ -21,7 +22,8 @@ class RandomizedResponse(Specification):
     """Randomise the sensitive columns (scope "s"), the quasi-identifiers ("qi") or both.
 
     `risk` (or `l`, for risk = 1/l) lets the method choose keep probabilities; `keep` gives them, per column, and
-    columns it does not name are published as they are.
+    columns it does not name are published as they are. `rho1` and `rho2` limit the sensitive columns' channels
+    together, so that a prior of at most rho1 ends at most at rho2; beside `risk`, or alone with scope "s".
     """
 
     method: ClassVar[str] = "randomized-response"
@@ -34,13 +36,22 @@ class RandomizedResponse(Specification):
         default=None, metadata={"help": "column=EDGE,EDGE,...,column=EDGE,... for columns of numbers"}
     )
     cell_limit: int = CELL_LIMIT
+    rho1: Ratio | None = None
+    rho2: Ratio | None = None
 
     def __post_init__(self) -> None:
         if self.scope not in SCOPES:
             raise SpecError(f'scope must be one of {", ".join(SCOPES)}, got "{self.scope}"', field="scope")
         ways = {"risk": self.risk, "l": self.l, "keep": self.keep}
         given = [name for name, value in ways.items() if value is not None]
-        if len(given) != 1:
+        limited = self.rhos() is not None
+        if limited and self.keep is not None:
+            raise SpecError("keep probabilities are given: leave rho1 and rho2 out", field="keep")
+        if limited and not given and self.scope != "s":
+            raise SpecError(
+                "rho1 and rho2 alone randomise the sensitive columns: say scope s, or give a risk too", field="scope"
+            )
+        if len(given) != 1 and not (limited and not given):
             what = "none was given" if not given else " and ".join(given) + " were given"
             raise SpecError(f"give one of risk, l and keep probabilities; {what}", field="risk")
         if self.cell_limit < 1:
@@ -49,6 +60,14 @@ class RandomizedResponse(Specification):
             self.keeps()
         self.tau()
         self.edges()
+
+    def rhos(self) -> tuple[Fraction, Fraction] | None:
+        """rho1 and rho2, exact; None where they are not given."""
+        if self.rho1 is None and self.rho2 is None:
+            return None
+        if self.rho1 is None or self.rho2 is None:
+            raise SpecError("rho1 and rho2 go together; give both", field="rho1")
+        return parse_rhos(self.rho1, self.rho2)
 
     def tau(self) -> Fraction | None:
         """The bound on the risk; None with given keep probabilities."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...errors import VerificationError
-from ...model.public import Published
+from ...model.public import Claim, Published
 from ..shared.published_checks import check_floor, check_roles, published_counts
+from .readers import readers
 
 if TYPE_CHECKING:
     from .method import RandomizedResponsePlan
@@ -25,6 +26,10 @@ def check_release(plan: RandomizedResponsePlan, published: Published) -> None:
         raise VerificationError("keep probabilities are stated for other columns than those that were randomised")
     if set(plan.baseline) != set(published.with_role("sensitive")):
         raise VerificationError("release.json states baselines of other columns than the sensitive ones")
+    if plan.rho1 is not None and plan.rho2 is not None:
+        claim = Claim(rho1=plan.rho1, rho2=plan.rho2)
+        if not readers(plan.sensitive(), claim, None, searched=False)[0].held:
+            raise VerificationError("the sensitive columns are kept more often than rho1 and rho2 allow")
     noisy = [u for u, keep in enumerate(plan.keep) if keep < 1]
     for u in noisy:
         q = (1 - plan.keep[u]) / (plan.sizes[u] - 1)

@@ -11,9 +11,11 @@ from ...errors import PlanError
 from ...model.private import Profile
 from ...model.public import Guarantee, Integers, Trust
 from ...model.ratios import Ratio, exact
-from ...stats.gamma import gamma_bound
+from ...stats.gamma import gamma_bound, rooted_gamma
 from .perturbation import SubTables
 from .predicted_error import standard_errors
+
+GAMMA_DIGITS = 3  # significant digits of the gamma that follows from rho1 and rho2
 
 # arguments that every such method must refuse
 BAD_RHOS: tuple[dict[str, Any], ...] = (
@@ -35,6 +37,19 @@ def parse_rhos(rho1: Ratio, rho2: Ratio) -> tuple[Fraction, Fraction]:
     first, second = exact(rho1, "rho1"), exact(rho2, "rho2")
     gamma_bound(first, second)
     return first, second
+
+
+def row_gamma(rho1: Fraction, rho2: Fraction, rows: int) -> Fraction:
+    """The gamma of one row that holds a person with this many rows to (rho1, rho2), rounded down."""
+    gamma = rooted_gamma(gamma_bound(rho1, rho2), rows, GAMMA_DIGITS)
+    if gamma > 1:
+        return gamma
+    if rows == 1:
+        raise PlanError(f"rho1 = {rho1} and rho2 = {rho2} are too close: gamma rounds down to {gamma}")
+    raise PlanError(
+        f"{rows} rows per person leave a row a gamma of {gamma}: nothing would be kept; "
+        "lower --max-rows-per-person, take --one-row, or raise rho2"
+    )
 
 
 def protected_codes(true_counts: Integers, rho1: Fraction) -> Integers:
@@ -72,7 +87,6 @@ def protection(profile: Profile, rho1: Fraction) -> dict[str, Any]:
     protected = set(protected_codes(counts, rho1).tolist())
     return {
         "protected": [value_label(values[c]) for c in sorted(protected)],
-        "unprotected": [value_label(values[c]) for c in np.flatnonzero(counts) if c not in protected],
     }
 
 
@@ -92,9 +106,15 @@ def expected_error(tables: SubTables, true_counts: Integers, profile: Profile) -
 
 
 def restricted_guarantee(
-    rho1: Fraction, rho2: Fraction, reached: Fraction, trust: Trust, *, extra_not_covered: tuple[str, ...] = ()
+    rho1: Fraction,
+    rho2: Fraction,
+    reached: Fraction,
+    trust: Trust,
+    *,
+    rows: int = 1,
+    extra_not_covered: tuple[str, ...] = (),
 ) -> Guarantee:
-    """The text of the promise; `reached` is the largest posterior of the channel that runs."""
+    """The text of the promise; `reached` is the largest posterior of the channel that runs, over a person's `rows`."""
     if reached > rho2:
         raise PlanError(f"the channel would reach a posterior of {float(reached):.6g}, above rho2 = {rho2}")
     return Guarantee(
@@ -103,6 +123,9 @@ def restricted_guarantee(
         statement=(
             f"A reader who gave a sensitive value at most {rho1} before seeing a record's published value "
             f"gives it at most {rho2} after."
+            if rows == 1
+            else f"A reader who gave anything about the sensitive values of a person at most {rho1} before seeing the "
+            f"published values of her rows, up to {rows} of them, gives it at most {rho2} after."
         ),
         assumptions=(
             "the reader's knowledge of the record is a prior over the sensitive values",

@@ -15,8 +15,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...stats.gamma import floor_significant, gamma_bound
+from ...stats.gamma import floor_significant, gamma_bound, rooted_gamma
 from .balancing import Group, join
+from .value_sets import SetLimits
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -40,10 +41,12 @@ class Costs:
     objective: Objective = "variance"
     delta: float = 0.05  # of the paper's bound; scales all of its costs alike
     conceal: bool = False  # size and gamma leave several largest counts open; what is published needs it
+    rows_per_person: int = 1  # held together: every sub-table then runs with the cap, whose power is a parameter too
+    sets: SetLimits | None = None  # sets of values that no sub-table may give away
     cap: Fraction | None = field(init=False)  # the largest gamma a sub-table may run with; None in paper mode
 
     def __post_init__(self) -> None:
-        cap = floor_significant(gamma_bound(self.rho1, self.rho2), CAP_DIGITS)
+        cap = rooted_gamma(gamma_bound(self.rho1, self.rho2), self.rows_per_person, CAP_DIGITS)
         object.__setattr__(self, "cap", cap if self.strict else None)
 
     def gamma(self, size: int, largest: int) -> Fraction | None:
@@ -53,8 +56,10 @@ class Costs:
         own = self.rho2 * (size - largest) / (largest * (1 - self.rho2))
         if own <= 1:
             return None
-        if self.cap is not None and own >= self.cap:
+        if self.cap is not None and own >= self.cap**self.rows_per_person:
             return self.cap if self.cap > 1 else None
+        if self.rows_per_person > 1:  # a sub-table with a gamma of its own would spoil the person's other rows
+            return None
         rounded = floor_significant(own, OWN_DIGITS)
         return rounded if rounded > 1 else None
 
@@ -62,6 +67,8 @@ class Costs:
         """`gamma` for many sub-tables at once, the same numbers as floats; nan where infeasible."""
         a, b = self.rho2.numerator, self.rho2.denominator
         cap = self.cap or Fraction(0)
+        if self.rows_per_person > 1:
+            return self._capped(sizes, largest)
         if self.rows * max(10 * a, b - a, a * cap.denominator, (b - a) * cap.numerator) >= 2**62:
             sizes, largest = sizes.astype(object), largest.astype(object)  # exact at any size, slower
         up, down = a * (sizes - largest), (b - a) * np.maximum(largest, 1)  # gamma = up / down
@@ -69,6 +76,14 @@ class Costs:
         own = np.flatnonzero(np.asarray(up * cap.denominator < down * cap.numerator if cap else sizes > 0, dtype=bool))
         gamma[own] = _floor_two_digits(up[own], down[own])
         return np.where((gamma > 1) & np.asarray(largest > 0, dtype=bool), gamma, np.nan)
+
+    def _capped(self, sizes: Ints, largest: Ints) -> Floats:
+        """The cap wherever a person's rows together stay below rho2, nan elsewhere."""
+        assert self.cap is not None, "people with several rows are held in strict mode"
+        a, b, limit = self.rho2.numerator, self.rho2.denominator, self.cap**self.rows_per_person
+        up, down = a * (sizes - largest).astype(object), (b - a) * largest.astype(object)
+        held = np.asarray(up * limit.denominator >= down * limit.numerator, dtype=bool)
+        return np.where(held & (largest > 0) & (self.cap > 1), float(self.cap), np.nan)
 
     def price(self, sizes: Ints, domains: Ints, largest: Ints) -> Floats:
         """Cost of sub-tables with these sizes, numbers of values and largest protected counts; inf if not allowed."""
@@ -88,6 +103,8 @@ class Costs:
         counts = np.concatenate([g.true_counts for g in groups])
         shielded = np.where(protected[np.concatenate([g.values for g in groups])], counts, 0)
         sizes, largest = np.add.reduceat(counts, start), np.maximum.reduceat(shielded, start)
+        if self.sets is not None and not self.sets.held(np.array([self.sets.counts(g) for g in groups]), sizes).all():
+            return inf
         return float(self.price(sizes, domains, largest).sum())
 
 
@@ -129,12 +146,16 @@ def merge(groups: Sequence[Group], protected: NDArray[np.bool_], costs: Costs) -
     best, cut = np.full(t + 1, inf), np.zeros(t + 1, dtype=np.int64)
     best[0] = 0.0
     seen = _Occurrences(groups, protected)
+    until = None if costs.sets is None else np.cumsum([costs.sets.counts(g) for g in groups], axis=0)
     for j, group in enumerate(groups):
         left = slice(0, j + 1)
         sizes[left] += group.size
         domains[left] += seen.new_values(j)
         np.maximum(largest[left], seen.most_frequent(j), out=largest[left])
         total = best[left] + costs.price(sizes[left], domains[left], largest[left])
+        if costs.sets is not None and until is not None:
+            before = np.concatenate([np.zeros((1, until.shape[1]), dtype=np.int64), until[:j]])
+            total = np.where(costs.sets.held(until[j] - before, sizes[left]), total, inf)
         cut[j + 1] = int(np.argmin(total))
         best[j + 1] = total[cut[j + 1]]
     if best[t] == inf:

@@ -14,8 +14,8 @@ of a small sub-table, or other records' values; learning which values occur in a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -23,39 +23,51 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...errors import SpecError, VerificationError
+from ...errors import PlanError, SpecError, VerificationError
 from ...model.law import Law
-from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
+from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
+    Claim,
     Codes,
     Domain,
     Estimated,
     Evidence,
     Floats,
-    GivesAway,
     Guarantee,
     Integers,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
 from ...model.ratios import Ratio
-from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, posterior
-from ..contract import Example, Foresight, Method, Planned, Specification
+from ...stats.gamma import gamma_bound, keep_probabilities, posterior
+from ..contract import Example, Foresight, Method, Planned, ReadRows, Specification
 from ..shared import laws, perturbation
 from ..shared.foreseen import entries, pushed, pushed_functionals, tensor, together
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, PartWeights, keep_or_redraw
-from ..shared.restricted import BAD_RHOS, expected_error, parse_rhos, protection, restricted_guarantee, value_label
-from .merging import CAP_DIGITS, Costs
+from ..shared.restricted import (
+    BAD_RHOS,
+    expected_error,
+    parse_rhos,
+    protection,
+    restricted_guarantee,
+    row_gamma,
+    value_label,
+)
+from .merging import Costs
 from .partitioning import Partition, distance_from_best, partition
+from .readers import readers, shares
+from .value_sets import SetLimits, about_sets, sets_to_hold
 from .verify import check_release
 
 NOT_COVERED = (
     "the histogram of a sub-table: balanced sub-tables are flat, so size over values is often a true count",
     "that a record's true value is one of its sub-table's values",
+    "sets of values that are not stated: one may have a larger share of a sub-table than of the table",
     "readers who know the composition of a small sub-table, or other records' true values",
 )
 
@@ -72,6 +84,9 @@ class SmallDomain(Specification):
     objective: Literal["variance", "bound"] = "variance"
     delta: float = 0.05  # of the bound objective; never changes the plan
     min_size: int = 1000
+    protect_groups: Mapping[str, Any] | str | None = field(
+        default=None, metadata={"help": "column=FILE, ...: sets of values (a hierarchy, or a set a line) held too"}
+    )
 
     def __post_init__(self) -> None:
         parse_rhos(self.rho1, self.rho2)
@@ -85,6 +100,21 @@ class SmallDomain(Specification):
             raise SpecError(f"delta must be a number between 0 and 1, got {self.delta!r}", field="delta")
         if isinstance(self.min_size, bool) or not isinstance(self.min_size, int) or self.min_size < 1:
             raise SpecError(f"min_size must be a whole number of at least 1, got {self.min_size!r}", field="min_size")
+        if self.groups() and self.mode != "strict":
+            raise SpecError("sets of values are held in mode strict only", field="protect_groups")
+
+    def groups(self) -> dict[str, Any]:
+        """Files, or rows of them, by column."""
+        if self.protect_groups is None:
+            return {}
+        if isinstance(self.protect_groups, Mapping):
+            return dict(self.protect_groups)
+        parts = [part.partition("=") for part in self.protect_groups.split(",") if part.strip()]
+        if not parts or not all(column.strip() and file.strip() for column, _, file in parts):
+            raise SpecError(
+                f'groups are written column=FILE,column=FILE, got "{self.protect_groups}"', field="protect_groups"
+            )
+        return {column.strip(): file.strip() for column, _, file in parts}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,15 +127,24 @@ class SmallDomainPlan:
     domains: tuple[tuple[int, ...], ...]  # codes of the values that occur in each sub-table, ascending
     gammas: tuple[Fraction, ...]  # rounded down; what runs
     sizes: tuple[int, ...]
+    rows_per_person: int = 1  # rows that are held together
+    sets: tuple[tuple[int, ...], ...] = ()  # codes of the sets of values that no sub-table gives away
 
     def __post_init__(self) -> None:
         gamma_bound(self.rho1, self.rho2)
+        if self.rows_per_person < 1:
+            raise ValueError("a person has at least one row")
         if not 0 < len(self.domains) == len(self.gammas) == len(self.sizes):
             raise ValueError("domains, gammas and sizes need one entry for each sub-table")
         if any(g <= 1 for g in self.gammas) or any(n < 1 for n in self.sizes):
             raise ValueError("a sub-table needs a gamma above 1 and at least one record")
         if any(not d or d[0] < 0 or any(a >= b for a, b in pairwise(d)) for d in self.domains):
             raise ValueError("the codes of a sub-table's domain must ascend from 0 on")
+
+    @property
+    def channels(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """(p, q) of every sub-table."""
+        return tuple(keep_probabilities(g, len(d)) for g, d in zip(self.gammas, self.domains, strict=True))
 
     @property
     def tables(self) -> perturbation.SubTables:
@@ -126,8 +165,11 @@ def _tables(domains: tuple[tuple[int, ...], ...], gammas: tuple[Fraction, ...]) 
     )
 
 
-def _costs(spec: SmallDomain, rows: int) -> Costs:
+def _costs(spec: SmallDomain, rows: int, rows_per_person: int) -> Costs:
     rho1, rho2 = parse_rhos(spec.rho1, spec.rho2)
+    if rows_per_person > 1 and spec.mode != "strict":
+        raise PlanError("mode paper holds one row of a person; take --mode strict, or --one-row")
+    row_gamma(rho1, rho2, rows_per_person)  # refused here, where the way out can be named
     return Costs(
         rho1=rho1,
         rho2=rho2,
@@ -137,6 +179,7 @@ def _costs(spec: SmallDomain, rows: int) -> Costs:
         objective=spec.objective,
         delta=spec.delta,
         conceal=True,
+        rows_per_person=rows_per_person,
     )
 
 
@@ -156,22 +199,15 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     name = "small-domain"
     title = "Small-domain perturbation"
     trust = Trust.PROVED
+    several_rows = True
     lumpable = True
     part = "sub_table"
-    promise = "the same, with less noise"
     answers = "estimate, interval"
     spec = SmallDomain
     plan_type = SmallDomainPlan
     unseen = (
         "true values put back, where the noise could have made such counts by chance",
         "less noise than stated: balanced sub-tables show flat counts whatever the noise is",
-    )
-    gives_away = GivesAway(
-        survives_corruption=True,
-        hides_group=False,
-        every_predicate=True,
-        why="every record is randomised by itself inside a published sub-table, whose values are known; a small "
-        "sub-table of known composition breaks the bound",
     )
     example = Example(
         spec={"rho1": "1/5", "rho2": "1/2", "min_size": 400},
@@ -184,6 +220,8 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             {"delta": "x"},
             {"min_size": 0},
             {"min_size": 2.5},
+            {"protect_groups": "disease"},
+            {"protect_groups": {"disease": [["flu", "gout"]]}, "mode": "paper"},
         ),
     )
 
@@ -193,8 +231,10 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
     def plan(self, spec: SmallDomain, profile: Profile, rng: np.random.Generator) -> Planned[SmallDomainPlan]:
         """The cheapest partition found; how many records of each value go where stays private."""
-        costs = _costs(spec, profile.rows)
-        found = partition(profile.true_counts(), costs)
+        true_counts, costs = profile.true_counts(), _costs(spec, profile.rows, profile.rows_per_person)
+        sets, notes = sets_to_hold(spec.groups(), profile.domains[0]) if costs.strict else ((), ())
+        costs = replace(costs, sets=SetLimits.of(sets, true_counts, costs.rho1))
+        found = partition(true_counts, costs)
         public = SmallDomainPlan(
             rho1=costs.rho1,
             rho2=costs.rho2,
@@ -202,8 +242,10 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             domains=tuple(tuple(t.values.tolist()) for t in found.sub_tables),
             gammas=tuple(t.gamma for t in found.sub_tables),
             sizes=tuple(t.size for t in found.sub_tables),
+            rows_per_person=profile.rows_per_person,
+            sets=tuple(dict.fromkeys(s.codes for s in sets if len(s.codes) > 1)),
         )
-        return Planned(public=public, work=Work(deals=(_deal(found),), secret=(found, costs)))
+        return Planned(public=public, work=Work(deals=(_deal(found),), secret=(found, costs), notes=notes))
 
     def apply(self, plan: SmallDomainPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
         """Each value kept with its sub-table's p, else redrawn from its values; the sub-table is published."""
@@ -213,7 +255,8 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     def guarantee(self, plan: SmallDomainPlan) -> Guarantee:
         """Restricted (rho1, rho2), computed from the channels that run."""
         strict = plan.mode == "strict"
-        reached = posterior(plan.rho1, max(plan.gammas)) if strict else plan.rho2
+        rows = plan.rows_per_person
+        reached = posterior(plan.rho1, max(plan.gammas) ** rows) if strict else plan.rho2
         stated = restricted_guarantee(
             plan.rho1, plan.rho2, reached, Trust.PROVED if strict else Trust.CONDITIONAL, extra_not_covered=NOT_COVERED
         )
@@ -221,9 +264,15 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             return replace(
                 stated,
                 statement=(
-                    f"A reader who, knowing a record's sub-table, gave a sensitive value at most {plan.rho1}, or its "
-                    f"share of the sub-table, gives it at most {plan.rho2} after seeing the record's published value."
-                ),
+                    f"For sensitive values that hold at most {plan.rho1} of the table: a reader who, knowing a "
+                    f"record's sub-table, gave such a value at most {plan.rho1}, or its share of the sub-table, gives "
+                    f"it at most {plan.rho2} after seeing the record's published value."
+                    if rows == 1
+                    else f"For sensitive values that hold at most {plan.rho1} of the table: a reader who, knowing the "
+                    f"sub-tables of a person's rows, up to {rows} of them, gave anything about such values of hers at "
+                    f"most {plan.rho1} gives it at most {plan.rho2} after seeing their published values."
+                )
+                + about_sets(len(plan.sets), plan.rho1),
             )
         cap = gamma_bound(plan.rho1, plan.rho2)
         above = sum(gamma > cap for gamma in plan.gammas)
@@ -233,11 +282,20 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         return replace(
             stated,
             statement=(
-                "A reader whose prior for a record is the frequency table of its sub-table "
-                f"gives a sensitive value at most {plan.rho2} after seeing the record's published value."
+                f"For sensitive values that hold at most {plan.rho1} of the table: a reader whose prior for a record "
+                f"is the frequency table of its sub-table gives such a value at most {plan.rho2} after seeing the "
+                "record's published value."
             ),
             not_covered=(*stated.not_covered, other),
         )
+
+    def claim(self, plan: SmallDomainPlan) -> Claim:
+        """rho1 and rho2 as planned."""
+        return Claim(rho1=plan.rho1, rho2=plan.rho2)
+
+    def readers(self, plan: SmallDomainPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """Published sub-tables, a channel in each."""
+        return readers(plan.channels, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
 
     def estimate(self, plan: SmallDomainPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Sub-table by sub-table, then added up."""
@@ -259,7 +317,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         """The sub-tables beside plain `uniform`, which values are not protected, and the error to expect."""
         found, costs = work.secret
         values = profile.domains[0].values
-        uniform = keep_probabilities(floor_significant(gamma_bound(plan.rho1, plan.rho2), CAP_DIGITS), len(values))
+        uniform = keep_probabilities(row_gamma(plan.rho1, plan.rho2, plan.rows_per_person), len(values))
         tables = []
         for i, table in enumerate(found.sub_tables):
             p, q = table.keep_probabilities
@@ -305,8 +363,20 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     def verify(self, plan: SmallDomainPlan, published: Published) -> None:
         """Sub-tables have the stated sizes, at least two values, and publish no others; strict gammas are capped."""
         check_release(plan, published)
-        if plan.mode == "strict" and max(plan.gammas) > gamma_bound(plan.rho1, plan.rho2):
+        values = len(published.evidence.domains[0])
+        if any(not 0 <= code < values for codes in plan.sets for code in codes):
+            raise VerificationError("a stated set has a value outside the published domain")
+        if plan.mode == "strict" and max(plan.gammas) ** plan.rows_per_person > gamma_bound(plan.rho1, plan.rho2):
             raise VerificationError("a sub-table's gamma is larger than rho1 and rho2 allow")
+
+    def with_files(self, spec: SmallDomain, read: ReadRows) -> SmallDomain:
+        """Groups given as files, read."""
+        given = spec.groups()
+        if not given:
+            return spec
+        return replace(
+            spec, protect_groups={c: read(what, c) if isinstance(what, str) else what for c, what in given.items()}
+        )
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Priors up to rho1 end at tau; the paper's mode beside it."""
@@ -316,13 +386,17 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
     def channel(self, plan: SmallDomainPlan, work: Work, profile: Profile) -> Floats:
         """Each sub-table's channel, weighted by the share of a value's records that the plan puts there."""
-        share, tables = _shares(work, profile), plan.tables
+        share, tables = shares(work, profile), plan.tables
         made = np.zeros((share.shape[1], share.shape[1]))
         for i in range(len(tables)):
             values = tables.domain(i)
             own = tables.p[i] * np.eye(len(values)) + tables.q[i]
             made[np.ix_(values, values)] += share[i, values][:, None] * own
         return made
+
+    def rows_held(self, plan: SmallDomainPlan) -> int:
+        """As planned: gamma is the root."""
+        return plan.rows_per_person
 
     def retention(self, plan: SmallDomainPlan) -> float:
         """p averaged over records."""
@@ -331,7 +405,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
     def foresee(self, plan: SmallDomainPlan, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
         """Expected counts of every sub-table."""
-        true_counts, tables, share = profile.true_counts(), plan.tables, _shares(work, profile)
+        true_counts, tables, share = profile.true_counts(), plan.tables, shares(work, profile)
 
         def of_table(seen: Floats, i: int) -> Floats:
             inside = np.zeros(len(true_counts))
@@ -351,16 +425,6 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
         sums = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
         return Foresight(lump=False, answer=answer, functionals=sums)
-
-
-def _shares(work: Work, profile: Profile) -> Floats:
-    """(sub-tables, values): share of a value's records that go to a sub-table."""
-    deal, true_counts = work.deals[0], profile.true_counts()
-    assert deal.counts is not None
-    owner = np.repeat(np.arange(len(true_counts)), np.diff(deal.start))
-    share = np.zeros((int(deal.labels.max()) + 1, len(true_counts)))
-    share[deal.labels, owner] = deal.counts / np.maximum(true_counts[owner], 1)
-    return share
 
 
 METHOD: Method[SmallDomain, SmallDomainPlan] = SmallDomainMethod()

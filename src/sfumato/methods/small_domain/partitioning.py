@@ -8,7 +8,7 @@ guarantee rests on each sub-table's own counts and gamma, so it does not depend 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, inf, sqrt
 
@@ -21,8 +21,10 @@ from .balancing import Codes, Counts, Group, balance, hand_out, join
 from .even_pieces import deal
 from .merging import Costs, concealed, merge, value_variance
 from .rearranging import candidate_orders
+from .value_sets import SetLimits, slices
 
 MOST_GROUPS = 2500  # merged in quadratic time; neighbours are joined beforehand when there are more
+MOST_SET_CHECKS = 2e8  # runs of groups times sets to look at
 MOST_BINS = 400
 BIN_SHARES = (0.25, 0.5, 0.7, 0.85, 0.95, 1.0)
 MOST_PEELS = 16  # dealing is tried about this often, while the records left shrink to the minimum size
@@ -102,10 +104,13 @@ def partition(true_counts: Counts, costs: Costs) -> Partition:
                 candidates += _merged(hand_out(first, open_, split=True), protected, costs)
             plans = (hand_out(plan, open_) for plan in _peel_and_deal(shielded, first, number, rows, costs))
             candidates += [(costs.price_of(plan, protected), plan) for plan in plans]
+        candidates += [(costs.price_of(plan, protected), plan) for plan in _sliced(true_counts, protected, costs)]
         limit = TOLERANCE**2 * min(cost for cost, _ in candidates)
         cost, best = min((c for c in candidates if c[0] <= limit), key=lambda c: (len(c[1]), c[0]))
     else:
         cost, best = min(candidates, key=lambda c: c[0])
+    if costs.sets is not None and len(best) == 1:
+        _refuse_sets(true_counts, costs, costs.sets)
     if cost == inf:
         raise PlanError(
             "no partition reaches the bound: gamma rounds down to 1; raise rho2 or lower rho1", limit=costs.rho2
@@ -163,7 +168,8 @@ def _thetas(shielded: Counts, rows: int, costs: Costs) -> list[int]:
 
 def _merged(groups: Sequence[Group], protected: NDArray[np.bool_], costs: Costs) -> list[tuple[float, list[Group]]]:
     """(cost, sub-tables) of the cheapest merge along each candidate order."""
-    step = ceil(len(groups) / MOST_GROUPS)
+    most = MOST_GROUPS if costs.sets is None else min(MOST_GROUPS, int(sqrt(MOST_SET_CHECKS / len(costs.sets.names))))
+    step = ceil(len(groups) / max(most, 1))
     sequence = [join(groups[i : i + step]) for i in range(0, len(groups), step)]
     return [merge([sequence[i] for i in order], protected, costs) for order in candidate_orders(sequence)]
 
@@ -188,6 +194,32 @@ def _peel_and_deal(
         if group.size < least:
             return
         left[group.values] -= group.true_counts
+
+
+def _sliced(true_counts: Counts, protected: NDArray[np.bool_], costs: Costs) -> Iterator[list[Group]]:
+    """Plans in which every sub-table has an even part of each set that must not stand out."""
+    if costs.sets is None:
+        return
+    for pack in (True, False):
+        lines = costs.sets.lines(true_counts, protected, pack=pack)
+        for bins in _bin_numbers(costs.rows, costs.min_size):
+            plan = slices(true_counts, lines, bins)
+            if all(group.values.size for group in plan):
+                yield plan
+
+
+def _refuse_sets(true_counts: Counts, costs: Costs, sets: SetLimits) -> None:
+    """PlanError where sub-tables are worth having, but give a set away; nothing where one table is best anyway."""
+    free = partition(true_counts, replace(costs, sets=None))
+    if len(free.sub_tables) == 1:
+        return
+    name, of_table, of_part = sets.worst([Group(values=t.values, true_counts=t.true_counts) for t in free.sub_tables])
+    raise PlanError(
+        f"no sub-tables hide every set of values: {name}, {float(of_table):.1%} of the table, would have "
+        f"{float(of_part):.1%} of a sub-table, above rho1 = {costs.rho1}; take a method over the whole table "
+        "(--method uniform), which holds every set, or raise rho1",
+        limit=of_part,
+    )
 
 
 def _bin_numbers(records: int, least: int) -> list[int]:

@@ -24,21 +24,22 @@ import scipy.sparse as sp
 
 from ...errors import PlanError, ReleaseError, SpecError
 from ...model.law import Law
-from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
+from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
+    Claim,
     Codes,
     Curve,
     Domain,
     Estimated,
     Evidence,
     Floats,
-    GivesAway,
     Guarantee,
     Integers,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
@@ -55,6 +56,7 @@ from .decoy_channel import DecoyChannel, rebuild_channel
 from .decoy_guarantee import amplification, error_probability, large_sum_utility, small_sum_privacy
 from .decoys import draw_slots
 from .functionals import check_units, decoy_functionals
+from .readers import readers
 from .specification import RULES, Splu, check_thresholds, parse_gamma
 from .verify import check_release
 
@@ -151,20 +153,14 @@ class SpluMethod(Method[Splu, SpluPlan]):
     """Every record publishes one value drawn from its own and those of its decoys."""
 
     name = "splu"
+    estimators = tuple(decoy_comparison.ESTIMATORS)
     title = "Small sum privacy, large sum utility"
     trust = Trust.CONDITIONAL
-    promise = "small totals are hidden, large ones kept"
     answers = "estimate, interval"
     spec = Splu
     plan_type = SpluPlan
     unseen = ("true values put back: totals are kept by design",)
     plan_draws = True
-    gives_away = GivesAway(
-        survives_corruption=False,
-        hides_group=True,
-        every_predicate=False,
-        why="a reader who knows many records narrows the decoys of the others",
-    )
     example = Example(
         spec={"gamma": 4},
         options={"gamma": "3"},
@@ -248,17 +244,20 @@ class SpluMethod(Method[Splu, SpluPlan]):
             trust=self.trust,
         )
 
+    def claim(self, plan: SpluPlan) -> Claim:
+        """1/gamma, whatever the prior."""
+        return Claim(rho2=Fraction(1, min(plan.sizes)))
+
+    def readers(self, plan: SpluPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """Decoy groups that are not published."""
+        return readers(plan.sizes, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
+
     def estimate(self, plan: SpluPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """By the rebuilt channel, calibrated to the totals; `--estimator paper` as the SPLU paper does."""
         channels = channels_of(plan, evidence, asked.units)
         chosen = asked.options.get("estimator")
         if chosen is None:
             return decoy_answers.estimate(channels, evidence.rows, observed, asked)
-        if chosen not in decoy_comparison.ESTIMATORS:
-            names = ", ".join(decoy_comparison.ESTIMATORS)
-            raise SpecError(
-                f'splu has no estimator "{chosen}"; leave it out, or take one of {names}', field="estimator"
-            )
         _, codes, count = evidence.totals(asked.units)
         joint = np.zeros(asked.shape)
         np.add.at(joint, tuple(codes.T), count)

@@ -22,17 +22,18 @@ import numpy as np
 
 from ...errors import ReleaseError, SpecError, VerificationError
 from ...model.law import Law
-from ...model.private import Batch, Facts, Needs, Profile, Released, Work
+from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
+    Claim,
     Estimated,
     Evidence,
     Floats,
-    GivesAway,
     Guarantee,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
@@ -44,6 +45,7 @@ from . import target_parsing as parsing
 from . import target_planning as planning
 from .blocktree import BlockTree, from_blocks
 from .fake_choice import WORK_LIMIT
+from .readers import readers
 from .targets import MAX_WEIGHT
 from .verify import check_release
 
@@ -180,18 +182,11 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
     trust = Trust.CONDITIONAL
     part = "group_id"
     withheld = True
-    promise = "the published marginals are the ones you choose"
     answers = "certain bounds"
     spec = TargetDistribution
     plan_type = TargetDistributionPlan
     unseen = ("another target of the same weights: what was asked for is not in the bundle",)
     foreseeable = False
-    gives_away = GivesAway(
-        survives_corruption=False,
-        hides_group=False,
-        every_predicate=False,
-        why="a reader who knows the algorithm or rows of the group learns more",
-    )
     example = Example(
         spec={"partition_by": "sex", "fakes": "0.01"},
         options={"partition_by": "sex"},
@@ -292,6 +287,10 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
             trust=self.trust,
         )
 
+    def readers(self, plan: TargetDistributionPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """Groups and their blocks."""
+        return readers(claim, known)
+
     def estimate(self, plan: TargetDistributionPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Certain bounds, and no point estimate: by construction every row's expected value is that of the target."""
         return blockwise.estimate(_release(plan, evidence), observed, asked)
@@ -358,13 +357,6 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
             taken.append(column)
         by: dict[str, Any] = {"partition_by": tuple(taken), "work_limit": QUICK_WORK}
         return (Candidate(method=self.name, parameters=by, releases=1),)
-
-    def exceeds(self, plan: TargetDistributionPlan, tau: Fraction) -> str | None:
-        """The share that the target gives to its most frequent value."""
-        largest = max((float(x) for part in plan.parts for x in part.probabilities), default=0.0)
-        if largest <= tau:
-            return None
-        return f"the target gives its most frequent value {largest:.3g}, above the bound {tau}"
 
 
 METHOD: Method[TargetDistribution, TargetDistributionPlan] = TargetDistributionMethod()

@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from .blockwise import OpenBlocks
     from .method import TargetDistributionPlan
 
-SIDE = {"group_id", "block", "count", "values"}
+SIDE = {"group_id", "block", "count"}
 
 
 def check_release(plan: TargetDistributionPlan, published: Published, release: OpenBlocks) -> None:
     """The published blocks are exactly P-private; groups have the rows they state and are made as they say."""
     one_unit(published)
-    if not set(published.evidence.side) <= SIDE:
-        raise VerificationError("sensitive.parquet holds other columns than groups, blocks and their counts")
+    _check_side(plan, published)
     for part in plan.parts:
         weights = np.array(part.weights, dtype=np.int64)
         if leaf_probabilities(release.bounder.blocks.tree, weights) != part.probabilities:
@@ -37,6 +36,17 @@ def check_release(plan: TargetDistributionPlan, published: Published, release: O
         raise VerificationError(f"the published groups do not keep the guarantee: {error}") from None
     stated_sizes(published, plan.group_rows, "group")
     _check_groups(plan, published)
+
+
+def _check_side(plan: TargetDistributionPlan, published: Published) -> None:
+    """sensitive.parquet holds groups, blocks and counts, and beside each block the same words or ends everywhere."""
+    side = published.evidence.side
+    if set(side) != SIDE | ({"low", "high"} if plan.numeric else {"values"}):
+        raise VerificationError("sensitive.parquet holds other columns than groups, blocks and what they cover")
+    for name in set(side) - SIDE:
+        pairs = set(zip(side["block"].tolist(), side[name].tolist(), strict=True))
+        if len(pairs) > len(np.unique(side["block"])):
+            raise VerificationError(f'"{name}" of sensitive.parquet says different things of one block')
 
 
 def _check_groups(plan: TargetDistributionPlan, published: Published) -> None:

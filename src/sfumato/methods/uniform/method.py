@@ -19,27 +19,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import PlanError, SpecError
+from ...errors import SpecError
 from ...model.law import Law
-from ...model.private import Batch, Facts, Needs, Profile, Released, Work
+from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
+    Claim,
     Codes,
     Domain,
     Estimated,
     Evidence,
     Floats,
-    GivesAway,
     Guarantee,
     Integers,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
 from ...model.ratios import Ratio
-from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, posterior
+from ...stats.gamma import gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import laws, perturbation
 from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
@@ -58,8 +59,10 @@ from ..shared.restricted import (
     parse_rhos,
     protection,
     restricted_guarantee,
+    row_gamma,
     value_label,
 )
+from .readers import readers
 from .verify import check_release
 
 
@@ -84,9 +87,12 @@ class UniformPlan:
     rho2: Fraction
     values: int  # size of the domain
     gamma: Fraction  # rounded down; the channel runs with it
+    rows_per_person: int = 1  # rows that are held together
 
     def __post_init__(self) -> None:
-        if not 1 < self.gamma <= gamma_bound(self.rho1, self.rho2):
+        if self.rows_per_person < 1:
+            raise SpecError("a person has at least one row", field="rows_per_person")
+        if not 1 < self.gamma**self.rows_per_person <= gamma_bound(self.rho1, self.rho2):
             raise SpecError(f"gamma = {self.gamma} does not belong to rho1 and rho2", field="gamma")
         if self.values < 2:
             raise SpecError(f"a channel needs two values or more, got {self.values}", field="values")
@@ -115,19 +121,13 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
     name = "uniform"
     title = "Uniform perturbation"
     trust = Trust.PROVED
+    several_rows = True
     lumpable = True
     formula = "w = (h - q sum h) / p; Var = n b(1-b)/p^2 + f (1-p-2b)/p, f cut to [0, n]; counts: inverted test"
-    promise = "whoever gave a value at most rho1 gives it at most rho2 afterwards"
     answers = "estimate, interval"
     spec = UniformPerturbation
     plan_type = UniformPlan
     unseen = ("true values put back, where the noise could have made such counts by chance",)
-    gives_away = GivesAway(
-        survives_corruption=True,
-        hides_group=True,
-        every_predicate=True,
-        why="every record is randomised by itself; other records tell nothing about it",
-    )
     example = Example(
         spec={"rho1": "1/5", "rho2": "1/2"},
         options={"rho1": "1/5", "rho2": "1/3"},
@@ -142,12 +142,15 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
         """One channel over the domain; the data only decide whether there is anything to protect."""
         rho1, rho2 = parse_rhos(spec.rho1, spec.rho2)
         check_protectable(profile.true_counts(), rho1)
-        gamma = floor_significant(gamma_bound(rho1, rho2), 3)
-        if gamma <= 1:
-            raise PlanError(f"rho1 = {rho1} and rho2 = {rho2} are too close: gamma rounds down to {gamma}")
-        return Planned(
-            public=UniformPlan(rho1=rho1, rho2=rho2, values=len(profile.domains[0]), gamma=gamma), work=Work()
+        gamma = row_gamma(rho1, rho2, profile.rows_per_person)
+        public = UniformPlan(
+            rho1=rho1,
+            rho2=rho2,
+            values=len(profile.domains[0]),
+            gamma=gamma,
+            rows_per_person=profile.rows_per_person,
         )
+        return Planned(public=public, work=Work())
 
     def apply(self, plan: UniformPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
         """Every value kept with probability p, else redrawn."""
@@ -156,8 +159,16 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
 
     def guarantee(self, plan: UniformPlan) -> Guarantee:
         """Restricted (rho1, rho2), computed from the channel that runs."""
-        reached = posterior(plan.rho1, (plan.p + plan.q) / plan.q)
-        return restricted_guarantee(plan.rho1, plan.rho2, reached, self.trust)
+        reached = posterior(plan.rho1, ((plan.p + plan.q) / plan.q) ** plan.rows_per_person)
+        return restricted_guarantee(plan.rho1, plan.rho2, reached, self.trust, rows=plan.rows_per_person)
+
+    def claim(self, plan: UniformPlan) -> Claim:
+        """rho1 and rho2 as planned."""
+        return Claim(rho1=plan.rho1, rho2=plan.rho2)
+
+    def readers(self, plan: UniformPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """One channel over the whole domain."""
+        return readers(plan.p, plan.q, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
 
     def estimate(self, plan: UniformPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         return perturbation.estimate(plan.tables, evidence, observed, asked)
@@ -203,6 +214,10 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
     def channel(self, plan: UniformPlan, work: Work, profile: Profile) -> Floats:
         """p on the diagonal, q everywhere."""
         return float(plan.p) * np.eye(plan.values) + float(plan.q)
+
+    def rows_held(self, plan: UniformPlan) -> int:
+        """As planned: gamma is the root."""
+        return plan.rows_per_person
 
     def retention(self, plan: UniformPlan) -> float:
         """p."""

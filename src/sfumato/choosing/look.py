@@ -1,0 +1,164 @@
+"""A table looked at before anything is decided: columns, suggested roles, and how far the others give a value away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..engines.contract import Engine, Table
+from ..engines.directory import engine_named
+from ..errors import DataError, SpecError
+from ..model.private import Needs
+from ..model.ratios import Ratio, exact
+from ..publishing.roles import check_named, near_unique
+from ..reports.look_text import render
+from ..stats.joint_codes import distinct_cells
+from .suggested_roles import USUAL, suggested_role
+
+SMALL_CELL = 5
+EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookedAt:
+    """One column. `examples` only where values were asked for."""
+
+    name: str
+    type: str
+    distinct: int
+    missing: int
+    near_unique: bool
+    suggested: str
+    why: str
+    examples: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linkage:
+    """What a reader who knows the quasi-identifiers can do before anything is published."""
+
+    quasi: tuple[str, ...]
+    cells: int
+    unique_rows: int  # alone in their cell
+    rows_in_small_cells: int  # of fewer than five rows
+    rho1: str | None = None
+    sharpened_rows: int | None = None  # rows in whose cell a value of at most rho1 of the table has more than rho1
+    sharpened_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Look:
+    """What `sfumato look` shows; for the custodian, it holds true counts."""
+
+    rows: int
+    columns: tuple[LookedAt, ...]
+    sensitive: tuple[str, ...]
+    linkage: Linkage | None
+
+    def __repr__(self) -> str:
+        return f"<look at {self.rows:,} rows, {len(self.columns)} columns>"
+
+    def __str__(self) -> str:
+        return render(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of `sfumato look --json`."""
+        columns = [{k: v for k, v in asdict(c).items() if v is not None} for c in self.columns]
+        document: dict[str, Any] = {"rows": self.rows, "columns": columns}
+        if self.linkage is not None:
+            document["linkage"] = {k: v for k, v in asdict(self.linkage).items() if v is not None}
+        return document
+
+    def reasons(self) -> dict[str, str]:
+        """Why a column got its role, where there is more to say than that others may know it."""
+        said = {*self.sensitive, *(self.linkage.quasi if self.linkage else ())}
+        return {c.name: c.why for c in self.columns if c.name not in said and c.why != USUAL}
+
+    def roles(self) -> dict[str, Any]:
+        """The suggested roles as a roles file has them; those that were said stay as they are."""
+        quasi = self.linkage.quasi if self.linkage else ()
+        found: dict[str, Any] = {"sensitive": list(self.sensitive), "quasi": list(quasi), "drop": []}
+        for column in self.columns:
+            if column.name in {*self.sensitive, *quasi}:
+                continue
+            if column.suggested == "person" and "person" not in found:
+                found["person"] = column.name
+            else:
+                found["drop" if column.suggested == "person" else column.suggested].append(column.name)
+        return found
+
+
+def look(
+    source: Any,
+    *,
+    quasi: Sequence[str] = (),
+    sensitive: Sequence[str] | str = (),
+    rho1: Ratio | None = None,
+    show_values: bool = False,
+    engine: Engine | None = None,
+    delimiter: str | None = None,
+) -> Look:
+    """Types, different values, gaps and a suggested role of every column; with quasi-identifiers, what they tell.
+
+    With a sensitive column and rho1 also the share of the rows whose other columns give a value more than rho1.
+    Values are shown only with `show_values`.
+    """
+    named = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
+    if rho1 is not None and not (named and quasi):
+        raise SpecError("rho1 is compared with shares of sensitive values in cells; name --sa and --qi", field="rho1")
+    table = (engine or engine_named()).open(source, delimiter=delimiter)
+    check_named([*named, *quasi], table.columns)
+    seen = table.describe(list(table.columns), examples=EXAMPLES if show_values else 0)
+    columns = []
+    for name, kind in table.columns.items():
+        role, why = suggested_role(name, kind, seen[name])
+        filled = seen[name].filled
+        columns.append(
+            LookedAt(
+                name=name,
+                type=kind.format_name,
+                distinct=filled.distinct,
+                missing=seen[name].rows - filled.rows,
+                near_unique=near_unique(filled),
+                suggested="sensitive" if name in named else "quasi" if name in quasi else role,
+                why="as you say" if name in {*named, *quasi} else why,
+                examples=seen[name].examples if show_values else None,
+            )
+        )
+    rows = next((s.rows for s in seen.values()), 0)
+    if not rows:
+        raise DataError("the table has no rows")
+    limit = None if rho1 is None else exact(rho1, "rho1")
+    found = linkage(table, tuple(quasi), named, limit) if quasi else None
+    return Look(rows=rows, columns=tuple(columns), sensitive=named, linkage=found)
+
+
+def linkage(table: Table, quasi: tuple[str, ...], sensitive: tuple[str, ...], rho1: Fraction | None) -> Linkage:
+    """How many rows the quasi-identifiers single out, and how far they sharpen a sensitive value."""
+    units = (*((name,) for name in quasi), *((sensitive,) if sensitive else ()))
+    needs = Needs(units=units, joints=(tuple(range(len(units))),), changed=(False,) * len(units))
+    histogram = table.profile(needs, {}, null_as_value=True).histograms[0]
+    cells, place = distinct_cells(histogram.codes[:, : len(quasi)].astype(np.int64))
+    size = np.bincount(place, weights=histogram.true_counts, minlength=len(cells)).astype(np.int64)
+    rows = int(size.sum())
+    sharpened = None
+    if rho1 is not None:
+        value = histogram.codes[:, -1]
+        of_table = np.bincount(value, weights=histogram.true_counts).astype(np.int64)[value]
+        rare = of_table.astype(object) * rho1.denominator <= rows * rho1.numerator
+        stands_out = histogram.true_counts.astype(object) * rho1.denominator > size[place] * rho1.numerator
+        sharp = np.unique(place[np.asarray(rare & stands_out, dtype=bool)])
+        sharpened = int(size[sharp].sum())
+    return Linkage(
+        quasi=quasi,
+        cells=len(cells),
+        unique_rows=int((size == 1).sum()),
+        rows_in_small_cells=int(size[size < SMALL_CELL].sum()),
+        rho1=None if rho1 is None else str(rho1),
+        sharpened_rows=sharpened,
+        sharpened_share=None if sharpened is None else sharpened / rows,
+    )

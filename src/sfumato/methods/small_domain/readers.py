@@ -1,0 +1,58 @@
+"""How far readers of a small-domain release get: published sub-tables, a value channel in each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from ...model.private import Known, Profile, Work
+from ...model.public import Claim, Floats, ReaderBound
+from ..shared.readers import Found, ValueChannel, amplified, in_parts, independent, linked, seen_as_it_is
+
+HISTOGRAM = "the sub-tables are planned from the true counts: whoever knows all records but one knows the last"
+
+
+def shares(work: Work, profile: Profile) -> Floats:
+    """(sub-tables, values): share of a value's records that go to a sub-table."""
+    deal, true_counts = work.deals[0], profile.true_counts()
+    assert deal.counts is not None
+    owner = np.repeat(np.arange(len(true_counts)), np.diff(deal.start))
+    share = np.zeros((int(deal.labels.max()) + 1, len(true_counts)))
+    share[deal.labels, owner] = deal.counts / np.maximum(true_counts[owner], 1)
+    return share
+
+
+def readers(
+    channels: Sequence[tuple[Fraction, Fraction]], claim: Claim, known: Known | None
+) -> tuple[ReaderBound, ...]:
+    """The ladder; `channels` are (p, q) of every sub-table. One sub-table alone is a channel over the whole domain."""
+    if known is None:
+        mine = Found(posterior=claim.rho2, why="every sub-table's channel is limited for the counts that it holds")
+    else:
+        mine = Found(
+            posterior=_largest(channels, known, cells=False),
+            why="prior: the true histogram; she sees the sub-table and the value it shows",
+        )
+    linking = linked(
+        known,
+        "prior: the share among the rows with the same quasi-identifiers; she sees the sub-table too",
+        lambda k: _largest(channels, k, cells=True),
+    )
+    if len(channels) > 1:
+        return in_parts(claim, histogram=mine, linking=linking, corruption=HISTOGRAM)
+    ((p, q),) = channels
+    if known is None and claim.rho1 is not None:
+        mine = Found(posterior=amplified(claim.rho1, (p + q) / q), why=mine.why)
+    last = Found(posterior=Fraction(1), why=HISTOGRAM)
+    return independent(claim, (p + q) / q, histogram=mine, linking=linking, corruption=last)
+
+
+def _largest(channels: Sequence[tuple[Fraction, Fraction]], known: Known, *, cells: bool) -> float:
+    """max over sub-tables i and values x of f_x a_i(x) (p_i + q_i) / sum_y f_y a_i(y) P_i(x|y)."""
+    share = shares(known.work, known.profile)[:, known.joint.codes[:, 0]]
+    return max(
+        seen_as_it_is(known, ValueChannel(keep=(p + q,), other=(q,)), cells=cells, weight=share[i])
+        for i, (p, q) in enumerate(channels)
+    )

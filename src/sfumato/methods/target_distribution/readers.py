@@ -1,0 +1,80 @@
+"""How far readers of blurred groups get: a row is one of its group's blocks, and inside a block the prior decides."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...model.private import Known
+from ...model.public import Claim, Floats, ReaderBound
+from ..shared.readers import Found, in_parts, linked
+from .target_planning import Made
+
+LAST = "whoever knows the other rows of a group is left with the blocks that they do not fill"
+MOST = 200_000_000
+
+
+def readers(claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+    """The ladder; the blocks of the groups are private knowledge here only because a plan does not state them."""
+    mine = Found(
+        posterior=None if known is None else _histogram(known),
+        why="the blocks of the groups decide" if known is None else "every block of a group is as likely the record's",
+    )
+    linking = linked(
+        known, "prior: the share among the rows with the same quasi-identifiers, inside each block", _linking
+    )
+    return in_parts(claim, histogram=mine, linking=linking, corruption=LAST)
+
+
+def _blocks(made: Made, values: int) -> tuple[sp.csr_array, Floats]:
+    """(groups by nodes: share of a group's blocks, nodes by values: whether a block holds a value)."""
+    tree = made.shape.tree
+    size = np.bincount(made.group, weights=made.count)
+    share = sp.csr_array(
+        (made.count / size[made.group], (made.group, made.node)), shape=(len(made.group_rows), tree.nodes)
+    )
+    inside = np.zeros((tree.nodes, values))
+    for node in range(tree.nodes):
+        inside[node, np.asarray(made.shape.order)[tree.start[node] : tree.stop[node]]] = 1.0
+    return share, inside
+
+
+def _histogram(known: Known) -> float:
+    """max over groups and values x of sum over blocks b of the group: (share of b) f_x / f(b)."""
+    made: Made = known.work.secret
+    prior = np.zeros(len(known.profile.domains[0]))
+    prior[known.joint.codes[:, 0]] = known.joint.of_values()
+    share, inside = _blocks(made, len(prior))
+    reached = share @ _spread(inside, prior)
+    return float(reached[:, known.joint.codes[known.looked, 0]].max())
+
+
+def _linking(known: Known) -> float | None:
+    """The same with the prior of every cell; blocks that hold no value of the cell are ruled out."""
+    made, joint = known.work.secret, known.joint
+    domain = len(known.profile.domains[0])
+    if 1 not in joint.looked_at and len(known.profile.domains) > 1:
+        return None  # groups are made of columns that are no quasi-identifiers
+    share, inside = _blocks(made, domain)
+    if joint.cells * inside.shape[0] > MOST:
+        return None
+    group = made.group_of[joint.looked_at[1]] if 1 in joint.looked_at else np.zeros(len(joint.cell), dtype=np.int64)
+    looked = np.zeros(domain, dtype=bool)
+    looked[joint.codes[known.looked, 0]] = True
+    table = sp.csr_array((joint.true_counts, (joint.cell, joint.codes[joint.value, 0])), shape=(joint.cells, domain))
+    of_cell = np.zeros(joint.cells, dtype=np.int64)
+    of_cell[joint.cell] = group
+    largest = 0.0
+    for cell in range(joint.cells):
+        prior = table[[cell]].toarray()[0]
+        mine = share[[int(of_cell[cell])]].toarray()[0]
+        possible = mine * (inside @ prior > 0)
+        reached = (possible / possible.sum()) @ _spread(inside, prior)
+        largest = max(largest, float(reached[looked].max()))
+    return largest
+
+
+def _spread(inside: Floats, prior: Floats) -> Floats:
+    """f_x / f(b) for every block b and value x in it."""
+    mass = inside @ prior
+    return np.divide(inside * prior, mass[:, None], out=np.zeros_like(inside), where=mass[:, None] > 0)

@@ -1,0 +1,59 @@
+"""The short form of `make audit`: a few steps of each campaign, and the judge that must not be blind."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks import fuzz_campaign
+
+from commands import SRC
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_fuzzers_find_no_uncaught_error() -> None:
+    rng = random.Random(3)
+    for found in (
+        fuzz_campaign.sql(150, rng),
+        fuzz_campaign.options(300, rng),
+        fuzz_campaign.bundles(25, rng),
+        fuzz_campaign.tables(15, rng),
+    ):
+        assert sum(found.values()) >= 25
+        assert [line for line in found if line.startswith("!")] == []
+
+
+def test_the_fuzzers_judge_sees() -> None:
+    """An error that is not ours, and a message that quotes a cell, are faults."""
+    from collections import Counter
+
+    from sfumato.errors import DataError
+
+    found: Counter[str] = Counter()
+    fuzz_campaign.tried(found, "x", lambda: 1 / 0)
+
+    def quote() -> None:
+        raise DataError(f"a bad cell: {fuzz_campaign.MARK}7")
+
+    fuzz_campaign.tried(found, "x", quote)
+    assert sum(n for line, n in found.items() if line.startswith("!")) == 2
+
+
+@pytest.mark.slow
+def test_kills_and_faults_leave_nothing_half(tmp_path: Path) -> None:
+    """In a process of its own, whose children are forked before any engine runs: every 25th step."""
+    code = (
+        "from benchmarks.fault_campaign import kills_and_faults as run, short_disks\n"
+        "found = run(25) + short_disks(4)\n"
+        "print(sum(found.values())); print(*[k for k in found if k[0] == '!'], sep='\\n')"
+    )
+    env = {**os.environ, "PYTHONPATH": f"{SRC}{os.pathsep}{ROOT}", "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=env, cwd=ROOT)
+    count, *wrong = done.stdout.strip().splitlines()
+    assert int(count) >= 10
+    assert wrong == []
