@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from sfumato import datasets
-from sfumato.methods.randomized_response.disclosure import Cells
+from sfumato.methods.randomized_response.disclosure import RiskCells
 
 TRAINING = 32_561
 EMGRW = ("education", "marital_status", "sex", "race", "workclass")
@@ -45,10 +45,10 @@ def coded(table: pa.Table, columns: tuple[str, ...]) -> tuple[np.ndarray, tuple[
     return np.column_stack(codes).astype(np.int64), tuple(map(len, domains)), domains
 
 
-def cells_of(table: pa.Table, columns: tuple[str, ...]) -> Cells:
+def cells_of(table: pa.Table, columns: tuple[str, ...]) -> RiskCells:
     codes, sizes, _ = coded(table, columns)
     distinct, counts = np.unique(codes, axis=0, return_counts=True)
-    return Cells(codes=distinct, true_counts=counts.astype(np.int64), sizes=sizes)
+    return RiskCells(codes=distinct, true_counts=counts.astype(np.int64), sizes=sizes)
 
 
 def tensor_of(table: pa.Table, columns: tuple[str, ...]) -> np.ndarray:

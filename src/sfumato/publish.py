@@ -23,7 +23,7 @@ from .model.public import Claim, Curve, Domain, Roles, Scalar, Unprotected
 from .publishing import knowledge
 from .publishing.applier import Applier
 from .publishing.parameter_files import read_column_hierarchy
-from .publishing.people import one_person
+from .publishing.person_rows import one_person
 from .publishing.randomness import Secret
 from .publishing.roles import settled_roles
 from .query import Release

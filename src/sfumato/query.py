@@ -112,7 +112,7 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
     )
     whole, kind, caveats = assembly.answer(frame, asking)
     if query.derived:
-        from .answering.arithmetic import with_derived
+        from .answering.computed import with_derived
 
         numbers = whole.num_rows * len(query.columns)
         whole, kind, notes = with_derived(frame, subject, whole, kind, z=options.z(numbers), target=options.target)

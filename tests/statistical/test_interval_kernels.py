@@ -14,7 +14,7 @@ from scipy.stats import binom, chi2, norm
 from constants import ALPHA, SEED
 from sfumato.methods.shared.grouping import random_margins
 from sfumato.methods.splu.decoy_channel import DecoyChannel, rebuild_channel
-from sfumato.methods.splu.rare_values import Cells, rare_value_interval
+from sfumato.methods.splu.rare_values import RareCells, rare_value_interval
 from sfumato.stats.association import uncertainty_coefficient
 from sfumato.stats.association_bootstrap import corrected_association
 from sfumato.stats.fieller import fieller
@@ -65,12 +65,12 @@ def decoy_release(true: np.ndarray, inside: np.ndarray, size: int, rng: np.rando
     return np.bincount(shown, minlength=len(true)), np.bincount(shown[chosen], minlength=len(true)).astype(float)
 
 
-def cells_of(channel: DecoyChannel, inside: np.ndarray) -> Cells:
+def cells_of(channel: DecoyChannel, inside: np.ndarray) -> RareCells:
     """The seven numbers of every published value."""
     matrix, share, e = channel.matrix, channel.published / channel.published.sum(), 1 / channel.size
     b = matrix.own_weights()
     has = e * b**2 + (1 - e * b) ** 2 / (1 - e)
-    return Cells(
+    return RareCells(
         shown=inside,
         estimate=matrix.estimate(inside),
         squares=matrix.squares(inside),
@@ -98,7 +98,7 @@ def test_a_value_with_one_row_is_covered():
         if published[-1] == 0:  # never published: the total alone answers
             channel = rebuild_channel(published, size, seed=1)
             zero = np.zeros(1)
-            never = Cells(shown=zero, estimate=zero, squares=zero, weight=zero, published=zero, rows=zero + 12_000,
+            never = RareCells(shown=zero, estimate=zero, squares=zero, weight=zero, published=zero, rows=zero + 12_000,
                           all_rows=24_000.0, other=zero, size=size)  # fmt: skip
             held += bool(never.most(0.05)[0] >= 1)
             continue

@@ -15,16 +15,18 @@ from sfumato.publishing.randomness import Secret
 from tables import ROLES, people
 
 # Generators that make no noise: a reader's replay of a public computation (seeded by the release's digest), starting
-# points of a search, a custodian's forecast, a pool of questions; and folders that make tables or repeat experiments.
+# points of a search, a custodian's forecast, a pool of questions; and folders that make tables, attack
+# releases or repeat experiments.
 PUBLIC = {
     "block_search.py",
     "channel_design.py",
+    "contingency.py",
     "decoy_channel.py",
     "keep_search.py",
     "response_report.py",
     "workload.py",
 }
-FOLDERS = {"datasets", "papers"}
+FOLDERS = {"audit", "datasets", "papers"}
 GENERATORS = {"default_rng", "RandomState", "seed", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}
 
 

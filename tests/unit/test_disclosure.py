@@ -10,7 +10,7 @@ import pytest
 
 from adult_table import EMGRW, adult, cells_of
 from sfumato.methods.randomized_response.disclosure import (
-    Cells,
+    RiskCells,
     epsilon,
     infimum,
     max_risk,
@@ -27,9 +27,9 @@ from sfumato.methods.randomized_response.sampled_risk import sampled_eta
 from sfumato.stats.kronecker import channel, theta_of_keep
 
 
-def cells_from(tensor) -> Cells:
+def cells_from(tensor) -> RiskCells:
     where = np.argwhere(tensor > 0)
-    return Cells(codes=where, true_counts=tensor[tuple(where.T)].astype(np.int64), sizes=tensor.shape)
+    return RiskCells(codes=where, true_counts=tensor[tuple(where.T)].astype(np.int64), sizes=tensor.shape)
 
 
 def dense(theta, d):

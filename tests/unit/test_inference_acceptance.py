@@ -20,7 +20,7 @@ import pytest
 
 import sfumato
 from sfumato import datasets
-from sfumato.analysis.independence import WALD, Table
+from sfumato.analysis.independence import WALD, TwoWayTable
 
 EXPECTED = json.loads((Path(__file__).parent / "inference_adult.json").read_text(encoding="utf-8"))
 GROUPS = {
@@ -88,7 +88,7 @@ def test_the_wald_statistic_of_every_method(method: str) -> None:
 
     grid = read(release(method).subject, ("sex", "occupation"), recode={"occupation": GROUPS})
     codes = tuple(np.broadcast_to(grid.variables[n].codes, grid.weight.shape) for n in ("sex", "occupation"))
-    table = Table(grid, codes, (np.arange(2), np.arange(5)))
+    table = TwoWayTable(grid, codes, (np.arange(2), np.arange(5)))
     statistic, df = table.wald()
     assert statistic == pytest.approx(EXPECTED[method]["independence"]["statistic"], rel=1e-8)
     assert df == 4

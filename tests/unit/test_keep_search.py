@@ -10,7 +10,7 @@ import pytest
 
 from adult_table import EMGRW, adult, cells_of
 from sfumato.errors import PlanError, SpecError
-from sfumato.methods.randomized_response.disclosure import Cells, max_risk, paper_risk, views
+from sfumato.methods.randomized_response.disclosure import RiskCells, max_risk, paper_risk, views
 from sfumato.methods.randomized_response.keep_bound import split_log_odds
 from sfumato.methods.randomized_response.keep_search import search_keep
 from sfumato.stats.kronecker import inverse_frobenius, log_error, theta_of_keep
@@ -79,9 +79,9 @@ def test_infeasible_tau_names_the_infimum_and_the_largest_l() -> None:
     assert refusal.value.limit == pytest.approx(0.0872, abs=5e-5)
 
 
-def small(counts) -> Cells:
+def small(counts) -> RiskCells:
     where = np.argwhere(counts > 0)
-    return Cells(codes=where, true_counts=counts[tuple(where.T)].astype(np.int64), sizes=counts.shape)
+    return RiskCells(codes=where, true_counts=counts[tuple(where.T)].astype(np.int64), sizes=counts.shape)
 
 
 def plan_small(counts, randomised, tau, **options):

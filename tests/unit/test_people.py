@@ -23,7 +23,7 @@ from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError, PlanError, SpecError, VerificationError
 from sfumato.methods import REGISTRY
 from sfumato.publish import prepare
-from sfumato.publishing.people import kept_rows
+from sfumato.publishing.person_rows import kept_rows
 from sfumato.publishing.randomness import Secret
 from sfumato.release.verify import verify
 from sfumato.stats.gamma import gamma_bound, rooted_gamma

@@ -11,7 +11,7 @@ from sfumato.errors import SpecError
 from sfumato.methods.shared.set_answers import count_cumulants, set_answers
 from sfumato.methods.shared.set_channel import channel_of_blocks, channel_of_sets
 from sfumato.methods.shared.set_lists import best_list, best_width, hit_rates, total_variance
-from sfumato.methods.shared.set_sums import Part, add_up
+from sfumato.methods.shared.set_sums import SetPart, add_up
 
 GAMMA = Fraction(12, 5)
 RNG = np.random.default_rng(20141)
@@ -165,7 +165,7 @@ def expected_parts(truth):
     for (values, channel), moments in zip(lists, truth, strict=True):
         answers = set_answers(channel)
         shown = tuple(sp.csr_array(m @ answers.matrix.T) for m in moments)
-        parts.append(Part(answers=answers, values=values, moments=shown))
+        parts.append(SetPart(answers=answers, values=values, moments=shown))
     return parts
 
 
@@ -204,7 +204,7 @@ def test_variance_never_falls_below_what_rows_must_have():
     assert unbiased[worst] < 0.5 * answers.variance(h).min()
     moments = np.zeros((1, 10))
     moments[0, worst] = 10
-    part = Part(answers=answers, values=np.arange(10), moments=(sp.csr_array(moments),))
+    part = SetPart(answers=answers, values=np.arange(10), moments=(sp.csr_array(moments),))
     found = add_up([part], h, np.array([0]), np.array([[0]]), np.zeros((0, 2), dtype=np.intp))
     assert found.variance[0, 0] == pytest.approx(10 * answers.variance(h).min())
     assert found.least[0, 0] == found.variance[0, 0]

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from sfumato.methods.splu.decoy_channel import closed_form_channel, rebuild_channel
-from sfumato.methods.splu.rare_values import Cells, rare_value_interval
+from sfumato.methods.splu.rare_values import RareCells, rare_value_interval
 
 GAMMA = 12
 PUBLISHED = np.array([400] * 60 + [3])
 
 
-def cells_of(published: np.ndarray, inside: np.ndarray, size: int) -> Cells:
+def cells_of(published: np.ndarray, inside: np.ndarray, size: int) -> RareCells:
     """The seven numbers of every value, from a release's histogram and that of the rows in P."""
     matrix = rebuild_channel(published, size, seed=1).matrix
     rows, e, b, share = float(published.sum()), 1 / size, matrix.own_weights(), published / published.sum()
     has = e * b**2 + (1 - e * b) ** 2 / (1 - e)
-    return Cells(
+    return RareCells(
         shown=inside,
         estimate=matrix.estimate(inside),
         squares=matrix.squares(inside),
@@ -34,7 +34,7 @@ def cells_of(published: np.ndarray, inside: np.ndarray, size: int) -> Cells:
     )
 
 
-def example(rare: int) -> Cells:
+def example(rare: int) -> RareCells:
     """60 values published 400 times and one 3 times; P has 200 rows of each common one and some of the rare one."""
     return cells_of(PUBLISHED, np.array([200.0] * 60 + [rare]), GAMMA)
 
@@ -91,7 +91,7 @@ def test_all_rows_have_nearly_the_variance_of_the_total():
 
 def test_a_value_never_published():
     zero = np.zeros(1)
-    cells = Cells(shown=zero, estimate=zero, squares=zero, weight=zero, published=zero, rows=np.array([500.0]),
+    cells = RareCells(shown=zero, estimate=zero, squares=zero, weight=zero, published=zero, rows=np.array([500.0]),
                   all_rows=1000.0, other=zero, size=12)  # fmt: skip
     assert cells.most(0.05)[0] == pytest.approx(3.533, abs=0.002)
 

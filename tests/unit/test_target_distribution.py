@@ -158,7 +158,7 @@ def test_verify_recomputes_the_definition(release: sf.Release, tmp_path: Path) -
         block = side["block"].to_pylist()
         return side.set_column(1, "block", pa.array([6, *block[1:]], pa.int32()))
 
-    with pytest.raises(VerificationError, match="keep the guarantee"):
+    with pytest.raises(VerificationError, match=r"keep the guarantee|different things"):
         verified(forged(release.path, tmp_path / "out", side=one_leaf_too_many))
 
 

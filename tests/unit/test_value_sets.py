@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.splu.decoy_channel import rebuild_channel
-from sfumato.methods.splu.value_sets import rebuilt
+from sfumato.methods.splu.listed_values import rebuilt
 
 PUBLISHED = np.array([900, 700, 600, 500, 400, 300, 200])
 

@@ -75,7 +75,10 @@ def read(
     """
     for name in columns:
         check_column(subject, name)
-    conditions = [_Condition(subject, where, push=True), *(_Condition(subject, sql, push=False) for sql in flags)]
+    conditions = [
+        _WhereCondition(subject, where, push=True),
+        *(_WhereCondition(subject, sql, push=False) for sql in flags),
+    ]
     asked = {subject.schema.units[c] for c in columns if c in subject.schema.units}
     units = tuple(sorted(asked.union(*(c.query.units() for c in conditions))))
     plain = [c for c in dict.fromkeys(columns) if c not in subject.schema.units]
@@ -173,7 +176,7 @@ def distinct_values(subject: Subject, name: str, most: int) -> list[Scalar]:
     return list(found[: most + 1])
 
 
-class _Condition:
+class _WhereCondition:
     """An SQL condition: the parts that the engine evaluates on rows, and those evaluated on a unit's domain.
 
     With `push` conjuncts on untouched columns are left to the engine's WHERE; else they are evaluated on rows too.
@@ -214,7 +217,7 @@ class _Axes:
         subject: Subject,
         units: tuple[int, ...],
         columns: Sequence[str],
-        conditions: Sequence[_Condition],
+        conditions: Sequence[_WhereCondition],
         recoder: Recoder,
     ) -> None:
         self._subject, self._units, self._recoder = subject, units, recoder

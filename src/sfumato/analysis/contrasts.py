@@ -22,7 +22,7 @@ LEAST_SIZE = 2.0  # standard errors that the size of a group must be above 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ContrastGroup:
     """A group's share or mean, and its difference from the first group's (None for that one)."""
 
     level: str
@@ -42,7 +42,7 @@ class Comparison:
 
     what: str
     by: str
-    groups: tuple[Group, ...]
+    groups: tuple[ContrastGroup, ...]
     target: Target
     level: float
     caveats: tuple[str, ...]
@@ -130,7 +130,7 @@ def compare(
             numbers_of = (gap, se, gap - z * se, gap + z * se, score, float(2 * ndtr(-abs(score))))  # type: ignore[assignment]
         difference, difference_se, low, high, score_of, p = numbers_of
         groups.append(
-            Group(
+            ContrastGroup(
                 level=variable.labels[levels[k]],
                 value=float(ratio[k]),
                 se=own,

@@ -33,7 +33,7 @@ class Levels:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Design:
+class ModelDesign:
     """x is (cells, values or 1, coefficients): one column of values where no randomised column is on the right side."""
 
     formula: Formula
@@ -61,7 +61,7 @@ def requirement() -> Any:
     return formulaic
 
 
-def build(formula: Formula, variables: Mapping[str, Variable], weight: Floats, rows: Floats) -> Design:
+def build(formula: Formula, variables: Mapping[str, Variable], weight: Floats, rows: Floats) -> ModelDesign:
     """The design of the right side; `weight` (cells, values) is 0 where a row does not take part, `rows` per cell."""
     formulaic = requirement()
     levels = tuple(_levels(f, variables, weight) for f in formula.factors)
@@ -94,7 +94,7 @@ def build(formula: Formula, variables: Mapping[str, Variable], weight: Floats, r
         )
         at += len(found.columns)
     x = np.ascontiguousarray(np.asarray(matrix, dtype=np.float64)).reshape(*shape, len(names))
-    return Design(formula=formula, x=x, names=names, terms=terms, levels=levels, spec=spec)
+    return ModelDesign(formula=formula, x=x, names=names, terms=terms, levels=levels, spec=spec)
 
 
 def _levels(factor: Factor, variables: Mapping[str, Variable], weight: Floats) -> Levels | None:

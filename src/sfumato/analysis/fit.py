@@ -19,7 +19,7 @@ from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Target
 from ..model.public import Floats
 from ..reports.text import csv_cell, json_text
-from .design import Design
+from .design import ModelDesign
 from .expressions import Variable, label
 from .families import Family
 
@@ -53,7 +53,7 @@ class Fit:
 
     method: str
     family: Family
-    design: Design
+    design: ModelDesign
     outcome: str
     levels: tuple[str, ...]
     names: tuple[str, ...]
@@ -319,7 +319,7 @@ class Fit:
     __repr__ = __str__
 
 
-def _points(description: Mapping[str, Sequence[Any]], design: Design) -> dict[str, Variable]:
+def _points(description: Mapping[str, Sequence[Any]], design: ModelDesign) -> dict[str, Variable]:
     columns = design.formula.columns
     missing = [c for c in columns if c not in description]
     if missing:

@@ -117,7 +117,9 @@ def independence_test(
             f"{levels[0].size} times {levels[1].size} levels are too many for one test", hint="Merge levels (recode)."
         )
     z = float(-ndtri((1 - level) / 2))
-    table = Table(grid, tuple(np.broadcast_to(grid.variables[n].codes, grid.weight.shape) for n in (x, y)), levels)
+    table = TwoWayTable(
+        grid, tuple(np.broadcast_to(grid.variables[n].codes, grid.weight.shape) for n in (x, y)), levels
+    )
     published = grid.published(x, y)
     caveats = list(grid.caveats)
     if published is not None:
@@ -167,7 +169,7 @@ def pearson(counts: Floats) -> tuple[float, int]:
     return statistic, (held.shape[0] - 1) * (held.shape[1] - 1)
 
 
-class Table:
+class TwoWayTable:
     """Two columns crossed: d[i, j] = sum of (1[x = i] - p_i)(1[y = j] - q_j), with its covariance."""
 
     def __init__(self, grid: Grid, codes: Sequence[NDArray[np.intp]], levels: Sequence[NDArray[np.intp]]) -> None:

@@ -7,13 +7,13 @@ import numpy as np
 from ..methods.target_distribution.group_audit import audit_group
 from ..methods.target_distribution.method import TargetDistributionPlan
 from ..model.public import Codes
-from .attack import Attack, Known
-from .view import View
+from .attack import Attack, Background
+from .view import ReleaseView
 
 MOST_BLOCKS = 200  # of a group whose exact posterior is computed; larger ones are read as they stand
 
 
-def _run(view: View, known: Known) -> Codes | str:
+def _run(view: ReleaseView, known: Background) -> Codes | str:
     plan = view.release.plan
     if not isinstance(plan, TargetDistributionPlan):
         return "about target-distribution only"
@@ -32,7 +32,7 @@ def _run(view: View, known: Known) -> Codes | str:
     return guesses
 
 
-def _best(view: View, plan: TargetDistributionPlan, group: int, blocks: np.typing.NDArray[np.int64]) -> int:
+def _best(view: ReleaseView, plan: TargetDistributionPlan, group: int, blocks: np.typing.NDArray[np.int64]) -> int:
     tree, order = plan.tree, np.array(plan.order)
     weights = np.array(plan.parts[plan.group_part[group]].weights, dtype=np.int64)
     if blocks.sum() <= MOST_BLOCKS:

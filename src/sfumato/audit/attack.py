@@ -8,18 +8,18 @@ from importlib import import_module
 
 from ..model.public import Codes, Integers
 from . import ATTACKS
-from .view import View
+from .view import ReleaseView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class Background:
     """Background knowledge about T targets. A reader uses no more of it than the attack says she has."""
 
     rows: Integers  # (T,) the target's row of the release
-    cells: Integers  # (T, quasi-identifiers) the target's true quasi-identifiers, coded as `View.quasi` says
+    cells: Integers  # (T, quasi-identifiers) the target's true quasi-identifiers, coded as `ReleaseView.quasi` says
     persons: Integers  # (T, k) rows of one person, who has one sensitive value; the target's row first
     others: Codes  # (rows of the release,) true values of all records, -1 where not known; the target's own included
-    second: View | None  # another release of the same table
+    second: ReleaseView | None  # another release of the same table
     second_rows: Integers | None  # (T,) the target's row there
 
     def others_of(self, target: int) -> Codes:
@@ -37,7 +37,7 @@ class Attack:
     reader: str  # of the ladder in docs/explanation/threats.md
     knows: str  # her background knowledge, one phrase
     covered: bool  # whether the method's promise speaks about this reader
-    run: Callable[[View, Known], Codes | str]
+    run: Callable[[ReleaseView, Background], Codes | str]
 
 
 def attacks() -> tuple[Attack, ...]:

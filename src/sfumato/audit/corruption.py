@@ -10,11 +10,11 @@ import numpy as np
 
 from ..model.public import Codes, Floats
 from ..stats.joint_codes import joint_ranks
-from .attack import Attack, Known
-from .view import View
+from .attack import Attack, Background
+from .view import ReleaseView
 
 
-def _run(view: View, known: Known) -> Codes | str:
+def _run(view: ReleaseView, known: Background) -> Codes | str:
     part = view.part
     if view.true_shown:  # classes are parts
         part, _ = joint_ranks([f.codes for f in view.quasi], view.rows)
@@ -34,7 +34,7 @@ def _run(view: View, known: Known) -> Codes | str:
     return guesses
 
 
-def _belief(view: View, row: int, number: int, part: np.typing.NDArray[np.int64], others: Floats) -> Floats:
+def _belief(view: ReleaseView, row: int, number: int, part: np.typing.NDArray[np.int64], others: Floats) -> Floats:
     if view.true_shown:
         shown = np.bincount(view.shown[part == number], minlength=len(others))
         return np.asarray(shown - others)

@@ -14,7 +14,7 @@ from ..release.opened import OpenedRelease
 from ..stats.joint_codes import joint_ranks
 from ..stats.tails import FALSE_ALARM, chernoff
 from .score import Truth, linked, read_truth
-from .view import View, look
+from .view import ReleaseView, look
 
 ENOUGH = 50  # records that can be told apart
 
@@ -43,7 +43,7 @@ def _suppresses(release: OpenedRelease) -> bool:
     return bool(stated.get("suppressed")) or str(stated.get("suppression", "0")) not in {"0", "0/1"}
 
 
-def _same_multiset(view: View, truth: Truth) -> None:
+def _same_multiset(view: ReleaseView, truth: Truth) -> None:
     if not view.untouched:
         return
     both = [np.concatenate([f.codes, truth.features[f.name]]) + 1 for f in view.untouched]
@@ -52,7 +52,7 @@ def _same_multiset(view: View, truth: Truth) -> None:
         raise VerificationError("columns that are published as they are hold other cells than the table")
 
 
-def _channel(view: View, truth: Truth) -> Iterator[str]:
+def _channel(view: ReleaseView, truth: Truth) -> Iterator[str]:
     """Records that can be told apart, against the chance that the release states for what they show."""
     if view.law.exact:
         yield from _parts(view, truth)
@@ -81,7 +81,7 @@ def _channel(view: View, truth: Truth) -> Iterator[str]:
     )
 
 
-def _totals(view: View, true: Codes) -> None:
+def _totals(view: ReleaseView, true: Codes) -> None:
     """Published totals against the mean of the stated channel on the true counts."""
     m, n = len(view.values), view.rows
     every = np.arange(m, dtype=np.int32)
@@ -93,7 +93,7 @@ def _totals(view: View, true: Codes) -> None:
             raise VerificationError("a published total is not one that the stated noise makes of the true ones")
 
 
-def _parts(view: View, truth: Truth) -> Iterator[str]:
+def _parts(view: ReleaseView, truth: Truth) -> Iterator[str]:
     """Values that leave by group or as they are: their histogram is the table's."""
     counts = np.bincount(truth.sensitive, minlength=len(view.values))
     if not np.array_equal(np.rint(view.law.counts.sum(axis=0)).astype(np.int64), counts):

@@ -8,15 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from ..model.public import Codes, Floats, Integers
-from .attack import Attack, Known
+from .attack import Attack, Background
 from .naive_bayes import learn, normalised, published_cells
-from .view import View
+from .view import ReleaseView
 
 SCALINGS = 10
 MOST_CELLS = 40_000_000  # rows times values
 
 
-def _run(view: View, known: Known) -> Codes | str:
+def _run(view: ReleaseView, known: Background) -> Codes | str:
     if not view.release.method.withheld or view.release.method.part is None:
         return "about methods that publish values by group only"
     if not view.quasi:

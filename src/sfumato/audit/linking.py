@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..model.public import Codes
-from .attack import Attack, Known
+from .attack import Attack, Background
 from .naive_bayes import learn, normalised
-from .view import View
+from .view import ReleaseView
 
 
-def _run(view: View, known: Known) -> Codes | str:
+def _run(view: ReleaseView, known: Background) -> Codes | str:
     if not view.quasi:
         return "no column is called a quasi-identifier"
     model = None if view.true_shown else learn(view, np.random.default_rng(1))

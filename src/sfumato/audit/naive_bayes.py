@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model.public import Floats, Integers
-from .view import View
+from .view import ReleaseView
 
 MOST_ROWS, MOST_VALUES, ROUNDS, SMOOTH = 60_000, 200, 12, 1.0
 
@@ -23,7 +23,7 @@ Constrain = Callable[[Integers, Floats], Floats]  # (rows, beliefs) -> beliefs t
 class Model:
     """log P(published code of a column | value), for the columns that are used."""
 
-    columns: tuple[int, ...]  # positions in `View.quasi`
+    columns: tuple[int, ...]  # positions in `ReleaseView.quasi`
     tables: tuple[Floats, ...]  # (codes, values)
     prior: Floats
 
@@ -36,7 +36,7 @@ class Model:
         return found
 
 
-def published_cells(view: View, rows: Integers) -> Integers:
+def published_cells(view: ReleaseView, rows: Integers) -> Integers:
     """(rows, quasi-identifiers): their published codes."""
     if not view.quasi:
         return np.zeros((len(rows), 0), dtype=np.int64)
@@ -49,7 +49,9 @@ def normalised(logs: Floats) -> Floats:
     return raised / raised.sum(axis=1, keepdims=True)
 
 
-def learn(view: View, rng: np.random.Generator, constrain: Constrain | None = None, *, whole: bool = False) -> Model:
+def learn(
+    view: ReleaseView, rng: np.random.Generator, constrain: Constrain | None = None, *, whole: bool = False
+) -> Model:
     """The model that a few rounds of expectation maximisation find on at most 60,000 rows."""
     rows = np.arange(view.rows)
     if view.rows > MOST_ROWS and not whole:

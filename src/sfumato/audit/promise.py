@@ -7,10 +7,10 @@ from math import exp
 from typing import Any
 
 from .attack import Attack
-from .view import View
+from .view import ReleaseView
 
 
-def promised(view: View, attack: Attack, most: float) -> float | None:
+def promised(view: ReleaseView, attack: Attack, most: float) -> float | None:
     """The largest chance of a right guess that the guarantee leaves this reader; `most` is the largest true share."""
     method = view.release.method
     alone = method.part is None and not method.plan_draws and not view.true_shown  # every record by itself
@@ -21,7 +21,7 @@ def promised(view: View, attack: Attack, most: float) -> float | None:
     return _bound(view, view.release.manifest.guarantee.parameters, most)
 
 
-def _bound(view: View, stated: dict[str, Any], most: float) -> float | None:
+def _bound(view: ReleaseView, stated: dict[str, Any], most: float) -> float | None:
     if "rho2" in stated:  # about values with a share of at most rho1
         return float(Fraction(stated["rho2"])) if most <= Fraction(stated["rho1"]) else None
     if "epsilon" in stated and isinstance(stated["epsilon"], dict):

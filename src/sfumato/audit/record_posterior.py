@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..model.public import Codes
-from .attack import Attack, Known
-from .view import View
+from .attack import Attack, Background
+from .view import ReleaseView
 
 
-def _run(view: View, known: Known) -> Codes | str:
+def _run(view: ReleaseView, known: Background) -> Codes | str:
     if view.true_shown:
         return "rows show true values; linking is the attack"
     return np.argmax(view.prior * view.likelihood(known.rows), axis=1).astype(np.int32)

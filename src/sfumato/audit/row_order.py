@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..model.public import Codes
-from .attack import Attack, Known
-from .view import View
+from .attack import Attack, Background
+from .view import ReleaseView
 
 REACH = 10  # rows on both sides
 
 
-def _run(view: View, known: Known) -> Codes | str:
+def _run(view: ReleaseView, known: Background) -> Codes | str:
     guesses = np.zeros(len(known.rows), dtype=np.int32)
     for t, row in enumerate(known.rows):
         near = np.arange(max(0, row - REACH), min(view.rows, row + REACH + 1))

@@ -19,16 +19,16 @@ from ..model.private import Needs
 from ..model.public import Codes, Floats, Integers
 from ..release.opened import OpenedRelease
 from ..stats.joint_codes import joint_ranks
-from .attack import Attack, Known, attacks
+from .attack import Attack, Background, attacks
 from .promise import promised
-from .view import View, look
+from .view import ReleaseView, look
 
 TARGETS, LEVEL, PERSON_ROWS = 1000, 0.99, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Truth:
-    """The original table in codes: of the sensitive unit, and of every published column as `View.features` codes it."""
+    """The original table in codes: of the sensitive unit, and of every published column as `ReleaseView.features` codes it."""
 
     sensitive: Codes  # -1: a value that the release does not list
     features: dict[str, Integers]  # true codes; -1 where the release has no such value
@@ -38,7 +38,7 @@ class Truth:
         return len(self.sensitive)
 
 
-def read_truth(view: View, source: Any, *, engine: Engine | None = None, delimiter: str | None = None) -> Truth:
+def read_truth(view: ReleaseView, source: Any, *, engine: Engine | None = None, delimiter: str | None = None) -> Truth:
     """The table's rows, in an order of no meaning, coded as the release codes its own."""
     table = (engine or engine_named()).open(source, delimiter=delimiter)
     wanted = [*view.columns, *(f.name for f in view.features)]
@@ -65,7 +65,7 @@ def read_truth(view: View, source: Any, *, engine: Engine | None = None, delimit
     return Truth(sensitive=codes[inverse.reshape(-1)].astype(np.int32), features=features)
 
 
-def linked(view: View, truth: Truth) -> tuple[Integers, Integers]:
+def linked(view: ReleaseView, truth: Truth) -> tuple[Integers, Integers]:
     """(rows of the release, records of the table) that agree on all untouched columns, each pair with nobody else."""
     columns = view.untouched
     if not columns:
@@ -84,8 +84,8 @@ def linked(view: View, truth: Truth) -> tuple[Integers, Integers]:
 
 
 def knowledge(
-    view: View, truth: Truth, second: View | None, targets: int, rng: np.random.Generator
-) -> tuple[Known, Codes]:
+    view: ReleaseView, truth: Truth, second: ReleaseView | None, targets: int, rng: np.random.Generator
+) -> tuple[Background, Codes]:
     """(what readers may be told about the targets, the targets' true values)."""
     rows, records = linked(view, truth)
     usable = truth.sensitive[records] >= 0
@@ -106,7 +106,7 @@ def knowledge(
     chosen = rng.choice(len(rows), min(targets, len(rows)), replace=False)
     persons = _persons(rows, truth.sensitive[records], chosen, rng)
     cells = [truth.features[f.name][records[chosen]] for f in view.quasi]
-    known = Known(
+    known = Background(
         rows=rows[chosen],
         cells=np.stack(cells, axis=1) if cells else np.zeros((len(chosen), 0), dtype=np.int64),
         persons=persons,
@@ -134,7 +134,7 @@ def interval(hits: int, trials: int, level: float = LEVEL) -> tuple[float, float
     return low, high
 
 
-def score(attack: Attack, view: View, known: Known, true: Codes, blind: float) -> dict[str, Any]:
+def score(attack: Attack, view: ReleaseView, known: Background, true: Codes, blind: float) -> dict[str, Any]:
     """One line of the report, or why there is none."""
     guesses = attack.run(view, known)
     if isinstance(guesses, str):

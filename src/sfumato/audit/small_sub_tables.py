@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..model.public import Codes
-from .attack import Attack, Known
-from .view import View
+from .attack import Attack, Background
+from .view import ReleaseView
 
 
-def _run(view: View, known: Known) -> Codes | str:
+def _run(view: ReleaseView, known: Background) -> Codes | str:
     if view.release.method.withheld or view.release.method.part is None:
         return "about methods with published sub-tables only"
     own = view.law.chance(view.part[known.rows], view.shown[known.rows])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..model.public import Codes
-from .attack import Attack, Known
-from .view import View
+from .attack import Attack, Background
+from .view import ReleaseView
 
 
-def _run(view: View, known: Known) -> Codes | str:
+def _run(view: ReleaseView, known: Background) -> Codes | str:
     if known.second is None or known.second_rows is None:
         return "needs another release of the table (--second)"
     if view.true_shown or known.second.true_shown:

@@ -34,7 +34,7 @@ class Feature:
 
 
 @dataclass(kw_only=True)
-class View:
+class ReleaseView:
     """The rows of a release in codes; `values` is the domain of the sensitive unit that attacks guess."""
 
     release: OpenedRelease
@@ -101,7 +101,7 @@ def _published(feature: Feature, true: Integers) -> Integers:
     return np.where(true < 0, -1, feature.place[np.maximum(true, 0)])
 
 
-def look(release: OpenedRelease) -> View:
+def look(release: OpenedRelease) -> ReleaseView:
     """The release as an attacker sees it. Of several sensitive units she looks at the first."""
     method, plan = release.method, release.plan
     table = pq.read_table(release.path / "data.parquet")
@@ -132,7 +132,7 @@ def look(release: OpenedRelease) -> View:
         for name in table.column_names
         if role[name] in {"quasi", "insensitive"}
     )
-    return View(
+    return ReleaseView(
         release=release,
         columns=tuple(columns),
         values=values,

@@ -15,7 +15,7 @@ from ..model.public import Candidate, Claim, Roles, Scalar
 from ..model.ratios import Ratio
 from ..model.types import Kind
 from ..publish import Prepared, prepare
-from ..publishing.people import kept_rows
+from ..publishing.person_rows import kept_rows
 from ..publishing.randomness import Secret
 from ..publishing.roles import settled_roles
 from .candidates import choose_rho1, parse_bound, spec_of

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import PlanError
-from ..methods.randomized_response.disclosure import Cells, paper_risk, views
+from ..methods.randomized_response.disclosure import RiskCells, paper_risk, views
 from ..stats.association import uncertainty_coefficient
 from ..stats.table_distance import base_error, cube_error, euclidean_distance
 from . import rr_tables as tables
@@ -58,7 +58,7 @@ def table_1() -> Iterator[Finding]:
     """The example of six cells: risk of (female, cancer)."""
     shares = np.array([[0.30, 0.22, 0.20], [0.12, 0.10, 0.06]])
     codes = np.argwhere(shares >= 0)
-    cells = Cells(codes=codes, true_counts=np.rint(100 * shares.ravel()).astype(np.int64), sizes=(2, 3))
+    cells = RiskCells(codes=codes, true_counts=np.rint(100 * shares.ravel()).astype(np.int64), sizes=(2, 3))
     (view,) = views(cells, quasi=[0], sensitive=[1], randomised=[True, True])
     risks = paper_risk(view, [1.0, 1.0])
     top = float(np.max(risks))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..datasets import adult
 from ..methods.l_diversity.hierarchy import Hierarchy, from_rows, suppress
 from ..methods.l_diversity.lattice import search_lattice
-from ..methods.randomized_response.disclosure import Cells, views
+from ..methods.randomized_response.disclosure import RiskCells, views
 from ..methods.randomized_response.keep_search import KeepPlan, search_keep
 from ..methods.randomized_response.randomise import randomise_codes
 from ..stats.kronecker import apply_maps, channel, inverse, theta_of_keep
@@ -53,7 +53,7 @@ def plan(columns: tuple[str, ...], scope: str, l: int) -> KeepPlan:
     """Optimal keep probabilities of the last column's risk."""
     codes, sizes, _ = codes_of(columns)
     distinct, counts = np.unique(codes.astype(np.int64), axis=0, return_counts=True)
-    cells = Cells(codes=distinct, true_counts=counts.astype(np.int64), sizes=sizes)
+    cells = RiskCells(codes=distinct, true_counts=counts.astype(np.int64), sizes=sizes)
     randomised = SCOPES[scope]
     seen = views(cells, quasi=range(4), sensitive=[4], randomised=randomised)
     return search_keep(seen, sizes=sizes, randomised=randomised, tau=Fraction(1, l))

@@ -32,6 +32,8 @@ def public_document(document: Mapping[str, Any]) -> dict[str, Any]:
 
     def clean(entry: Mapping[str, Any]) -> dict[str, Any]:
         found = {k: entry[k] for k in PUBLIC_KEYS if k in entry}
+        if "guarantee" in found:  # what it says of this table follows from true counts
+            found["guarantee"] = {k: v for k, v in found["guarantee"].items() if k not in {"readers", "unprotected"}}
         found["readers"] = [{k: r[k] for k in r if k != "rows"} for r in entry.get("public_readers", [])]
         found["holds_bound"] = any(r["reader"] == "histogram" and r["held"] for r in found["readers"])
         if "variants" in entry:

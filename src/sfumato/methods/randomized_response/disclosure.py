@@ -34,7 +34,7 @@ SLACK = 1e-9  # relative; float risks are inflated by it before they are compare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cells:
+class RiskCells:
     """The distinct full cells of a table: codes (C, columns), true counts (C,), the size of every domain."""
 
     codes: Ints
@@ -95,7 +95,7 @@ class View:
 
 
 def view(
-    cells: Cells,
+    cells: RiskCells,
     *,
     quasi: Sequence[int],
     sensitive: Sequence[int],
@@ -140,7 +140,7 @@ def view(
 
 
 def views(
-    cells: Cells,
+    cells: RiskCells,
     *,
     quasi: Sequence[int],
     sensitive: Sequence[int],

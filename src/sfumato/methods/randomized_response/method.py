@@ -49,7 +49,7 @@ from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
 from ..shared.linear_functionals import CodedUnit, Functionals
 from ..shared.perturbation import SubTables
 from . import response_estimate, response_report
-from .disclosure import Cells, epsilon, infimum, round_up, view, views
+from .disclosure import RiskCells, epsilon, infimum, round_up, view, views
 from .keep_search import KeepPlan, search_keep
 from .posteriors import baseline
 from .randomise import randomise_codes
@@ -118,17 +118,17 @@ def _check_categories(domain: Domain) -> None:
         )
 
 
-def cells_of(profile: Profile) -> Cells:
+def cells_of(profile: Profile) -> RiskCells:
     """The distinct cells of the table as the risk functions take them."""
     histogram = profile.histograms[0]
-    return Cells(
+    return RiskCells(
         codes=histogram.codes.astype(np.int64),
         true_counts=histogram.true_counts,
         sizes=tuple(len(domain) for domain in profile.domains),
     )
 
 
-def _baseline(cells: Cells, unit: int) -> float:
+def _baseline(cells: RiskCells, unit: int) -> float:
     others = [u for u in range(len(cells.sizes)) if u != unit]
     one = view(cells, quasi=others[:0], sensitive=[unit], randomised=[False] * len(cells.sizes))
     return round_up(baseline(one), 2)

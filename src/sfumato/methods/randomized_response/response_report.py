@@ -13,7 +13,7 @@ from ...model.private import Profile
 from ...model.public import Guarantee, Trust
 from ...stats.response import count_variance
 from ..shared.restricted import value_label
-from .disclosure import Cells, View, epsilon, infimum, paper_risk, quasi_reconstruction, round_up, views
+from .disclosure import RiskCells, View, epsilon, infimum, paper_risk, quasi_reconstruction, round_up, views
 from .keep_search import KeepPlan
 from .posteriors import linking_posterior, record_posterior
 from .sampled_risk import sampled_eta
@@ -88,7 +88,7 @@ def guarantee_text(
 
 
 def risk_report(
-    cells: Cells,
+    cells: RiskCells,
     profile: Profile,
     thetas: Sequence[float],
     keep: Mapping[str, float],
@@ -191,7 +191,7 @@ def _sampled(v: View, risk: np.ndarray[Any, Any], thetas: Sequence[float]) -> li
     return rows
 
 
-def expected_error(cells: Cells, profile: Profile, thetas: Sequence[float], unit: int) -> dict[str, Any]:
+def expected_error(cells: RiskCells, profile: Profile, thetas: Sequence[float], unit: int) -> dict[str, Any]:
     """Standard error of each value's total, and of its count among 1 % and 10 % of the rows.
 
     The rows are picked by a predicate on the randomised quasi-identifier that costs most (or by untouched columns,

@@ -20,7 +20,7 @@ Positions = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Part:
+class SetPart:
     """One sub-table as the reader sees it: its answers, its values, its rows."""
 
     answers: SetAnswers
@@ -39,7 +39,7 @@ class StratumSums:
 
 
 def add_up(
-    parts: Sequence[Part],
+    parts: Sequence[SetPart],
     functionals: Floats,
     measure: Positions,
     products: Positions,
@@ -48,7 +48,7 @@ def add_up(
     """Answers of functionals (F, m) of the whole domain, summed over sub-tables.
 
     Functional f weighs rows by measure `measure[f]` (0: the constant 1); `products[a, b]` is the position in
-    `Part.moments` of the sum of g_a g_b; `pairs` (P, 2) are the functionals whose covariance is wanted.
+    `SetPart.moments` of the sum of g_a g_b; `pairs` (P, 2) are the functionals whose covariance is wanted.
     """
     strata = parts[0].moments[0].shape[0] if parts else 0
     F, P = len(functionals), len(pairs)
@@ -77,12 +77,12 @@ def add_up(
     return sums
 
 
-def _add_moment(into: Floats, part: Part, weights: Floats, column: Positions) -> None:
+def _add_moment(into: Floats, part: SetPart, weights: Floats, column: Positions) -> None:
     """Adds sum over sets of moment * weight, each functional with the moment it uses."""
     for j in np.unique(column):
         f = np.flatnonzero(column == j)
         into[:, f] += part.moments[j] @ weights[f].T
 
 
-def _sets(part: Part) -> int:
+def _sets(part: SetPart) -> int:
     return len(part.answers.matrix)

@@ -19,17 +19,17 @@ from ...model.public import Asked, Estimated, Floats, Observed
 from ...stats.tail_inversion import Line, binomial_total_interval, cut, tail_interval
 from .decoy_channel import DecoyChannel
 from .decoy_estimate import Estimates, Whole, calibrate, joint_weights
+from .listed_values import rebuilt
 from .published_tables import DecoyRows, observations
-from .rare_values import Cells, rare_value_interval
-from .value_sets import rebuilt
+from .rare_values import RareCells, rare_value_interval
 
 CELLS = 4_000_000  # numbers of a table held at once
 SET_FLOOR = 0.25  # of the variance with a known channel, for questions about several values
 RESIDUAL = 1e-6  # a question is identified when M w = h up to this
 
 
-class Weights:
-    """Weights of questions under the product of the columns' channels."""
+class DecoyWeights:
+    """DecoyWeights of questions under the product of the columns' channels."""
 
     def __init__(self, channels: tuple[DecoyChannel, ...]) -> None:
         self.channels, self.shape = channels, tuple(len(c.active) for c in channels)
@@ -95,7 +95,7 @@ class _Answering:
     """One question set, answered pattern by pattern."""
 
     def __init__(self, channels: tuple[DecoyChannel, ...], rows: int, observed: Observed, asked: Asked) -> None:
-        self.weights, self.rows, self.asked = Weights(channels), rows, asked
+        self.weights, self.rows, self.asked = DecoyWeights(channels), rows, asked
         self.channel = channels[0] if len(channels) == 1 else None
         self.parts = observations(channels, observed, asked)
         K, F = observed.keys, asked.functionals
@@ -269,7 +269,7 @@ class _Answering:
         else:
             self.foreseen[:, at] += piece.squares[:, None] * piece.every
 
-    def _cells(self, b: int, piece: _Piece, estimate: Floats) -> Cells:
+    def _cells(self, b: int, piece: _Piece, estimate: Floats) -> RareCells:
         """The numbers of single values, (K, questions) each."""
         assert self.channel is not None
         channel, shape = self.channel, estimate.shape
@@ -277,7 +277,7 @@ class _Answering:
         own = channel.matrix.own_weights()[piece.code]
         whole = [np.broadcast_to(x, shape) for x in (own, channel.published[piece.code], rows, piece.other)]
         weight, published, rows, other = whole
-        return Cells(
+        return RareCells(
             shown=piece.shown,
             estimate=estimate,
             squares=piece.weighed,
@@ -289,7 +289,7 @@ class _Answering:
             size=channel.size,
         )
 
-    def _variance(self, b: int, piece: _Piece, cells: Cells) -> Floats:
+    def _variance(self, b: int, piece: _Piece, cells: RareCells) -> Floats:
         """Of counts at the estimate moved to what is possible; of sums by the squares of g."""
         if piece.measure == 0:
             return cells.variance(np.clip(cells.estimate, 0.0, cells.rows))
@@ -302,7 +302,7 @@ class _Answering:
         return cells.sum_variance(shown, estimate, piece.own, second, piece.counted)
 
     def _interval(
-        self, b: int, piece: _Piece, found: Estimates, cells: Cells | None, everything: NDArray[np.bool_]
+        self, b: int, piece: _Piece, found: Estimates, cells: RareCells | None, everything: NDArray[np.bool_]
     ) -> tuple[Floats, Floats]:
         """Ends for counts, among what is possible: inverted tests for single values, exact ones for their totals."""
         asked, rows, whole = self.asked, self.parts[b].rows[:, None], piece.whole

@@ -28,7 +28,7 @@ SUM_FLOOR = 0.5  # of the variance that a sum has from its value's total alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cells:
+class RareCells:
     """The seven numbers of every (condition, value), in arrays of one shape, and what the channel says of others."""
 
     shown: Floats  # y
@@ -114,7 +114,7 @@ def _over(top: Floats, bottom: Floats) -> Floats:
     return np.asarray(np.divide(top, bottom, out=np.zeros_like(top, dtype=np.float64), where=bottom > 0))
 
 
-def rare_value_interval(cells: Cells, alpha: float, *, full: bool = False) -> tuple[Floats, Floats]:
+def rare_value_interval(cells: RareCells, alpha: float, *, full: bool = False) -> tuple[Floats, Floats]:
     """Both ends for the true count of every cell; `full` tails for intervals that must hold together."""
     unit = np.abs(cells.weight) if full else np.zeros_like(cells.weight)
     return tail_interval(cells.estimate, cells.variance, cells.third, alpha, 0.0, cells.most(alpha), unit)
