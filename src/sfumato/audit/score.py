@@ -28,7 +28,7 @@ TARGETS, LEVEL, PERSON_ROWS = 1000, 0.99, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Truth:
-    """The original table in codes: of the sensitive unit, and of every published column as `ReleaseView.features` codes it."""
+    """The original table in codes: of the sensitive unit, and of every published column as the view codes it."""
 
     sensitive: Codes  # -1: a value that the release does not list
     features: dict[str, Integers]  # true codes; -1 where the release has no such value
