@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .methods.randomized_response.method import RandomizedResponse
     from .methods.small_domain.method import SmallDomain
     from .methods.splu.method import Splu
+    from .methods.subset_response.method import SubsetResponse
     from .methods.target_distribution.method import TargetDistribution
     from .methods.uniform.method import UniformPerturbation
     from .model.public import Roles
@@ -35,6 +36,7 @@ _PUBLIC = {
     "Roles": "model.public",
     "SmallDomain": "methods.small_domain.method",
     "Splu": "methods.splu.method",
+    "SubsetResponse": "methods.subset_response.method",
     "TargetDistribution": "methods.target_distribution.method",
     "UniformPerturbation": "methods.uniform.method",
     "datasets": "",
@@ -81,6 +83,7 @@ __all__ = [
     "Roles",
     "SmallDomain",
     "Splu",
+    "SubsetResponse",
     "TargetDistribution",
     "UniformPerturbation",
     "__version__",

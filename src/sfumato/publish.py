@@ -22,7 +22,7 @@ from .model.public import Curve, Roles, Scalar
 from .publishing.applier import Applier
 from .publishing.parameter_files import read_column_hierarchy
 from .publishing.randomness import Secret
-from .publishing.roles import check_roles
+from .publishing.roles import check_added, check_roles
 from .query import Release
 from .release import bundle
 from .release.manifest import FORMAT_VERSION, Manifest, Software, columns_and_units, guarantee_model
@@ -91,6 +91,9 @@ def prepare(
     if not profile.rows:
         raise DataError("the table has no rows")
     planned = chosen.plan(spec, profile, secret.stream("plan"))
+    for sets in chosen.listed(planned.public, profile.domains):
+        if sets is not None:
+            check_added(roles, sets.column)
     return Prepared(table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned)
 
 
@@ -161,8 +164,12 @@ def write(
         lambda number, rows: secret.stream("order", number).integers(0, 2**64, size=rows, dtype=np.uint64),
         folder / "data.parquet",
         lambda done: progress("publish", done, profile.rows) if progress else None,
+        applier.lists,
     )
     applier.close()
+    weights = applier.weights()
+    if weights is not None:
+        bundle.write_weights(weights, folder / "weights.parquet")
     if planned.work.side:
         bundle.write_side(applier.side_table(), folder / "sensitive.parquet")
     columns, units = columns_and_units(applier.columns, applier.base)

@@ -18,7 +18,7 @@ from .answering.observation import Observation, direct, observation
 from .answering.strata import Frame, add_up_parts
 from .answering.subject import Subject
 from .engines.statements import refined
-from .model.public import Domain
+from .model.public import ADDED, Domain
 from .release.bundle import writing
 from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, open_folder
@@ -47,7 +47,7 @@ def ask(
     seen = subject.reader.run(wanted.statement, text=text)
     if wanted.by_row:
         seen = add_up_parts(seen)
-    place = layout(query.units(), views.views, lumpable=subject.lumpable)
+    place = layout(query.units(), views.views, lumpable=subject.lumpable, sets=subject.sets)
     codes = {u: subject.coders[u].encode([seen[c] for c in names]) for u, names in wanted.raw.items()}
     frame = Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
     asking = assembly.Asking(
@@ -70,7 +70,7 @@ def ask(
 def _wanted(query: Query, subject: Subject, table: str, weight: str | None) -> Observation:
     return observation(
         query,
-        tuple(d.columns for d in subject.domains),
+        tuple(coder.domain.columns for coder in subject.coders),
         lumpable=subject.lumpable,
         withheld=subject.withheld,
         part=subject.part,
@@ -93,7 +93,7 @@ class Release:
         schema = Schema(
             types=opened.types,
             units={name: u for u, domain in enumerate(opened.domains) for name in domain.columns},
-            hidden=frozenset(c.name for c in opened.columns if c.role == "group"),
+            hidden=frozenset(c.name for c in opened.columns if c.role in ADDED),
         )
         self.subject = Subject(
             method=method.name,
@@ -101,9 +101,10 @@ class Release:
             domains=opened.domains,
             coders=opened.coders,
             reader=opened.reader,
-            lumpable=method.lumpable,
+            lumpable=method.lumpable and not any(opened.listed),
             withheld=method.withheld,
             part=method.part,
+            sets={u: len(sets) for u, sets in enumerate(opened.listed) if sets is not None},
             estimate=lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked),
             bound=lambda *question: method.bound(plan, opened.evidence, *question),
         )
@@ -164,7 +165,7 @@ class Release:
         query = parse(text, self.schema)
         check_literals(query, self.subject)
         views = look_at_domains(query, self.subject).views
-        place = layout(query.units(), views, lumpable=self.subject.lumpable)
+        place = layout(query.units(), views, lumpable=self.subject.lumpable, sets=self.subject.sets)
         wanted = _wanted(query, self.subject, "release", None)
         return explanation(query, wanted, place, self.opened.domains, self.opened.method)
 

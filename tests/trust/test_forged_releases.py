@@ -62,7 +62,8 @@ def test_a_value_outside_the_domain_is_refused(name: str, releases: dict[str, Pa
         if column not in table.column_names:
             return table
         values = table[column].to_pylist()
-        return replaced(table, column, ["zzz", *values[1:]])
+        outside = ["zzz"] if isinstance(values[0], list) else "zzz"
+        return replaced(table, column, [outside, *values[1:]])
 
     if method.withheld and name == "target-distribution":
         pytest.skip("its blocks are numbers; see the next tests")
@@ -142,3 +143,78 @@ def test_a_sensitive_column_published_as_it_is_is_refused(releases: dict[str, Pa
     for name in (n for n in REGISTRY if n not in {"l-diversity"}):
         with pytest.raises(REFUSED):
             verified(forged(releases[name], tmp_path / name, manifest=leave_out))
+
+
+SETS = [name for name in REGISTRY if name == "subset-response"]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_list_that_is_not_the_one_of_its_number_is_refused(
+    name: str, releases: dict[str, Path], tmp_path: Path
+) -> None:
+    """Another listed set under this number, the same set in another order, one value short: each is refused."""
+
+    def shown(change: Any) -> Any:
+        def alter(table: pa.Table) -> pa.Table:
+            lists = table["disease"].to_pylist()
+            return replaced(table, "disease", [change(lists), *lists[1:]])
+
+        return alter
+
+    changes = {
+        "another": lambda lists: next(values for values in lists if values != lists[0]),
+        "turned": lambda lists: lists[0][::-1],
+        "short": lambda lists: lists[0][1:],
+        "missing": lambda lists: None,
+    }
+    for what, change in changes.items():
+        with pytest.raises(VerificationError, match="another list"):
+            verified(forged(releases[name], tmp_path / what, data=shown(change)))
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_an_unlisted_set_is_refused(name: str, releases: dict[str, Path], tmp_path: Path) -> None:
+    for number in (30_000, -1, None):
+
+        def odd(table: pa.Table, number: int | None = number) -> pa.Table:
+            return replaced(table, "disease_set", [number, *table["disease_set"].to_pylist()[1:]])
+
+        with pytest.raises(VerificationError):
+            verified(forged(releases[name], tmp_path / str(number), data=odd))
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_other_weights_are_refused(name: str, releases: dict[str, Path], tmp_path: Path) -> None:
+    def wrong(column: str) -> Any:
+        return lambda table: replaced(table, column, [table[column][0].as_py() + 0.001, *table[column].to_pylist()[1:]])
+
+    for column in ("weight", "variance_weight"):
+        with pytest.raises(VerificationError, match=r"weights\.parquet"):
+            verified(forged(releases[name], tmp_path / column, weights=wrong(column)))
+    with pytest.raises(VerificationError, match=r"weights\.parquet"):
+        verified(forged(releases[name], tmp_path / "short", weights=lambda table: table.slice(1)))
+
+
+def test_lists_that_are_no_set_channel_are_refused(releases: dict[str, Path], tmp_path: Path) -> None:
+    """A set listed twice, one left out (coverage unequal), one that holds everything, a gamma that is too large."""
+
+    def drop(stated: dict[str, Any]) -> None:
+        stated["parameters"]["listed"]["sets"] = stated["parameters"]["listed"]["sets"][1:]
+
+    def twice(stated: dict[str, Any]) -> None:
+        stated["parameters"]["listed"]["sets"].append(stated["parameters"]["listed"]["sets"][0])
+
+    def full(stated: dict[str, Any]) -> None:
+        stated["parameters"]["listed"]["sets"].append(list(range(stated["parameters"]["values"])))
+
+    def large(stated: dict[str, Any]) -> None:
+        stated["parameters"]["gamma"] = "5"
+
+    def blind(stated: dict[str, Any]) -> None:
+        """Two halves tell no values apart within them."""
+        size = stated["parameters"]["values"]
+        stated["parameters"]["listed"]["sets"] = [list(range(size // 2)), list(range(size // 2, size))]
+
+    for change in (drop, twice, full, large, blind):
+        with pytest.raises(REFUSED):
+            verified(forged(releases["subset-response"], tmp_path / change.__name__, manifest=change))

@@ -16,7 +16,14 @@ from tables import ROLES, people
 
 # Generators that make no noise: a reader's replay of a public computation (seeded by the release's digest), starting
 # points of a search, a custodian's forecast, a pool of questions; and folders that make tables or repeat experiments.
-PUBLIC = {"decoy_channel.py", "keep_search.py", "response_report.py", "workload.py"}
+PUBLIC = {
+    "block_search.py",
+    "channel_design.py",
+    "decoy_channel.py",
+    "keep_search.py",
+    "response_report.py",
+    "workload.py",
+}
 FOLDERS = {"datasets", "papers"}
 GENERATORS = {"default_rng", "RandomState", "seed", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}
 

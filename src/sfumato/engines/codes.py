@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError
-from ..model.public import Codes, Domain, Scalar
+from ..model.public import Codes, Domain, Integers, Listed, Scalar, SetWeights
+from ..model.types import INTEGER as WIDE
+from ..model.types import SMALLINT, ColumnType
 
 INDEX = np.int32
 
@@ -54,11 +56,49 @@ class Coder:
         """The columns that the codes stand for, dictionary-encoded."""
         return [pa.DictionaryArray.from_arrays(pa.array(codes), column) for column in self._columns]
 
+    def columns(self, codes: Codes | Integers) -> list[pa.Array]:
+        """The columns that the codes stand for, as plain values."""
+        return [column.take(pa.array(codes)) for column in self._columns]
+
     def _joint(self, codes: list[Codes]) -> np.typing.NDArray[np.int64]:
         joint = np.zeros(len(codes[0]), dtype=np.int64)
         for code, distinct in zip(codes, self._distinct, strict=True):
             joint = joint * len(distinct) + code
         return joint
+
+
+def set_id_type(listed: Listed) -> ColumnType:
+    """The type of the column that numbers the published sets."""
+    return SMALLINT if len(listed) <= np.iinfo(np.int16).max else WIDE
+
+
+def set_coder(listed: Listed) -> Coder:
+    """Codes the column that numbers the published sets: code and number are the same."""
+    numbers = Domain(columns=(listed.column,), values=tuple((z,) for z in range(len(listed))))
+    return Coder(numbers, {listed.column: pa.int16() if set_id_type(listed) is SMALLINT else pa.int32()})
+
+
+def list_columns(listed: Listed, coder: Coder) -> dict[str, pa.ListArray]:
+    """The sets as people read them: for each column of the unit the list of its values in every set, domain order."""
+    start = pa.array(listed.start.astype(np.int32))
+    return {
+        name: pa.ListArray.from_arrays(start, column)
+        for name, column in zip(coder.domain.columns, coder.columns(listed.members), strict=True)
+    }
+
+
+def weights_table(found: SetWeights, numbers: Coder, values: Coder) -> pa.Table:
+    """weights.parquet: number of the set, value (a column each where the value is compound), and the two weights."""
+    names = values.domain.columns
+    said = ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
+    return pa.table(
+        {
+            **dict(zip(numbers.domain.columns, numbers.columns(found.set_id), strict=True)),
+            **dict(zip(said, values.columns(found.value), strict=True)),
+            "weight": found.weight,
+            "variance_weight": found.variance_weight,
+        }
+    )
 
 
 def _index(column: pa.Array, distinct: pa.Array) -> Codes:

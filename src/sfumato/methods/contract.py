@@ -26,9 +26,11 @@ from ..model.public import (
     Floats,
     GivesAway,
     Guarantee,
+    Listed,
     Observed,
     Published,
     Roles,
+    SetWeights,
     Trust,
 )
 
@@ -138,6 +140,14 @@ class Method(ABC, Generic[S, P]):
     def released_domains(self, plan: P, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
         """Domain of what is published for each unit: the same, unless values are generalised."""
         return domains
+
+    def listed(self, plan: P, domains: tuple[Domain, ...]) -> tuple[Listed | None, ...]:
+        """For each unit whose cells show sets of values the published list: released codes then number its sets."""
+        return (None,) * len(domains)
+
+    def weights(self, plan: P, domains: tuple[Domain, ...]) -> SetWeights | None:
+        """What readers without sfumato count with; None where cells show no sets."""
+        return None
 
     def bound(
         self,

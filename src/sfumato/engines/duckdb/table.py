@@ -20,7 +20,8 @@ from ...model.private import Histogram, Needs, Profile
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ..codes import Coder
-from ..contract import Keys, Progress, Transform, bin_labels
+from ..contract import Keys, ListColumn, Progress, Transform, bin_labels
+from ..list_columns import ROW_GROUP, write_with_lists
 from .connection import connect, quoted
 from .reader import DuckDBReader
 from .sources import Bind, binder, csv_error
@@ -146,6 +147,7 @@ class LocalTable:
         keys: Keys,
         path: Path,
         progress: Progress,
+        lists: Sequence[ListColumn] = (),
     ) -> int:
         """Batches through the transform into DuckDB's external sort by our keys, and out as Parquet."""
         failure: list[SfumatoError] = []
@@ -170,10 +172,12 @@ class LocalTable:
             try:
                 sorting.con.register("released", reader)
                 names = ", ".join(quoted(name) for name in schema.names)
-                target = str(path).replace("'", "''")
-                sorting.con.execute(
-                    f"COPY (SELECT {names} FROM released ORDER BY {KEY}) TO '{target}' (FORMAT parquet)"
-                )
+                ordered = f"SELECT {names} FROM released ORDER BY {KEY}"
+                if lists:
+                    write_with_lists(sorting.con.sql(ordered).to_arrow_reader(ROW_GROUP), path, lists)
+                else:
+                    target = str(path).replace("'", "''")
+                    sorting.con.execute(f"COPY ({ordered}) TO '{target}' (FORMAT parquet)")
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else _engine_error(error)) from None
         return done

@@ -1,0 +1,67 @@
+"""Sorted rows and their list columns into Parquet.
+
+A release shows few different lists, so rows carry the number of their list through the sort and the lists are put
+together when the file is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from .contract import ListColumn
+
+ROW_GROUP = 131_072
+
+
+def write_with_lists(
+    rows: pa.RecordBatchReader | Iterable[pa.RecordBatch], path: Path, lists: Sequence[ListColumn]
+) -> None:
+    """One Parquet file of the rows in their order, every list column in front of its numbers."""
+    shown = [(column, _repeater(column.lists)) for column in lists]
+    writer: pq.ParquetWriter | None = None
+    try:
+        for batch in rows:
+            columns: dict[str, pa.Array] = {}
+            for name, array in zip(batch.schema.names, batch.columns, strict=True):
+                for column, repeated in shown:
+                    if column.numbers == name:
+                        columns[column.name] = repeated(array)
+                columns[name] = array
+            made = pa.RecordBatch.from_pydict(columns)
+            if writer is None:
+                counted = [name for name in columns if name not in {column.name for column in lists}]
+                writer = pq.ParquetWriter(path, made.schema, store_schema=False, write_statistics=counted)
+            writer.write_batch(made, row_group_size=ROW_GROUP)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _repeater(lists: pa.ListArray) -> Callable[[pa.Array], pa.ListArray]:
+    """Numbers -> their lists, values by dictionary: a list of k sets is looked at once, not once for each row."""
+    values = lists.values
+    distinct = pc.unique(values)
+    codes = pc.index_in(values, value_set=distinct).to_numpy(zero_copy_only=False).astype(np.int32)
+    start = lists.offsets.to_numpy().astype(np.int64)
+    width = np.diff(start)
+    square = codes.reshape(len(lists), -1) if len(lists) and (width == width[0]).all() else None
+
+    def repeated(numbers: pa.Array) -> pa.ListArray:
+        z = numbers.to_numpy(zero_copy_only=False)
+        offsets = np.zeros(len(z) + 1, dtype=np.int32)
+        if square is not None:
+            np.cumsum(np.full(len(z), square.shape[1]), out=offsets[1:])
+            flat = np.take(square, z, axis=0).ravel()
+        else:
+            np.cumsum(width[z], out=offsets[1:])
+            flat = codes[np.arange(offsets[-1]) + np.repeat(start[z] - offsets[:-1], width[z])]
+        shown = pa.DictionaryArray.from_arrays(pa.array(flat), distinct)
+        return pa.ListArray.from_arrays(pa.array(offsets), shown)
+
+    return repeated

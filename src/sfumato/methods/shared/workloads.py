@@ -1,0 +1,107 @@
+"""The questions that a publisher declares, from text to matrices: `ranges`, or `ranges:0.4,sum:0.4,histogram:0.2`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from ...errors import SpecError
+from ...model.public import Domain, Floats
+from . import workload_matrices as matrices
+from .channel_design import MOST_VALUES, Design, optimise
+from .channel_design import Progress as Round
+from .set_tables import PlannedList
+
+KINDS = ("histogram", "prefixes", "ranges", "sum")
+FLOOR = 0.05  # share of the histogram that is always added, so that single values stay answerable
+ALONE = "histogram"  # the workload for which subset response is the best channel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Kinds of questions and their shares, which add up to 1."""
+
+    shares: tuple[tuple[str, float], ...]
+
+    @property
+    def plain(self) -> bool:
+        """Only single values are asked for: no channel beats subset response."""
+        return all(kind == ALONE for kind, _ in self.shares)
+
+    def gram(self, domain: Domain, gamma: Fraction) -> Floats:
+        """G of the mix over the values of a domain, in their order."""
+        grams = [_gram(kind, domain) for kind, _ in self.shares]
+        return matrices.mixture(grams, [share for _, share in self.shares], gamma, FLOOR)
+
+
+def parse_workload(text: str | None) -> Workload | None:
+    """The workload that a text names; None stays None; SpecError for anything else."""
+    if text is None:
+        return None
+    if not isinstance(text, str) or not text.strip():
+        raise SpecError(f"workload must be a text such as ranges or ranges:0.5,sum:0.5, got {text!r}", field="workload")
+    shares: dict[str, float] = {}
+    for item in text.split(","):
+        kind, _, number = (part.strip() for part in item.partition(":"))
+        if kind not in KINDS:
+            raise SpecError(f'workload "{kind}" is not known; workloads: {", ".join(KINDS)}', field="workload")
+        if kind in shares:
+            raise SpecError(f'workload "{kind}" is named twice', field="workload")
+        try:
+            shares[kind] = float(number) if number else 1.0
+        except ValueError:
+            raise SpecError(f'the share of "{kind}" must be a number, got "{number}"', field="workload") from None
+        if not 0 < shares[kind] < float("inf"):
+            raise SpecError(f'the share of "{kind}" must be above 0, got {number}', field="workload")
+    whole = sum(shares.values())
+    return Workload(shares=tuple((kind, share / whole) for kind, share in shares.items()))
+
+
+def check_workload(workload: Workload, domain: Domain, limit: int = MOST_VALUES) -> None:
+    """Refuse domains on which the workload has no meaning, or that are too large for its search."""
+    if workload.plain:
+        return
+    if len(domain.columns) > 1:
+        raise SpecError("a compound value has no order; its only workload is histogram", field="workload")
+    name = domain.columns[0]
+    kinds = {type(value) for (value,) in domain.values}
+    ordered = kinds - {bool, type(None), str}
+    if not ordered or len(kinds) > 1:
+        raise SpecError(
+            f'"{name}" is not a column of numbers or dates without missing values, so it has no ranges or sums; '
+            "its only workload is histogram",
+            field="workload",
+        )
+    if len(domain) > limit:
+        raise SpecError(
+            f'a workload needs at most {limit} values and "{name}" has {len(domain)}; round it to fewer first',
+            field="workload",
+        )
+    if any(kind == "sum" for kind, _ in workload.shares) and not kinds <= {int, float, Decimal}:
+        raise SpecError(f'"{name}" does not hold numbers, so there is no sum of it', field="workload")
+
+
+def design(
+    workload: Workload, domain: Domain, gamma: Fraction, progress: Callable[[Round], None] | None = None
+) -> Design:
+    """The channel made for the workload over the values of a domain."""
+    check_workload(workload, domain)
+    return optimise(workload.gram(domain, gamma), gamma, progress=progress)
+
+
+def planned_list(found: Design) -> PlannedList:
+    """The design's list as a plan states it."""
+    weights = tuple(found.channel.weights.tolist())
+    return PlannedList(sets=found.channel.sets(), cyclic=False, weights=weights)
+
+
+def _gram(kind: str, domain: Domain) -> Floats:
+    size = len(domain)
+    if kind == "sum":
+        numbers = np.array([float(value) for (value,) in domain.values])  # type: ignore[arg-type]
+        return matrices.weighted_sum(numbers - numbers.mean())  # a constant is answered exactly
+    return {"histogram": matrices.histogram, "prefixes": matrices.prefixes, "ranges": matrices.ranges}[kind](size)
