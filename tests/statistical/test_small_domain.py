@@ -44,7 +44,7 @@ def planned():
     domain = Domain(columns=("s",), values=tuple((v,) for v in range(VALUES)))
     histogram = Histogram(codes=np.arange(VALUES, dtype=np.int32)[:, None], true_counts=COUNTS)
     profile = Profile(rows=CODES.size, domains=(domain,), histograms=(histogram,))
-    return small_domain.plan(SmallDomain(rho1="1/8", rho2="1/3", min_size=1000), profile, RNG), domain
+    return small_domain.plan(SmallDomain(rho1="1/8", rho2="1/3", min_size=1000, report="value"), profile, RNG), domain
 
 
 FOUND, DOMAIN = planned()
@@ -116,7 +116,7 @@ def exact_variance():
 
     The rows a question selects are split at random too, with expected share c_xi / F_x of its rows of value x.
     """
-    partition, _ = FOUND.work.secret
+    partition, *_ = FOUND.work.secret
     total = np.zeros(len(QUESTIONS))
     for table in partition.sub_tables:
         p, q = (float(x) for x in table.keep_probabilities)

@@ -128,7 +128,7 @@ def test_a_sub_table_of_one_value_is_refused(releases: dict[str, Path], tmp_path
     def narrow(stated: dict[str, Any]) -> None:
         stated["parameters"]["domains"][0] = stated["parameters"]["domains"][0][:1]
 
-    with pytest.raises(VerificationError, match="one value"):
+    with pytest.raises(REFUSED, match=r"one value|a listed set"):
         verified(forged(releases["small-domain"], tmp_path / "forged", manifest=narrow))
 
 
@@ -145,7 +145,7 @@ def test_a_sensitive_column_published_as_it_is_is_refused(releases: dict[str, Pa
             verified(forged(releases[name], tmp_path / name, manifest=leave_out))
 
 
-SETS = [name for name in REGISTRY if name == "subset-response"]
+SETS = ["subset-response", "small-domain"]
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -33,7 +33,7 @@ def people(rows=ROWS, *, by_value=False):
     )
 
 
-METHOD = sf.SmallDomain(rho1="1/8", rho2="1/3")
+METHOD = sf.SmallDomain(rho1="1/8", rho2="1/3", report="value")
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def one(release, sql):
 
 def test_the_bundle_states_what_a_reader_needs_and_nothing_more(release):
     stated = json.loads((release.path / "release.json").read_text())
-    assert set(stated["parameters"]) == {"rho1", "rho2", "mode", "domains", "gammas", "sizes"}
+    assert set(stated["parameters"]) == {"rho1", "rho2", "mode", "domains", "gammas", "sizes", "reports"}
     assert stated["guarantee"]["trust"] == "proved"
     rows = pq.read_table(release.path / "data.parquet")
     assert rows.num_rows == ROWS

@@ -29,7 +29,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "recommend": choice.recommend,
     "reproduce": evidence.reproduce,
 }
-WITH_METHOD = ("publish", "plan")
+# commands that take the options of methods, and the fields whose option they read themselves
+WITH_METHOD = {"publish": frozenset[str](), "plan": frozenset({"report"})}
 
 
 def application(command: str | None) -> typer.Typer:
@@ -50,7 +51,7 @@ def application(command: str | None) -> typer.Typer:
         del version, debug  # `main` looks at them before anything is parsed
 
     for name, function in COMMANDS.items():
-        extra = method_options() if name in WITH_METHOD and name == command else {}
+        extra = method_options(WITH_METHOD[name]) if name in WITH_METHOD and name == command else {}
         app.command(name)(flattened(function, extra))
     return app
 

@@ -12,6 +12,8 @@ from .terminal import ProgressBar, note, say, say_json
 
 MethodName = Annotated[str, typer.Option("--method", help="name of the method")]
 
+REPORT_KINDS = ("set", "value")  # --report of a method; any other --report of `plan` names a page to write
+
 
 def publish(
     source: Source,
@@ -58,8 +60,13 @@ def plan(
     method: MethodName = "uniform",
     as_json: Json = False,
     full: Annotated[bool, typer.Option("--full", help="with --json: the decoy sets of splu too")] = False,
-    page: Annotated[
-        str | None, typer.Option("--report", help="also write an HTML page with curves", metavar="FILE")
+    reports: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--report",
+            help="FILE: also write an HTML page with curves; set or value: what small-domain publishes",
+            metavar="FILE|set|value",
+        ),
     ] = None,
     **options: Any,
 ) -> None:
@@ -72,6 +79,10 @@ def plan(
     from ..publishing.randomness import Secret
     from ..reports.plan_text import render
 
+    kinds, pages = ([r for r in reports or () if (r in REPORT_KINDS) is kind] for kind in (True, False))
+    page = pages[-1] if pages else None
+    if kinds:
+        options["m_report"] = kinds[-1]
     prepared = prepare(
         source,
         roles=roles.roles(),

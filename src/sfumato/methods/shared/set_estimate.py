@@ -42,7 +42,8 @@ def estimate(tables: SetTables, evidence: Evidence, observed: Observed, asked: A
     pattern = observed.pattern[observed.stratum]
     rows = np.bincount(observed.stratum, weights=observed.moments[:, 0], minlength=T)
     few = bool((np.bincount(observed.key, weights=rows, minlength=observed.keys) < SMALL).any())
-    whole = _whole(tables, evidence, asked) if few else None
+    # with several sub-tables only the rows of those that hold a value asked for count as few or many
+    whole = _whole(tables, evidence, asked) if few or len(tables) > 1 else None
     order = np.lexsort((part, pattern))
     group = pattern[order] * len(tables) + part[order]
     starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]])) if len(group) else np.zeros(0, np.intp)
@@ -50,7 +51,7 @@ def estimate(tables: SetTables, evidence: Evidence, observed: Observed, asked: A
     for here in np.split(order, starts[1:]):
         if len(here):
             _add_part(sums, tables, int(part[here[0]]), here, columns[pattern[here[0]]], observed, asked, whole)
-    return _collect(sums, observed, asked)
+    return _collect(sums, observed, asked, scored=whole is not None)
 
 
 def _whole(tables: SetTables, evidence: Evidence, asked: Asked) -> Floats:
@@ -73,6 +74,8 @@ def _add_part(
     answers, values = tables.answers(i), tables.values[i]
     mine = H[:, values]
     active = np.unique(mine.indices)  # functionals that are 0 all over the sub-table add nothing
+    if not len(active):
+        return
     h = mine.tocsr()[active].toarray()
     strata, row = np.unique(observed.stratum[here], return_inverse=True)
     at, shape = (row, observed.value[here] - tables.start[i]), (len(strata), len(answers.matrix))
@@ -95,15 +98,12 @@ def _add_part(
     sums.covariance[np.ix_(strata, both)] += found.covariance
     if whole is None:
         return
-    rows = np.asarray(moments[0].sum(axis=1)).reshape(-1, 1)
-    sums.rows[strata] += rows
     counting = np.flatnonzero(asked.indicator[active] & (asked.measure[active] == 0))
-    if not len(counting):
-        return
+    rows = np.asarray(moments[0].sum(axis=1)).reshape(-1, 1)
     indicator, grid = h[counting], np.ix_(strata, active[counting])
     every = indicator.all(axis=1)  # counts all rows of the sub-table, exactly
     sums.known[grid] += rows * every
-    sums.rows[grid] -= rows * every
+    sums.rows[grid] += rows * ~every
     cumulants = count_cumulants(answers, indicator)
     shown = whole[tables.start[i] : tables.start[i + 1]]
     share = np.where(every, 0.0, np.clip(answers.weights(indicator) @ shown, 1, max(shown.sum(), 1)))
@@ -112,7 +112,7 @@ def _add_part(
     sums.weight[grid] += share
 
 
-def _collect(sums: _Sums, observed: Observed, asked: Asked) -> Estimated:
+def _collect(sums: _Sums, observed: Observed, asked: Asked, *, scored: bool) -> Estimated:
     """Strata of one output row added up, and the interval rule."""
 
     def add(x: Floats) -> Floats:
@@ -123,12 +123,15 @@ def _collect(sums: _Sums, observed: Observed, asked: Asked) -> Estimated:
     value, variance = add(sums.value), np.maximum(add(sums.variance), 0.0)
     half = asked.z * np.sqrt(variance)
     low, high = value - half, value + half
+    covariance = add(sums.covariance)
+    if not scored:
+        return Estimated(value=value, variance=variance, low=low, high=high, covariance=covariance)
     # The slope of an output row whose strata have different ones is their average by rows.
     slope_t = np.divide(sums.slope, sums.weight, out=np.zeros_like(sums.slope), where=sums.weight > 0)
     rows, known = add(sums.rows), add(sums.known)
     slope = np.divide(add(slope_t * sums.rows), rows, out=np.zeros_like(rows), where=rows > 0)
     counting = np.broadcast_to((asked.measure == 0) & asked.indicator, value.shape)
-    counting = counting & (rows < SMALL) & (rows + known > 0)
+    counting = counting & (rows < SMALL)
     score_low, score_high = score_interval(value - known, add(sums.v0), slope, asked.z)
     low, high = np.where(counting, known + score_low, low), np.where(counting, known + score_high, high)
-    return Estimated(value=value, variance=variance, low=low, high=high, covariance=add(sums.covariance))
+    return Estimated(value=value, variance=variance, low=low, high=high, covariance=covariance)

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from ...errors import SpecError
-from ...model.public import Domain, Floats
+from ...model.public import Codes, Domain, Floats
 from . import workload_matrices as matrices
 from .channel_design import MOST_VALUES, Design, optimise
 from .channel_design import Progress as Round
@@ -32,9 +32,11 @@ class Workload:
         """Only single values are asked for: no channel beats subset response."""
         return all(kind == ALONE for kind, _ in self.shares)
 
-    def gram(self, domain: Domain, gamma: Fraction) -> Floats:
-        """G of the mix over the values of a domain, in their order."""
+    def gram(self, domain: Domain, gamma: Fraction, values: Codes | None = None) -> Floats:
+        """G of the mix over the values of a domain, in their order; or as it falls on some of the values."""
         grams = [_gram(kind, domain) for kind, _ in self.shares]
+        if values is not None:
+            grams = [gram[np.ix_(values, values)] for gram in grams]
         return matrices.mixture(grams, [share for _, share in self.shares], gamma, FLOOR)
 
 
@@ -61,7 +63,7 @@ def parse_workload(text: str | None) -> Workload | None:
     return Workload(shares=tuple((kind, share / whole) for kind, share in shares.items()))
 
 
-def check_workload(workload: Workload, domain: Domain, limit: int = MOST_VALUES) -> None:
+def check_workload(workload: Workload, domain: Domain, limit: int | None = MOST_VALUES) -> None:
     """Refuse domains on which the workload has no meaning, or that are too large for its search."""
     if workload.plain:
         return
@@ -76,7 +78,7 @@ def check_workload(workload: Workload, domain: Domain, limit: int = MOST_VALUES)
             "its only workload is histogram",
             field="workload",
         )
-    if len(domain) > limit:
+    if limit is not None and len(domain) > limit:
         raise SpecError(
             f'a workload needs at most {limit} values and "{name}" has {len(domain)}; round it to fewer first',
             field="workload",
@@ -91,6 +93,11 @@ def design(
     """The channel made for the workload over the values of a domain."""
     check_workload(workload, domain)
     return optimise(workload.gram(domain, gamma), gamma, progress=progress)
+
+
+def design_within(workload: Workload, domain: Domain, values: Codes, gamma: Fraction) -> Design:
+    """The channel of a sub-table that holds some of the domain's values, made for the questions of the whole."""
+    return optimise(workload.gram(domain, gamma, values), gamma)
 
 
 def planned_list(found: Design) -> PlannedList:

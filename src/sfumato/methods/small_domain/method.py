@@ -14,7 +14,7 @@ of a small sub-table, or other records' values; learning which values occur in a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...errors import SpecError, VerificationError
+from ...errors import ReleaseError, SpecError, VerificationError
 from ...model.private import Batch, Deal, Facts, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -35,19 +35,27 @@ from ...model.public import (
     GivesAway,
     Guarantee,
     Integers,
+    Listed,
     Observed,
     Published,
     Roles,
+    SetWeights,
     Trust,
 )
 from ...model.ratios import Ratio
-from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, posterior
+from ...stats.gamma import gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
-from ..shared import perturbation
+from ..shared import perturbation, set_estimate
+from ..shared.channel_design import Design
 from ..shared.foreseen import entries, pushed, tensor, together
-from ..shared.restricted import BAD_RHOS, expected_error, parse_rhos, protection, restricted_guarantee, value_label
-from .merging import CAP_DIGITS, Costs
-from .partitioning import Partition, distance_from_best, partition
+from ..shared.restricted import BAD_RHOS, parse_rhos, restricted_guarantee
+from ..shared.set_tables import SetTables
+from ..shared.workloads import parse_workload
+from . import set_reports
+from .merging import Costs
+from .partition_report import partition_report
+from .partitioning import Partition, partition
+from .set_reports import SetReports
 
 NOT_COVERED = (
     "the histogram of a sub-table: balanced sub-tables are flat, so size over values is often a true count",
@@ -68,9 +76,23 @@ class SmallDomain(Specification):
     objective: Literal["variance", "bound"] = "variance"
     delta: float = 0.05  # of the bound objective; never changes the plan
     min_size: int = 1000
+    report: Literal["set", "value"] | None = field(
+        default=None,
+        metadata={"help": "set: publish a set of values in place of one; value: one value. Default: what errs less"},
+    )
+    workload: str | None = field(
+        default=None,
+        metadata={"help": "questions to be made for: histogram, prefixes, ranges, sum, or ranges:0.5,sum:0.5"},
+    )
 
     def __post_init__(self) -> None:
         parse_rhos(self.rho1, self.rho2)
+        if self.report not in {"set", "value", None}:
+            raise SpecError(f'report must be set or value, got "{self.report}"', field="report")
+        if parse_workload(self.workload) is not None and self.report == "value":
+            raise SpecError("a workload needs set reports; leave out report=value", field="workload")
+        if self.mode == "paper" and (self.report == "set" or self.workload is not None):
+            raise SpecError("the paper's mode publishes one value; sets and workloads need strict mode", field="report")
         for name, value, allowed in (
             ("mode", self.mode, ("strict", "paper")),
             ("objective", self.objective, ("variance", "bound")),
@@ -93,6 +115,7 @@ class SmallDomainPlan:
     domains: tuple[tuple[int, ...], ...]  # codes of the values that occur in each sub-table, ascending
     gammas: tuple[Fraction, ...]  # rounded down; what runs
     sizes: tuple[int, ...]
+    reports: SetReports | None = None  # None: one value is published
 
     def __post_init__(self) -> None:
         gamma_bound(self.rho1, self.rho2)
@@ -102,6 +125,16 @@ class SmallDomainPlan:
             raise ValueError("a sub-table needs a gamma above 1 and at least one record")
         if any(not d or d[0] < 0 or any(a >= b for a, b in pairwise(d)) for d in self.domains):
             raise ValueError("the codes of a sub-table's domain must ascend from 0 on")
+        if self.reports is not None:
+            if self.mode != "strict":
+                raise ValueError("the paper's mode publishes one value")
+            _ = self.set_tables  # refuses lists that are none
+
+    @property
+    def set_tables(self) -> SetTables:
+        """The set channels of the sub-tables."""
+        assert self.reports is not None
+        return set_reports.set_tables(self.domains, self.gammas, self.reports)
 
     @property
     def tables(self) -> perturbation.SubTables:
@@ -175,6 +208,11 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             {"delta": "x"},
             {"min_size": 0},
             {"min_size": 2.5},
+            {"report": "list"},
+            {"report": "set", "mode": "paper"},
+            {"workload": "means"},
+            {"workload": "ranges", "report": "value"},
+            {"workload": "ranges", "mode": "paper"},
         ),
     )
 
@@ -186,6 +224,12 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         """The cheapest partition found; how many records of each value go where stays private."""
         costs = _costs(spec, profile.rows)
         found = partition(profile.true_counts(), costs)
+        workload, reports = parse_workload(spec.workload), None
+        designs: tuple[Design, ...] = ()
+        if workload is not None:
+            reports, designs = set_reports.made_for(workload, found.sub_tables, profile.domains[0])
+        elif spec.report == "set" or (spec.report is None and costs.strict and set_reports.helps(found.sub_tables)):
+            reports = set_reports.best_reports(found.sub_tables)
         public = SmallDomainPlan(
             rho1=costs.rho1,
             rho2=costs.rho2,
@@ -193,13 +237,28 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             domains=tuple(tuple(t.values.tolist()) for t in found.sub_tables),
             gammas=tuple(t.gamma for t in found.sub_tables),
             sizes=tuple(t.size for t in found.sub_tables),
+            reports=reports,
         )
-        return Planned(public=public, work=Work(deals=(_deal(found),), secret=(found, costs)))
+        return Planned(public=public, work=Work(deals=(_deal(found),), secret=(found, costs, designs)))
 
     def apply(self, plan: SmallDomainPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
         """Each value kept with its sub-table's p, else redrawn from its values; the sub-table is published."""
         (codes,), (part,) = batch.codes, batch.labels
+        if plan.reports is not None:
+            return Released(codes=(plan.set_tables.draw(codes, part, rng),), extra={"sub_table": part})
         return Released(codes=(perturbation.perturb_parts(plan.tables, codes, part, rng),), extra={"sub_table": part})
+
+    def listed(self, plan: SmallDomainPlan, domains: tuple[Domain, ...]) -> tuple[Listed | None, ...]:
+        """The sets of all sub-tables, where sets are published."""
+        if plan.reports is None:
+            return super().listed(plan, domains)
+        if len(domains) != 1 or max(d[-1] for d in plan.domains) >= len(domains[0]):
+            raise ReleaseError("release.json states lists of sets that do not fit its columns")
+        return (plan.set_tables.listed(domains[0].columns),)
+
+    def weights(self, plan: SmallDomainPlan, domains: tuple[Domain, ...]) -> SetWeights | None:
+        """The weights of single values, where sets are published."""
+        return None if plan.reports is None else plan.set_tables.weights()
 
     def guarantee(self, plan: SmallDomainPlan) -> Guarantee:
         """Restricted (rho1, rho2), computed from the channels that run."""
@@ -209,11 +268,12 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             plan.rho1, plan.rho2, reached, Trust.PROVED if strict else Trust.CONDITIONAL, extra_not_covered=NOT_COVERED
         )
         if strict:
+            shown = "value" if plan.reports is None else "set"
             return replace(
                 stated,
                 statement=(
                     f"A reader who, knowing a record's sub-table, gave a sensitive value at most {plan.rho1}, or its "
-                    f"share of the sub-table, gives it at most {plan.rho2} after seeing the record's published value."
+                    f"share of the sub-table, gives it at most {plan.rho2} after seeing the record's published {shown}."
                 ),
             )
         cap = gamma_bound(plan.rho1, plan.rho2)
@@ -232,50 +292,15 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
     def estimate(self, plan: SmallDomainPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Sub-table by sub-table, then added up."""
+        if plan.reports is not None:
+            return set_estimate.estimate(plan.set_tables, evidence, observed, asked)
         return perturbation.estimate(plan.tables, evidence, observed, asked)
 
     def report(self, plan: SmallDomainPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """The sub-tables beside plain `uniform`, which values are not protected, and the error to expect."""
-        found, costs = work.secret
-        values = profile.domains[0].values
-        uniform = keep_probabilities(floor_significant(gamma_bound(plan.rho1, plan.rho2), CAP_DIGITS), len(values))
-        tables = []
-        for i, table in enumerate(found.sub_tables):
-            p, q = table.keep_probabilities
-            largest = int(table.true_counts[found.protected[table.values]].max())
-            tables.append(
-                {
-                    "id": i,
-                    "size": table.size,
-                    "domain": [value_label(values[v]) for v in table.values],
-                    "counts": table.true_counts.tolist(),
-                    "rho1": str(Fraction(largest, table.size)),
-                    "gamma": float(table.gamma),
-                    "keep": float(p + q),
-                    "retention": float(p),
-                }
-            )
-        best = distance_from_best(found, costs) if costs.strict and found.all_protected else None
-        notes = [
-            f"retention averaged over records: {found.retention:.1%}; plain uniform would keep {float(uniform[0]):.1%}"
-        ]
-        if best is not None:
-            notes.append(
-                f"the standard errors are {best:.3f} times the least possible for any sub-tables (root mean square)"
-            )
-        if len(tables) == 1:
-            notes.append("one table is best here: the release is that of uniform on the values that occur")
-        return protection(profile, plan.rho1) | {
-            "theta": found.theta,
-            "sub_tables": tables,
-            "retention": found.retention,
-            "uniform_retention": float(uniform[0]),
-            "distance_from_best": best,
-            "expected_error": expected_error(
-                plan.tables, np.concatenate([t.true_counts for t in found.sub_tables]), profile
-            ),
-            "notes": notes,
-        }
+        found, costs, designs = work.secret
+        sets = None if plan.reports is None else plan.set_tables
+        return partition_report(found, costs, designs, plan.tables, sets, profile)
 
     def verify(self, plan: SmallDomainPlan, published: Published) -> None:
         """Sub-tables have the stated sizes, at least two values, and publish no others; strict gammas are capped."""
@@ -287,6 +312,8 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         np.add.at(sizes, part, count)
         if sizes.tolist() != list(plan.sizes):
             raise VerificationError("the sub-tables do not have the sizes that release.json states")
+        if plan.mode == "strict" and max(plan.gammas) > gamma_bound(plan.rho1, plan.rho2):
+            raise VerificationError("a sub-table's gamma is larger than rho1 and rho2 allow")
         allowed = np.zeros((len(sizes), len(published.evidence.domains[0])), dtype=bool)
         for i, domain in enumerate(plan.domains):
             if len(domain) < 2:
@@ -294,10 +321,10 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             if domain[-1] >= allowed.shape[1]:
                 raise VerificationError(f"sub-table {i} lists a value outside the published domain")
             allowed[i, list(domain)] = True
-        if not allowed[part, codes[:, 0]].all():
+        if plan.reports is not None:
+            set_reports.check_published(plan.set_tables, published)
+        elif not allowed[part, codes[:, 0]].all():
             raise VerificationError("a row publishes a value that its sub-table does not have")
-        if plan.mode == "strict" and max(plan.gammas) > gamma_bound(plan.rho1, plan.rho2):
-            raise VerificationError("a sub-table's gamma is larger than rho1 and rho2 allow")
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Priors up to rho1 end at tau; the paper's mode beside it."""
@@ -308,6 +335,8 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     def channel(self, plan: SmallDomainPlan, work: Work, profile: Profile) -> Floats:
         """Each sub-table's channel, weighted by the share of a value's records that the plan puts there."""
         share, tables = _shares(work, profile), plan.tables
+        if plan.reports is not None:
+            return set_reports.channel(plan.set_tables, share)
         made = np.zeros((share.shape[1], share.shape[1]))
         for i in range(len(tables)):
             values = tables.domain(i)
@@ -315,14 +344,18 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             made[np.ix_(values, values)] += share[i, values][:, None] * own
         return made
 
-    def retention(self, plan: SmallDomainPlan) -> float:
-        """p averaged over records."""
+    def retention(self, plan: SmallDomainPlan) -> float | None:
+        """p averaged over records; a set keeps no value as it is."""
+        if plan.reports is not None:
+            return None
         sizes = np.array(plan.sizes, dtype=float)
         return float(plan.tables.p @ sizes / sizes.sum())
 
     def foresee(self, plan: SmallDomainPlan, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
         """Expected counts of every sub-table."""
         true_counts, tables, share = profile.true_counts(), plan.tables, _shares(work, profile)
+        if plan.reports is not None:
+            return set_reports.foresight(plan.set_tables, share, profile, domains)
 
         def of_table(seen: Floats, i: int) -> Floats:
             inside = np.zeros(len(true_counts))
