@@ -7,6 +7,7 @@ together when the file is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 from .contract import ListColumn
 
 ROW_GROUP = 131_072
+Repeater = Callable[[pa.Array], pa.ListArray]
 
 
 def write_with_lists(
@@ -24,26 +26,36 @@ def write_with_lists(
 ) -> None:
     """One Parquet file of the rows in their order, every list column in front of its numbers."""
     shown = [(column, _repeater(column.lists)) for column in lists]
+    plain = {column.name for column in lists}
     writer: pq.ParquetWriter | None = None
     try:
-        for batch in rows:
-            columns: dict[str, pa.Array] = {}
-            for name, array in zip(batch.schema.names, batch.columns, strict=True):
-                for column, repeated in shown:
-                    if column.numbers == name:
-                        columns[column.name] = repeated(array)
-                columns[name] = array
-            made = pa.RecordBatch.from_pydict(columns)
-            if writer is None:
-                counted = [name for name in columns if name not in {column.name for column in lists}]
-                writer = pq.ParquetWriter(path, made.schema, store_schema=False, write_statistics=counted)
-            writer.write_batch(made, row_group_size=ROW_GROUP)
+        # one thread encodes what the sort has handed over while the sort goes on
+        with ThreadPoolExecutor(max_workers=1) as encoding:
+            waiting: Future[None] | None = None
+            for batch in rows:
+                made = _with_lists(batch, shown)
+                if writer is None:
+                    counted = [name for name in made.schema.names if name not in plain]
+                    writer = pq.ParquetWriter(path, made.schema, store_schema=False, write_statistics=counted)
+                if waiting is not None:
+                    waiting.result()
+                waiting = encoding.submit(writer.write_batch, made, row_group_size=ROW_GROUP)
+            if waiting is not None:
+                waiting.result()
     finally:
         if writer is not None:
             writer.close()
 
 
-def _repeater(lists: pa.ListArray) -> Callable[[pa.Array], pa.ListArray]:
+def _with_lists(batch: pa.RecordBatch, shown: Sequence[tuple[ListColumn, Repeater]]) -> pa.RecordBatch:
+    columns: dict[str, pa.Array] = {}
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        columns |= {column.name: repeated(array) for column, repeated in shown if column.numbers == name}
+        columns[name] = array
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _repeater(lists: pa.ListArray) -> Repeater:
     """Numbers -> their lists, values by dictionary: a list of k sets is looked at once, not once for each row."""
     values = lists.values
     distinct = pc.unique(values)
