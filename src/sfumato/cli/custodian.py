@@ -20,7 +20,7 @@ def publish(
     out: Annotated[str, typer.Argument(help="folder to write", metavar="OUT")],
     roles: RoleOptions,
     reading: ReadingOptions,
-    method: MethodName = "uniform",
+    method: MethodName = "subset-response",
     force: Annotated[bool, typer.Option("--force", help="replace the release in OUT")] = False,
     **options: Any,
 ) -> None:
@@ -57,7 +57,7 @@ def plan(
     source: Source,
     roles: RoleOptions,
     reading: ReadingOptions,
-    method: MethodName = "uniform",
+    method: MethodName = "subset-response",
     as_json: Json = False,
     full: Annotated[bool, typer.Option("--full", help="with --json: the decoy sets of splu too")] = False,
     reports: Annotated[

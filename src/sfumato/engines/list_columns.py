@@ -58,8 +58,9 @@ def _with_lists(batch: pa.RecordBatch, shown: Sequence[tuple[ListColumn, Repeate
 def _repeater(lists: pa.ListArray) -> Repeater:
     """Numbers -> their lists, values by dictionary: a list of k sets is looked at once, not once for each row."""
     values = lists.values
-    distinct = pc.unique(values)
-    codes = pc.index_in(values, value_set=distinct).to_numpy(zero_copy_only=False).astype(np.int32)
+    distinct = pc.unique(pc.drop_null(values))
+    codes = pc.fill_null(pc.index_in(values, value_set=distinct), -1).to_numpy(zero_copy_only=False)
+    missing = bool(values.null_count)  # Parquet's dictionaries hold none
     start = lists.offsets.to_numpy().astype(np.int64)
     width = np.diff(start)
     square = codes.reshape(len(lists), -1) if len(lists) and (width == width[0]).all() else None
@@ -73,7 +74,7 @@ def _repeater(lists: pa.ListArray) -> Repeater:
         else:
             np.cumsum(width[z], out=offsets[1:])
             flat = codes[np.arange(offsets[-1]) + np.repeat(start[z] - offsets[:-1], width[z])]
-        shown = pa.DictionaryArray.from_arrays(pa.array(flat), distinct)
+        shown = pa.DictionaryArray.from_arrays(pa.array(flat, mask=flat < 0 if missing else None), distinct)
         return pa.ListArray.from_arrays(pa.array(offsets), shown)
 
     return repeated

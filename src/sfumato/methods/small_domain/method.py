@@ -186,7 +186,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     trust = Trust.PROVED
     lumpable = True
     part = "sub_table"
-    promise = "the same, with less noise"
+    promise = "the same for a reader who has learnt the record's sub-table, with less noise"
     answers = "estimate, interval"
     spec = SmallDomain
     plan_type = SmallDomainPlan

@@ -39,6 +39,7 @@ from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, p
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import perturbation
 from ..shared.foreseen import entries, pushed, tensor
+from ..shared.least_error import times_least
 from ..shared.restricted import (
     BAD_RHOS,
     check_protectable,
@@ -48,6 +49,7 @@ from ..shared.restricted import (
     restricted_guarantee,
     value_label,
 )
+from ..shared.set_lists import least_variance, total_variance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +106,7 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
     trust = Trust.PROVED
     lumpable = True
     formula = "w = (h - q sum h) / p; Var = n b(1-b)/p^2 + f (1-p-2b)/p, f cut to [0, n]; score set below 1000 rows"
-    promise = "whoever gave a value at most rho1 gives it at most rho2 afterwards"
+    promise = "the same, with one value published and more noise"
     answers = "estimate, interval"
     spec = UniformPerturbation
     plan_type = UniformPlan
@@ -161,9 +163,13 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
             "keep": float(plan.p + plan.q),
             "retention": float(plan.p),
         }
+        one, least = (find(plan.values, plan.gamma) for find in (partial(total_variance, width=1), least_variance))
+        distance = times_least(float(one), float(least))
         return protection(profile, plan.rho1) | {
             "sub_tables": [table],
+            "times_least": distance,
             "expected_error": expected_error(plan.tables, counts, profile),
+            "notes": [f"the standard errors of counts are {distance:.3f} times the least possible (root mean square)"],
         }
 
     def verify(self, plan: UniformPlan, published: Published) -> None:
