@@ -10,7 +10,7 @@ import numpy as np
 from ...model.private import Profile
 from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities
 from ..shared.channel_design import Design
-from ..shared.least_error import least_partition, times_least
+from ..shared.least_error import least_sized_partition, times_least
 from ..shared.perturbation import SubTables
 from ..shared.restricted import errors_of, expected_error, protection, value_label
 from ..shared.set_tables import SetTables
@@ -36,7 +36,15 @@ def partition_report(
     variance = found.total_variance if sets is None else total_variance(sets, counts)
     distance = None
     if bounded and costs.cap is not None:
-        distance = times_least(variance, found.rows * float(least_partition(costs.rho1, costs.rho2, costs.cap)))
+        least = least_sized_partition(
+            costs.rho1,
+            costs.rho2,
+            costs.cap,
+            values=int(found.protected.sum()),
+            rows=found.rows,
+            min_size=costs.min_size,
+        )
+        distance = times_least(variance, found.rows * float(least))
     if sets is None:
         error = expected_error(tables, np.concatenate(counts), profile)
     else:
@@ -96,10 +104,10 @@ def _notes(
             f"for the declared questions the standard errors are {error:.3f} times the least possible in these "
             f"sub-tables; {max(d.gap for d in designs):.1%} of variance at most is left to gain ({proved})"
         )
-    if distance is not None:
+    if distance is not None:  # of at least min_size records
         notes.append(
-            f"the standard errors of counts are {distance:.3f} times the least possible for any sub-tables "
-            "(root mean square)"
+            f"the standard errors of counts are {distance:.3f} times the least possible for any sub-tables of that "
+            "size (root mean square)"
         )
     if len(found.sub_tables) == 1:
         same = "uniform" if sets is None else "subset-response"
