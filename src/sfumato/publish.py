@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +90,31 @@ def prepare(
     profile = table.profile(needs, declared, null_as_value=null_as_value)
     if not profile.rows:
         raise DataError("the table has no rows")
+    asked = chosen.questions(spec)
+    if asked is not None:
+        profile = replace(profile, questions=_declared(asked, table, roles, needs, profile, engine or engine_named()))
     planned = chosen.plan(spec, profile, secret.stream("plan"))
     for sets in chosen.listed(planned.public, profile.domains):
         if sets is not None:
             check_added(roles, sets.column)
     return Prepared(table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned)
+
+
+def _declared(text: str, table: Table, roles: Roles, needs: Needs, profile: Profile, engine: Engine) -> Any:
+    """The questions of a text of SQL as numbers for the values of unit 0; no row of the table is looked at."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from .answering.declared import declared_questions
+    from .sql.nodes import Schema
+
+    names = [n for n in table.columns if n in {*roles.sensitive, *roles.quasi, *roles.insensitive}]
+    schema = Schema(types={n: table.columns[n] for n in names}, units=dict.fromkeys(needs.units[0], 0))
+    with tempfile.TemporaryDirectory(prefix="sfumato-questions-") as folder:
+        empty = Path(folder) / "empty.parquet"
+        types = table.arrow_types()
+        pq.write_table(pa.schema([(n, types[n]) for n in names]).empty_table(), empty)
+        return declared_questions(text, schema, profile.domains[0], engine.read(empty, 0))
 
 
 def publish(

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from commands import sfumato
 from constants import SEED
 from sfumato.errors import PlanError, SpecError
 from sfumato.methods.small_domain.method import SmallDomainPlan
@@ -255,3 +256,43 @@ def test_a_column_of_the_added_name_is_refused() -> None:
     source = table().append_column("Pay_Set", pa.array(np.zeros(ROWS, dtype=int)))
     with pytest.raises(SpecError, match="pay_set"):
         sf.publish(source, roles=sf.Roles(sensitive="pay", rest="quasi"), method=sf.SubsetResponse(**RHOS), seed=1)
+
+
+SQL = "SELECT COUNT(*) FROM release WHERE pay > 20; SELECT sex, AVG(pay) FROM release WHERE age < 30 GROUP BY sex"
+
+
+@pytest.mark.parametrize("kind", [sf.SubsetResponse, sf.SmallDomain])
+def test_questions_in_sql_are_what_the_list_is_made_for(kind: Any, tmp_path: Path) -> None:
+    def se(workload: str | None) -> float:
+        release = sf.publish(table(), roles=ROLES, method=kind(**RHOS, workload=workload), seed=SEED)
+        return float(release.sql("SELECT COUNT(*) AS n FROM release WHERE pay > 20").rows()[0]["n_se"])
+
+    assert se(SQL) < 0.9 * se(None)
+    prepared = prepare(table(), roles=ROLES, method=kind(**RHOS, workload=SQL), secret=Secret.from_seed(1))
+    rows = prepared.profile.questions
+    assert rows is not None
+    assert rows.tolist() == [[float(pay > 20) for pay in PAYS], [float(pay) for pay in PAYS]]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT MIN(pay) FROM release", "MIN"),
+        ("SELECT COUNT(*) FROM release WHERE age > 3", "asks nothing"),
+        ("SELECT COUNT(*) FROM release WHERE wage = 3", "wage"),
+        ("SELECT COUNT(* FROM", "SQL"),
+    ],
+)
+def test_questions_that_are_no_sums_are_named(sql: str, said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        prepare(table(), roles=ROLES, method=sf.SubsetResponse(**RHOS, workload=sql), secret=Secret.from_seed(1))
+
+
+def test_a_file_of_questions_on_the_command_line(tmp_path: Path) -> None:
+    pq.write_table(table(), tmp_path / "t.parquet")
+    (tmp_path / "asked.sql").write_text(SQL)
+    arguments = ("--sa", "pay", "--rest", "quasi", "--rho1", "1/5", "--rho2", "1/3", "--json")
+    done = sfumato("plan", tmp_path / "t.parquet", *arguments, "--workload", tmp_path / "asked.sql")
+    assert done.code == 0, done.text
+    assert json.loads(done.out)["workload"]["gap"] <= 0.01
+    assert sfumato("plan", tmp_path / "t.parquet", *arguments, "--workload", tmp_path / "none.sql").code == 2

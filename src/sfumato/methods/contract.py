@@ -191,6 +191,10 @@ class Method(ABC, Generic[S, P]):
         """Lower edges of the bins of columns that are published as bins."""
         return {}
 
+    def questions(self, spec: S) -> str | None:
+        """SQL whose questions the plan is made for, one statement each; planning finds them in the profile."""
+        return None
+
     def with_files(self, spec: S, read: ReadRows) -> S:
         """The specification with the files it names read by `read`."""
         return spec

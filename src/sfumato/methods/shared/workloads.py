@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -13,7 +12,6 @@ from ...errors import SpecError
 from ...model.public import Codes, Domain, Floats
 from . import workload_matrices as matrices
 from .channel_design import MOST_VALUES, Design, optimise
-from .channel_design import Progress as Round
 from .set_tables import PlannedList
 
 KINDS = ("histogram", "prefixes", "ranges", "sum")
@@ -26,18 +24,27 @@ class Workload:
     """Kinds of questions and their shares, which add up to 1."""
 
     shares: tuple[tuple[str, float], ...]
+    sql: str | None = None  # questions in SQL, instead of a kind
 
     @property
     def plain(self) -> bool:
         """Only single values are asked for: no channel beats subset response."""
         return all(kind == ALONE for kind, _ in self.shares)
 
-    def gram(self, domain: Domain, gamma: Fraction, values: Codes | None = None) -> Floats:
+    def gram(
+        self, domain: Domain, gamma: Fraction, values: Codes | None = None, questions: Floats | None = None
+    ) -> Floats:
         """G of the mix over the values of a domain, in their order; or as it falls on some of the values."""
-        grams = [_gram(kind, domain) for kind, _ in self.shares]
-        if values is not None:
-            grams = [gram[np.ix_(values, values)] for gram in grams]
-        return matrices.mixture(grams, [share for _, share in self.shares], gamma, FLOOR)
+        shares = [share for _, share in self.shares]
+        if questions is not None:
+            grams = [matrices.questions(questions - questions.mean(axis=1, keepdims=True))]
+        else:
+            grams = [_gram(kind, domain) for kind, _ in self.shares]
+        if values is not None:  # a sub-table may hold no two values that a question tells apart
+            own = [(g[np.ix_(values, values)], share) for g, share in zip(grams, shares, strict=True)]
+            told = [(g, share) for g, share in own if _told_apart(g)] or [(matrices.histogram(len(values)), 1.0)]
+            grams, shares = [g for g, _ in told], [share for _, share in told]
+        return matrices.mixture(grams, shares, gamma, FLOOR)
 
 
 def parse_workload(text: str | None) -> Workload | None:
@@ -46,6 +53,8 @@ def parse_workload(text: str | None) -> Workload | None:
         return None
     if not isinstance(text, str) or not text.strip():
         raise SpecError(f"workload must be a text such as ranges or ranges:0.5,sum:0.5, got {text!r}", field="workload")
+    if text.strip().lower().startswith(("select ", "select\n")):
+        return Workload(shares=(("sql", 1.0),), sql=text)
     shares: dict[str, float] = {}
     for item in text.split(","):
         kind, _, number = (part.strip() for part in item.partition(":"))
@@ -70,6 +79,13 @@ def check_workload(workload: Workload, domain: Domain, limit: int | None = MOST_
     if len(domain.columns) > 1:
         raise SpecError("a compound value has no order; its only workload is histogram", field="workload")
     name = domain.columns[0]
+    if limit is not None and len(domain) > limit:
+        raise SpecError(
+            f'a workload needs at most {limit} values and "{name}" has {len(domain)}; round it to fewer first',
+            field="workload",
+        )
+    if workload.sql is not None:
+        return
     kinds = {type(value) for (value,) in domain.values}
     ordered = kinds - {bool, type(None), str}
     if not ordered or len(kinds) > 1:
@@ -78,32 +94,32 @@ def check_workload(workload: Workload, domain: Domain, limit: int | None = MOST_
             "its only workload is histogram",
             field="workload",
         )
-    if limit is not None and len(domain) > limit:
-        raise SpecError(
-            f'a workload needs at most {limit} values and "{name}" has {len(domain)}; round it to fewer first',
-            field="workload",
-        )
     if any(kind == "sum" for kind, _ in workload.shares) and not kinds <= {int, float, Decimal}:
         raise SpecError(f'"{name}" does not hold numbers, so there is no sum of it', field="workload")
 
 
-def design(
-    workload: Workload, domain: Domain, gamma: Fraction, progress: Callable[[Round], None] | None = None
-) -> Design:
-    """The channel made for the workload over the values of a domain."""
+def design(workload: Workload, domain: Domain, gamma: Fraction, questions: Floats | None = None) -> Design:
+    """The channel made for the workload over the values of a domain; `questions` are those that its SQL asks."""
     check_workload(workload, domain)
-    return optimise(workload.gram(domain, gamma), gamma, progress=progress)
+    return optimise(workload.gram(domain, gamma, questions=questions), gamma)
 
 
-def design_within(workload: Workload, domain: Domain, values: Codes, gamma: Fraction) -> Design:
+def design_within(
+    workload: Workload, domain: Domain, values: Codes, gamma: Fraction, questions: Floats | None = None
+) -> Design:
     """The channel of a sub-table that holds some of the domain's values, made for the questions of the whole."""
-    return optimise(workload.gram(domain, gamma, values), gamma)
+    return optimise(workload.gram(domain, gamma, values, questions), gamma)
 
 
 def planned_list(found: Design) -> PlannedList:
     """The design's list as a plan states it."""
     weights = tuple(found.channel.weights.tolist())
     return PlannedList(sets=found.channel.sets(), cyclic=False, weights=weights)
+
+
+def _told_apart(gram: Floats) -> bool:
+    flat = np.full(len(gram), 1 / len(gram))
+    return float(np.trace(matrices.centred(gram, flat))) > 1e-9 * max(float(np.abs(gram).max()), 1e-300)
 
 
 def _gram(kind: str, domain: Domain) -> Floats:

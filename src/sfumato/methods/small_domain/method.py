@@ -82,7 +82,10 @@ class SmallDomain(Specification):
     )
     workload: str | None = field(
         default=None,
-        metadata={"help": "questions to be made for: histogram, prefixes, ranges, sum, or ranges:0.5,sum:0.5"},
+        metadata={
+            "help": "questions to be made for: histogram, prefixes, ranges, sum, ranges:0.5,sum:0.5, or FILE.sql",
+            "file": "sql",
+        },
     )
 
     def __post_init__(self) -> None:
@@ -227,7 +230,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         workload, reports = parse_workload(spec.workload), None
         designs: tuple[Design, ...] = ()
         if workload is not None:
-            reports, designs = set_reports.made_for(workload, found.sub_tables, profile.domains[0])
+            reports, designs = set_reports.made_for(workload, found.sub_tables, profile)
         elif spec.report == "set" or (spec.report is None and costs.strict and set_reports.helps(found.sub_tables)):
             reports = set_reports.best_reports(found.sub_tables)
         public = SmallDomainPlan(
@@ -240,6 +243,11 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             reports=reports,
         )
         return Planned(public=public, work=Work(deals=(_deal(found),), secret=(found, costs, designs)))
+
+    def questions(self, spec: SmallDomain) -> str | None:
+        """The workload, where it is SQL."""
+        workload = parse_workload(spec.workload)
+        return None if workload is None else workload.sql
 
     def apply(self, plan: SmallDomainPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
         """Each value kept with its sub-table's p, else redrawn from its values; the sub-table is published."""

@@ -49,13 +49,14 @@ def best_reports(sub_tables: tuple[SubTable, ...]) -> SetReports:
 
 
 def made_for(
-    workload: Workload, sub_tables: tuple[SubTable, ...], domain: Domain
+    workload: Workload, sub_tables: tuple[SubTable, ...], profile: Profile
 ) -> tuple[SetReports, tuple[Design, ...]]:
     """Every sub-table with a list made for the questions, as far as they tell its values apart."""
     if workload.plain:
         return best_reports(sub_tables), ()
+    domain, asked = profile.domains[0], profile.questions
     check_workload(workload, domain, limit=None)
-    designs = tuple(design_within(workload, domain, t.values.astype(np.int32), t.gamma) for t in sub_tables)
+    designs = tuple(design_within(workload, domain, t.values.astype(np.int32), t.gamma, asked) for t in sub_tables)
     lists = tuple(planned_list(found) for found in designs)
     return SetReports(lists=lists, of=tuple(range(len(lists)))), designs
 

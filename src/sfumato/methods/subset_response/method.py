@@ -63,7 +63,10 @@ class SubsetResponse(Specification):
     rho2: Ratio
     workload: str | None = field(
         default=None,
-        metadata={"help": "questions to be made for: histogram, prefixes, ranges, sum, or ranges:0.5,sum:0.5"},
+        metadata={
+            "help": "questions to be made for: histogram, prefixes, ranges, sum, ranges:0.5,sum:0.5, or FILE.sql",
+            "file": "sql",
+        },
     )
 
     def __post_init__(self) -> None:
@@ -153,10 +156,15 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
             best = best_list(size, best_width(size, gamma))
             listed = PlannedList(sets=best.blocks, cyclic=best.cyclic)
         else:
-            made = design(workload, profile.domains[0], gamma)
+            made = design(workload, profile.domains[0], gamma, profile.questions)
             listed = planned_list(made)
         public = SubsetResponsePlan(rho1=rho1, rho2=rho2, gamma=gamma, values=size, listed=listed)
         return Planned(public=public, work=Work(secret=made))
+
+    def questions(self, spec: SubsetResponse) -> str | None:
+        """The workload, where it is SQL."""
+        workload = parse_workload(spec.workload)
+        return None if workload is None else workload.sql
 
     def apply(self, plan: SubsetResponsePlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
         """A set for every row."""
