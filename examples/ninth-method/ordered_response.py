@@ -25,19 +25,21 @@ import numpy as np
 from sfumato.errors import PlanError, SpecError, VerificationError
 from sfumato.methods.contract import Example, Foresight, Method, Planned, Specification
 from sfumato.methods.shared.foreseen import entries, pushed, tensor
+from sfumato.methods.shared.readers import Found, amplified, independent, linked
 from sfumato.methods.shared.restricted import value_label
-from sfumato.model.private import Batch, Facts, Needs, Profile, Released, Work
+from sfumato.model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from sfumato.model.public import (
     Asked,
     Candidate,
+    Claim,
     Domain,
     Estimated,
     Evidence,
     Floats,
-    GivesAway,
     Guarantee,
     Observed,
     Published,
+    ReaderBound,
     Roles,
     Trust,
 )
@@ -97,17 +99,10 @@ class OrderedResponseMethod(Method[OrderedResponse, OrderedResponsePlan]):
     name = "ordered-response"
     title = "Ordered response"
     trust = Trust.PROVED
-    promise = "no value becomes more than odds times as likely against another, near ones less"
     answers = "estimate, interval"
     formula = "w = C^-1 h; Var = sum w^2 - C^-1 h^2; z sqrt(Var + z^2 max|w|^2 / 4)"
     spec = OrderedResponse
     plan_type = OrderedResponsePlan
-    gives_away = GivesAway(
-        survives_corruption=True,
-        hides_group=True,
-        every_predicate=True,
-        why="every record is randomised by itself; other records tell nothing about it",
-    )
     example = Example(
         spec={"odds": 20},
         options={"odds": "20"},
@@ -153,6 +148,17 @@ class OrderedResponseMethod(Method[OrderedResponse, OrderedResponsePlan]):
             not_covered=("the histogram of the sensitive column", "columns that are published as they are"),
             trust=self.trust,
         )
+
+    def readers(self, plan: OrderedResponsePlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+        """Every record is randomised by itself: what the channel's largest ratio allows, and this table's figures."""
+        gamma = plan.amplification
+        bound = None if claim.rho1 is None else amplified(claim.rho1, gamma)
+        mine = Found(posterior=bound, why="odds move by at most the largest ratio of the channel")
+        if known is not None:
+            mine = Found(posterior=_largest(plan, known, cells=False), why="prior: the true histogram")
+        prior = "prior: the share among the rows with the same quasi-identifiers"
+        linking = linked(known, prior, lambda k: _largest(plan, k, cells=True))
+        return independent(claim, gamma, histogram=mine, linking=linking)
 
     def estimate(self, plan: OrderedResponsePlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Weights whose mean under every true value x is h(x), summed over what was published."""
@@ -224,6 +230,21 @@ class OrderedResponseMethod(Method[OrderedResponse, OrderedResponsePlan]):
 
         answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
         return Foresight(lump=False, answer=answer)
+
+
+def _largest(plan: OrderedResponsePlan, known: Known, *, cells: bool) -> float:
+    """The largest posterior of a looked-at value over all outputs: f_x C[x, y] / sum of f C[., y], in every cell."""
+    joint, C = known.joint, plan.channel
+    cell = joint.cell if cells else np.zeros(len(joint.true_counts), dtype=np.int64)
+    table = np.zeros((int(cell.max(initial=0)) + 1, plan.values))
+    np.add.at(table, (cell, joint.codes[joint.value, 0]), joint.true_counts)
+    looked = np.zeros(plan.values, dtype=bool)
+    looked[joint.codes[known.looked, 0]] = True
+    largest = 0.0
+    for y in range(plan.values):
+        share = table * C[:, y] / np.maximum(table @ C[:, y], 1e-300)[:, None]
+        largest = max(largest, float(share[:, looked].max(initial=0.0)))
+    return largest
 
 
 def _round_up(x: Fraction, digits: int = 6) -> float:
