@@ -18,6 +18,7 @@ from sfumato.model.public import Asked, Domain, Evidence, Observed
 pytestmark = pytest.mark.statistical
 
 VALUES, RELEASES, LEVEL = 30, 300, 0.95
+RUNS = 3  # releases whose cells are counted together
 Z = float(stats.norm.ppf(0.975))
 SHAPE = 0.9 ** np.arange(VALUES)
 COUNTS = np.maximum((12_000 * SHAPE / SHAPE.sum()).astype(np.int64), 5)
@@ -134,16 +135,18 @@ def exact_variance():
 
 
 def channel_p_values(plan):
-    """Two-sided binomial p-values, one release: every cell (sub-table, true, shown), and all kept of a sub-table."""
-    shown, part = release(np.random.default_rng(SEED + 2), plan)
+    """Two-sided binomial p-values, some releases: every cell (sub-table, true, shown), and all kept of a sub-table."""
+    runs = [release(np.random.default_rng(SEED + 2 + r), plan) for r in range(RUNS)]
+    shown, part = (np.concatenate(arrays) for arrays in zip(*runs, strict=True))
+    true = np.tile(CODES, RUNS)
     cells, kept = [], []
     for i, (p, domain) in enumerate(zip(FOUND.public.tables.p, FOUND.public.domains, strict=True)):
         q = (1 - p) / len(domain)
         for x in domain:
-            here = shown[(part == i) & (x == CODES)]
+            here = shown[(part == i) & (x == true)]
             cells += [stats.binomtest(int((here == y).sum()), here.size, q + p * (x == y)).pvalue for y in domain]
         mine = part == i
-        kept.append(stats.binomtest(int((shown == CODES)[mine].sum()), int(mine.sum()), p + q).pvalue)
+        kept.append(stats.binomtest(int((shown == true)[mine].sum()), int(mine.sum()), p + q).pvalue)
     return np.array(cells), np.array(kept)
 
 
