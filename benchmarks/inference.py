@@ -78,7 +78,7 @@ def measure(method: str, target: str, releases: int, rows: int) -> None:
     rng = np.random.default_rng(releases)
     whole = sf.datasets.adult().select(COLUMNS)
     table = whole if rows >= whole.num_rows else whole.take(rng.permutation(whole.num_rows)[:rows])
-    exact = sf.RandomizedResponse(scope="s", keep={"occupation": "1"})
+    exact = sf.RandomizedResponse(scope="qi", keep={"occupation": "1"})
     truth = {
         q: v[0] for q, v in analyse(publish(whole if target == "population" else table, exact, 0), "table").items()
     }

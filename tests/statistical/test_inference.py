@@ -79,16 +79,15 @@ def numbers(grid: Any) -> np.ndarray:
 
 @cache
 def true_sums(table: Any) -> np.ndarray:
-    kept = sf.RandomizedResponse(scope="s", keep={"occupation": "1"})
-    grid = read(
-        sf.publish(table(), roles=ROLES, method=kept, seed=0, null_as_value=True), ("decade", "sex", "occupation")
-    )
+    kept = sf.RandomizedResponse(scope="qi", keep={"occupation": "1"})
+    release = sf.publish(table(), roles=ROLES, method=kept, seed=0, null_as_value=True)
+    grid = read(release.subject, ("decade", "sex", "occupation"))
     return grid.functionals.value(Functions.of(numbers(grid)))
 
 
 @cache
 def true_fit() -> np.ndarray:
-    kept = sf.RandomizedResponse(scope="s", keep={"occupation": "1"})
+    kept = sf.RandomizedResponse(scope="qi", keep={"occupation": "1"})
     release = sf.publish(half(), roles=ROLES, method=kept, seed=0, null_as_value=True)
     return release.fit(FORMULA, family="binomial", recode=GROUPS).estimates
 
