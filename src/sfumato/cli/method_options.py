@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-RENAMED = {"keep": "keep-probability"}  # --keep is a role
+from ..model.option_names import said
+
 PREFIX = "m_"  # of the parameters that stand for fields of a specification
 
 
@@ -27,11 +28,6 @@ def method_options() -> dict[str, Any]:
         option = typer.Option(said(name), help=text, rich_help_panel="Options of methods", show_default=False)
         options[PREFIX + name] = Annotated[bool | None if flag else str | None, option]
     return options
-
-
-def said(field: str) -> str:
-    """A field of a specification as it is typed."""
-    return f"--{RENAMED.get(field, field.replace('_', '-'))}"
 
 
 def specification(method: str, options: dict[str, Any]) -> Any:
