@@ -19,6 +19,7 @@ import typer
 from ..errors import SfumatoError
 from ..version import __version__
 from ..web.command import serve
+from ..web.studio.command import studio
 from . import analyst, auditing, choice, custodian, evidence, inference
 from .method_options import method_options
 from .options import flattened
@@ -39,6 +40,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "recommend": choice.recommend,
     "reproduce": evidence.reproduce,
     "serve": serve,
+    "studio": studio,
     "clean": custodian.clean,
 }
 READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
