@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from ...errors import SpecError
+from ...methods import method_named
 from ...reports.release_page import release_page
 from ..catalogue import Served
 from ..downloads import zipped
@@ -54,7 +55,8 @@ async def step(request: Request) -> Response:
         return Response(status_code=204)
     async with here.lock:
         await here.advance()
-    return _steps(request, name, later=job is None or not job.running)
+    skip = ("plan", "publish", "hand") if name == "methods" else ()  # they do not follow from what is foreseen
+    return _steps(request, name, later=job is None or not job.running, skip=skip)
 
 
 async def source(request: Request) -> Response:
@@ -116,9 +118,17 @@ async def promise(request: Request) -> Response:
             trust=trust if trust in TRUST else TRUST[0],
             questions=questions,
         )
-        if here.missing() is None and here.table is not None:
+        if here.missing() is None and here.table is not None and not here.foreseen_as_chosen:
             await here.foresee()
     return await _after(request, "methods", beside=("bound",), skip=("plan", "publish", "hand"))
+
+
+async def enough(request: Request) -> Response:
+    """POST /enough: end foreseeing, and go on with what is known."""
+    here = studio(request)
+    async with here.lock:
+        await here.enough()
+    return await _after(request, "methods", skip=("plan", "publish", "hand"))
 
 
 async def bound_words(request: Request) -> Response:
@@ -128,20 +138,12 @@ async def bound_words(request: Request) -> Response:
 
 
 async def method(request: Request) -> Response:
-    """POST /method: a candidate by its number, or a method with parameters; it is planned."""
+    """POST /method: a method with its parameters; it is planned."""
     here, given = studio(request), await fields(request)
     async with here.lock:
-        if "candidate" in given:
-            parts = here.foreseen.parts if here.foreseen is not None else []
-            number = given["candidate"]
-            if not number.isdecimal() or int(number) >= len(parts) or parts[int(number)]["reason"]:
-                raise SpecError("this method cannot be planned", field="method")
-            part = parts[int(number)]
-            here.choose(method=part["method"], options=part["options"], accept_unprotected=False)
-        else:
-            options = {k.removeprefix("option-"): v.strip() for k, v in given.items() if k.startswith("option-")}
-            chosen = given.get("method", "")
-            here.choose(method=chosen, options={k: v for k, v in options.items() if v}, accept_unprotected=False)
+        options = {k.removeprefix("option-"): v.strip() for k, v in given.items() if k.startswith("option-")}
+        chosen = method_named(given.get("method", "")).name
+        here.choose(method=chosen, options={k: v for k, v in options.items() if v}, accept_unprotected=False)
         await here.plan()
     return await _after(request, "plan")
 
@@ -270,6 +272,7 @@ ROUTES = (
     Route("/files", files),
     Route("/roles", roles, methods=["POST"]),
     Route("/promise", promise, methods=["POST"]),
+    Route("/enough", enough, methods=["POST"]),
     Route("/bound", bound_words),
     Route("/method", method, methods=["POST"]),
     Route("/publish", publish, methods=["POST"]),

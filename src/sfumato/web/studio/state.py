@@ -26,8 +26,8 @@ class Studio:
 
     choices: Choices
     file: Path | None = None  # the choices are kept there
-    worker: Hand = field(default_factory=lambda: Hand(Desk))
-    publisher: Hand = field(default_factory=lambda: Hand(Desk))
+    thinker: Hand = field(default_factory=lambda: Hand(Desk))  # looks and foresees
+    publisher: Hand = field(default_factory=lambda: Hand(Desk))  # plans, publishes, verifies
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     looked: Job | None = None
     foreseen: Job | None = None
@@ -63,7 +63,7 @@ class Studio:
         self.forget("foreseen", "planned", "published", "verified")
         out = places.proposed_release(source, upload=upload)
         self.choose(source=source, delimiter=delimiter, upload=upload, out=out)
-        self.looked = await self.worker.start(Task(kind="look", choices=self.choices))
+        self.looked = await self.thinker.start(Task(kind="look", choices=self.choices))
         self.looks += 1
 
     def forget(self, *names: str) -> None:
@@ -81,25 +81,42 @@ class Studio:
             )
             self._keep()
         if self.published is not None and self.published.finished and self.verified is None:
-            self.verified = await self.worker.start(Task(kind="verify", choices=self.published.task.choices))
+            self.verified = await self.publisher.start(Task(kind="verify", choices=self.published.task.choices))
 
     def missing(self) -> str | None:
         """Why the roles are not complete; None where the library takes them."""
+        if not self.choices.columns("sensitive"):
+            return "choose the sensitive column: what must a reader not learn about somebody?"
         try:
             roles = self.choices.as_roles()
         except SfumatoError as error:
             return str(error)
         return None if roles.quasi or self.choices.questions.strip() else "no column is one that others may know"
 
+    @property
+    def foreseen_as_chosen(self) -> bool:
+        """Whether what is foreseen, or under way, is for these choices: which readers to hold only sorts it."""
+        if self.foreseen is None or self.foreseen.refusal is not None:
+            return False
+        used, now = self.foreseen.task.choices, self.choices
+        return (used.bound, used.rho1, used.questions) == (now.bound, now.rho1, now.questions)
+
     async def foresee(self) -> None:
         """Foresee errors at the bound, for every method."""
-        self.foreseen = await self.worker.start(Task(kind="foresee", choices=self.choices))
+        self.publisher.warm()
+        self.foreseen = await self.thinker.start(Task(kind="foresee", choices=self.choices))
+
+    async def enough(self) -> None:
+        """End foreseeing; what is known by now stays."""
+        if self.foreseen is not None:
+            await self.thinker.end(self.foreseen)
 
     async def plan(self) -> None:
         """Plan the chosen method."""
+        if self.published is not None and self.published.running:
+            raise SpecError("publishing is under way; cancel it first", field="method")
         self.forget("published", "verified")
-        self.publisher.warm()
-        self.planned = await self.worker.start(Task(kind="plan", choices=self.choices))
+        self.planned = await self.publisher.start(Task(kind="plan", choices=self.choices))
 
     async def publish(self) -> None:
         """Publish what was planned; a folder that exists is never replaced."""
@@ -122,7 +139,7 @@ class Studio:
 
     def close(self) -> None:
         """End all work."""
-        self.worker.close()
+        self.thinker.close()
         self.publisher.close()
 
     def job(self, step: str) -> Job | None:

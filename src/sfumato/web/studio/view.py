@@ -89,6 +89,7 @@ def context(here: Studio) -> dict[str, Any]:
         "best": best,
         "chart": foreseen_chart([e for e in entries if e["able"]]),
         "reached": reached,
+        "all_methods": list(REGISTRY),
         "plan": plan_view(here),
         "handed": hand_view(here),
         "oob": False,
@@ -117,7 +118,7 @@ def null_columns(here: Studio) -> list[str]:
 
 def plan_view(here: Studio) -> dict[str, Any] | None:
     """The plan in words and tables; None where there is none."""
-    if here.planned is None or here.choices.method not in REGISTRY:
+    if here.planned is None or here.planned.task.choices.method not in REGISTRY:
         return None
     given = here.planned.task.choices
     fields = [
@@ -130,7 +131,7 @@ def plan_view(here: Studio) -> dict[str, Any] | None:
         }
         for field in fields_of(REGISTRY[given.method].spec)
     ]
-    view: dict[str, Any] = {"method": given.method, "fields": fields, "methods": list(REGISTRY)}
+    view: dict[str, Any] = {"method": given.method, "fields": fields}
     if not here.planned.finished:
         return view | {"ready": False}
     found = here.planned.result
