@@ -207,6 +207,7 @@ def test_a_refusal_is_said_and_nothing_is_lost(page: Any, folder: Path) -> None:
     role(page, COLUMNS.index("disease"), "sensitive")
     page.locator(".cm-content").click()
     page.keyboard.press("Control+a")
+    page.keyboard.press("Backspace")
     page.keyboard.insert_text("SELECT COUNT(*) AS n FROM release WHERE nothing = 1")
     page.keyboard.press("Control+Enter")
     page.locator("#step-methods [role=alert]").wait_for(timeout=SLOW)
