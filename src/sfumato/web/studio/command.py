@@ -16,7 +16,7 @@ HOST = "127.0.0.1"
 
 
 def studio(
-    source: Annotated[str | None, typer.Argument(help="table to begin with", metavar="[SOURCE]")] = None,
+    source: Annotated[str | None, typer.Argument(help="table to begin with", metavar="SOURCE")] = None,
     port: Annotated[int, typer.Option("--port", help="port on this machine; 0 takes a free one")] = 0,
     choices: Annotated[
         str | None, typer.Option("--choices", help="file that keeps your choices; read if it exists", metavar="FILE")

@@ -20,9 +20,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..refusals import Refusal, wrong
 
 READING = ("GET", "HEAD")
+# A page of ours leads on, so that the strict cookie goes with the next request.
 OPENING = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>sfumato studio</title>
-<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url=/"></head><body><main><p><a href="/">Open the studio</a></p></main></body>
-</html>"""  # a page of ours leads on, so that the strict cookie goes with the next request
+<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url=/"></head>
+<body><main><p><a href="/">Open the studio</a></p></main></body></html>"""
 
 
 class Door:

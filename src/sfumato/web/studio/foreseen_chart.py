@@ -1,4 +1,4 @@
-"""The chart of foreseen errors: one bar a candidate, shortest first; what does not hold the chosen readers is pale."""
+"""The chart of foreseen errors: one bar a candidate, shortest first; what holds less than asked has another colour."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 STEP = 30  # height of a bar with its gap
-NAMES = {True: "holds the readers you chose", False: "gives away more"}
+NAMES = {True: "holds what you ask", False: "holds less"}
 
 
 def foreseen_chart(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -37,7 +37,8 @@ def foreseen_chart(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | Non
         "data": {"values": points},
         "height": STEP * len(points),
         "encoding": {
-            "y": {"field": "label", "type": "nominal", "sort": [p["label"] for p in points], "title": None},
+            "y": {"field": "label", "type": "nominal", "sort": [p["label"] for p in points], "title": None}
+            | {"axis": {"labelLimit": 300}},
             "tooltip": tips,
         },
         "layer": [
