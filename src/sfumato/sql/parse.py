@@ -11,7 +11,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from .aggregates import AGGREGATES, Terms, is_direct
 from .arithmetic import Part, as_aggregate, numbered, rounded, tree_of
-from .grouping import grouping_sets
+from .grouping_sets import grouping_sets
 from .nesting import Lookups, Nested, flattened
 from .nodes import Aggregate, Condition, Derived, Key, Query, Schema, conjunction
 from .scalar import Node, Scope, call_span, conjuncts, default_name, refuse, span
