@@ -201,7 +201,7 @@ def publish(
     `sign` is a file with an Ed25519 private key in PEM; the release then carries a signature.
     """
     key = None if sign is None else signing.read_private(sign)
-    secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
+    secret = Secret.of(seed)
     place = scratch.new_folder("release") if out is None else None
     target = place / "release" if place else Path(str(out))
     try:

@@ -315,3 +315,12 @@ def test_choosing_sees_the_kept_rows() -> None:
     assert found["rows"] == people
     with pytest.raises(PlanError, match="people have several rows"):
         compare(table, roles=roles(), bound="1/2", methods=["uniform"])
+
+
+def test_a_seed_fixes_which_rows_a_comparison_keeps() -> None:
+    """The true counts of the questions follow the kept rows: equal with one seed, others with another."""
+    from sfumato.choosing.recommend import recommend
+
+    asked = {"roles": roles(max_rows_per_person=1), "bound": "1/2", "rho1": "1/5"}
+    found = [recommend(visits(), seed=seed, **asked)["considered"] for seed in (1, 1, 2)]
+    assert found[0] == found[1] != found[2]

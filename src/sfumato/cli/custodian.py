@@ -147,7 +147,7 @@ def _more_accurate(source: str, roles: RoleOptions, reading: ReadingOptions, ask
     from ..model.ratios import exact
     from ..publishing.randomness import Secret
 
-    secret = Secret.fresh() if reading.seed is None else Secret.from_seed(reading.seed)
+    secret = Secret.of(reading.seed)
     rhos = {"rho1": exact(asked.rho1, "rho1"), "rho2": exact(asked.rho2, "rho2")}
     own, better = alternatives(source, roles=roles.roles(), secret=secret, **rhos, **reading.arguments())
     why = f"{own.method}: no --method was given; it is the most accurate that holds the readers {' and '.join(HELD)}"
@@ -192,7 +192,7 @@ def plan(
         source,
         roles=roles.roles(),
         method=asked,
-        secret=Secret.fresh() if reading.seed is None else Secret.from_seed(reading.seed),
+        secret=Secret.of(reading.seed),
         **reading.arguments(),
     )
     report = prepared.report(full=full)
