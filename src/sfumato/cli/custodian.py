@@ -151,7 +151,8 @@ def _more_accurate(source: str, roles: RoleOptions, reading: ReadingOptions, ask
     rhos = {"rho1": exact(asked.rho1, "rho1"), "rho2": exact(asked.rho2, "rho2")}
     own, better = alternatives(source, roles=roles.roles(), secret=secret, **rhos, **reading.arguments())
     why = (
-        f"{own.method}: no --method was given; it is the most accurate that holds the readers {' and '.join(HELD)}, and "
+        f"{own.method}: no --method was given; it is the most accurate that holds the readers "
+        f"{' and '.join(HELD)}, and "
         f"the values' counts will err by {own.error:.2%} of the rows in all"
     )
     return (why, *(found.against(own) for found in better))
