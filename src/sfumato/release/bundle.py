@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import secrets
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from errno import ENOSPC
@@ -50,17 +49,22 @@ def writing(out: Path, *, force: bool = False, check: Callable[[Path], None] | N
                 check(partial)
             partial.chmod(0o755)
             _sync(partial)
-            if force and (out.exists() or out.is_symlink()):
+            replaces = force and (out.exists() or out.is_symlink())
+            if replaces:
                 placing.replace(partial, out, old)
             else:
                 placing.move_in(partial, out)
-            _sync(out.parent)
-            shutil.rmtree(old, ignore_errors=True)
+            try:
+                _sync(out.parent)
+            except BaseException:  # a name that is not on the disk may be gone tomorrow: as if nothing had been done
+                placing.take_back(out, partial, old if replaces else None)
+                raise
+            scratch.remove(old)
         except OSError as error:
             reason = "the disk is full" if error.errno == ENOSPC else error.strerror
             raise ReleaseError(f'cannot write "{name}": {reason}; nothing was published') from None
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            scratch.remove(partial)
 
 
 def _sync(path: Path) -> None:
