@@ -109,6 +109,15 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Errors of the Parquet library in the block become a ReleaseError: a file of a release may hold anything."""
+    try:
+        yield
+    except (pa.ArrowException, OSError):  # ArrowInvalid is a ValueError too, ArrowKeyError a KeyError
+        raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
+
+
 def read_manifest(folder: Path) -> Manifest:
     """release.json of the folder, within limits; every file it names is a plain file inside the folder."""
     path = folder / "release.json"
@@ -134,11 +143,9 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
         raise ReleaseError('release.json lists a column that begins with "__", which no release has')
     found: set[str] = set()
     for name, stated in manifest.files.items():
-        try:
+        with readable(name):
             metadata = pq.read_metadata(folder / name)
             found |= set(metadata.schema.to_arrow_schema().names)
-        except (pa.ArrowException, OSError):
-            raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
         if metadata.num_rows > max(FEW_ROWS, ROWS_A_BYTE * (folder / name).stat().st_size):
             raise ReleaseError(
                 f"{name} claims {metadata.num_rows} rows in a file far too small for them; it is not read"
