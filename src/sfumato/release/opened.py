@@ -19,7 +19,7 @@ from ..engines.statements import COUNT, counted
 from ..errors import ReleaseError
 from ..methods import REGISTRY, AnyMethod
 from ..model.public import Codes, Evidence, Integers, Published
-from .bundle import check_contents, check_digests, readable, read_manifest
+from .bundle import check_contents, check_digests, read_manifest, readable
 from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
 

@@ -8,8 +8,10 @@ move up. With W the sum of the child weights at v,
 
 infinite where m > N(v) + k. F does not increase with k, so at a leaf it is the step "k >= w c - N", and leaf children
 only shift G. With m fakes every one of m blocks can be a fake at a leaf, so F(v, k, m) = F(v, m, m) for k >= m: a node
-keeps no more values of k than it can be asked for blocks, and small nodes cost next to nothing. Source: "Distribution-based Microdata Anonymization", section 5.2, with its recurrence repaired and for
-any arity. Groups with a similar number of fakes go through the tree together: arrays are groups x c x k.
+keeps no more values of k than it can be asked for blocks, and small nodes cost next to nothing.
+
+Source: "Distribution-based Microdata Anonymization", section 5.2, with its recurrence repaired and for any arity.
+Groups with a similar number of fakes go through the tree together: arrays are groups x c x k.
 
 Costs are float64: exact as long as spans are whole numbers and sums stay below 2^53. The plan that is published is
 made afterwards from the chosen fakes, so rounding could cost width, never the guarantee.
@@ -46,8 +48,8 @@ class _Node:
 class FakeTable:
     """F for every node, k = 0 .. most and the block counts that can be asked for, for a batch of groups.
 
-    Cost: O(c k^2) time and O(c k) memory at a node and per group, where k goes to the number of blocks that the node can
-    be asked for, at most `most`, and c spans at most about `most` + 2 values wherever a node is short of values.
+    Cost: O(c k^2) time and O(c k) memory at a node and per group, where k goes to the number of blocks that the node
+    can be asked for, at most `most`, and c spans at most about `most` + 2 values wherever a node is short of values.
     """
 
     def __init__(self, tree: BlockTree, weights: Counts, spans: Costs, true_counts: Counts, most: int) -> None:
@@ -92,8 +94,9 @@ class FakeTable:
             updated += kept.width * (kept.most + 1)
             reached = sizes[0] if sizes else 1
             for size in sizes[1:]:  # pairs (x, y) of a convolution with x + y <= most
-                larger = min(reached + size - 1, self.most + 1)
-                updated += kept.width * (reached * size - (reached + size - 1 - larger) * (reached + size - larger) // 2)
+                full = reached + size - 1
+                larger = min(full, self.most + 1)
+                updated += kept.width * (reached * size - (full - larger) * (full - larger + 1) // 2)
                 reached = larger
         return len(self.inside) * updated
 
