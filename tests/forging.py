@@ -26,10 +26,11 @@ def forged(
     manifest: Callable[[dict[str, Any]], None] | None = None,
     data: Callable[[pa.Table], pa.Table] | None = None,
     side: Callable[[pa.Table], pa.Table] | None = None,
+    weights: Callable[[pa.Table], pa.Table] | None = None,
 ) -> Path:
     """A copy with changed files; digests, row counts and datapackage.json are those of the changed files."""
     shutil.copytree(release, target)
-    for name, change in (("data.parquet", data), ("sensitive.parquet", side)):
+    for name, change in (("data.parquet", data), ("sensitive.parquet", side), ("weights.parquet", weights)):
         if change is not None and (target / name).exists():
             pq.write_table(change(pq.read_table(target / name)), target / name, store_schema=False)
     stated = json.loads((target / "release.json").read_text(encoding="utf-8"))

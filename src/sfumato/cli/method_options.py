@@ -10,8 +10,8 @@ RENAMED = {"keep": "keep-probability"}  # --keep is a role
 PREFIX = "m_"  # of the parameters that stand for fields of a specification
 
 
-def method_options() -> dict[str, Any]:
-    """Parameter name -> annotation, for every field of every method."""
+def method_options(taken: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Parameter name -> annotation, for every field of every method but those whose option the command has itself."""
     from ..methods import REGISTRY
     from ..methods.specifications import fields_of
 
@@ -23,6 +23,8 @@ def method_options() -> dict[str, Any]:
             found[field.name] = (methods, text or field.help, flag)
     options = {}
     for name, (methods, help_text, flag) in found.items():
+        if name in taken:
+            continue
         text = f"{', '.join(methods)}{': ' + help_text if help_text else ''}"
         option = typer.Option(said(name), help=text, rich_help_panel="Options of methods", show_default=False)
         options[PREFIX + name] = Annotated[bool | None if flag else str | None, option]

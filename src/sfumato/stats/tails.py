@@ -18,11 +18,16 @@ FALSE_ALARM = 1e-9  # of one run of `verify` on an honest release, for all tests
 Counts = NDArray[np.int64]
 
 
-def too_few(counts: Counts, floor: float, alarm: float = FALSE_ALARM) -> int | None:
-    """How many values together show too rarely for a channel that shows each with a chance of at least `floor`."""
-    least = np.cumsum(np.sort(counts))[:-1]  # all values together show as often as there are rows
+def too_few(counts: Counts, floor: float | NDArray[np.float64], alarm: float = FALSE_ALARM) -> int | None:
+    """How many values together show too rarely for a channel that shows each with a chance of at least `floor`.
+
+    Values may have floors of their own: those that show most rarely beside theirs are looked at first.
+    """
+    floors = np.broadcast_to(np.asarray(floor, dtype=np.float64), counts.shape)
+    order = np.argsort(counts / np.maximum(floors, np.finfo(float).tiny), kind="stable")
+    least = np.cumsum(counts[order])[:-1]  # all values together show as often as there are rows
     sizes = np.arange(1, len(counts))
-    tail = np.asarray(binom.cdf(least, int(counts.sum()), np.minimum(sizes * floor, 1.0)))
+    tail = np.asarray(binom.cdf(least, int(counts.sum()), np.minimum(np.cumsum(floors[order])[:-1], 1.0)))
     return _first(tail, sizes, len(counts), alarm)
 
 

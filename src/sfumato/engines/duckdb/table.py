@@ -24,7 +24,8 @@ from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
 from .. import scratch
 from ..codes import Coder, unreadable_dates
-from ..contract import Keys, Progress, Transform, bin_labels
+from ..contract import Keys, ListColumn, Progress, Transform, bin_labels
+from ..list_columns import ROW_GROUP, write_with_lists
 from .connection import connect, quoted
 from .people_rows import count_people, rows_that_stay
 from .reader import DuckDBReader
@@ -205,6 +206,7 @@ class LocalTable:
         keys: Keys,
         path: Path,
         progress: Progress,
+        lists: Sequence[ListColumn] = (),
     ) -> int:
         """Batches through the transform into DuckDB's external sort by our keys, and out as Parquet."""
         failure: list[SfumatoError] = []
@@ -229,10 +231,12 @@ class LocalTable:
             try:
                 sorting.con.register("released", reader)
                 names = ", ".join(quoted(name) for name in schema.names)
-                target = str(path).replace("'", "''")
-                sorting.con.execute(
-                    f"COPY (SELECT {names} FROM released ORDER BY {KEY}) TO '{target}' (FORMAT parquet)"
-                )
+                ordered = f"SELECT {names} FROM released ORDER BY {KEY}"
+                if lists:
+                    write_with_lists(sorting.con.sql(ordered).to_arrow_reader(ROW_GROUP), path, lists)
+                else:
+                    target = str(path).replace("'", "''")
+                    sorting.con.execute(f"COPY ({ordered}) TO '{target}' (FORMAT parquet)")
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else _engine_error(error)) from None
         return done

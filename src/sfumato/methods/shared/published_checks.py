@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ...errors import VerificationError
-from ...model.public import Integers, Published
+from ...model.public import Floats, Integers, Published
 from ...stats.tails import FALSE_ALARM, too_few, too_many
 
 
@@ -37,6 +37,24 @@ def published_counts(published: Published, unit: int = 0) -> Integers:
     found = np.zeros(len(published.evidence.domains[unit]), dtype=np.int64)
     np.add.at(found, codes[:, 0], count)
     return found
+
+
+def published_sets(published: Published, sets: int) -> Integers:
+    """Rows that show each of the listed sets."""
+    _, codes, count = published.evidence.totals((0,))
+    found = np.zeros(sets, dtype=np.int64)
+    np.add.at(found, codes[:, 0], count)
+    return found
+
+
+def check_set_floor(counts: Integers, floors: Floats, where: str, tests: int = 1) -> None:
+    """Nothing; VerificationError where sets show too rarely for the stated channel, each with a floor of its own."""
+    rare = too_few(counts, floors, FALSE_ALARM / tests)
+    if rare is not None:
+        raise VerificationError(
+            f"{where}: {rare} of {len(counts)} sets show too rarely for the stated noise "
+            f"(chance below {FALSE_ALARM:g}); they were not drawn by it"
+        )
 
 
 def check_floor(counts: Integers, floor: float, where: str, tests: int = 1) -> None:
