@@ -147,7 +147,9 @@ def test_what_cannot_be_answered_is_refused(release: sf.Release) -> None:
 
 
 def test_verify_says_what_holds(release: sf.Release) -> None:
-    assert len(list(verify(sf.open_release(release.path).opened, test=True))) == 5
+    lines = list(verify(sf.open_release(release.path).opened, test=True))
+    assert any(line.startswith("guarantee recomputed") for line in lines)
+    assert any("held:" in line for line in lines)
 
 
 def test_explain_shows_the_weights() -> None:
@@ -292,7 +294,9 @@ def test_a_file_of_questions_on_the_command_line(tmp_path: Path) -> None:
     pq.write_table(table(), tmp_path / "t.parquet")
     (tmp_path / "asked.sql").write_text(SQL)
     arguments = ("--sa", "pay", "--rest", "quasi", "--rho1", "1/5", "--rho2", "1/3", "--json")
-    done = sfumato("plan", tmp_path / "t.parquet", *arguments, "--workload", tmp_path / "asked.sql")
+    done = sfumato(
+        "plan", tmp_path / "t.parquet", *arguments, "--method", "subset-response", "--workload", tmp_path / "asked.sql"
+    )
     assert done.code == 0, done.text
     assert json.loads(done.out)["workload"]["gap"] <= 0.01
     assert sfumato("plan", tmp_path / "t.parquet", *arguments, "--workload", tmp_path / "none.sql").code == 2
