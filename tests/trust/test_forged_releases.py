@@ -145,7 +145,8 @@ def bent(value: Any) -> Any:
     if value is None:
         return 0
     if isinstance(value, dict):
-        return dict(list(value.items())[:-1])
+        *others, last = value.items()
+        return dict(others) if last[1] else {key: bent(inner) for key, inner in others} | dict([last])
     try:
         return str(Fraction(value) * Fraction(9, 10) or Fraction(1, 10))
     except ValueError:

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 from scipy.stats import binom, hypergeom
 
 FALSE_ALARM = 1e-9  # of one run of `verify` on an honest release, for all tests of one kind together
+
+MOST_TILT = 20.0  # of the exponent in a limit on a tail: beyond it the limit hardly moves
 
 Counts = NDArray[np.int64]
 
@@ -40,10 +43,15 @@ def too_many(counts: Counts, ceiling: float, alarm: float = FALSE_ALARM) -> int 
     return _first(tail, sizes[inside], len(counts), alarm)
 
 
+def log_part(alarm: float, sizes: Counts, values: int, looks: int) -> NDArray[np.float64]:
+    """ln of the part of an alarm that each set of so many of the values has, where `looks` sizes are looked at."""
+    sets = gammaln(values + 1) - gammaln(sizes + 1) - gammaln(values - sizes + 1)  # ln C(m, k)
+    return np.asarray(np.log(alarm) - np.log(max(looks, 1)) - sets)
+
+
 def _first(tail: NDArray[np.float64], sizes: Counts, values: int, alarm: float) -> int | None:
     """The size of the set with the least tail, if that is below its part of the alarm."""
-    sets = gammaln(values + 1) - gammaln(sizes + 1) - gammaln(values - sizes + 1)  # ln C(m, k)
-    part = np.log(alarm) - np.log(max(values - 1, 1)) - sets
+    part = log_part(alarm, sizes, values, values - 1)
     with np.errstate(divide="ignore"):
         surprise = np.log(tail) - part
     return int(sizes[np.argmin(surprise)]) if len(sizes) and surprise.min() < 0 else None
@@ -57,6 +65,22 @@ def crowded(first: Counts, totals: Counts, rows: int, half: int, alarm: float = 
     low = hypergeom.cdf(first, rows, totals, half)
     high = hypergeom.sf(first - 1, rows, totals, half)
     return bool((np.minimum(low, high) < alarm / (2 * max(len(totals), 1))).any())
+
+
+def low_sum(score: NDArray[np.float64], chances: NDArray[np.float64], rows: int, total: float) -> float:
+    """The logarithm of an upper limit on the chance that the scores of all rows add up to `total` or less.
+
+    Row r shows output z with chance `chances[z, x]` for a value x of its own, and scores `score[z]`. Rows are
+    independent, so P <= exp(l total) (max_x E[exp(-l score) | x])^rows for every l >= 0; the best l is taken.
+    """
+    shift = float(score.min())
+    own, left = score - shift, total - shift * rows
+
+    def limit(l: float) -> float:
+        return float(l * left + rows * np.log((np.exp(-l * own) @ chances).max()))
+
+    found = minimize_scalar(limit, bounds=(0.0, MOST_TILT / max(float(own.max()), 1e-300)), method="bounded")
+    return min(0.0, limit(float(found.x)))
 
 
 def chernoff(count: int, trials: int, mean: float) -> float:

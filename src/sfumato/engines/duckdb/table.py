@@ -25,8 +25,8 @@ from ...stats.allocation import changed_between_passes
 from .. import scratch
 from ..codes import Coder, unreadable_dates
 from ..contract import Keys, ListColumn, Progress, Transform, bin_labels
-from ..list_columns import ROW_GROUP, write_with_lists
 from .connection import connect, quoted
+from .ordered_rows import write_ordered
 from .people_rows import count_people, rows_that_stay
 from .reader import DuckDBReader
 from .sources import Bind, binder, csv_error
@@ -231,12 +231,7 @@ class LocalTable:
             try:
                 sorting.con.register("released", reader)
                 names = ", ".join(quoted(name) for name in schema.names)
-                ordered = f"SELECT {names} FROM released ORDER BY {KEY}"
-                if lists:
-                    write_with_lists(sorting.con.sql(ordered).to_arrow_reader(ROW_GROUP), path, lists)
-                else:
-                    target = str(path).replace("'", "''")
-                    sorting.con.execute(f"COPY ({ordered}) TO '{target}' (FORMAT parquet)")
+                write_ordered(sorting.con, f"SELECT {names} FROM released ORDER BY {KEY}", path, lists)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else _engine_error(error)) from None
         return done

@@ -24,7 +24,7 @@ ALONE = "histogram"  # the workload for which subset response is the best channe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class DeclaredWorkload:
     """Kinds of questions and their shares, which add up to 1."""
 
     shares: tuple[tuple[str, float], ...]
@@ -51,14 +51,14 @@ class Workload:
         return matrices.mixture(grams, shares, gamma, FLOOR)
 
 
-def parse_workload(text: str | None) -> Workload | None:
+def parse_workload(text: str | None) -> DeclaredWorkload | None:
     """The workload that a text names; None stays None; SpecError for anything else."""
     if text is None:
         return None
     if not isinstance(text, str) or not text.strip():
         raise SpecError(f"workload must be a text such as ranges or ranges:0.5,sum:0.5, got {text!r}", field="workload")
     if text.strip().lower().startswith(("select ", "select\n")):
-        return Workload(shares=(("sql", 1.0),), sql=text)
+        return DeclaredWorkload(shares=(("sql", 1.0),), sql=text)
     shares: dict[str, float] = {}
     for item in text.split(","):
         kind, _, number = (part.strip() for part in item.partition(":"))
@@ -73,10 +73,10 @@ def parse_workload(text: str | None) -> Workload | None:
         if not 0 < shares[kind] < float("inf"):
             raise SpecError(f'the share of "{kind}" must be above 0, got {number}', field="workload")
     whole = sum(shares.values())
-    return Workload(shares=tuple((kind, share / whole) for kind, share in shares.items()))
+    return DeclaredWorkload(shares=tuple((kind, share / whole) for kind, share in shares.items()))
 
 
-def check_workload(workload: Workload, domain: Domain, limit: int | None = MOST_VALUES) -> None:
+def check_workload(workload: DeclaredWorkload, domain: Domain, limit: int | None = MOST_VALUES) -> None:
     """Refuse domains on which the workload has no meaning, or that are too large for its search."""
     if workload.plain:
         return
@@ -102,14 +102,14 @@ def check_workload(workload: Workload, domain: Domain, limit: int | None = MOST_
         raise SpecError(f'"{name}" does not hold numbers, so there is no sum of it', field="workload")
 
 
-def design(workload: Workload, domain: Domain, gamma: Fraction, questions: Floats | None = None) -> Design:
+def design(workload: DeclaredWorkload, domain: Domain, gamma: Fraction, questions: Floats | None = None) -> Design:
     """The channel made for the workload over the values of a domain; `questions` are those that its SQL asks."""
     check_workload(workload, domain)
     return optimise(workload.gram(domain, gamma, questions=questions), gamma)
 
 
 def design_within(
-    workload: Workload, domain: Domain, values: Codes, gamma: Fraction, questions: Floats | None = None
+    workload: DeclaredWorkload, domain: Domain, values: Codes, gamma: Fraction, questions: Floats | None = None
 ) -> Design:
     """The channel of a sub-table that holds some of the domain's values, made for the questions of the whole."""
     return optimise(workload.gram(domain, gamma, values, questions), gamma)

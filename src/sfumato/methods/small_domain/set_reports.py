@@ -22,7 +22,7 @@ from ..shared.foreseen import entries, pushed, pushed_functionals, tensor, toget
 from ..shared.set_estimate import estimate, set_functionals
 from ..shared.set_lists import best_list, best_width
 from ..shared.set_tables import PlannedList, SetTables
-from ..shared.workloads import Workload, check_workload, design_within, planned_list
+from ..shared.workloads import DeclaredWorkload, check_workload, design_within, planned_list
 from .partitioning import SubTable
 
 
@@ -49,7 +49,7 @@ def best_reports(sub_tables: tuple[SubTable, ...]) -> SetReports:
 
 
 def made_for(
-    workload: Workload, sub_tables: tuple[SubTable, ...], profile: Profile
+    workload: DeclaredWorkload, sub_tables: tuple[SubTable, ...], profile: Profile
 ) -> tuple[SetReports, tuple[Design, ...]]:
     """Every sub-table with a list made for the questions, as far as they tell its values apart."""
     if workload.plain:

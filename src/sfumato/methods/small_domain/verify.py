@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import SpecError, VerificationError
 from ...model.public import Published
 from ...stats.gamma import gamma_bound
-from ..shared.published_checks import check_floor, check_set_floor, one_unit, published_sets, stated_sizes
+from ..shared.published_checks import check_drawn_sets, check_floor, one_unit, published_sets, stated_sizes
 
 if TYPE_CHECKING:
     from .specification import SmallDomainPlan
@@ -64,11 +64,9 @@ def _check_sets(plan: SmallDomainPlan, published: Published) -> None:
         raise VerificationError("a row publishes a set that its sub-table does not list")
     counts = published_sets(published, int(tables.start[-1]))
     for i, channel in enumerate(tables.channels):
-        # Pr[Z | x] = n_Z (1 + (gamma - 1) [x in Z]) / (N + (gamma - 1) K), from the definition
-        members, weights = channel.members, channel.weights
-        whole = int(weights.sum()) + (plan.gammas[i] - 1) * int(weights @ members[:, 0])
         mine = counts[tables.start[i] : tables.start[i + 1]]
-        check_set_floor(mine, weights / float(whole), f"sub-table {i}", tests=len(plan.sizes))
+        members, weights = channel.members, channel.weights
+        check_drawn_sets(mine, members, weights, plan.gammas[i], f"sub-table {i}", tests=len(plan.sizes))
         try:
             tables.answers(i)
         except SpecError as error:
