@@ -224,7 +224,7 @@ def publish(
     `sign` is a file with an Ed25519 private key in PEM; the release then carries a signature.
     """
     key = None if sign is None else signing.read_private(sign)
-    secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
+    secret = Secret.of(seed)
     place = scratch.new_folder("release") if out is None else None
     target = place / "release" if place else Path(str(out))
     try:
@@ -276,7 +276,7 @@ def check_covered(prepared: Prepared) -> None:
         left, share = found
         raise PlanError(
             f"{float(share):.1%} of the rows hold a sensitive value that the guarantee does not cover "
-            f"({len(left.values)} values are more frequent than rho1 = {prepared.claim().rho1}); raise rho1, take "
+            f"(more frequent than rho1 = {prepared.claim().rho1}: {len(left.values)} of the values); raise rho1, take "
             "another method, or say --accept-unprotected",
             limit=share,
         )

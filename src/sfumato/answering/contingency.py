@@ -26,10 +26,11 @@ MAX_CELLS = 20_000_000
 MAX_DRAWS = 2_000_000  # numbers of one release that an association's interval simulates, 150 times
 
 
-def counts(columns: Sequence[str]) -> str:
-    """The question whose answer is every cell's count with its error."""
+def counts(columns: Sequence[str], *, where: str | None = None, what: str = "COUNT(*) AS n") -> str:
+    """The question whose answer is every cell's count, or another aggregate, with its error."""
     names = ", ".join(quoted(c) for c in columns)
-    return f"SELECT {names}, COUNT(*) AS n FROM release GROUP BY {names} ORDER BY {names}"
+    asked = f"SELECT {names + ', ' if columns else ''}{what} FROM release" + (f" WHERE {where}" if where else "")
+    return asked + (f" GROUP BY {names} ORDER BY {names}" if columns else "")
 
 
 def smoothed(release: OpenedRelease, columns: Sequence[str], nonnegative: str) -> pa.Table:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..lazily import sparse as sp
 from ..model.public import Asked, Codes, Floats, Observed
 from ..sql.nodes import TRUE, Aggregate, Query, Term, Truth, conjunction
 

@@ -15,10 +15,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..errors import SpecError, VerificationError
+from ..lazily import sparse as sp
 from .types import ColumnType
 
 Codes = NDArray[np.int32]  # positions in a domain

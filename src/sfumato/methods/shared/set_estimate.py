@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ...lazily import sparse as sp
 from ...model.public import Asked, Estimated, Evidence, Floats, Observed
 from ...stats.tail_inversion import Line, tail_interval
 from .linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, SetListWeights

@@ -12,8 +12,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import scipy.sparse as sp
 
+from ...lazily import sparse as sp
 from ...model.private import Known
 from ...model.public import Claim, Codes, Floats, ReaderBound
 from .readers import Found, amplified, independent, linked
