@@ -25,7 +25,7 @@ from .publishing.applier import Applier
 from .publishing.parameter_files import read_column_hierarchy
 from .publishing.person_rows import one_person
 from .publishing.randomness import Secret
-from .publishing.roles import settled_roles
+from .publishing.roles import check_added, settled_roles
 from .release import bundle, signing
 from .release.manifest import (
     FORMAT_VERSION,
@@ -174,10 +174,33 @@ def prepare(
     if not profile.rows:
         raise DataError("the table has no rows")
     profile = replace(profile, rows_per_person=people.rows_per_person)
+    asked = chosen.questions(spec)
+    if asked is not None:
+        profile = replace(profile, questions=_declared(asked, table, roles, needs, profile, engine or engine_named()))
     planned = chosen.plan(spec, profile, secret.stream("plan"))
+    for sets in chosen.listed(planned.public, profile.domains):
+        if sets is not None:
+            check_added(roles, sets.column)
     return Prepared(
         table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned, people=people
     )
+
+
+def _declared(text: str, table: Table, roles: Roles, needs: Needs, profile: Profile, engine: Engine) -> Any:
+    """The questions of a text of SQL as numbers for the values of unit 0; no row of the table is looked at."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from .answering.declared import declared_questions
+    from .sql.nodes import Schema
+
+    names = [n for n in table.columns if n in {*roles.sensitive, *roles.quasi, *roles.insensitive}]
+    schema = Schema(types={n: table.columns[n] for n in names}, units=dict.fromkeys(needs.units[0], 0))
+    with scratch.folder("questions") as folder:
+        empty = folder / "empty.parquet"
+        types = table.arrow_types()
+        pq.write_table(pa.schema([(n, types[n]) for n in names]).empty_table(), empty)
+        return declared_questions(text, schema, profile.domains[0], engine.read(empty, 0))
 
 
 def publish(
@@ -288,8 +311,12 @@ def write(
         lambda number, rows: secret.stream("order", number).integers(0, 2**64, size=rows, dtype=np.uint64),
         folder / "data.parquet",
         lambda done: progress("publish", done, profile.rows) if progress else None,
+        applier.lists,
     )
     applier.close()
+    weights = applier.weights()
+    if weights is not None:
+        bundle.write_weights(weights, folder / "weights.parquet")
     if planned.work.side:
         bundle.write_side(applier.side_table(), folder / "sensitive.parquet")
     columns, units = columns_and_units(applier.columns, applier.base)

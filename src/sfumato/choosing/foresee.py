@@ -49,6 +49,7 @@ class ExpectedRelease:
             lumpable=foresight.lump,
             withheld=False,
             part=None,
+            sets={},
             estimate=foresight.answer,
             bound=no_bounds,
             estimators=prepared.method.estimators,

@@ -44,7 +44,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
 READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
 INTERRUPTED = 130  # as shells count an end by Ctrl-C
 STOPPED = "stopped; nothing was published"
-WITH_METHOD = ("publish", "plan")
+# commands that take the options of methods, and the fields whose option they read themselves
+WITH_METHOD = {"publish": frozenset[str](), "plan": frozenset({"report"})}
 WITH_ROWS = ("publish", "plan", "compare", "recommend")  # they read a table in clear
 
 
@@ -66,7 +67,7 @@ def application(command: str | None, method: str | None = None) -> typer.Typer:
         del version, debug  # `main` looks at them before anything is parsed
 
     for name, function in COMMANDS.items():
-        extra = method_options(method) if name in WITH_METHOD and name == command else {}
+        extra = method_options(WITH_METHOD[name], method) if name in WITH_METHOD and name == command else {}
         app.command(name)(flattened(function, extra))
     return app
 

@@ -80,6 +80,9 @@ def look(
         say(str(found))
 
 
+REPORT_KINDS = ("set", "value")  # --report of a method; any other --report of `plan` names a page to write
+
+
 def publish(
     source: Source,
     out: Annotated[str, typer.Argument(help="folder to write", metavar="OUT")],
@@ -165,8 +168,13 @@ def plan(
     method: MethodName = None,
     as_json: Json = False,
     full: Annotated[bool, typer.Option("--full", help="with --json: the decoy sets of splu too")] = False,
-    page: Annotated[
-        str | None, typer.Option("--report", help="also write an HTML page with curves", metavar="FILE")
+    reports: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--report",
+            help="FILE: also write an HTML page with curves; set or value: what small-domain publishes",
+            metavar="FILE|set|value",
+        ),
     ] = None,
     fit: Annotated[
         str | None, typer.Option("--fit", help="foresee the errors of this model's coefficients", metavar="FORMULA")
@@ -190,6 +198,10 @@ def plan(
     from ..reports.places import check_places, write_html
     from ..reports.plan_text import render
 
+    kinds, pages = ([r for r in reports or () if (r in REPORT_KINDS) is kind] for kind in (True, False))
+    page = pages[-1] if pages else None
+    if kinds:
+        options["m_report"] = kinds[-1]
     asked = _asked(roles, method, options)
     check_places({"--report": page}, source=source, force=force, twins=False)
     prepared = prepare(

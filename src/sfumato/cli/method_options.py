@@ -25,8 +25,8 @@ def asked_method(arguments: list[str]) -> str | None:
     return method if len(named) < 2 and method in list(REGISTRY) else None
 
 
-def method_options(only: str | None = None) -> dict[str, Any]:
-    """Parameter name -> annotation, for every field of every method, or of one."""
+def method_options(taken: frozenset[str] = frozenset(), only: str | None = None) -> dict[str, Any]:
+    """Parameter name -> annotation, for every field of every method, or of one, but those the command has itself."""
     from ..methods import REGISTRY
     from ..methods.specifications import fields_of
 
@@ -38,6 +38,8 @@ def method_options(only: str | None = None) -> dict[str, Any]:
             found[field.name] = (methods, text or field.help, flag)
     options = {}
     for name, (methods, help_text, flag) in found.items():
+        if name in taken:
+            continue
         text = f"{', '.join(methods)}{': ' + help_text if help_text else ''}"
         option = typer.Option(said(name), help=text, rich_help_panel="Options of methods", show_default=False)
         options[PREFIX + name] = Annotated[bool | None if flag else str | None, option]

@@ -14,16 +14,23 @@ from numpy.typing import NDArray
 from ..lazily import special
 
 FALSE_ALARM = 1e-9  # of one run of `verify` on an honest release, for all tests of one kind together
+MOST_TILT = 20.0  # of the exponent in a limit on a tail: beyond it the limit hardly moves
+STEPS = 24  # of a search for it
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-def too_few(counts: Counts, floor: float, alarm: float = FALSE_ALARM) -> int | None:
-    """How many values together show too rarely for a channel that shows each with a chance of at least `floor`."""
-    least = np.cumsum(np.sort(counts))[:-1]  # all values together show as often as there are rows
+def too_few(counts: Counts, floor: float | Floats, alarm: float = FALSE_ALARM) -> int | None:
+    """How many values together show too rarely for a channel that shows each with a chance of at least `floor`.
+
+    Values may have floors of their own: those that show most rarely beside theirs are looked at first.
+    """
+    floors = np.broadcast_to(np.asarray(floor, dtype=np.float64), counts.shape)
+    order = np.argsort(counts / np.maximum(floors, np.finfo(float).tiny), kind="stable")
+    least = np.cumsum(counts[order])[:-1]  # all values together show as often as there are rows
     sizes = np.arange(1, len(counts))
-    chance = np.minimum(sizes * floor, 1.0).astype(np.float64)
+    chance = np.minimum(np.cumsum(floors[order])[:-1], 1.0).astype(np.float64)
     return _first(least, int(counts.sum()), chance, sizes, len(counts), alarm)
 
 
@@ -36,11 +43,16 @@ def too_many(counts: Counts, ceiling: float, alarm: float = FALSE_ALARM) -> int 
     return _first(rows - most[inside], rows, chance, sizes[inside], len(counts), alarm)
 
 
-def _first(shown: Counts, rows: int, chance: Floats, sizes: Counts, values: int, alarm: float) -> int | None:
-    """The size k of the set whose P(Bin(rows, chance) <= shown) is farthest below its part of the alarm, if any is."""
+def log_part(alarm: float, sizes: Counts, values: int, looks: int) -> Floats:
+    """ln of the part of an alarm that each set of so many of the values has, where `looks` sizes are looked at."""
     logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, values + 1)))])  # ln n!
     sets = logs[values] - logs[sizes] - logs[values - sizes]  # ln C(m, k)
-    part = np.log(alarm) - np.log(max(values - 1, 1)) - sets
+    return np.asarray(np.log(alarm) - np.log(max(looks, 1)) - sets)
+
+
+def _first(shown: Counts, rows: int, chance: Floats, sizes: Counts, values: int, alarm: float) -> int | None:
+    """The size k of the set whose P(Bin(rows, chance) <= shown) is farthest below its part of the alarm, if any is."""
+    part = log_part(alarm, sizes, values, values - 1)
     if (_least_tail(shown, rows, chance) >= part).all():  # as for every honest release: no exact tail is needed
         return None
     with np.errstate(divide="ignore"):
@@ -76,6 +88,25 @@ def crowded(first: Counts, totals: Counts, rows: int, half: int, alarm: float = 
     drawn = half * _divergence(first / max(half, 1), totals / rows)
     turned = totals * _divergence(first / np.maximum(totals, 1), np.full(len(totals), half / rows))
     return bool((np.exp(-np.maximum(drawn, turned)) < alarm / (2 * max(len(totals), 1))).any())
+
+
+def low_sum(score: Floats, chances: Floats, rows: int, total: float) -> float:
+    """The logarithm of an upper limit on the chance that the scores of all rows add up to `total` or less.
+
+    Row r shows output z with chance `chances[z, x]` for a value x of its own, and scores `score[z]`. Rows are
+    independent, so P <= exp(t total) (max_x E[exp(-t score) | x])^rows for every t >= 0; a good t is searched.
+    """
+    shift = float(score.min())
+    own, left = score - shift, total - shift * rows
+
+    def limit(t: float) -> float:
+        return float(t * left + rows * np.log((np.exp(-t * own) @ chances).max()))
+
+    low, high = 0.0, MOST_TILT / max(float(own.max()), 1e-300)
+    for _ in range(STEPS):  # the limit is convex in t
+        near, far = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, far) if limit(near) < limit(far) else (near, high)
+    return min(0.0, limit((low + high) / 2))
 
 
 def chernoff(count: int, trials: int, mean: float) -> float:
