@@ -48,7 +48,7 @@ INTERRUPTED = 130  # as shells count an end by Ctrl-C
 STOPPED = "stopped; nothing was published"
 # commands that take the options of methods, and the fields whose option they read themselves
 WITH_METHOD = {"publish": frozenset[str](), "plan": frozenset({"report"})}
-WITH_ROWS = ("publish", "plan", "compare", "recommend")  # they read a table in clear
+WITH_ROWS = ("publish", "plan", "compare", "recommend", "studio")  # they read a table in clear
 
 
 def application(command: str | None, method: str | None = None) -> typer.Typer:

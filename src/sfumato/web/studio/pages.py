@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
@@ -63,7 +64,7 @@ async def source(request: Request) -> Response:
     """POST /source: the table at a path or an address."""
     here, given = studio(request), await fields(request)
     async with here.lock:
-        await here.open(given.get("source", "").strip(), delimiter=given.get("delimiter", ""))
+        await here.open(places.spelled(given.get("source", "").strip()), delimiter=given.get("delimiter", ""))
     return await _after(request, "source")
 
 
@@ -156,7 +157,7 @@ async def publish(request: Request) -> Response:
             raise SpecError("nothing is planned", field="method")
         if here.published is not None and here.published.running:
             raise SpecError("publishing is under way", field="out")
-        here.choose(out=given.get("out", "").strip(), accept_unprotected="accept_unprotected" in given)
+        here.choose(out=places.spelled(given.get("out", "").strip()), accept_unprotected="accept_unprotected" in given)
         if not here.choices.out:
             raise SpecError("no folder is named for the release", field="out")
         await here.publish()
@@ -186,6 +187,8 @@ async def load(request: Request) -> Response:
         raise SpecError("the file of choices is not text", field="choices") from None
     async with here.lock:
         found = read_choices(text)
+        if here.choices.upload:
+            places.forget_upload(here.choices.source)
         here.choices, out = found, found.out
         here.forget("looked", "foreseen", "planned", "published", "verified")
         if found.source:
@@ -222,8 +225,6 @@ def _released(here: Studio) -> Served:
     job = here.published
     if job is None or not job.finished:
         raise HTTPException(404, "nothing is published yet")
-    from pathlib import Path
-
     folder = Path(job.task.choices.out)
     return Served(name=folder.name, folder=folder, digest="", document=job.result["document"])
 

@@ -55,6 +55,11 @@ def listing(folder: str) -> Listing:
     )
 
 
+def spelled(path: str) -> str:
+    """A path that begins with ~ as the shell would read it; any other as it is."""
+    return str(Path(path).expanduser()) if path.startswith("~") and not Path(path).exists() else path
+
+
 def _readable(path: Path) -> bool:
     """Whether the name is one of a table."""
     try:
