@@ -74,18 +74,24 @@ def studio(folder: Path) -> Iterator[RunningStudio]:
 def page(browser: Any, studio: RunningStudio) -> Iterator[Any]:
     """The custodian's page."""
     with watched_page(browser, studio.url) as opened:
-        opened.goto(studio.invitation)
-        opened.locator("#step-source").wait_for()
-        assert "token" not in opened.url
+        invited(opened, studio)
         yield opened
+
+
+def invited(page: Any, studio: RunningStudio) -> None:
+    """The page is open and its scripts are there; the address no longer holds the token."""
+    page.goto(studio.invitation)
+    page.wait_for_url(f"{studio.url}/", timeout=SLOW)
+    page.locator("#step-source").wait_for()
 
 
 def opened(page: Any, path: Path, columns: int) -> None:
     """The table at a path is looked at."""
+    page.evaluate("document.getElementById('step-roles').dataset.old = 'yes'")
     page.fill("#source", str(path))
     page.get_by_role("button", name="Open", exact=True).click()
     page.locator("#step-source .facts", has_text=f"{path.name}:").wait_for(timeout=SLOW)
-    page.locator(".column").nth(columns - 1).wait_for()
+    page.locator("#step-roles:not([data-old]) .column").nth(columns - 1).wait_for(timeout=SLOW)
 
 
 def role(page: Any, column: int, name: str) -> None:
@@ -247,7 +253,7 @@ def test_cancel_leaves_nothing(browser: Any, tmp_path: Path, monkeypatch: pytest
     arguments = (str(tmp_path / "large.parquet"), "--choices", str(tmp_path / "c.toml"))
     before = {"large.parquet", "c.toml", "scratch"}
     with running_studio(*arguments, folder=tmp_path) as found, watched_page(browser, found.url) as page:
-        page.goto(found.invitation)
+        invited(page, found)
         page.locator("#method").wait_for(timeout=SLOW)
         page.select_option("#method", "uniform")
         page.fill("#option-rho1", "1/20")
@@ -287,8 +293,7 @@ def test_another_page_cannot_reach_the_studio(browser: Any, studio: RunningStudi
         threading.Thread(target=partial(server.serve_forever, poll_interval=0.05), daemon=True).start()
         context = browser.new_context()
         inside = context.new_page()
-        inside.goto(studio.invitation)
-        inside.locator("#step-source").wait_for()
+        invited(inside, studio)
         source = inside.locator("#source").input_value()
         evil = context.new_page()  # the same browser: it holds the cookie
         evil.goto(f"http://127.0.0.1:{server.server_port}/")
@@ -332,7 +337,7 @@ def test_pictures(browser: Any, tmp_path: Path, update_golden: bool) -> None:
     table = sfumato.datasets.adult().select(["age", "education", "sex", "race", "hours_per_week", "occupation"])
     pq.write_table(table, tmp_path / "adult.parquet")
     with running_studio("adult.parquet", folder=tmp_path) as found, watched_page(browser, found.url) as page:
-        page.goto(found.invitation)
+        invited(page, found)
         page.locator("#role-5").wait_for(timeout=SLOW)
         page.check("#null_as_value")
         role(page, 5, "sensitive")
