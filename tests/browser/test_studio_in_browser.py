@@ -350,7 +350,6 @@ def test_pictures(browser: Any, tmp_path: Path, update_golden: bool) -> None:
         page.select_option("#trust", "conditional")
         page.locator("#asked").wait_for(timeout=4 * SLOW)
         page.locator(".chart[data-drawn]").wait_for()
-        page.locator("#step-roles").scroll_into_view_if_needed()
-        page.set_viewport_size({"width": 1200, "height": 1500})
+        page.set_viewport_size({"width": 1200, "height": 1420})
         page.evaluate("document.getElementById('step-promise').scrollIntoView()")
         picture(page, "studio", update_golden, whole=False)
