@@ -33,6 +33,7 @@ CAPTIONS = {
     "stats": "shared formulas",
     "model": "the nouns: public | private",
     "errors": "every exception",
+    "lazily": "slow libraries, later",
     "version": "a number",
 }
 WIDTH, ROW, GAP, MARGIN = 860, 46, 12, 20
