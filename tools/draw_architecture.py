@@ -33,7 +33,6 @@ CAPTIONS = {
     "stats": "shared formulas",
     "model": "the nouns: public | private",
     "errors": "every exception",
-    "lazily": "slow libraries, later",
     "version": "a number",
     "lazily": "libraries loaded late",
 }
