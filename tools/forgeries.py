@@ -11,10 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from forgeries import CAUGHT, KINDS, honest
+from forgeries import CAUGHT, KINDS, RELEASES, honest
 from forging import verified
 from sfumato.errors import ReleaseError, VerificationError
-from sfumato.methods import REGISTRY
 
 
 def rows(folder: Path) -> list[tuple[str, list[str]]]:
@@ -23,8 +22,8 @@ def rows(folder: Path) -> list[tuple[str, list[str]]]:
     found = []
     for k, kind in enumerate(KINDS):
         marks = []
-        for name in REGISTRY:
-            wanted = kind.expected(name)
+        for name in RELEASES:
+            wanted = kind.of(name)
             if wanted is None:
                 marks.append("")
                 continue
@@ -52,7 +51,7 @@ anew unless the kind is about them. Nothing is signed; a signature would show an
 - `.` cannot be seen from the bundle, and `verify` says so ({unseen}); `verify --truth` is for the custodian
 - blank: does not apply to the method, or chance decides
 """
-    lines = ["| kind | " + " | ".join(REGISTRY) + " |", "|---|" + "---|" * len(REGISTRY)]
+    lines = ["| kind | " + " | ".join(RELEASES) + " |", "|---|" + "---|" * len(RELEASES)]
     lines += [f"| {name} | " + " | ".join(marks) + " |" for name, marks in found]
     return head + "\n" + "\n".join(lines)
 

@@ -127,7 +127,8 @@ def look(release: OpenedRelease) -> ReleaseView:
         columns, values = domain.columns, domain.values
         law = method.law(plan, release.evidence, unit)
         if not method.withheld:
-            shown = release.coders[unit].encode([table[n] for n in columns])
+            coder = release.coders[unit]  # of the numbers of sets, where those are shown
+            shown = coder.encode([table[n] for n in coder.domain.columns])
     if law is None:
         raise SpecError(
             f"{method.name} does not say how its records are randomised; it cannot be audited", field="method"

@@ -86,6 +86,13 @@ def write_side(table: pa.Table, path: Path) -> None:
     pq.write_table(table.cast(plain), path, use_dictionary=coded, column_encoding=packed or None, store_schema=False)
 
 
+def write_weights(table: pa.Table, path: Path) -> None:
+    """weights.parquet: one row per published set and value."""
+    numbers = ["weight", "variance_weight"]
+    named = [name for name in table.column_names if name not in numbers]
+    pq.write_table(table, path, use_dictionary=named, write_statistics=named, store_schema=False)
+
+
 def describe_files(folder: Path) -> dict[str, FileModel]:
     """Digest and rows of the data files in the folder."""
     return {
