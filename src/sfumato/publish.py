@@ -151,6 +151,7 @@ def prepare(
     domains: Mapping[str, Sequence[Scalar]] | None = None,
     null_as_value: bool = False,
     delimiter: str | None = None,
+    progress: Progress | None = None,
 ) -> Prepared:
     """Read, profile and plan. Nothing is written."""
     chosen = method_of(method)
@@ -171,7 +172,7 @@ def prepare(
     profile = table.profile(needs, declared, null_as_value=null_as_value)
     if not profile.rows:
         raise DataError("the table has no rows")
-    profile = replace(profile, rows_per_person=people.rows_per_person)
+    profile = replace(profile, rows_per_person=people.rows_per_person, watch=progress)
     asked = chosen.questions(spec)
     if asked is not None:
         profile = replace(profile, questions=_declared(asked, table, roles, needs, profile, engine or engine_named()))
@@ -239,6 +240,7 @@ def publish(
                 domains=domains,
                 null_as_value=null_as_value,
                 delimiter=delimiter,
+                progress=progress,
             )
             if not accept_unprotected:
                 check_covered(prepared)

@@ -18,9 +18,11 @@ from commands import sfumato
 from constants import SEED
 from sfumato.errors import PlanError, SpecError
 from sfumato.methods.shared.linear_functionals import Cells, CodedUnit, Functions
+from sfumato.methods.shared.workloads import parse_workload
 from sfumato.methods.small_domain.specification import SmallDomainPlan
 from sfumato.methods.subset_response.method import MOST_VALUES
 from sfumato.publish import prepare
+from sfumato.publishing.parameter_files import read_sql
 from sfumato.publishing.randomness import Secret
 from sfumato.release.verify import verify
 
@@ -155,7 +157,15 @@ def test_verify_says_what_holds(release: sf.Release) -> None:
 
 def test_explain_shows_the_weights() -> None:
     release = sf.publish(table(), roles=ROLES, method=METHODS["table-wide"], seed=SEED)
-    assert "weights.parquet" in release.explain("SELECT COUNT(*) FROM release WHERE pay = 10")
+    told = release.explain("SELECT COUNT(*) AS n FROM release WHERE pay IN (10, 12) AND sex = 'f'")
+    assert "weights.parquet" in told
+    assert "weights of n, by set:" in told
+    weights = pq.read_table(release.path / "weights.parquet").to_pandas()
+    both = weights[weights["value"].isin([10, 12])].groupby("pay_set")["weight"].sum()
+    first = next(line for line in told.splitlines() if line.startswith("  +"))
+    assert first.split()[0] == f"{both.max():+.4f}"
+    assert " 10, 12" in first
+    assert "by set" not in release.explain("SELECT COUNT(*) FROM release WHERE sex = 'f'")
 
 
 def test_a_compound_value_is_one_list_for_each_column_positions_aligned(tmp_path: Path) -> None:
@@ -329,6 +339,33 @@ def test_questions_in_sql_are_what_the_list_is_made_for(kind: Any, tmp_path: Pat
 def test_questions_that_are_no_sums_are_named(sql: str, said: str) -> None:
     with pytest.raises(SpecError, match=said):
         prepare(table(), roles=ROLES, method=sf.SubsetResponse(**RHOS, workload=sql), secret=Secret.from_seed(1))
+
+
+def test_mixes_of_kinds_and_questions_in_sql(tmp_path: Path) -> None:
+    both = parse_workload(f"ranges:1,sql:3; {SQL}")
+    assert both is not None
+    assert both.shares == (("ranges", 0.25), ("sql", 0.75))
+    assert both.sql == SQL
+    (tmp_path / "asked.sql").write_text(SQL)
+    assert read_sql(f"ranges:1,{tmp_path / 'asked.sql'}:3") == f"ranges:1,sql:3; {SQL}"
+    assert read_sql(str(tmp_path / "asked.sql")) == SQL
+    for text in ("ranges:1,sql:2", f"ranges:1; {SQL}", "ranges:1,sql:0; SELECT 1"):
+        with pytest.raises(SpecError):
+            parse_workload(text)
+    plans = [
+        prepare(table(), roles=ROLES, method=sf.SubsetResponse(**RHOS, workload=text), secret=Secret.from_seed(1))
+        for text in (SQL, f"sql:1,histogram:9; {SQL}")
+    ]
+    assert plans[0].report()["times_least"] > plans[1].report()["times_least"]  # the mix is nearer to single values
+
+
+def test_a_search_says_how_far_it_is_from_the_best() -> None:
+    told: list[tuple[str, int, int]] = []
+    for method in (METHODS["ranges"], METHODS["sums in sub-tables"]):
+        prepare(table(), roles=ROLES, method=method, secret=Secret.from_seed(1), progress=lambda *at: told.append(at))
+    assert told
+    assert all(stage.startswith("workload, gap ") and 0 < done <= whole for stage, done, whole in told)
+    assert any("sub-table 2 of" in stage for stage, _, _ in told)
 
 
 def test_a_file_of_questions_on_the_command_line(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ from ..shared.restricted import (
     value_label,
 )
 from ..shared.set_channel import SetChannel
-from ..shared.set_lists import best_list, best_width, least_variance
+from ..shared.set_lists import least_variance, list_for
 from ..shared.set_tables import PlannedList, SetTables
 from ..shared.workloads import WORKLOAD_FIELD, design, parse_workload, planned_list
 from .readers import readers
@@ -159,10 +159,10 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
         gamma = row_gamma(rho1, rho2, profile.rows_per_person)
         workload, made = parse_workload(spec.workload), None
         if workload is None or workload.plain:
-            best = best_list(size, best_width(size, gamma))
+            best = list_for(size, gamma)
             listed = PlannedList(sets=best.blocks, cyclic=best.cyclic)
         else:
-            made = design(workload, profile.domains[0], gamma, profile.questions)
+            made = design(workload, profile.domains[0], gamma, profile.questions, watch=profile.watch)
             listed = planned_list(made)
         public = SubsetResponsePlan(
             rho1=rho1,
