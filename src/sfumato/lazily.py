@@ -22,10 +22,14 @@ class _Later:
 
 
 if TYPE_CHECKING:
+    import sqlglot
+    from pyarrow import dataset
     from scipy import linalg, sparse, special
     from scipy.sparse import csgraph
+    from sqlglot import exp
 else:
     linalg, sparse, special = _Later("scipy.linalg"), _Later("scipy.sparse"), _Later("scipy.special")
-    csgraph = _Later("scipy.sparse.csgraph")
+    csgraph, exp, sqlglot = _Later("scipy.sparse.csgraph"), _Later("sqlglot.expressions"), _Later("sqlglot")
+    dataset = _Later("pyarrow.dataset")  # it loads pandas
 
-__all__ = ["csgraph", "linalg", "sparse", "special"]
+__all__ = ["csgraph", "dataset", "exp", "linalg", "sparse", "special", "sqlglot"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -26,7 +26,6 @@ from .publishing.parameter_files import read_column_hierarchy
 from .publishing.person_rows import one_person
 from .publishing.randomness import Secret
 from .publishing.roles import check_added, settled_roles
-from .query import Release
 from .release import bundle, signing
 from .release.manifest import (
     FORMAT_VERSION,
@@ -41,6 +40,9 @@ from .release.manifest import (
 from .release.opened import open_folder
 from .release.verify import verify
 from .version import __version__
+
+if TYPE_CHECKING:
+    from .query import Release
 
 Progress = Callable[[str, int, int], None]  # (stage, rows done, rows in all)
 
@@ -254,6 +256,8 @@ def publish(
         raise
     for note in prepared.notes:
         (notify or _ignore)(note)
+    from .query import Release  # what reads SQL is loaded by whoever asks
+
     return Release.at(target, manifest, scratch=place)
 
 

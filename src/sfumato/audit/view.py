@@ -13,6 +13,7 @@ from ..engines.codes import factorise
 from ..errors import SpecError
 from ..model.law import Law
 from ..model.public import Codes, Floats, Integers, Scalar
+from ..release.bundle import readable
 from ..release.opened import OpenedRelease
 from ..stats.joint_codes import joint_ranks
 
@@ -104,7 +105,8 @@ def _published(feature: Feature, true: Integers) -> Integers:
 def look(release: OpenedRelease) -> ReleaseView:
     """The release as an attacker sees it. Of several sensitive units she looks at the first."""
     method, plan = release.method, release.plan
-    table = pq.read_table(release.path / "data.parquet")
+    with readable("data.parquet"):
+        table = pq.read_table(release.path / "data.parquet")
     role = {column.name: column.role for column in release.columns}
     wanted = tuple(c.name for c in release.columns if c.role == "sensitive")
     unit = next((u for u, d in enumerate(release.domains) if set(d.columns) <= set(wanted)), None)

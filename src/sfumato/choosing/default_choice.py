@@ -65,7 +65,9 @@ def _foreseen(setting: Setting, secret: Secret) -> Iterator[Foreseen]:
             continue
         try:
             for candidate in method.at_bound(setting.facts, setting.tau, setting.rho1):
-                yield _at(setting, candidate, setting.prepare(candidate, secret))
+                prepared = setting.prepare(candidate, secret)
+                if method.guarantee(prepared.planned.public).trust is Trust.PROVED:
+                    yield _at(setting, candidate, prepared)
         except SfumatoError:
             if name == DEFAULT:
                 raise

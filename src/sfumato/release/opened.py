@@ -20,7 +20,7 @@ from ..engines.statements import COUNT, counted
 from ..errors import ReleaseError
 from ..methods import REGISTRY, AnyMethod
 from ..model.public import Codes, Domain, Evidence, Integers, Published
-from .bundle import check_contents, check_digests, read_manifest
+from .bundle import check_contents, check_digests, read_manifest, readable
 from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
 
@@ -126,7 +126,8 @@ class OpenedRelease:
         """Columns of sensitive.parquet; a unit's columns come as codes under "unit0", "unit1" ..."""
         if "sensitive.parquet" not in self.manifest.files:
             return {}
-        table = pq.read_table(self.path / "sensitive.parquet").combine_chunks()
+        with readable("sensitive.parquet"):
+            table = pq.read_table(self.path / "sensitive.parquet").combine_chunks()
         side: dict[str, Any] = {}
         for u, coder in enumerate(self.coders):
             if set(coder.domain.columns) <= set(table.column_names):
