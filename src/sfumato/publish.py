@@ -12,11 +12,12 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from .engines import scratch
-from .engines.contract import Engine, Table, bin_labels
+from .engines.contract import Engine, Table
 from .engines.directory import engine_named
 from .errors import DataError, PlanError, SpecError
 from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
+from .model.bin_labels import bin_labels
 from .model.people import People
 from .model.private import Known, Needs, Profile
 from .model.public import Claim, Curve, Domain, Roles, Scalar, Unprotected

@@ -31,6 +31,7 @@ class DeclaredWorkload:
 
     shares: tuple[tuple[str, float], ...]
     sql: str | None = None  # the questions of the kind "sql"
+    order: tuple[int, ...] | None = None  # place of every value, where it is not that of the domain (bins)
 
     @property
     def plain(self) -> bool:
@@ -45,7 +46,7 @@ class DeclaredWorkload:
         grams = []
         for kind, _ in self.shares:
             if kind != SQL:
-                grams.append(_gram(kind, domain))
+                grams.append(_gram(kind, domain, self.order))
                 continue
             assert questions is not None, "questions in SQL are read before a plan is made"
             grams.append(matrices.questions(questions - questions.mean(axis=1, keepdims=True)))
@@ -103,10 +104,14 @@ def check_workload(workload: DeclaredWorkload, domain: Domain, limit: int | None
     name = domain.columns[0]
     if limit is not None and len(domain) > limit:
         raise SpecError(
-            f'a workload needs at most {limit} values and "{name}" has {len(domain)}; round it to fewer first',
+            f'a workload needs at most {limit} values and "{name}" has {len(domain)}; give --bins, or round it first',
             field="workload",
         )
     if all(kind in {SQL, ALONE} for kind, _ in workload.shares):
+        return
+    if workload.order is not None:
+        if any(kind == "sum" for kind, _ in workload.shares):
+            raise SpecError(f'"{name}" is published as bins, which have no sum', field="workload")
         return
     kinds = {type(value) for (value,) in domain.values}
     ordered = kinds - {bool, type(None), str}
@@ -164,8 +169,10 @@ def _told_apart(gram: Floats) -> bool:
     return float(np.trace(matrices.centred(gram, flat))) > 1e-9 * max(float(np.abs(gram).max()), 1e-300)
 
 
-def _gram(kind: str, domain: Domain) -> Floats:
+def _gram(kind: str, domain: Domain, order: tuple[int, ...] | None) -> Floats:
     size = len(domain)
+    if order is not None and kind in {"prefixes", "ranges"}:
+        return _gram(kind, domain, None)[np.ix_(order, order)]
     if kind == "sum":
         numbers = np.array([float(value) for (value,) in domain.values])  # type: ignore[arg-type]
         return matrices.weighted_sum(numbers - numbers.mean())  # a constant is answered exactly
