@@ -7,9 +7,17 @@ import numpy as np
 from ..model.public import Floats, Listed
 from ..release.opened import OpenedRelease
 from ..sql.nodes import TRUE, Query
+from .explanation import explanation
 from .layout import Layout, coefficients, functionals
+from .observation import Observation
 
 MOST = 4  # sets shown at each end
+
+
+def explained(query: Query, wanted: Observation, place: Layout, opened: OpenedRelease) -> str:
+    """What is observed, and the weights below it."""
+    said = explanation(query, wanted, place, opened.domains, opened.method)
+    return "\n".join([said, *shown_weights(query, place, opened)])
 
 
 def shown_weights(query: Query, place: Layout, opened: OpenedRelease) -> list[str]:
