@@ -39,6 +39,7 @@ from .release.manifest import (
     unprotected_model,
 )
 from .release.opened import open_folder
+from .release.placing import PARTS
 from .release.verify import verify
 from .version import __version__
 
@@ -295,7 +296,7 @@ def write(
         software=Software(name="sfumato", version=__version__),
         method=method.name,
         parameters=TypeAdapter(method.plan_type).dump_python(planned.public, mode="json"),
-        rows=files["data.parquet"].rows,
+        rows=sum(file.rows for name, file in files.items() if name.startswith(PARTS)),
         people=people_model(prepared.people),
         columns=columns,
         units=units,

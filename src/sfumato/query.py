@@ -281,6 +281,7 @@ class Release:
         """Copy the release to a folder; an existing one is replaced only with `force`."""
         with writing(Path(out), force=force, check=lambda folder: check_digests(folder, self.manifest)) as folder:
             for name in (*self.manifest.files, "datapackage.json", "release.json"):
+                (folder / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(self.path / name, folder / name)
         return Path(out)
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..engines.codes import factorise
@@ -104,7 +105,7 @@ def _published(feature: Feature, true: Integers) -> Integers:
 def look(release: OpenedRelease) -> ReleaseView:
     """The release as an attacker sees it. Of several sensitive units she looks at the first."""
     method, plan = release.method, release.plan
-    table = pq.read_table(release.path / "data.parquet")
+    table = pa.concat_tables(pq.read_table(release.path / name) for name in release.manifest.data_files)
     role = {column.name: column.role for column in release.columns}
     wanted = tuple(c.name for c in release.columns if c.role == "sensitive")
     unit = next((u for u, d in enumerate(release.domains) if set(d.columns) <= set(wanted)), None)

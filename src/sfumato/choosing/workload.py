@@ -60,7 +60,7 @@ class Original:
         path = self._folder / "truth.parquet"
         self.rows = table.write(columns, _AsItIs(), schema, _no_order, path, lambda _: None)
         self.types = {name: table.columns[name] for name in columns}
-        self.reader = engine.read(path, self.rows)
+        self.reader = engine.read([path], self.rows)
         self.reader.collapse()  # many questions follow
 
     def __repr__(self) -> str:

@@ -110,8 +110,8 @@ class Engine(Protocol):
     def open(self, source: Any, *, delimiter: str | None = None) -> Table:
         """A handle on the source; nothing is read yet but its schema."""
 
-    def read(self, data: Path, rows: int) -> Reader:
-        """A reader of the rows in `data`, which a release says are `rows` many."""
+    def read(self, data: Sequence[Path], rows: int) -> Reader:
+        """A reader of the rows in these files, which a release says are `rows` many."""
 
 
 def bin_labels(edges: Sequence[float]) -> list[str]:

@@ -82,7 +82,7 @@ class LocalEngine:
     def open(self, source: Any, *, delimiter: str | None = None) -> LocalTable:
         return source if isinstance(source, LocalTable) else LocalTable(self, binder(source, delimiter))
 
-    def read(self, data: Path, rows: int) -> DuckDBReader:
+    def read(self, data: Sequence[Path], rows: int) -> DuckDBReader:
         return DuckDBReader(data, rows)
 
 
