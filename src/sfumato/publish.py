@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from .engines import scratch
 from .engines.contract import Engine, Table, bin_labels
-from .engines.directory import engine_named
+from .engines.directory import engine_for
 from .errors import DataError, PlanError, SpecError
 from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
@@ -156,7 +156,7 @@ def prepare(
     """Read, profile and plan. Nothing is written."""
     chosen = method_of(method)
     spec = chosen.with_files(method, read_column_hierarchy)
-    table = (engine or engine_named()).open(source, delimiter=delimiter)
+    table = (engine or engine_for(source)).open(source, delimiter=delimiter)
     roles = settled_roles(roles, table, reserved=chosen.part)
     table, people = one_person(table, roles, chosen, secret)
     needs = chosen.needs(spec, roles)

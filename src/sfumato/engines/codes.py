@@ -58,6 +58,10 @@ class Coder:
         """The columns that the codes stand for, dictionary-encoded."""
         return [pa.DictionaryArray.from_arrays(pa.array(codes), column) for column in self._columns]
 
+    def values(self) -> dict[str, pa.Array]:
+        """Column -> its value for every code."""
+        return dict(zip(self.domain.columns, self._columns, strict=True))
+
     def _joint(self, codes: list[Codes]) -> np.typing.NDArray[np.int64]:
         """One number for the codes of a row. Before it could outgrow 62 bits it is replaced by its rank in the domain,
         and what the domain has not by the rank after the last."""
