@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .analysis.independence import Independence
     from .analysis.quantiles import Quantiles
     from .analysis.recoding import Recode
+    from .engines.contract import Engine
     from .methods.shared.linear_functionals import Target
 
 DEFAULT_LEVEL = 0.95
@@ -206,9 +207,9 @@ def _wanted(query: Query, subject: Subject, table: str, weight: str | None) -> O
     )
 
 
-def open_release(path: str | Path, *, check: bool = True) -> Release:
+def open_release(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> Release:
     """The release in a folder; `check` compares the digests of its files with those it states."""
-    return Release(open_folder(Path(path), check=check))
+    return Release(open_folder(Path(path), check=check, engine=engine))
 
 
 class Release:

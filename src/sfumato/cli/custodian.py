@@ -117,7 +117,7 @@ def publish(
             sign=sign,
             progress=progress,
             notify=note,
-            **reading.arguments(),
+            **reading.arguments(spark=True),
         )
     for unit in release.opened.domains:
         if not unit.declared:
@@ -173,7 +173,7 @@ def plan(
         roles=roles.roles(),
         method=asked,
         secret=Secret.fresh() if reading.seed is None else Secret.from_seed(reading.seed),
-        **reading.arguments(),
+        **reading.arguments(spark=True),
     )
     report = prepared.report(full=full)
     if fit is not None:

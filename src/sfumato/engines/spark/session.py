@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -47,6 +48,7 @@ def start(master: str | None, remote: str | None) -> Any:
     with quiet():
         from pyspark.sql import SparkSession
 
+        silence()
         if remote is None and master is None:
             active = SparkSession.getActiveSession()
             if active is not None:
@@ -56,6 +58,12 @@ def start(master: str | None, remote: str | None) -> Any:
             builder = builder.config(name, value)
         with plainly("Spark cannot be started or reached"):
             return (builder.remote(remote) if remote is not None else builder.master(master or LOCAL)).getOrCreate()
+
+
+def silence() -> None:
+    """PySpark logs the text of every failed statement, in which Spark may quote a cell."""
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
 
 def is_connect(session: Any) -> bool:

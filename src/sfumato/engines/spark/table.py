@@ -26,7 +26,7 @@ from ..statements import counted
 from . import tasks
 from .door import door
 from .reader import SparkReader
-from .session import is_connect, plainly, quiet, start
+from .session import is_connect, plainly, quiet, silence, start
 from .sources import frame_of, is_frame
 from .types import arrow_type, released_type, struct
 
@@ -48,9 +48,10 @@ class SparkEngine:
         remote: str | None = None,
         session: Any = None,
         rows_a_part: int = ROWS_A_PART,
+        batch_rows: int = tasks.BATCH_ROWS,
     ) -> None:
         self._master, self._remote, self._session = master, remote, session
-        self.rows_a_part = rows_a_part
+        self.rows_a_part, self.batch_rows = rows_a_part, batch_rows
 
     @property
     def session(self) -> Any:
@@ -62,8 +63,9 @@ class SparkEngine:
     def open(self, source: Any, *, delimiter: str | None = None) -> SparkTable:
         if isinstance(source, SparkTable):
             return source
-        if is_frame(source) and self._session is None and self._master is None and self._remote is None:
+        if is_frame(source):  # it lives in a session already
             self._session = source.sparkSession
+            silence()
         return SparkTable(self, *frame_of(self.session, source, delimiter))
 
     def read(self, data: Sequence[Path], rows: int) -> SparkReader:
@@ -77,6 +79,7 @@ class SparkTable:
         self._engine, self._frame, self._stable = engine, frame, stable
         self.columns = {field.name: released_type(field.name, field.dataType) for field in frame.schema.fields}
         self._bins: dict[str, Sequence[float]] = {}
+        self._kept: dict[tuple[str, ...], pa.Table] = {}  # what was counted before
 
     def __repr__(self) -> str:
         return f"<table with {len(self.columns)} columns>"
@@ -93,10 +96,16 @@ class SparkTable:
 
     def _counted(self, columns: Sequence[str], *, limit: int | None = None) -> pa.Table:
         """Rows of every combination of some columns; no more combinations than `limit`."""
+        kept = self._kept.get(tuple(columns))
+        if kept is not None and (limit is None or kept.num_rows < limit):
+            return kept
         with self._view(self._selected(columns)) as view, plainly("Spark failed while counting"):
             statement = counted(columns, table=view)
             found = self._engine.session.sql((statement.limit(limit) if limit else statement).sql(dialect="spark"))
-            return self._typed(found.toArrow()).rename_columns([*columns, ROWS])
+            table = self._typed(found.toArrow()).rename_columns([*columns, ROWS])
+        if limit is None or table.num_rows < limit:
+            self._kept[tuple(columns)] = table
+        return table
 
     def cells(
         self, quasi: Sequence[str], sensitive: Sequence[Domain], looked_at: Mapping[int, Domain], *, limit: int
@@ -178,7 +187,7 @@ class SparkTable:
     def binned(self, edges: Mapping[str, Sequence[float]]) -> SparkTable:
         """Bins [edge, next edge), the last without upper end; a value below the first edge gets no known label."""
         result = copy.copy(self)
-        result._bins, result.columns = dict(self._bins), dict(self.columns)
+        result._bins, result.columns, result._kept = dict(self._bins), dict(self.columns), {}
         for name, cuts in edges.items():
             kind = self.columns.get(name)
             if kind is None or not kind.numeric:
@@ -203,7 +212,7 @@ class SparkTable:
             kept = ranked.select(*(_ticked(name) for name in columns)).persist(_disk())
             kept.count()  # now, while the keys are there
         weakref.finalize(result, kept.unpersist)
-        result._frame, result._stable, result._bins = kept, False, {}
+        result._frame, result._stable, result._bins, result._kept = kept, False, {}, {}
         result.columns = {name: self.columns[name] for name in columns}
         if column in columns and result.people(column).most > most:
             raise changed_between_passes()
@@ -229,7 +238,13 @@ class SparkTable:
                 attempts.mkdir(mode=0o777)
                 rows, shares = self._shares(frame, transform)
                 parts = self._parts(rows)
-                job = tasks.Job(transform=transform.away(), shares=shares, keys=keys, parts=parts)
+                job = tasks.Job(
+                    transform=transform.away(),
+                    shares=shares,
+                    keys=keys,
+                    parts=parts,
+                    batch_rows=self._engine.batch_rows,
+                )
                 names = tasks.tokens(keys, parts)
                 with door(self._engine.session, job) as load, plainly("Spark failed while publishing"):
                     done = self._run(frame, load, schema, transform, names, folder, attempts)

@@ -42,7 +42,7 @@ class Job:
     shares: Mapping[int, Any]  # number of the partition -> what it is dealt
     keys: Keys
     parts: int
-    batch_rows: int = BATCH_ROWS
+    batch_rows: int
 
 
 def bucket(keys: NDArray[np.uint64], parts: int) -> NDArray[np.int32]:
