@@ -6,7 +6,7 @@ import copy
 import secrets
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from ..statements import counted
 from . import tasks
 from .door import door
 from .reader import SparkReader
-from .session import is_connect, plainly, quiet, silence, start
+from .session import is_connect, plainly, silence, start
 from .sources import frame_of, is_frame
 from .types import arrow_type, released_type, struct
 
@@ -211,7 +211,7 @@ class SparkTable:
             ranked = rows.withColumn(NUMBER, fn.row_number().over(person)).where(fn.col(NUMBER) <= most)
             kept = ranked.select(*(_ticked(name) for name in columns)).persist(_disk())
             kept.count()  # now, while the keys are there
-        weakref.finalize(result, kept.unpersist)
+        weakref.finalize(result, _forget, kept).atexit = False  # Spark's end forgets it too
         result._frame, result._stable, result._bins, result._kept = kept, False, {}, {}
         result.columns = {name: self.columns[name] for name in columns}
         if column in columns and result.people(column).most > most:
@@ -356,8 +356,7 @@ class SparkTable:
         try:
             yield kept
         finally:
-            with quiet():
-                kept.unpersist()
+            _forget(kept)
 
     @contextmanager
     def _view(self, frame: Any) -> Iterator[str]:
@@ -377,6 +376,12 @@ class SparkTable:
             pa.field(f.name, kinds.get(f.name, pa.int32() if f.name == NUMBER else pa.int64())) for f in table.schema
         ]
         return table.cast(pa.schema(fields))
+
+
+def _forget(frame: Any) -> None:
+    """Let go of Spark's copy of a frame; a session that has ended has done so."""
+    with suppress(EngineError), plainly("Spark failed"):
+        frame.unpersist()
 
 
 def _disk() -> Any:
