@@ -113,7 +113,7 @@ def sent(found: Prepared, seed: int) -> int:
 
 @pytest.mark.statistical
 def test_shares_of_partitions_are_hypergeometric() -> None:
-    """Of the records of one value 100 lie in the first partition; the number that goes to a sub-table is hypergeometric.
+    """Of one value's records 100 lie in the first partition; how many go to a sub-table is hypergeometric.
 
     A chi-squared test over 600 secrets, false alarm ALPHA. Shares without chance, or drawn with replacement, fail it.
     """

@@ -57,7 +57,20 @@ def start(master: str | None, remote: str | None) -> Any:
         for name, value in (SETTINGS | (ALONE if alone else {})).items():
             builder = builder.config(name, value)
         with plainly("Spark cannot be started or reached"):
-            return (builder.remote(remote) if remote is not None else builder.master(master or LOCAL)).getOrCreate()
+            session = (builder.remote(remote) if remote is not None else builder.master(master or LOCAL)).getOrCreate()
+            # Files are cut by the cores of the moment, and a second pass must find the partitions of the first.
+            session.conf.set("spark.sql.files.minPartitionNum", str(parallelism(session)))
+            return session
+
+
+def parallelism(session: Any) -> int:
+    """Tasks that run at the same time, as far as Spark says."""
+    if not is_connect(session):
+        return max(int(session.sparkContext.defaultParallelism), 1)
+    from pyspark.sql import functions as fn
+
+    with plainly("Spark failed"):
+        return int(session.range(1 << 16).select(fn.spark_partition_id()).distinct().count())
 
 
 def silence() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import secrets
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,7 +25,7 @@ from ..statements import counted
 from . import tasks
 from .door import door
 from .reader import SparkReader
-from .session import is_connect, plainly, silence, start
+from .session import parallelism, plainly, silence, start
 from .sources import frame_of, is_frame
 from .types import arrow_type, released_type, struct
 
@@ -209,10 +208,9 @@ class SparkTable:
             )
             person = Window.partitionBy(_ticked(column)).orderBy(tasks.ORDER)
             ranked = rows.withColumn(NUMBER, fn.row_number().over(person)).where(fn.col(NUMBER) <= most)
-            kept = ranked.select(*(_ticked(name) for name in columns)).persist(_disk())
-            kept.count()  # now, while the keys are there
-        weakref.finalize(result, _forget, kept).atexit = False  # Spark's end forgets it too
-        result._frame, result._stable, result._bins, result._kept = kept, False, {}, {}
+            chosen = ranked.select(*(_ticked(name) for name in columns))
+            kept = chosen.localCheckpoint(eager=True, storageLevel=_disk())  # now: it cannot be made again without keys
+        result._frame, result._stable, result._bins, result._kept = kept, True, {}, {}
         result.columns = {name: self.columns[name] for name in columns}
         if column in columns and result.people(column).most > most:
             raise changed_between_passes()
@@ -303,19 +301,9 @@ class SparkTable:
 
     def _parts(self, rows: int) -> int:
         """How many files: none larger than `rows_a_part` by much, and work for every core."""
-        cores = self._cores()
+        cores = parallelism(self._engine.session)
         wanted = max(-(-rows // self._engine.rows_a_part), min(cores, -(-rows // FEWEST_A_PART)), 1)
         return -(-wanted // cores) * cores if wanted > cores else wanted
-
-    def _cores(self) -> int:
-        """Tasks that run at the same time, as far as Spark says."""
-        session = self._engine.session
-        if not is_connect(session):
-            return max(int(session.sparkContext.defaultParallelism), 1)
-        from pyspark.sql import functions as fn
-
-        with plainly("Spark failed"):
-            return int(session.range(1 << 16).select(fn.spark_partition_id()).distinct().count())
 
     # --- frames ------------------------------------------------------------------------------------------------
 
