@@ -91,7 +91,7 @@ def names(given: Columns) -> tuple[str, ...]:
 EngineName = Annotated[str, typer.Option("--engine", help="local or spark")]
 Master = Annotated[str | None, typer.Option("--master", help="of Spark: start it there; default: here", metavar="URL")]
 Remote = Annotated[
-    str | None, typer.Option("--remote", help="of Spark: join this Connect server", metavar="sc://HOST[:PORT]")
+    str | None, typer.Option("--remote", help="of Spark: join the Connect server sc://...", metavar="URL")
 ]
 
 
