@@ -24,7 +24,7 @@ def main(source: str, out: str, marks: str) -> None:
         "spark.executor.memory": "512m",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.files.maxPartitionBytes": "8000",
+        "spark.sql.files.maxPartitionBytes": "4000",
         "spark.sql.files.openCostInBytes": "0",
         "spark.default.parallelism": "2",
         "spark.speculation": "true",

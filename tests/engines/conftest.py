@@ -55,7 +55,7 @@ def spark(spark_folder: Path) -> Iterator[Any]:
         "spark.local.dir": str(spark_folder / "local"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.files.maxPartitionBytes": "8000",  # several partitions of a table of a thousand rows
+        "spark.sql.files.maxPartitionBytes": "4000",  # several partitions of a table of a thousand rows
         "spark.sql.files.openCostInBytes": "0",
         "spark.sql.csv.parser.columnPruning.enabled": "false",
         "spark.python.worker.faulthandler.enabled": "false",
@@ -74,7 +74,7 @@ def spark(spark_folder: Path) -> Iterator[Any]:
         session.stop()
 
 
-@pytest.fixture(params=["local", "spark"])
+@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.slow)])
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Each engine in turn, cutting a table of a thousand rows into several batches, partitions and parts."""
     if request.param == "local":

@@ -25,6 +25,7 @@ from tables import COUNTS, MARK, people
 SEED = 3
 ROWS = sum(COUNTS)
 ROLES = sf.Roles(sensitive="disease", quasi=["age", "sex"], insensitive=["number"], identifying=[f"{MARK}_name"])
+ASKED = ("uniform", "anatomy", "l-diversity")  # of which all questions are asked
 QUESTIONS = (
     "SELECT sex, COUNT(*) AS n, AVG(age) AS a FROM release WHERE disease <> 'flu' GROUP BY sex ORDER BY n",
     "SELECT COUNT(*) AS n FROM release WHERE age // 10 = 4 AND sex IN ('f', 'm') AND disease LIKE '%o%'",
@@ -88,7 +89,7 @@ def test_releases_of_both_engines(name: str, engine: Engine, source: Path, tmp_p
             assert sorted(numbers) == list(range(ROWS))
         assert verified(tmp_path / "out")
         other = sf.open_release(tmp_path / "out", engine=engine)
-        for question in QUESTIONS:
+        for question in QUESTIONS if name in ASKED else QUESTIONS[:1]:
             assert other.sql(question).to_json() == release.sql(question).to_json()
 
 

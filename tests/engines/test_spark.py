@@ -54,6 +54,7 @@ def frame_release(spark: Any, file: Path, tmp_path_factory: pytest.TempPathFacto
     return out
 
 
+@pytest.mark.slow
 def test_a_spark_data_frame_is_published_where_it_is(frame_release: Path) -> None:
     release = sf.open_release(frame_release)
     assert release.manifest.data_files[0].startswith("data/part-")
@@ -64,6 +65,7 @@ def test_a_spark_data_frame_is_published_where_it_is(frame_release: Path) -> Non
     assert verified(frame_release)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("frame_release")
 def test_the_secret_is_in_no_event_log_and_on_no_disk_of_spark(spark_folder: Path) -> None:
     key = Secret.from_seed(SEED).key
@@ -76,6 +78,7 @@ def test_the_secret_is_in_no_event_log_and_on_no_disk_of_spark(spark_folder: Pat
     assert found == []
 
 
+@pytest.mark.slow
 def test_statements_in_the_dialect_of_spark(spark: Any, frame_release: Path) -> None:
     """Everything on Spark, nothing counted here: the same answers to the last digit."""
     from sfumato.engines.spark.reader import SparkReader
@@ -91,6 +94,7 @@ def test_statements_in_the_dialect_of_spark(spark: Any, frame_release: Path) -> 
         assert other.sql(question).to_json() == local.sql(question).to_json(), question
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_the_commands_take_the_engine(file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -148,6 +152,7 @@ def test_missing_java_is_said_in_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_what_spark_cannot_read_is_said(spark: Any, tmp_path: Path) -> None:
     from sfumato.engines.spark.table import SparkEngine
 
