@@ -201,6 +201,10 @@ def publish(
     `accept_unprotected` allows a release whose guarantee does not cover the values of more than half of the rows.
     `sign` is a file with an Ed25519 private key in PEM; the release then carries a signature.
     """
+    if "://" in str(out):
+        raise SpecError(
+            "a release is written to a folder, not to an address; copy it there, release.json last", field="out"
+        )
     key = None if sign is None else signing.read_private(sign)
     secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
     place = scratch.new_folder("release") if out is None else None

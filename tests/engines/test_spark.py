@@ -124,6 +124,11 @@ def test_options_of_the_other_engine_are_refused(options: tuple[str, ...], said:
     assert said in done.err
 
 
+def test_a_store_without_renames_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="not to an address"):
+        sf.publish(people(), "s3a://bucket/out", roles=SETTLED, method=METHOD)
+
+
 def test_commands_that_look_at_rows_refuse_a_cluster(tmp_path: Path) -> None:
     pq.write_table(people(), tmp_path / "t.parquet")
     done = sfumato("compare", tmp_path / "t.parquet", *ROLES, "--bound", "1/3", "--engine", "spark")
