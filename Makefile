@@ -2,7 +2,8 @@
 #
 #   make demo     publish the bundled table, ask it questions, show the truth beside every answer
 #   make test     the whole suite
-#   make check    format, lint, strict types, import rules, fast tests
+#   make quick    the tests that need neither minutes nor luck: before each commit
+#   make check    format, lint, strict types, import rules
 #   make bench    the ratios of docs/performance.md, measured here   (BENCH="--rows 1000000 --only publish")
 #   make audit    kills, faults and fuzzers on publishing and reading      (AUDIT="--share 0.1")
 #   make golden   rewrite the expected outputs in tests/ and docs/; read the diff
@@ -15,7 +16,7 @@ READY := .venv/.ready
 SOURCES := src tests benchmarks tools examples
 PYTEST ?=
 
-.PHONY: demo test check bench audit golden clean setup
+.PHONY: demo test quick check bench audit golden clean setup
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -24,12 +25,14 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -q -n auto --dist worksteal $(PYTEST)
 
+quick: $(READY)
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not statistical and not slow" $(PYTEST)
+
 check: $(READY)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not statistical and not slow" $(PYTEST)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.engines.contract import Keys, Progress, Transform
+from sfumato.engines.contract import Keys, ListColumn, Progress, Transform
 from sfumato.engines.spark.sources import frame_of
 from sfumato.engines.spark.table import SparkEngine, SparkTable
 
@@ -102,8 +102,9 @@ class FaultyTable(SparkTable):
         keys: Keys,
         path: Path,
         progress: Progress,
+        lists: Sequence[ListColumn] = (),
     ) -> int:
         engine = self._engine
         assert isinstance(engine, FaultyEngine)
         faulty = Faulty(transform, engine.faults, engine.folder)
-        return super().write(columns, faulty, schema, keys, path, progress)
+        return super().write(columns, faulty, schema, keys, path, progress, lists)

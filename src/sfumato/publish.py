@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import TypeAdapter
 
 from .engines import scratch
 from .engines.contract import Engine, Table, bin_labels
-from .engines.directory import engine_for
+from .engines.directory import engine_for, engine_named
 from .errors import DataError, PlanError, SpecError
 from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
@@ -25,8 +25,7 @@ from .publishing.applier import Applier
 from .publishing.parameter_files import read_column_hierarchy
 from .publishing.person_rows import one_person
 from .publishing.randomness import Secret
-from .publishing.roles import settled_roles
-from .query import Release
+from .publishing.roles import check_added, settled_roles
 from .release import bundle, signing
 from .release.manifest import (
     FORMAT_VERSION,
@@ -42,6 +41,9 @@ from .release.opened import open_folder
 from .release.placing import PARTS
 from .release.verify import verify
 from .version import __version__
+
+if TYPE_CHECKING:
+    from .query import Release
 
 Progress = Callable[[str, int, int], None]  # (stage, rows done, rows in all)
 
@@ -173,10 +175,33 @@ def prepare(
     if not profile.rows:
         raise DataError("the table has no rows")
     profile = replace(profile, rows_per_person=people.rows_per_person)
+    asked = chosen.questions(spec)
+    if asked is not None:
+        profile = replace(profile, questions=_declared(asked, table, roles, needs, profile))
     planned = chosen.plan(spec, profile, secret.stream("plan"))
+    for sets in chosen.listed(planned.public, profile.domains):
+        if sets is not None:
+            check_added(roles, sets.column)
     return Prepared(
         table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned, people=people
     )
+
+
+def _declared(text: str, table: Table, roles: Roles, needs: Needs, profile: Profile) -> Any:
+    """The questions of a text of SQL as numbers for the values of unit 0; no row of the table is looked at."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from .answering.declared import declared_questions
+    from .sql.nodes import Schema
+
+    names = [n for n in table.columns if n in {*roles.sensitive, *roles.quasi, *roles.insensitive}]
+    schema = Schema(types={n: table.columns[n] for n in names}, units=dict.fromkeys(needs.units[0], 0))
+    with scratch.folder("questions") as folder:
+        empty = folder / "empty.parquet"
+        types = table.arrow_types()
+        pq.write_table(pa.schema([(n, types[n]) for n in names]).empty_table(), empty)
+        return declared_questions(text, schema, profile.domains[0], engine_named().read([empty], 0))
 
 
 def publish(
@@ -206,7 +231,7 @@ def publish(
             "a release is written to a folder, not to an address; copy it there, release.json last", field="out"
         )
     key = None if sign is None else signing.read_private(sign)
-    secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
+    secret = Secret.of(seed)
     place = scratch.new_folder("release") if out is None else None
     target = place / "release" if place else Path(str(out))
     try:
@@ -234,6 +259,8 @@ def publish(
         raise
     for note in prepared.notes:
         (notify or _ignore)(note)
+    from .query import Release  # what reads SQL is loaded by whoever asks
+
     return Release.at(target, manifest, scratch=place)
 
 
@@ -258,7 +285,7 @@ def check_covered(prepared: Prepared) -> None:
         left, share = found
         raise PlanError(
             f"{float(share):.1%} of the rows hold a sensitive value that the guarantee does not cover "
-            f"({len(left.values)} values are more frequent than rho1 = {prepared.claim().rho1}); raise rho1, take "
+            f"(more frequent than rho1 = {prepared.claim().rho1}: {len(left.values)} of the values); raise rho1, take "
             "another method, or say --accept-unprotected",
             limit=share,
         )
@@ -289,8 +316,12 @@ def write(
         lambda number, rows: secret.stream("order", number).integers(0, 2**64, size=rows, dtype=np.uint64),
         folder / "data.parquet",
         lambda done: progress("publish", done, profile.rows) if progress else None,
+        applier.lists,
     )
     applier.close()
+    weights = applier.weights()
+    if weights is not None:
+        bundle.write_weights(weights, folder / "weights.parquet")
     if planned.work.side:
         bundle.write_side(applier.side_table(), folder / "sensitive.parquet")
     columns, units = columns_and_units(applier.columns, applier.base)

@@ -45,14 +45,14 @@ def recommend(
         raise SpecError("give either a bound (--bound 1/6) or an accuracy to reach (--accuracy 0.2)", field="bound")
     if trust not in LABELS:
         raise SpecError(f'trust is proved or conditional, got "{trust}"', field="trust")
-    secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
+    secret = Secret.of(seed)
     if bound is not None:
-        setting = make_setting(source, roles=roles, bound=bound, rho1=rho1, **options)
+        setting = make_setting(source, roles=roles, bound=bound, rho1=rho1, secret=secret, **options)
         return choose(setting, trust=trust, secret=secret, progress=progress)
     assert accuracy is not None
     if not accuracy > 0:
         raise SpecError(f"accuracy is a mean relative error above 0, got {accuracy}", field="accuracy")
-    setting = make_setting(source, roles=roles, bound="1/2", rho1=rho1, **options)
+    setting = make_setting(source, roles=roles, bound="1/2", rho1=rho1, secret=secret, **options)
     return strongest(setting, accuracy, trust=trust, rho1=rho1, secret=secret)
 
 

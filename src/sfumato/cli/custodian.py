@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..choosing import DEFAULT
 from ..errors import SpecError
 from .method_options import PREFIX, said, specification
 from .options import DEFAULT_MEMORY, Columns, Json, ReadingOptions, RoleOptions, Source, names
@@ -14,7 +15,6 @@ from .terminal import ProgressBar, note, say, say_json
 if TYPE_CHECKING:
     pass
 
-DEFAULT = "uniform"
 MethodName = Annotated[str | None, typer.Option("--method", help=f"name of the method; default: {DEFAULT}")]
 
 
@@ -80,6 +80,9 @@ def look(
         say(str(found))
 
 
+REPORT_KINDS = ("set", "value")  # --report of a method; any other --report of `plan` names a page to write
+
+
 def publish(
     source: Source,
     out: Annotated[str, typer.Argument(help="folder to write", metavar="OUT")],
@@ -105,6 +108,7 @@ def publish(
     from ..reports.readers_text import render_readers, render_unprotected
 
     asked = _asked(roles, method, options)
+    others = _more_accurate(source, roles, reading, asked) if _is_default(roles, method) else ()
     with ProgressBar() as progress:
         release = run(
             source,
@@ -132,6 +136,29 @@ def publish(
     left = render_unprotected(stated.get("unprotected"))
     if left:
         say(left)
+    for line in others:
+        say(line)
+
+
+def _is_default(roles: RoleOptions, method: str | None) -> bool:
+    return method is None and (roles.roles_file is None or roles.file().method is None)
+
+
+def _more_accurate(source: str, roles: RoleOptions, reading: ReadingOptions, asked: Any) -> tuple[str, ...]:
+    """Why this method, and what others would give up for how much less error; by their plans."""
+    from ..choosing.default_choice import HELD, alternatives
+    from ..model.ratios import exact
+    from ..publishing.randomness import Secret
+
+    secret = Secret.of(reading.seed)
+    rhos = {"rho1": exact(asked.rho1, "rho1"), "rho2": exact(asked.rho2, "rho2")}
+    own, better = alternatives(source, roles=roles.roles(), secret=secret, **rhos, **reading.arguments())
+    why = (
+        f"{own.method}: no --method was given; it is the most accurate that holds the readers "
+        f"{' and '.join(HELD)}, and "
+        f"the values' counts will err by {own.error:.2%} of the rows in all"
+    )
+    return (why, *(found.against(own) for found in better))
 
 
 def plan(
@@ -141,8 +168,13 @@ def plan(
     method: MethodName = None,
     as_json: Json = False,
     full: Annotated[bool, typer.Option("--full", help="with --json: the decoy sets of splu too")] = False,
-    page: Annotated[
-        str | None, typer.Option("--report", help="also write an HTML page with curves", metavar="FILE")
+    reports: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--report",
+            help="FILE: also write an HTML page with curves; set or value: what small-domain publishes",
+            metavar="FILE|set|value",
+        ),
     ] = None,
     fit: Annotated[
         str | None, typer.Option("--fit", help="foresee the errors of this model's coefficients", metavar="FORMULA")
@@ -166,13 +198,17 @@ def plan(
     from ..reports.places import check_places, write_html
     from ..reports.plan_text import render
 
+    kinds, pages = ([r for r in reports or () if (r in REPORT_KINDS) is kind] for kind in (True, False))
+    page = pages[-1] if pages else None
+    if kinds:
+        options["m_report"] = kinds[-1]
     asked = _asked(roles, method, options)
     check_places({"--report": page}, source=source, force=force, twins=False)
     prepared = prepare(
         source,
         roles=roles.roles(),
         method=asked,
-        secret=Secret.fresh() if reading.seed is None else Secret.from_seed(reading.seed),
+        secret=Secret.of(reading.seed),
         **reading.arguments(spark=True),
     )
     report = prepared.report(full=full)

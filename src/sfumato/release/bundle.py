@@ -53,17 +53,22 @@ def writing(out: Path, *, force: bool = False, check: Callable[[Path], None] | N
                 if folder.is_dir():
                     folder.chmod(0o755)
             _sync(partial)
-            if force and (out.exists() or out.is_symlink()):
+            replaces = force and (out.exists() or out.is_symlink())
+            if replaces:
                 placing.replace(partial, out, old)
             else:
                 placing.move_in(partial, out)
-            _sync(out.parent)
-            shutil.rmtree(old, ignore_errors=True)
+            try:
+                _sync(out.parent)
+            except BaseException:  # a name that is not on the disk may be gone tomorrow: as if nothing had been done
+                placing.take_back(out, partial, old if replaces else None)
+                raise
+            scratch.remove(old)
         except OSError as error:
             reason = "the disk is full" if error.errno == ENOSPC else error.strerror
             raise ReleaseError(f'cannot write "{name}": {reason}; nothing was published') from None
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            scratch.remove(partial)
 
 
 def _sync(path: Path) -> None:
@@ -82,6 +87,13 @@ def write_side(table: pa.Table, path: Path) -> None:
     )
     packed = {f.name: "DELTA_BINARY_PACKED" for f in plain if f.name not in coded and pa.types.is_integer(f.type)}
     pq.write_table(table.cast(plain), path, use_dictionary=coded, column_encoding=packed or None, store_schema=False)
+
+
+def write_weights(table: pa.Table, path: Path) -> None:
+    """weights.parquet: one row per published set and value."""
+    numbers = ["weight", "variance_weight"]
+    named = [name for name in table.column_names if name not in numbers]
+    pq.write_table(table, path, use_dictionary=named, write_statistics=named, store_schema=False)
 
 
 def describe_files(folder: Path) -> dict[str, FileModel]:
@@ -103,10 +115,26 @@ def finish(folder: Path, manifest: Manifest) -> None:
     (folder / "release.json").write_text(text + "\n", encoding="utf-8")
 
 
+def copy_files(source: Path, folder: Path, manifest: Manifest) -> None:
+    """Nothing; the folder holds the files of the release in `source`, release.json last."""
+    for name in (*manifest.files, "datapackage.json", "release.json"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(source / name, folder / name)
+
+
 def digest(path: Path) -> str:
     """SHA-256 of the file, in hexadecimal."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Errors of the Parquet library in the block become a ReleaseError: a file of a release may hold anything."""
+    try:
+        yield
+    except (pa.ArrowException, OSError):  # ArrowInvalid is a ValueError too, ArrowKeyError a KeyError
+        raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -140,12 +168,10 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
     found: set[str] = set()
     parts: set[str] = set()  # columns and types of the files that hold rows
     for name, stated in manifest.files.items():
-        try:
+        with readable(name):
             metadata = pq.read_metadata(folder / name)
             schema = metadata.schema.to_arrow_schema()
             found |= set(schema.names)
-        except (pa.ArrowException, OSError):
-            raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
         if metadata.num_rows > max(FEW_ROWS, ROWS_A_BYTE * (folder / name).stat().st_size):
             raise ReleaseError(
                 f"{name} claims {metadata.num_rows} rows in a file far too small for them; it is not read"

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from ..errors import VerificationError
 from ..stats.tails import FALSE_ALARM, crowded
+from .bundle import readable
 from .datapackage import datapackage
 from .manifest import Manifest
 from .opened import OpenedRelease
@@ -124,13 +125,15 @@ def check_order(release: OpenedRelease) -> None:
     hypergeometric number does. Of long files the first and the last rows are looked at: they are a random choice too.
     Parts are looked at one by one, and one against the next: where each is random by itself they may still be sorted.
     """
-    files = [pq.ParquetFile(release.path / name) for name in release.manifest.data_files]
+    with readable("data.parquet"):
+        files = [pq.ParquetFile(release.path / name) for name in release.manifest.data_files]
     names, most = files[0].schema_arrow.names, max(ENDS // len(files), FEWEST)
     alarm = FALSE_ALARM / (len(names) * (2 * len(files) - 1))
     for name in names:
         before: pa.Array | None = None
         for file in files:
-            first, last = _ends(file, name, most)
+            with readable("data.parquet"):
+                first, last = _ends(file, name, most)
             whole = pa.concat_arrays([first, last])
             crowds = _crowds(whole, len(first), alarm)
             if crowds or (before is not None and _crowds(pa.concat_arrays([before, whole]), len(before), alarm)):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..model.types import Kind, type_named
+from ..model.types import ColumnType, Kind, cell_type_named
 from .manifest import Manifest
 from .placing import PARTS
 
@@ -28,7 +28,7 @@ _FIELD_TYPES = {
 
 def datapackage(manifest: Manifest, sizes: dict[str, int], schemas: dict[str, pa.Schema]) -> dict[str, Any]:
     """The description of the bundle's files for readers that do not know sfumato."""
-    stated = {c.name: _FIELD_TYPES[type_named(c.released_type or c.type).kind] for c in manifest.columns}
+    stated = {c.name: _field_type(cell_type_named(c.released_type or c.type)) for c in manifest.columns}
     resources = []
     for names in _resources(manifest):
         one = names[0] if len(names) == 1 else None  # a digest belongs to one file; those of parts are in release.json
@@ -58,6 +58,11 @@ def _resources(manifest: Manifest) -> list[tuple[str, ...]]:
     """The files of each resource: all that hold rows are one."""
     others = [(name,) for name in manifest.files if name not in manifest.data_files]
     return [manifest.data_files, *others]
+
+
+def _field_type(kind: ColumnType) -> str:
+    """Table Schema's name of a column's type."""
+    return "array" if kind.listed else _FIELD_TYPES[kind.kind]
 
 
 def _arrow_type(kind: pa.DataType) -> str:

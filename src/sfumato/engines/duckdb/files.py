@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.fs
 import pyarrow.parquet as pq
 
 from ...errors import DataError
+from ...lazily import dataset as ds
 
 _KINDS = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
 _KINDS |= dict.fromkeys((".csv", ".tsv", ".txt"), "csv")

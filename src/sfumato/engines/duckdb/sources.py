@@ -13,10 +13,10 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.fs
 
 from ...errors import DataError, SpecError
+from ...lazily import dataset as ds
 from .connection import connect, plain_path, quoted
 from .files import check_names, check_same, files_of, kind_of, shown
 

@@ -18,7 +18,7 @@ from ...model.public import Domain, Scalar
 from ...model.types import TEXT, Kind
 from ...stats.allocation import changed_between_passes
 from .. import scratch
-from ..contract import Keys, Progress, Transform, bin_labels
+from ..contract import Keys, ListColumn, Progress, Transform, bin_labels
 from ..duckdb.connection import connect
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..statements import counted
@@ -27,7 +27,7 @@ from .door import door
 from .reader import SparkReader
 from .session import parallelism, plainly, silence, start
 from .sources import frame_of, is_frame
-from .types import arrow_type, released_type, struct
+from .spark_types import arrow_type, released_type, struct
 
 ROWS_A_PART = 4_000_000
 FEWEST_A_PART = 100_000  # a table with fewer rows is not cut further
@@ -226,6 +226,7 @@ class SparkTable:
         keys: Keys,
         path: Path,
         progress: Progress,
+        lists: Sequence[ListColumn] = (),
     ) -> int:
         """Partitions through the transform, shuffled by key range, into parts in a folder beside `path`."""
         folder = path.with_suffix("")
@@ -245,7 +246,8 @@ class SparkTable:
                 )
                 names = tasks.tokens(keys, parts)
                 with door(self._engine.session, job) as load, plainly("Spark failed while publishing"):
-                    done = self._run(frame, load, schema, transform, names, folder, attempts)
+                    task = tasks.write_parts(names, schema, transform.dictionaries, lists, str(folder), str(attempts))
+                    done = self._run(frame, load, schema, parts, task)
             except OSError as error:
                 raise EngineError(f"the parts cannot be written: {error.strerror}; nothing was published") from None
             finally:
@@ -284,19 +286,16 @@ class SparkTable:
         frame: Any,
         load: Any,
         schema: pa.Schema,
-        transform: Transform,
-        names: Sequence[str],
-        folder: Path,
-        attempts: Path,
+        parts: int,
+        write: tasks.Task,
     ) -> pa.Table:
         """(name, rows, digest) of the parts."""
         from pyspark.sql import functions as fn
 
         kinds = {f.name: pa.int32() if pa.types.is_dictionary(f.type) else f.type for f in schema}
         between = struct(kinds | {tasks.ORDER: pa.int64(), tasks.PART: pa.int32()})
-        write = tasks.write_parts(names, schema, transform.dictionaries, str(folder), str(attempts))
         changed = frame.mapInArrow(tasks.randomise(load), between)
-        ordered = changed.repartitionById(len(names), fn.col(tasks.PART)).sortWithinPartitions(tasks.ORDER)
+        ordered = changed.repartitionById(parts, fn.col(tasks.PART)).sortWithinPartitions(tasks.ORDER)
         return ordered.mapInArrow(write, struct(tasks.WRITTEN)).toArrow()
 
     def _parts(self, rows: int) -> int:

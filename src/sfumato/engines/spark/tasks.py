@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from ...errors import EngineError, SfumatoError
 from ...stats.allocation import changed_between_passes
-from ..contract import Keys, Transform
+from ..contract import Keys, ListColumn, Transform
+from ..list_columns import write_with_lists
 
 BATCH_ROWS = 131_072
 ROW_GROUP = 262_144
@@ -94,7 +95,12 @@ def _randomised(job: Job, number: int, batches: Batches) -> Batches:
 
 
 def write_parts(
-    names: Sequence[str], schema: pa.Schema, dictionaries: Mapping[str, pa.Array], folder: str, attempts: str
+    names: Sequence[str],
+    schema: pa.Schema,
+    dictionaries: Mapping[str, pa.Array],
+    lists: Sequence[ListColumn],
+    folder: str,
+    attempts: str,
 ) -> Task:
     """The task that writes sorted rows as the part they belong to; it gives a row (name, rows, digest) for each.
 
@@ -109,7 +115,7 @@ def write_parts(
                 name = f"part-{names[number]}.parquet"
                 attempt = Path(attempts) / f"{name}.{uuid.uuid4().hex}"
                 try:
-                    count, digest = _write(rows, schema, dictionaries, attempt)
+                    count, digest = _write(rows, schema, dictionaries, lists, attempt)
                     attempt.replace(Path(folder) / name)
                 finally:
                     with suppress(OSError):
@@ -152,11 +158,19 @@ def _by_part(batches: Batches) -> Iterator[tuple[int, Batches]]:
             yield number, following(number)
 
 
-def _write(batches: Batches, schema: pa.Schema, dictionaries: Mapping[str, pa.Array], path: Path) -> tuple[int, str]:
+def _write(
+    batches: Batches,
+    schema: pa.Schema,
+    dictionaries: Mapping[str, pa.Array],
+    lists: Sequence[ListColumn],
+    path: Path,
+) -> tuple[int, str]:
     """(rows, digest) of the Parquet file that now holds the batches."""
     plain = pa.schema([pa.field(f.name, _written_type(f.type)) for f in schema])
     rows = 0
-    with pq.ParquetWriter(path, plain, compression="snappy", store_schema=False) as writer:
+
+    def decoded() -> Batches:
+        nonlocal rows
         for batch in exactly(batches, ROW_GROUP):
             columns = []
             for field in plain:
@@ -164,8 +178,15 @@ def _write(batches: Batches, schema: pa.Schema, dictionaries: Mapping[str, pa.Ar
                 if field.name in dictionaries:
                     column = dictionaries[field.name].take(column)
                 columns.append(column if column.type == field.type else column.cast(field.type))
-            writer.write_table(pa.Table.from_arrays(columns, schema=plain), row_group_size=ROW_GROUP)
             rows += batch.num_rows
+            yield pa.RecordBatch.from_arrays(columns, schema=plain)
+
+    if lists:
+        write_with_lists(decoded(), path, lists)
+    else:
+        with pq.ParquetWriter(path, plain, store_schema=False) as writer:
+            for batch in decoded():
+                writer.write_batch(batch, row_group_size=ROW_GROUP)
     with path.open("rb") as handle:
         os.fsync(handle.fileno())
         digest = hashlib.file_digest(handle, "sha256").hexdigest()
