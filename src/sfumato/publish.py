@@ -13,11 +13,12 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from .engines import scratch
-from .engines.contract import Engine, Table, bin_labels
+from .engines.contract import Engine, Table
 from .engines.directory import engine_named
 from .errors import DataError, PlanError, SpecError
 from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
+from .model.bin_labels import bin_labels
 from .model.people import People
 from .model.private import Known, Needs, Profile
 from .model.public import Claim, Curve, Domain, Roles, Scalar, Unprotected
@@ -154,6 +155,7 @@ def prepare(
     domains: Mapping[str, Sequence[Scalar]] | None = None,
     null_as_value: bool = False,
     delimiter: str | None = None,
+    progress: Progress | None = None,
 ) -> Prepared:
     """Read, profile and plan. Nothing is written."""
     chosen = method_of(method)
@@ -174,7 +176,7 @@ def prepare(
     profile = table.profile(needs, declared, null_as_value=null_as_value)
     if not profile.rows:
         raise DataError("the table has no rows")
-    profile = replace(profile, rows_per_person=people.rows_per_person)
+    profile = replace(profile, rows_per_person=people.rows_per_person, watch=progress)
     asked = chosen.questions(spec)
     if asked is not None:
         profile = replace(profile, questions=_declared(asked, table, roles, needs, profile, engine or engine_named()))
@@ -242,6 +244,7 @@ def publish(
                 domains=domains,
                 null_as_value=null_as_value,
                 delimiter=delimiter,
+                progress=progress,
             )
             if not accept_unprotected:
                 check_covered(prepared)

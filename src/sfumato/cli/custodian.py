@@ -205,13 +205,15 @@ def plan(
         options["m_report"] = kinds[-1]
     asked = _asked(roles, method, options)
     check_places({"--report": page}, source=source, force=force, twins=False)
-    prepared = prepare(
-        source,
-        roles=roles.roles(),
-        method=asked,
-        secret=Secret.of(reading.seed),
-        **reading.arguments(),
-    )
+    with ProgressBar() as progress:
+        prepared = prepare(
+            source,
+            roles=roles.roles(),
+            method=asked,
+            secret=Secret.of(reading.seed),
+            progress=progress,
+            **reading.arguments(),
+        )
     report = prepared.report(full=full)
     if fit is not None:
         from ..choosing.foresee import foreseen_fit

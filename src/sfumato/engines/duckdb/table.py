@@ -15,12 +15,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...errors import DataError, ReleaseError, SfumatoError, SpecError
+from ...model.bin_labels import bin_labels
 from ...model.private import Described, Filled, Histogram, JointCells, Needs, PeopleCount, Profile
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
 from ..codes import Coder, unreadable_dates
-from ..contract import Keys, ListColumn, Progress, Transform, bin_labels
+from ..contract import Keys, ListColumn, Progress, Transform
 from .connection import quoted
 from .ordered_rows import write_ordered
 from .people_rows import count_people, rows_that_stay
