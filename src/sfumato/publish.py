@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -12,11 +13,12 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from .engines import scratch
-from .engines.contract import Engine, Table, bin_labels
+from .engines.contract import Engine, Table
 from .engines.directory import engine_for, engine_named
 from .errors import DataError, PlanError, SpecError
 from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
+from .model.bin_labels import bin_labels
 from .model.people import People
 from .model.private import Known, Needs, Profile
 from .model.public import Claim, Curve, Domain, Roles, Scalar, Unprotected
@@ -26,7 +28,7 @@ from .publishing.parameter_files import read_column_hierarchy
 from .publishing.person_rows import one_person
 from .publishing.randomness import Secret
 from .publishing.roles import check_added, settled_roles
-from .release import bundle, signing
+from .release import bundle, placing, signing
 from .release.manifest import (
     FORMAT_VERSION,
     GuaranteeModel,
@@ -154,6 +156,7 @@ def prepare(
     domains: Mapping[str, Sequence[Scalar]] | None = None,
     null_as_value: bool = False,
     delimiter: str | None = None,
+    progress: Progress | None = None,
 ) -> Prepared:
     """Read, profile and plan. Nothing is written."""
     chosen = method_of(method)
@@ -174,7 +177,7 @@ def prepare(
     profile = table.profile(needs, declared, null_as_value=null_as_value)
     if not profile.rows:
         raise DataError("the table has no rows")
-    profile = replace(profile, rows_per_person=people.rows_per_person)
+    profile = replace(profile, rows_per_person=people.rows_per_person, watch=progress)
     asked = chosen.questions(spec)
     if asked is not None:
         profile = replace(profile, questions=_declared(asked, table, roles, needs, profile))
@@ -246,6 +249,7 @@ def publish(
                 domains=domains,
                 null_as_value=null_as_value,
                 delimiter=delimiter,
+                progress=progress,
             )
             if not accept_unprotected:
                 check_covered(prepared)
@@ -266,10 +270,11 @@ def publish(
 
 def _check_apart(source: Any, out: Path) -> None:
     """Refuse an output that would replace the source, or lie in the folder that is read."""
-    if isinstance(source, str | Path):
-        read, written = Path(source).resolve(), out.resolve()
+    placing.check_place(out)
+    if isinstance(source, str | Path) and "\0" not in str(source):
+        read, written = (Path(os.path.realpath(path)) for path in (source, out))  # a loop of links is no error here
         if written == read or read in written.parents or written in read.parents:
-            raise SpecError(f'"{out.name}" and the source lie in each other; choose another place', field="out")
+            raise SpecError(f'"{out.name or out}" and the source lie in each other; choose another place', field="out")
 
 
 def _read_back(folder: Path) -> None:

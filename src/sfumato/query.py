@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from .answering import assembly
 from .answering.answer import Answer
 from .answering.domain_views import check_literals, look_at_domains
-from .answering.explanation import explanation
 from .answering.layout import layout
 from .answering.observation import direct, wanted_of
 from .answering.over_answers import TABLE as INNER
 from .answering.over_answers import over
+from .answering.shown_weights import explained
 from .answering.strata import Frame, add_up_parts
 from .answering.subject import Subject
 from .engines.statements import refined
@@ -266,7 +266,7 @@ class Release:
         views = look_at_domains(query, self.subject).views
         place = layout(query.units(), views, lumpable=self.subject.lumpable, sets=self.subject.sets)
         wanted = wanted_of(query, self.subject, "release", None)
-        said = explanation(query, wanted, place, self.opened.domains, self.opened.method)
+        said = explained(query, wanted, place, self.opened)
         return said if outer is None else f"{said}\nover the answer, errors by its covariances: {outer}"
 
     def count(self, where: str | None = None, by: Sequence[str] = (), **options: Any) -> Answer:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -151,8 +150,3 @@ class Engine(Protocol):
 
     def read(self, data: Sequence[Path], rows: int) -> Reader:
         """A reader of the rows in these files, which a release says are `rows` many."""
-
-
-def bin_labels(edges: Sequence[float]) -> list[str]:
-    """Names of the half-open bins from each edge to the next; the last has no upper end."""
-    return [f"[{a:g}, {b:g})" for a, b in pairwise(edges)] + [f"[{edges[-1]:g}, inf)"]

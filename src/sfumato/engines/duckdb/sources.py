@@ -18,7 +18,7 @@ import pyarrow.fs
 from ...errors import DataError, SpecError
 from ...lazily import dataset as ds
 from .connection import connect, plain_path, quoted
-from .files import check_names, check_same, files_of, kind_of, shown
+from .files import check_digits, check_names, check_same, files_of, kind_of, shown
 
 Bind = Callable[[duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
 DELIMITERS = (",", ";", "\t", "|")
@@ -37,6 +37,7 @@ def binder(source: Any, delimiter: str | None = None) -> Bind:
         return lambda con: con.from_arrow(source.to_arrow_reader())
     if isinstance(source, pa.Table):
         check_names(source.column_names)
+        check_digits(source.schema)
         return lambda con: con.from_arrow(source)
     if type(source).__module__.split(".")[0] == "pandas":
         if type(source).__name__ != "DataFrame":
@@ -58,6 +59,7 @@ def _frame_binder(source: Any) -> Bind:
             "or a DuckDB relation"
         ) from None
     check_names(table.column_names)
+    check_digits(table.schema)
     return lambda con: con.from_arrow(table)
 
 

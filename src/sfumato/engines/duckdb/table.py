@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...errors import DataError, ReleaseError, SfumatoError, SpecError
+from ...model.bin_labels import bin_labels
 from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
-from ..contract import Keys, ListColumn, Progress, Transform, bin_labels
+from ..contract import Keys, ListColumn, Progress, Transform
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from .connection import quoted
 from .ordered_rows import write_ordered

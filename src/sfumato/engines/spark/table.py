@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import EngineError, SpecError
+from ...model.bin_labels import bin_labels
 from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, Kind
 from ...stats.allocation import changed_between_passes
 from .. import scratch
-from ..contract import Keys, ListColumn, Progress, Transform, bin_labels
+from ..contract import Keys, ListColumn, Progress, Transform
 from ..duckdb.connection import connect
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..statements import counted
