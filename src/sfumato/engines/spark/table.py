@@ -24,8 +24,8 @@ from ..duckdb.connection import connect
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..statements import counted
 from . import tasks
-from .door import door
 from .reader import SparkReader
+from .secret_door import door
 from .session import parallelism, plainly, silence, start
 from .sources import frame_of, is_frame
 from .spark_types import arrow_type, released_type, struct
@@ -238,7 +238,7 @@ class SparkTable:
                 attempts.mkdir(mode=0o777)
                 rows, shares = self._shares(frame, transform)
                 parts = self._parts(rows)
-                job = tasks.Job(
+                job = tasks.SharedJob(
                     transform=transform.away(),
                     shares=shares,
                     keys=keys,
