@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from .answering.strata import Frame, add_up_parts
 from .answering.subject import Subject
 from .engines.statements import refined
 from .model.public import ADDED, Domain, Floats
-from .release.bundle import check_digests, writing
+from .release.bundle import check_digests, copy_files, writing
 from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, open_folder
 from .sql.nesting import Nested
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from .analysis.independence import Independence
     from .analysis.quantiles import Quantiles
     from .analysis.recoding import Recode
+    from .engines.contract import Engine
     from .methods.shared.linear_functionals import Target
 
 DEFAULT_LEVEL = 0.95
@@ -164,9 +164,9 @@ def lookup_values(tables: Mapping[str, Any]) -> dict[str, dict[str, list[Any]]]:
     return {name: small_table(given, name) for name, given in tables.items()}
 
 
-def open_release(path: str | Path, *, check: bool = True) -> Release:
+def open_release(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> Release:
     """The release in a folder; `check` compares the digests of its files with those it states."""
-    return Release(open_folder(Path(path), check=check))
+    return Release(open_folder(Path(path), check=check, engine=engine))
 
 
 class Release:
@@ -239,8 +239,7 @@ class Release:
     def save(self, out: str | Path, *, force: bool = False) -> Path:
         """Copy the release to a folder; an existing one is replaced only with `force`."""
         with writing(Path(out), force=force, check=lambda folder: check_digests(folder, self.manifest)) as folder:
-            for name in (*self.manifest.files, "datapackage.json", "release.json"):
-                shutil.copyfile(self.path / name, folder / name)
+            copy_files(self.path, folder, self.manifest)
         return Path(out)
 
     def sql(

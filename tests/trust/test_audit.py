@@ -148,6 +148,7 @@ def test_the_order_of_honest_rows_tells_nothing(world: World) -> None:
         assert found["low"] <= found["blind"]
 
 
+@pytest.mark.slow
 def test_columns_that_tell_the_value_are_learnt(told_by_age: World, world: World) -> None:
     """Linking with a sharpened prior, and the groups of anatomy by de Finetti; not where columns tell nothing."""
     for method in ("anatomy", "splu", "randomized-response"):

@@ -122,7 +122,7 @@ def publish(
             sign=sign,
             progress=progress,
             notify=note,
-            **reading.arguments(),
+            **reading.arguments(spark=True),
         )
     for unit in release.opened.domains:
         if not unit.declared:
@@ -212,7 +212,7 @@ def plan(
             method=asked,
             secret=Secret.of(reading.seed),
             progress=progress,
-            **reading.arguments(),
+            **reading.arguments(spark=True),
         )
     report = prepared.report(full=full)
     if fit is not None:
