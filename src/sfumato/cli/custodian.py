@@ -8,7 +8,8 @@ import typer
 
 from ..choosing import DEFAULT
 from ..errors import SpecError
-from .method_options import PREFIX, said, specification
+from ..model.option_names import said
+from .method_options import PREFIX, specification
 from .options import DEFAULT_MEMORY, Columns, Json, ReadingOptions, RoleOptions, Source, names
 from .terminal import ProgressBar, note, say, say_json
 
@@ -121,7 +122,7 @@ def publish(
             sign=sign,
             progress=progress,
             notify=note,
-            **reading.arguments(),
+            **reading.arguments(spark=True),
         )
     for unit in release.opened.domains:
         if not unit.declared:
@@ -204,13 +205,15 @@ def plan(
         options["m_report"] = kinds[-1]
     asked = _asked(roles, method, options)
     check_places({"--report": page}, source=source, force=force, twins=False)
-    prepared = prepare(
-        source,
-        roles=roles.roles(),
-        method=asked,
-        secret=Secret.of(reading.seed),
-        **reading.arguments(),
-    )
+    with ProgressBar() as progress:
+        prepared = prepare(
+            source,
+            roles=roles.roles(),
+            method=asked,
+            secret=Secret.of(reading.seed),
+            progress=progress,
+            **reading.arguments(spark=True),
+        )
     report = prepared.report(full=full)
     if fit is not None:
         from ..choosing.foresee import foreseen_fit

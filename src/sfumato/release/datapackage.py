@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from ..model.types import ColumnType, Kind, cell_type_named
 from .manifest import Manifest
+from .placing import PARTS
 
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 
@@ -29,16 +30,17 @@ def datapackage(manifest: Manifest, sizes: dict[str, int], schemas: dict[str, pa
     """The description of the bundle's files for readers that do not know sfumato."""
     stated = {c.name: _field_type(cell_type_named(c.released_type or c.type)) for c in manifest.columns}
     resources = []
-    for name, file in manifest.files.items():
-        fields = [{"name": f.name, "type": stated.get(f.name) or _arrow_type(f.type)} for f in schemas[name]]
+    for names in _resources(manifest):
+        one = names[0] if len(names) == 1 else None  # a digest belongs to one file; those of parts are in release.json
+        fields = [{"name": f.name, "type": stated.get(f.name) or _arrow_type(f.type)} for f in schemas[names[0]]]
         resources.append(
             {
-                "name": name.removesuffix(".parquet"),
-                "path": name,
+                "name": PARTS if names[0].startswith(PARTS) else names[0].removesuffix(".parquet"),
+                "path": one or list(names),
                 "format": "parquet",
                 "mediatype": "application/vnd.apache.parquet",
-                "bytes": sizes[name],
-                "hash": f"sha256:{file.sha256}",
+                "bytes": sum(sizes[name] for name in names),
+                **({"hash": f"sha256:{manifest.files[one].sha256}"} if one else {}),
                 "schema": {"fields": fields},
             }
         )
@@ -50,6 +52,12 @@ def datapackage(manifest: Manifest, sizes: dict[str, int], schemas: dict[str, pa
         ),
         "resources": resources,
     }
+
+
+def _resources(manifest: Manifest) -> list[tuple[str, ...]]:
+    """The files of each resource: all that hold rows are one."""
+    others = [(name,) for name in manifest.files if name not in manifest.data_files]
+    return [manifest.data_files, *others]
 
 
 def _field_type(kind: ColumnType) -> str:

@@ -13,12 +13,17 @@ from ..errors import ReleaseError
 from ..model.people import People, with_people
 from ..model.public import Column, Domain, Guarantee, ReaderBound, Scalar, Trust, Unprotected
 from ..model.types import ColumnType, Kind, cell_type_named, type_named
+from .placing import PARTS
 
 FORMAT_VERSION = 1
 ASSUMED = People()  # one row each, unchecked
 FILES = ("data.parquet", "sensitive.parquet", "weights.parquet")
 JsonScalar = str | bool | int | float | None
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+FileName = Annotated[
+    str,
+    StringConstraints(pattern=r"^(data\.parquet|sensitive\.parquet|weights\.parquet|data/part-[0-9a-f]{16}\.parquet)$"),
+]
 
 
 class _Strict(BaseModel):
@@ -131,8 +136,13 @@ class Manifest(_Strict):
     columns: list[ColumnModel]
     units: list[UnitModel]
     guarantee: GuaranteeModel
-    files: dict[Literal["data.parquet", "sensitive.parquet", "weights.parquet"], FileModel]
+    files: Annotated[dict[FileName, FileModel], Field(json_schema_extra={"additionalProperties": False})]
     reproducible: bool
+
+    @property
+    def data_files(self) -> tuple[str, ...]:
+        """The files that hold the published rows, in one order: data.parquet, or the parts in the folder data."""
+        return tuple(sorted(name for name in self.files if name.startswith(PARTS)))
 
     def domains(self) -> tuple[Domain, ...]:
         """The domain of every unit, values in their own types."""

@@ -93,7 +93,7 @@ def _file_binder(path: str, delimiter: str | None) -> Bind:
 
 # What a column of text becomes: the first type whose pattern every non-empty cell fits. Whole numbers with a leading
 # zero (01234) are codes, hence text. The reader's own sniffer is not used: it skips lines that it does not understand.
-_PATTERNS = {
+PATTERNS = {
     "BOOLEAN": "^(true|false|TRUE|FALSE|True|False)$",
     "BIGINT": "^[+-]?(0|[1-9][0-9]{0,17})$",
     "DOUBLE": r"^[+-]?([0-9]|[1-9][0-9]{1,17})?(\.[0-9]*)?([eE][+-]?[0-9]+)?$",
@@ -105,9 +105,9 @@ _PATTERNS = {
 def _csv_binder(files: list[str], delimiter: str | None) -> Bind:
     if delimiter is not None and len(delimiter) != 1:
         raise SpecError(f"the delimiter must be one character, got {delimiter!r}", field="delimiter")
-    names, found = _header(files[0], delimiter)
+    names, found = header(files[0], delimiter)
     for file in files[1:]:
-        if _header(file, found)[0] != names:
+        if header(file, found)[0] != names:
             raise DataError(f"{shown(file)} has other columns than {shown(files[0])}")
     options: dict[str, Any] = {
         "delimiter": found,
@@ -134,7 +134,7 @@ def _types(text: duckdb.DuckDBPyRelation, names: list[str]) -> dict[str, str]:
         tests += [f"count({cell})"]
         tests += [  # CASE, not FILTER: the engine needs quadratic time for many filtered aggregates
             f"count(CASE WHEN regexp_matches({cell}, '{pattern}') THEN TRY_CAST({cell} AS {kind}) END)"
-            for kind, pattern in _PATTERNS.items()
+            for kind, pattern in PATTERNS.items()
         ]
     try:
         counts = text.aggregate(", ".join(tests)).fetchall()[0]
@@ -142,15 +142,15 @@ def _types(text: duckdb.DuckDBPyRelation, names: list[str]) -> dict[str, str]:
         raise csv_error(error) from None
     if not counts[0]:
         raise DataError("the CSV file has a header and no rows")
-    width, types = 1 + len(_PATTERNS), {}
+    width, types = 1 + len(PATTERNS), {}
     for i, name in enumerate(names):
         filled, *fits = counts[1 + i * width : 1 + (i + 1) * width]
-        kinds = [kind for kind, fit in zip(_PATTERNS, fits, strict=True) if filled and fit == filled]
+        kinds = [kind for kind, fit in zip(PATTERNS, fits, strict=True) if filled and fit == filled]
         types[name] = kinds[0] if kinds else "VARCHAR"
     return types
 
 
-def _header(file: str, delimiter: str | None) -> tuple[list[str], str]:
+def header(file: str, delimiter: str | None) -> tuple[list[str], str]:
     """Column names of the first line, and the delimiter (the most frequent candidate in it unless given)."""
     try:
         with Path(file).open(encoding="utf-8-sig", newline="") as handle:
