@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from . import datasets, errors
     from .answering.answer import Answer
     from .choosing.look import look
+    from .engines.source import Source
     from .methods.anatomy.method import Anatomy
     from .methods.distribution_draw.method import DistributionDraw
     from .methods.l_diversity.specification import LDiversity
@@ -35,6 +36,7 @@ _PUBLIC = {
     "Release": "query",
     "Roles": "model.public",
     "SmallDomain": "methods.small_domain.method",
+    "Source": "engines.source",
     "Splu": "methods.splu.specification",
     "TargetDistribution": "methods.target_distribution.method",
     "UniformPerturbation": "methods.uniform.method",
@@ -82,6 +84,7 @@ __all__ = [
     "Release",
     "Roles",
     "SmallDomain",
+    "Source",
     "Splu",
     "TargetDistribution",
     "UniformPerturbation",

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from .engines import scratch
 from .engines.contract import Engine, Table, bin_labels
 from .engines.directory import engine_named
+from .engines.source import paths_of
 from .errors import DataError, PlanError, SpecError
 from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
@@ -82,7 +83,7 @@ class Prepared:
     def notes(self) -> tuple[str, ...]:
         """What the custodian should know while publishing."""
         unchecked = "one row per person is assumed, not checked; name the column that tells people apart with --person"
-        return (*self.planned.work.notes, *(() if self.people.checked else (unchecked,)))
+        return (*self.table.notes, *self.planned.work.notes, *(() if self.people.checked else (unchecked,)))
 
     def claim(self) -> Claim:
         """What the plan claims to hold."""
@@ -234,8 +235,8 @@ def publish(
 
 def _check_apart(source: Any, out: Path) -> None:
     """Refuse an output that would replace the source, or lie in the folder that is read."""
-    if isinstance(source, str | Path):
-        read, written = Path(source).resolve(), out.resolve()
+    for path in paths_of(source):
+        read, written = path.resolve(), out.resolve()
         if written == read or read in written.parents or written in read.parents:
             raise SpecError(f'"{out.name}" and the source lie in each other; choose another place', field="out")
 

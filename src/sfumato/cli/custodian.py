@@ -9,7 +9,7 @@ import typer
 from ..choosing import DEFAULT
 from ..errors import SpecError
 from .method_options import PREFIX, said, specification
-from .options import DEFAULT_MEMORY, Columns, Json, ReadingOptions, RoleOptions, Source, names
+from .options import DEFAULT_MEMORY, Columns, Json, ReadingOptions, RoleOptions, Source, SourceOptions, names
 from .terminal import ProgressBar, note, say, say_json
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def _asked(roles: RoleOptions, method: str | None, options: dict[str, Any]) -> A
 
 def look(
     source: Source,
+    where: SourceOptions,
     sa: Annotated[Columns, typer.Option("--sa", help="sensitive column(s)", metavar="COLUMNS")] = None,
     qi: Annotated[Columns, typer.Option("--qi", help="columns a reader may know about people", metavar="COLUMNS")] = (
         None
@@ -43,9 +44,6 @@ def look(
     show_values: Annotated[bool, typer.Option("--show-values", help="show the most frequent values")] = False,
     write_roles: Annotated[
         str | None, typer.Option("--write-roles", help="new file of suggested roles, for --roles", metavar="FILE.toml")
-    ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option("--delimiter", help="of a CSV file; found in its header otherwise")
     ] = None,
     memory: Annotated[
         str, typer.Option("--memory", help="what the engine may hold before it spills to disk")
@@ -60,14 +58,15 @@ def look(
     from ..engines.directory import engine_named
 
     found = run(
-        source,
+        where.source(source),
         quasi=names(qi),
         sensitive=names(sa),
         rho1=rho1,
         show_values=show_values,
         engine=engine_named(memory=memory),
-        delimiter=delimiter,
     )
+    for said_of_it in found.notes:
+        note(said_of_it)
     if write_roles is not None:
         from ..publishing.roles_file import roles_text
         from ..publishing.roles_file import write_roles as write
@@ -84,6 +83,7 @@ def publish(
     source: Source,
     out: Annotated[str, typer.Argument(help="folder to write", metavar="OUT")],
     roles: RoleOptions,
+    where: SourceOptions,
     reading: ReadingOptions,
     method: MethodName = None,
     force: Annotated[bool, typer.Option("--force", help="replace the release in OUT")] = False,
@@ -104,11 +104,11 @@ def publish(
     from ..release.verify import describe
     from ..reports.readers_text import render_readers, render_unprotected
 
-    asked = _asked(roles, method, options)
-    others = _more_accurate(source, roles, reading, asked) if _is_default(roles, method) else ()
+    asked, table = _asked(roles, method, options), where.source(source)
+    others = _more_accurate(table, roles, reading, asked) if _is_default(roles, method) else ()
     with ProgressBar() as progress:
         release = run(
-            source,
+            table,
             out,
             roles=roles.roles(),
             method=asked,
@@ -141,7 +141,7 @@ def _is_default(roles: RoleOptions, method: str | None) -> bool:
     return method is None and (roles.roles_file is None or roles.file().method is None)
 
 
-def _more_accurate(source: str, roles: RoleOptions, reading: ReadingOptions, asked: Any) -> tuple[str, ...]:
+def _more_accurate(source: Any, roles: RoleOptions, reading: ReadingOptions, asked: Any) -> tuple[str, ...]:
     """Why this method, and what others would give up for how much less error; by their plans."""
     from ..choosing.default_choice import HELD, alternatives
     from ..model.ratios import exact
@@ -157,6 +157,7 @@ def _more_accurate(source: str, roles: RoleOptions, reading: ReadingOptions, ask
 def plan(
     source: Source,
     roles: RoleOptions,
+    where: SourceOptions,
     reading: ReadingOptions,
     method: MethodName = None,
     as_json: Json = False,
@@ -189,12 +190,14 @@ def plan(
     asked = _asked(roles, method, options)
     check_places({"--report": page}, source=source, force=force, twins=False)
     prepared = prepare(
-        source,
+        where.source(source),
         roles=roles.roles(),
         method=asked,
         secret=Secret.of(reading.seed),
         **reading.arguments(),
     )
+    for said_of_it in prepared.table.notes:
+        note(said_of_it)
     report = prepared.report(full=full)
     if fit is not None:
         from ..choosing.foresee import foreseen_fit

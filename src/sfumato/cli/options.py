@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from ..model.public import Roles
     from ..publishing.roles_file import RolesFile
 
-Source = Annotated[str, typer.Argument(help="CSV, Parquet (file, glob or folder) or Arrow IPC", metavar="SOURCE")]
+Source = Annotated[
+    str, typer.Argument(help="file, folder or glob, address of a database, or - for standard input", metavar="SOURCE")
+]
 ReleasePath = Annotated[str, typer.Argument(help="folder of a release", metavar="RELEASE")]
 Json = Annotated[bool, typer.Option("--json", help="one JSON document on stdout")]
 Columns = list[str] | None
@@ -85,7 +87,65 @@ class RoleOptions:
 
 def names(given: Columns) -> tuple[str, ...]:
     """Column names from options that may hold several, with commas."""
-    return tuple(name.strip() for part in given or () for name in part.split(",") if name.strip())
+    from ..model.names import listed
+
+    return tuple(name for part in given or () for name in listed(part))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """How the table is found and read."""
+
+    also: Annotated[Columns, typer.Option("--also", help="another file of the same table", metavar="FILE")] = None
+    table: Annotated[
+        str | None, typer.Option("--table", help="table of a database, or sheet of a workbook", metavar="NAME")
+    ] = None
+    query: Annotated[
+        str | None, typer.Option("--query", help="SELECT that a database answers with the table", metavar="SQL")
+    ] = None
+    delimiter: Annotated[
+        str | None, typer.Option("--delimiter", help="of a CSV file; found in its header otherwise")
+    ] = None
+    encoding: Annotated[
+        str | None, typer.Option("--encoding", help="of a CSV file; default: UTF-8", metavar="NAME")
+    ] = None
+    null: Annotated[Columns, typer.Option("--null", help="text that means missing in a CSV file", metavar="TEXT")] = (
+        None
+    )
+    types: Annotated[Columns, typer.Option("--types", help="type that a column must have", metavar="COLUMN=TYPE")] = (
+        None
+    )
+
+    def source(self, given: str) -> Any:
+        """The source as the library takes it; `-` is read to its end, privately."""
+        from ..engines.addresses import address_of
+        from ..engines.source import Source as Read
+        from ..model.names import assigned
+
+        address = address_of(given)
+        if address is not None and address.secret:
+            raise SpecError(
+                "the address holds a password, which everybody on this machine could read; leave it out and give it "
+                "in PGPASSWORD, in the file that PGPASSFILE names, or in ~/.pgpass",
+                field="source",
+            )
+        if given == "-" and not Path(given).exists():
+            from .standard_input import standard_input
+
+            given = standard_input()
+        types: dict[str, str] = {}
+        for part in self.types or ():
+            column, kind = assigned(part, "types")
+            types[column] = kind
+        return Read(
+            [given, *self.also] if self.also else given,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
+            null=tuple(self.null or ()),
+            types=types,
+            table=self.table,
+            query=self.query,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,9 +159,6 @@ class ReadingOptions:
     domain: Annotated[Columns, typer.Option("--domain", help="declared values, one a line", metavar="COLUMN=FILE")] = (
         None
     )
-    delimiter: Annotated[
-        str | None, typer.Option("--delimiter", help="of a CSV file; found in its header otherwise")
-    ] = None
     engine: Annotated[str, typer.Option("--engine", help="local")] = "local"
     memory: Annotated[str, typer.Option("--memory", help="what the engine may hold before it spills to disk")] = (
         DEFAULT_MEMORY
@@ -113,7 +170,6 @@ class ReadingOptions:
             "engine": self._engine(),
             "domains": _domains(self.domain),
             "null_as_value": self.null_as_value,
-            "delimiter": self.delimiter,
         }
 
     def _engine(self) -> Engine:
@@ -124,10 +180,10 @@ class ReadingOptions:
 
 def _domains(given: Columns) -> dict[str, list[str | None]]:
     domains: dict[str, list[str | None]] = {}
+    from ..model.names import assigned
+
     for part in given or ():
-        column, separator, file = part.partition("=")
-        if not separator:
-            raise SpecError(f'--domain takes COLUMN=FILE, got "{part}"', field="domain")
+        column, file = assigned(part, "domain")
         try:
             lines = Path(file).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError):
@@ -136,7 +192,7 @@ def _domains(given: Columns) -> dict[str, list[str | None]]:
     return domains
 
 
-GROUPS = (RoleOptions, ReadingOptions)
+GROUPS = (RoleOptions, SourceOptions, ReadingOptions)
 
 
 def flattened(function: Callable[..., None], extra: dict[str, Any] | None = None) -> Callable[..., None]:

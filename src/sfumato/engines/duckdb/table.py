@@ -21,11 +21,14 @@ from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
 from ..codes import Coder, unreadable_dates
 from ..contract import Keys, Progress, Transform, bin_labels
+from ..private_copy import PrivateCopy
+from ..source import source_of
+from .bound import Bound
 from .connection import quoted
 from .people_rows import count_people, rows_that_stay
 from .reader import DuckDBReader
-from .session import PrivateCopy, Session, engine_error, reading_error
-from .sources import Bind, binder
+from .session import Session, engine_error, reading_error
+from .sources import binder
 
 BATCH_ROWS = 131_072
 KEY = "__order__"
@@ -52,7 +55,7 @@ class LocalEngine:
         self.encrypted_spill = encrypted_spill  # costs a sort that spills about as much time again
 
     def open(self, source: Any, *, delimiter: str | None = None) -> LocalTable:
-        return source if isinstance(source, LocalTable) else LocalTable(self, binder(source, delimiter))
+        return source if isinstance(source, LocalTable) else LocalTable(self, binder(source_of(source, delimiter)))
 
     def read(self, data: Path, rows: int) -> DuckDBReader:
         return DuckDBReader(data, rows)
@@ -61,8 +64,9 @@ class LocalEngine:
 class LocalTable:
     """A source opened by the local engine; `repr` shows nothing of it."""
 
-    def __init__(self, engine: LocalEngine, bind: Bind) -> None:
-        self._engine, self._bind = engine, bind
+    def __init__(self, engine: LocalEngine, bound: Bound) -> None:
+        self._engine, self._bind = engine, bound.bind
+        self.notes, self.labels = bound.notes, bound.labels
         self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
         self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
         with self._session() as session:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from ...errors import SpecError
+from ...model.names import parts
 from ...model.ratios import Ratio, exact
 from ..contract import Specification
 from ..shared.restricted import parse_rhos
@@ -111,22 +112,22 @@ class RandomizedResponse(Specification):
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    parts = [part.partition("=") for part in text.split(",") if part.strip()]
-    if not parts or not all(separator for _, separator, _ in parts):
+    found = parts(text, "keep")
+    pairs = [(column, value) for column, value in found if value is not None]
+    if not pairs or len(pairs) < len(found):
         raise SpecError(f'keep probabilities are written column=p,column=p, got "{text}"', field="keep")
-    return [(column.strip(), value.strip()) for column, _, value in parts]
+    return pairs
 
 
 def _lists(text: str) -> dict[str, list[str]]:
     """ "age=17,25,35,hours=0,20,40": a name starts a new list."""
     found: dict[str, list[str]] = {}
     column = None
-    for part in text.split(","):
-        name, separator, value = part.partition("=")
-        if separator:
-            column = name.strip()
+    for name, value in parts(text, "bins"):
+        if value is not None:
+            column = name
             found[column] = []
         if column is None:
             raise SpecError(f'bins are written column=EDGE,EDGE,..., got "{text}"', field="bins")
-        found[column].append((value if separator else part).strip())
+        found[column].append(name if value is None else value)
     return found
