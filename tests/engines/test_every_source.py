@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.orc as orc
@@ -22,32 +21,14 @@ import pytest
 
 import sfumato as sf
 from commands import sfumato
+from patients import METHOD, digests, patients
 
-ROLES = sf.Roles(sensitive="Krankheit", quasi=["age", "sex", "größe, cm"], insensitive=["born"], identifying=["name"])
-METHOD = sf.UniformPerturbation(rho1="1/4", rho2="1/2")
-N = 1_000
 pyreadstat = pytest.importorskip("pyreadstat")
-
-
-def _table() -> pa.Table:
-    rng = np.random.default_rng(19)
-    days = [datetime.date(1960, 1, 1) + datetime.timedelta(days=int(d)) for d in rng.integers(0, 9000, N)]
-    size = [None if i % 50 == 7 else round(float(h), 1) for i, h in enumerate(rng.normal(170, 9, N))]
-    return pa.table(
-        {
-            "name": [f"zqxj{i}" for i in range(N)],
-            "age": rng.integers(18, 90, N),
-            "sex": rng.choice(["männlich", "weiblich"], N),
-            "größe, cm": pa.array(size, pa.float64()),
-            "born": pa.array(days),
-            "Krankheit": rng.choice(["Grippe", "Gicht", "Ekzem", "Angina", "Asthma"], N),
-        }
-    )
 
 
 def _text(*, ending: str = "\n") -> str:
     sink = pa.BufferOutputStream()
-    pacsv.write_csv(_table(), sink, pacsv.WriteOptions(quoting_style="needed"))
+    pacsv.write_csv(patients(), sink, pacsv.WriteOptions(quoting_style="needed"))
     return sink.getvalue().to_pybytes().decode().replace("\n", ending)
 
 
@@ -70,18 +51,18 @@ def _zstd(folder: Path) -> Path:
 
 
 def _json(folder: Path, *, name: str = "t.jsonl") -> Path:
-    rows = [json.dumps(row, default=str, ensure_ascii=False) for row in _table().to_pylist()]
+    rows = [json.dumps(row, default=str, ensure_ascii=False) for row in patients().to_pylist()]
     text = "[" + ",\n".join(rows) + "]" if name == "t.json" else "\n".join(rows)
     return _named(folder, name, gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
 
 
 def _orc(folder: Path) -> Path:
-    orc.write_table(_table(), folder / "t.orc")
+    orc.write_table(patients(), folder / "t.orc")
     return folder / "t.orc"
 
 
 def _parts(folder: Path) -> list[Path]:
-    table = _table()
+    table = patients()
     for i in range(4):
         pacsv.write_csv(table.slice(250 * i, 250), folder / f"part-{i}.csv", pacsv.WriteOptions(quoting_style="needed"))
     return [folder / f"part-{i}.csv" for i in range(4)]
@@ -98,7 +79,7 @@ def _excel(folder: Path) -> sf.Source:
     book = xlsxwriter.Workbook(str(folder / "t.xlsx"))
     book.add_worksheet("notes").write(0, 0, "nothing of the table")
     sheet, day = book.add_worksheet("people"), book.add_format({"num_format": "yyyy-mm-dd"})
-    table = _table()
+    table = patients()
     sheet.write_row(0, 0, table.column_names)
     for i, row in enumerate(table.to_pylist(), start=1):
         for j, cell in enumerate(row.values()):
@@ -112,7 +93,7 @@ def _excel(folder: Path) -> sf.Source:
 
 def _statistics(folder: Path, ending: str) -> Path:
     """The names of columns in these packages have rules of their own, so these are renamed on the way in."""
-    frame = _table().rename_columns(["name", "age", "sex", "size", "born", "disease"]).to_pandas()
+    frame = patients().rename_columns(["name", "age", "sex", "size", "born", "disease"]).to_pandas()
     write = {"sav": pyreadstat.write_sav, "dta": pyreadstat.write_dta, "xpt": pyreadstat.write_xport}[ending]
     write(frame, str(folder / f"t.{ending}"))
     return folder / f"t.{ending}"
@@ -123,7 +104,9 @@ def _sqlite(folder: Path) -> Path:
         con.execute(
             'CREATE TABLE people (name TEXT, age INTEGER, sex TEXT, "größe, cm" REAL, born DATE, Krankheit TEXT)'
         )
-        rows = [tuple(str(c) if isinstance(c, datetime.date) else c for c in r.values()) for r in _table().to_pylist()]
+        rows = [
+            tuple(str(c) if isinstance(c, datetime.date) else c for c in r.values()) for r in patients().to_pylist()
+        ]
         con.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?)", rows)
     con.close()
     return folder / "t.db"
@@ -131,13 +114,13 @@ def _sqlite(folder: Path) -> Path:
 
 def _duckdb(folder: Path) -> Path:
     with duckdb.connect(str(folder / "t.duckdb")) as con:
-        con.register("given", _table())
+        con.register("given", patients())
         con.execute("CREATE TABLE people AS SELECT * FROM given")
     return folder / "t.duckdb"
 
 
 def _batches() -> Iterator[pa.RecordBatch]:
-    yield from _table().to_batches(max_chunksize=77)
+    yield from patients().to_batches(max_chunksize=77)
 
 
 SOURCES: dict[str, Callable[[Path], Any]] = {
@@ -168,45 +151,38 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
         f"sqlite:///{_sqlite(f)}", query="SELECT * FROM people -- all;", types={"born": "DATE"}
     ),  # a query of SQLite declares no types
     "duckdb": lambda f: sf.Source(f"duckdb:///{_duckdb(f)}", table="people"),
-    "function": lambda _: lambda: pa.RecordBatchReader.from_batches(_table().schema, _batches()),
+    "function": lambda _: lambda: pa.RecordBatchReader.from_batches(patients().schema, _batches()),
     "function of batches": lambda _: _batches,
-    "reader": lambda _: _table().to_reader(),
+    "reader": lambda _: patients().to_reader(),
     "generator": lambda _: _batches(),
 }
-
-
-def _digests(source: Any, roles: sf.Roles = ROLES) -> tuple[str, Any]:
-    """(digest of the rows, what release.json states)."""
-    release = sf.publish(source, roles=roles, method=METHOD, seed=3)
-    stated = release.manifest.model_dump(mode="json")
-    return hashlib.sha256((release.opened.path / "data.parquet").read_bytes()).hexdigest(), stated
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Any]:
     path = tmp_path_factory.mktemp("parquet") / "t.parquet"
-    pq.write_table(_table(), path)
-    return _digests(path)
+    pq.write_table(patients(), path)
+    return digests(path)
 
 
 @pytest.mark.parametrize("kind", SOURCES)
 def test_the_release_is_that_of_parquet(kind: str, tmp_path: Path, expected: tuple[str, Any]) -> None:
-    assert _digests(SOURCES[kind](tmp_path)) == expected
+    assert digests(SOURCES[kind](tmp_path)) == expected
 
 
 @pytest.mark.parametrize("ending", ["sav", "dta", "xpt"])
 def test_the_release_of_a_statistics_package_is_that_of_parquet(ending: str, tmp_path: Path) -> None:
     short = ["name", "age", "sex", "size", "born", "disease"]
     roles = sf.Roles(sensitive="disease", quasi=["age", "sex", "size"], insensitive=["born"], identifying=["name"])
-    assert _digests(_statistics(tmp_path, ending), roles) == _digests(_table().rename_columns(short), roles)
+    assert digests(_statistics(tmp_path, ending), roles) == digests(patients().rename_columns(short), roles)
 
 
 def test_one_other_cell_is_another_release(expected: tuple[str, Any]) -> None:
     """The comparison itself: a table with one other age gives other bytes."""
-    table = _table()
+    table = patients()
     ages = table["age"].to_pylist()
     ages[500] += 1
-    assert _digests(table.set_column(1, "age", pa.array(ages)))[0] != expected[0]
+    assert digests(table.set_column(1, "age", pa.array(ages)))[0] != expected[0]
 
 
 # --- standard input ------------------------------------------------------------------------------------------
@@ -217,10 +193,10 @@ def test_standard_input_is_read_whatever_it_is(
     kind: str, tmp_path: Path, expected: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kind == "parquet":
-        pq.write_table(_table(), tmp_path / "in")
+        pq.write_table(patients(), tmp_path / "in")
     elif kind == "arrow":
-        with pa.ipc.new_file(tmp_path / "in", _table().schema) as writer:
-            writer.write_table(_table())
+        with pa.ipc.new_file(tmp_path / "in", patients().schema) as writer:
+            writer.write_table(patients())
     else:
         SOURCES[kind](tmp_path).rename(tmp_path / "in")
     roles = ["--sa", "Krankheit", "--qi", 'age,sex,"größe, cm"', "--keep", "born", "--drop", "name"]

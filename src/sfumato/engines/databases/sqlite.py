@@ -49,8 +49,6 @@ def snapshot(address: Address, source: Source) -> Snapshot:
     if source.query is None and name is not None:
         database.check_table(name)
     names = database.names(text)
-    if len({n.lower() for n in names}) < len(names):
-        raise DataError("two columns of the table have the same name; name them apart in a query (--query)")
     declared = database.declared(name) if name is not None else {}
     kinds, casts, notes = database.kinds(text, names, declared)
     cells = ", ".join(f"{_AS[kinds[n]][0].format(quoted(n))} AS {quoted(n)}" for n in names)
