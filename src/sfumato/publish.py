@@ -37,9 +37,11 @@ from .release.manifest import (
     columns_and_units,
     guarantee_model,
     people_model,
+    recoded_models,
     unprotected_model,
 )
 from .release.opened import open_folder
+from .release.readme import documented
 from .release.verify import verify
 from .version import __version__
 
@@ -161,10 +163,12 @@ def prepare(
     table, people = one_person(table, roles, chosen, secret)
     needs = chosen.needs(spec, roles)
     declared = dict(domains or {})
+    missing: list[Scalar] = [None] if null_as_value else []
+    changed = {c for unit, moved in zip(needs.units, needs.changed, strict=True) if moved for c in unit}
+    declared = {r.column: [*r.labels, *missing] for r in table.recoded if r.edges and r.column in changed} | declared
     edges = chosen.edges(spec)
     if edges:
         table = table.binned(edges)
-        missing: list[Scalar] = [None] if null_as_value else []
         declared |= {name: [*bin_labels(cuts), *missing] for name, cuts in edges.items()}
     unknown = [name for name in declared if name not in {c for unit in needs.units for c in unit}]
     if unknown:
@@ -289,9 +293,9 @@ def write(
     applier.close()
     if planned.work.side:
         bundle.write_side(applier.side_table(), folder / "sensitive.parquet")
-    columns, units = columns_and_units(applier.columns, applier.base)
+    columns, units = columns_and_units(applier.columns, applier.base, prepared.table.labels)
     files = bundle.describe_files(folder)
-    return Manifest(
+    manifest = Manifest(
         format_version=FORMAT_VERSION,
         software=Software(name="sfumato", version=__version__),
         method=method.name,
@@ -302,5 +306,7 @@ def write(
         units=units,
         guarantee=prepared.guarantee,
         files=files,
+        recoded=recoded_models(prepared.table.recoded, columns),
         reproducible=reproducible,
     )
+    return documented(manifest)

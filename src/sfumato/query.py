@@ -27,6 +27,7 @@ from .model.public import Domain, Floats
 from .release.bundle import check_digests, writing
 from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, open_folder
+from .release.zipped import is_zip, unpacked
 from .sql.nesting import Nested
 from .sql.nodes import Aggregate, Query, Schema
 from .sql.parse import question, read
@@ -165,8 +166,9 @@ def lookup_values(tables: Mapping[str, Any]) -> dict[str, dict[str, list[Any]]]:
 
 
 def open_release(path: str | Path, *, check: bool = True) -> Release:
-    """The release in a folder; `check` compares the digests of its files with those it states."""
-    return Release(open_folder(Path(path), check=check))
+    """The release in a folder or a zip archive; `check` compares the digests of its files with those it states."""
+    place = unpacked(Path(path)) if is_zip(Path(path)) else None
+    return Release(open_folder(place or Path(path), check=check, scratch=place))
 
 
 class Release:
@@ -238,7 +240,7 @@ class Release:
     def save(self, out: str | Path, *, force: bool = False) -> Path:
         """Copy the release to a folder; an existing one is replaced only with `force`."""
         with writing(Path(out), force=force, check=lambda folder: check_digests(folder, self.manifest)) as folder:
-            for name in (*self.manifest.files, "datapackage.json", "release.json"):
+            for name in (*self.manifest.files, *(self.manifest.documents or ()), "datapackage.json", "release.json"):
                 shutil.copyfile(self.path / name, folder / name)
         return Path(out)
 

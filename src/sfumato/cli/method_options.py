@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 RENAMED = {"keep": "keep-probability"}  # --keep is a role
+GENERAL = frozenset({"bins"})  # options of every table, whatever the method
 PREFIX = "m_"  # of the parameters that stand for fields of a specification
 
 
@@ -18,6 +19,8 @@ def method_options() -> dict[str, Any]:
     found: dict[str, tuple[list[str], str, bool]] = {}
     for name, method in REGISTRY.items():
         for field in fields_of(method.spec):
+            if field.name in GENERAL:
+                continue
             methods, text, flag = found.setdefault(field.name, ([], field.help, field.kind is bool))
             methods.append(name)
             found[field.name] = (methods, text or field.help, flag)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Source = Annotated[
     str, typer.Argument(help="file, folder or glob, address of a database, or - for standard input", metavar="SOURCE")
 ]
-ReleasePath = Annotated[str, typer.Argument(help="folder of a release", metavar="RELEASE")]
+ReleasePath = Annotated[str, typer.Argument(help="folder or zip archive of a release", metavar="RELEASE")]
 Json = Annotated[bool, typer.Option("--json", help="one JSON document on stdout")]
 Columns = list[str] | None
 DEFAULT_MEMORY = "1500MB"
@@ -116,11 +116,22 @@ class SourceOptions:
         None
     )
 
+    bins: Annotated[
+        Columns, typer.Option("--bins", help="public edges of a column's bins", metavar="COLUMN=EDGE,EDGE,...")
+    ] = None
+    rounding: Annotated[
+        Columns, typer.Option("--round", help="to multiples of a step, or dates to year, month", metavar="COLUMN=STEP")
+    ] = None
+    top_code: Annotated[
+        Columns, typer.Option("--top-code", help="every larger number becomes this one", metavar="COLUMN=HIGHEST")
+    ] = None
+
     def source(self, given: str) -> Any:
         """The source as the library takes it; `-` is read to its end, privately."""
         from ..engines.addresses import address_of
         from ..engines.source import Source as Read
         from ..model.names import assigned
+        from ..model.recoding import bins, rounded, top_coded
 
         address = address_of(given)
         if address is not None and address.secret:
@@ -145,6 +156,7 @@ class SourceOptions:
             types=types,
             table=self.table,
             query=self.query,
+            recode=(*bins(self.bins or ()), *rounded(self.rounding or ()), *top_coded(self.top_code or ())),
         )
 
 

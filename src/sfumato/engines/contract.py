@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..model.codebook import Labels
 from ..model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ..model.public import Domain, Scalar
+from ..model.recoding import Recoding
 from ..model.types import ColumnType
 
 if TYPE_CHECKING:  # publishing loads no SQL parser
@@ -43,6 +44,7 @@ class Table(Protocol):
 
     notes: tuple[str, ...]  # what reading it brought up, for the custodian; they quote no cell
     labels: Mapping[str, Labels]  # titles and names of codes, where the source has some
+    recoded: tuple[Recoding, ...]  # columns that were made coarser
 
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """First pass: domains and joint counts."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import SpecError
+from ..model.recoding import Recoding
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -17,7 +18,8 @@ class Source:
     function that gives a fresh reader of Arrow batches each time it is called.
 
     `delimiter`, `encoding` and `null` (texts that mean "missing") are for CSV; `types` names columns and the type they
-    must have; `table` is a table of a database or a sheet of a workbook, `query` a SELECT for a database.
+    must have; `table` is a table of a database or a sheet of a workbook, `query` a SELECT for a database; `recode` says
+    which columns are made coarser before anything else happens, and how.
     """
 
     given: Any
@@ -27,6 +29,7 @@ class Source:
     types: Mapping[str, str] = field(default_factory=dict)
     table: str | None = None
     query: str | None = None
+    recode: tuple[Recoding, ...] = ()
 
     def __post_init__(self) -> None:
         if self.delimiter is not None and len(self.delimiter) != 1:
@@ -56,6 +59,19 @@ def source_of(given: Any, delimiter: str | None = None) -> Source:
     if isinstance(given, Source):
         return given
     return Source(given, delimiter=delimiter)
+
+
+def as_published(given: Any, recoded: tuple[Recoding, ...], delimiter: str | None = None) -> Any:
+    """The source with the columns made coarser that a release says were, unless it says so itself."""
+    if not recoded or (not isinstance(given, Source) and _opened(given)):
+        return given
+    source = source_of(given, delimiter)
+    return source if source.recode else replace(source, recode=recoded)
+
+
+def _opened(given: Any) -> bool:
+    """Whether an engine has opened it already."""
+    return type(given).__module__.startswith("sfumato.")
 
 
 def paths_of(given: Any) -> tuple[Path, ...]:

@@ -20,6 +20,7 @@ from ..errors import ReleaseError, VerificationError
 from . import placing
 from .datapackage import datapackage
 from .manifest import FILES, FileModel, Manifest, parse_manifest
+from .readme import README, readme
 
 MAX_MANIFEST = placing.MAX_MANIFEST
 # Rows in random order, one of several values in each: a release has well above a tenth of a bit for every row. A file
@@ -91,10 +92,12 @@ def describe_files(folder: Path) -> dict[str, FileModel]:
 
 
 def finish(folder: Path, manifest: Manifest) -> None:
-    """Write datapackage.json and, last of all, release.json."""
+    """Write datapackage.json, README.md where the manifest lists one, and, last of all, release.json."""
     sizes: dict[str, int] = {name: (folder / name).stat().st_size for name in manifest.files}
     package = datapackage(manifest, sizes, {name: pq.read_schema(folder / name) for name in manifest.files})
     (folder / "datapackage.json").write_text(json.dumps(package, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if manifest.documents is not None:
+        (folder / README).write_text(readme(manifest), encoding="utf-8")
     text = manifest.model_dump_json(indent=1, exclude_none=True)
     (folder / "release.json").write_text(text + "\n", encoding="utf-8")
 
@@ -118,7 +121,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise ReleaseError(f'cannot read "{folder.name}": {error.strerror}') from None
     if "data.parquet" not in manifest.files:
         raise ReleaseError("release.json names no data.parquet")
-    for name in manifest.files:
+    for name in (*manifest.files, *(manifest.documents or {})):
         if (folder / name).is_symlink() or not (folder / name).is_file():
             raise ReleaseError(f"{name} is missing, or is not a plain file of the release")
     return manifest
@@ -152,6 +155,8 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
 
 def check_digests(folder: Path, manifest: Manifest) -> None:
     """Refuse files that are not the ones the manifest describes."""
-    for name, stated in manifest.files.items():
-        if digest(folder / name) != stated.sha256:
+    stated = {str(name): file.sha256 for name, file in manifest.files.items()}
+    stated |= {name: document.sha256 for name, document in (manifest.documents or {}).items()}
+    for name, sha256 in stated.items():
+        if digest(folder / name) != sha256:
             raise VerificationError(f"{name} is not the file that release.json describes: its digest differs")

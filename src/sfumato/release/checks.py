@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 
 from ..errors import VerificationError
 from ..stats.tails import FALSE_ALARM, crowded
+from ..version import __version__
 from .datapackage import datapackage
 from .manifest import Manifest
 from .opened import OpenedRelease
+from .readme import README, readme
 
 ALWAYS = ("release.json", "datapackage.json")
 SIGNATURE = "release.sig"
@@ -26,7 +28,7 @@ CUTS = 16  # places at which a column's values are cut into low and high ones
 def check_folder(folder: Path, manifest: Manifest) -> None:
     """Nothing; VerificationError where the folder holds a file that the release does not declare, or lacks one."""
     found = {entry.name for entry in folder.iterdir()}
-    declared = {*ALWAYS, *manifest.files}
+    declared = {*ALWAYS, *manifest.files, *(manifest.documents or {})}
     unknown = sorted(found - declared - {SIGNATURE})
     if unknown:
         raise VerificationError(f"the folder holds {len(unknown)} files that release.json does not declare")
@@ -49,6 +51,17 @@ def check_package(folder: Path, manifest: Manifest) -> None:
         raise VerificationError("datapackage.json cannot be read") from None
     if stated != json.loads(json.dumps(expected)):
         raise VerificationError("datapackage.json describes other files than release.json")
+
+
+def check_readme(folder: Path, manifest: Manifest) -> None:
+    """Nothing; VerificationError where README.md says something else than release.json does.
+
+    Its words may differ between versions of sfumato, so only our own are compared.
+    """
+    if manifest.documents is None or manifest.software.version != __version__:
+        return
+    if (folder / README).read_text(encoding="utf-8", errors="replace") != readme(manifest):
+        raise VerificationError("README.md says something else than release.json")
 
 
 def check_traces(folder: Path, manifest: Manifest) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..model.types import Kind, type_named
-from .manifest import Manifest
+from .manifest import ColumnModel, Manifest
 
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 
@@ -28,9 +28,13 @@ _FIELD_TYPES = {
 def datapackage(manifest: Manifest, sizes: dict[str, int], schemas: dict[str, pa.Schema]) -> dict[str, Any]:
     """The description of the bundle's files for readers that do not know sfumato."""
     stated = {c.name: _FIELD_TYPES[type_named(c.released_type or c.type).kind] for c in manifest.columns}
+    described = {c.name: _described(c) for c in manifest.columns}
     resources = []
     for name, file in manifest.files.items():
-        fields = [{"name": f.name, "type": stated.get(f.name) or _arrow_type(f.type)} for f in schemas[name]]
+        fields = [
+            {"name": f.name, "type": stated.get(f.name) or _arrow_type(f.type), **described.get(f.name, {})}
+            for f in schemas[name]
+        ]
         resources.append(
             {
                 "name": name.removesuffix(".parquet"),
@@ -50,6 +54,14 @@ def datapackage(manifest: Manifest, sizes: dict[str, int], schemas: dict[str, pa
         ),
         "resources": resources,
     }
+
+
+def _described(column: ColumnModel) -> dict[str, Any]:
+    """Title and codebook of a field, where the release has some."""
+    found: dict[str, Any] = {} if column.title is None else {"title": column.title}
+    if column.labels:
+        found["categories"] = [{"value": label.value, "label": label.label} for label in column.labels]
+    return found
 
 
 def _arrow_type(kind: pa.DataType) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import duckdb
 
 from ...model.codebook import Labels
+from ...model.recoding import Recoding
 
 Bind = Callable[[duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
 
@@ -19,3 +20,4 @@ class Bound:
     bind: Bind
     notes: tuple[str, ...] = ()  # for the custodian; they quote no cell
     labels: Mapping[str, Labels] = field(default_factory=dict)
+    recoded: tuple[Recoding, ...] = ()

@@ -62,6 +62,14 @@ def _known(con: duckdb.DuckDBPyConnection, name: str, text: str) -> ColumnType:
         ) from None
 
 
+def known_type(text: str) -> ColumnType | None:
+    """The type that DuckDB calls by this name; None for one that is not published as it is."""
+    try:
+        return type_named(text)
+    except ReleaseError:
+        return None
+
+
 def _misfit(name: str, old: str, new: ColumnType) -> str:
     """SQL: the cell has no exact value in the new type."""
     cell = quoted(name)

@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 
 from ...errors import DataError, SpecError
+from ...model.recoding import in_order
 from ..addresses import address_of
 from ..batches import ONCE, Batches, of_function, of_iterator
 from ..private_copy import PrivateCopy
@@ -25,12 +26,17 @@ from .connection import plain_path
 from .csv_files import csv_bound
 from .files import SAID, check_names, check_same, files_of, kind_of, shown
 from .json_files import json_bound
+from .recoded import recoded
+
+LABELLED = "titles and value labels of the file are published with the columns that are"
 
 
 def binder(source: Source) -> Bound:
     """How to bind the source to a connection, once per pass, and what is to be said about it."""
     bound = _bound(source)
-    return typed(bound, source.types) if source.types else bound
+    if source.types:
+        bound = typed(bound, source.types)
+    return recoded(bound, in_order(source.recode)) if source.recode else bound
 
 
 def _bound(source: Source) -> Bound:
@@ -151,7 +157,7 @@ def _by_extra(file: str, kind: str, source: Source) -> Bound:
 
     opened = statistics_file(file, source.encoding)
     bound = spooled(opened.reader)
-    return Bound(bind=bound.bind, labels=opened.labels)
+    return Bound(bind=bound.bind, labels=opened.labels, notes=(LABELLED,) if opened.labels else ())
 
 
 def _check_some(file: str) -> None:

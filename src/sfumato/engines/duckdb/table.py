@@ -66,7 +66,7 @@ class LocalTable:
 
     def __init__(self, engine: LocalEngine, bound: Bound) -> None:
         self._engine, self._bind = engine, bound.bind
-        self.notes, self.labels = bound.notes, bound.labels
+        self.notes, self.labels, self.recoded = bound.notes, bound.labels, bound.recoded
         self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
         self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
         with self._session() as session:
