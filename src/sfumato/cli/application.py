@@ -38,6 +38,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compare": choice.compare,
     "recommend": choice.recommend,
     "reproduce": evidence.reproduce,
+    "export": analyst.export,
     "serve": serve,
     "clean": custodian.clean,
 }

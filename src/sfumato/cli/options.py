@@ -128,18 +128,12 @@ class SourceOptions:
 
     def source(self, given: str) -> Any:
         """The source as the library takes it; `-` is read to its end, privately."""
-        from ..engines.addresses import address_of
+        from ..engines.addresses import check_no_password
         from ..engines.source import Source as Read
         from ..model.names import assigned
         from ..model.recoding import bins, rounded, top_coded
 
-        address = address_of(given)
-        if address is not None and address.secret:
-            raise SpecError(
-                "the address holds a password, which everybody on this machine could read; leave it out and give it "
-                "in PGPASSWORD, in the file that PGPASSFILE names, or in ~/.pgpass",
-                field="source",
-            )
+        check_no_password(given)
         if given == "-" and not Path(given).exists():
             from .standard_input import standard_input
 

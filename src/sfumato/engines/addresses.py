@@ -78,3 +78,14 @@ def _options(text: str, known: set[str]) -> dict[str, str]:
     if odd:
         raise SpecError(f'the address has an option "{odd[0]}"; there is table=NAME', field="source")
     return found
+
+
+def check_no_password(typed: str) -> None:
+    """Nothing; SpecError for an address with a password, which stands in the arguments of a process for all to see."""
+    address = address_of(typed)
+    if address is not None and address.secret:
+        raise SpecError(
+            "the address holds a password, which everybody on this machine could read; leave it out and give it in "
+            "PGPASSWORD, in the file that PGPASSFILE names, or in ~/.pgpass",
+            field="source",
+        )
