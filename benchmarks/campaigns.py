@@ -53,7 +53,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    """All campaigns, one after the other."""
+    """All campaigns, one after the other; those that fork come first, before any engine runs here."""
+    fault_campaign.warm()
     total: Counter[str] = Counter()
     for name, campaign in campaigns(0.002 if given.short else given.share).items():
         if given.only and given.only not in name:

@@ -13,10 +13,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from forgeries import CAUGHT, KINDS, honest
+from forgeries import CAUGHT, KINDS, RELEASES, honest
 from forging import verified
 from sfumato.errors import ReleaseError, VerificationError
-from sfumato.methods import REGISTRY
 
 
 def rows(folder: Path) -> list[tuple[str, list[str]]]:
@@ -25,8 +24,8 @@ def rows(folder: Path) -> list[tuple[str, list[str]]]:
     found = []
     for k, kind in enumerate(KINDS):
         marks = []
-        for name in REGISTRY:
-            wanted = kind.expected(name)
+        for name in RELEASES:
+            wanted = kind.of(name)
             if wanted is None:
                 marks.append("")
                 continue
@@ -42,7 +41,7 @@ def rows(folder: Path) -> list[tuple[str, list[str]]]:
 
 def markdown(found: list[tuple[str, list[str]]]) -> str:
     """The table as Markdown."""
-    lines = ["| kind | " + " | ".join(REGISTRY) + " |", "|---|" + "---|" * len(REGISTRY)]
+    lines = ["| kind | " + " | ".join(RELEASES) + " |", "|---|" + "---|" * len(RELEASES)]
     lines += [f"| {name} | " + " | ".join(marks) + " |" for name, marks in found]
     return "\n".join(lines)
 

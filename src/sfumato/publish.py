@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -26,8 +26,7 @@ from .publishing.applier import Applier
 from .publishing.parameter_files import read_column_hierarchy
 from .publishing.person_rows import one_person
 from .publishing.randomness import Secret
-from .publishing.roles import settled_roles
-from .query import Release
+from .publishing.roles import check_added, settled_roles
 from .release import bundle, signing
 from .release.manifest import (
     FORMAT_VERSION,
@@ -44,6 +43,9 @@ from .release.opened import open_folder
 from .release.readme import documented
 from .release.verify import verify
 from .version import __version__
+
+if TYPE_CHECKING:
+    from .query import Release
 
 Progress = Callable[[str, int, int], None]  # (stage, rows done, rows in all)
 
@@ -177,10 +179,33 @@ def prepare(
     if not profile.rows:
         raise DataError("the table has no rows")
     profile = replace(profile, rows_per_person=people.rows_per_person)
+    asked = chosen.questions(spec)
+    if asked is not None:
+        profile = replace(profile, questions=_declared(asked, table, roles, needs, profile, engine or engine_named()))
     planned = chosen.plan(spec, profile, secret.stream("plan"))
+    for sets in chosen.listed(planned.public, profile.domains):
+        if sets is not None:
+            check_added(roles, sets.column)
     return Prepared(
         table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned, people=people
     )
+
+
+def _declared(text: str, table: Table, roles: Roles, needs: Needs, profile: Profile, engine: Engine) -> Any:
+    """The questions of a text of SQL as numbers for the values of unit 0; no row of the table is looked at."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from .answering.declared import declared_questions
+    from .sql.nodes import Schema
+
+    names = [n for n in table.columns if n in {*roles.sensitive, *roles.quasi, *roles.insensitive}]
+    schema = Schema(types={n: table.columns[n] for n in names}, units=dict.fromkeys(needs.units[0], 0))
+    with scratch.folder("questions") as folder:
+        empty = folder / "empty.parquet"
+        types = table.arrow_types()
+        pq.write_table(pa.schema([(n, types[n]) for n in names]).empty_table(), empty)
+        return declared_questions(text, schema, profile.domains[0], engine.read(empty, 0))
 
 
 def publish(
@@ -234,6 +259,8 @@ def publish(
         raise
     for note in prepared.notes:
         (notify or _ignore)(note)
+    from .query import Release  # what reads SQL is loaded by whoever asks
+
     return Release.at(target, manifest, scratch=place)
 
 
@@ -258,7 +285,7 @@ def check_covered(prepared: Prepared) -> None:
         left, share = found
         raise PlanError(
             f"{float(share):.1%} of the rows hold a sensitive value that the guarantee does not cover "
-            f"({len(left.values)} values are more frequent than rho1 = {prepared.claim().rho1}); raise rho1, take "
+            f"(more frequent than rho1 = {prepared.claim().rho1}: {len(left.values)} of the values); raise rho1, take "
             "another method, or say --accept-unprotected",
             limit=share,
         )
@@ -289,8 +316,12 @@ def write(
         lambda number, rows: secret.stream("order", number).integers(0, 2**64, size=rows, dtype=np.uint64),
         folder / "data.parquet",
         lambda done: progress("publish", done, profile.rows) if progress else None,
+        applier.lists,
     )
     applier.close()
+    weights = applier.weights()
+    if weights is not None:
+        bundle.write_weights(weights, folder / "weights.parquet")
     if planned.work.side:
         bundle.write_side(applier.side_table(), folder / "sensitive.parquet")
     columns, units = columns_and_units(applier.columns, applier.base, prepared.table.labels)

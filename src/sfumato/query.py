@@ -23,7 +23,7 @@ from .answering.over_answers import over
 from .answering.strata import Frame, add_up_parts
 from .answering.subject import Subject
 from .engines.statements import refined
-from .model.public import Domain, Floats
+from .model.public import ADDED, Domain, Floats
 from .release.bundle import check_digests, writing
 from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, open_folder
@@ -102,7 +102,7 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
     seen = subject.reader.run(wanted.statement, text=text)
     if wanted.by_row:
         seen = add_up_parts(seen)
-    place = layout(query.units(), views.views, lumpable=subject.lumpable)
+    place = layout(query.units(), views.views, lumpable=subject.lumpable, sets=subject.sets)
     codes = {u: subject.coders[u].encode([seen[c] for c in names]) for u, names in wanted.raw.items()}
     frame = Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
     asking = assembly.Asking(
@@ -180,7 +180,7 @@ class Release:
         schema = Schema(
             types=opened.types,
             units={name: u for u, domain in enumerate(opened.domains) for name in domain.columns},
-            hidden=frozenset(c.name for c in opened.columns if c.role == "group"),
+            hidden=frozenset(c.name for c in opened.columns if c.role in ADDED),
         )
         self.subject = Subject(
             method=method.name,
@@ -188,9 +188,10 @@ class Release:
             domains=opened.domains,
             coders=opened.coders,
             reader=opened.reader,
-            lumpable=method.lumpable,
+            lumpable=method.lumpable and not any(opened.listed),
             withheld=method.withheld,
             part=method.part,
+            sets={u: len(sets) for u, sets in enumerate(opened.listed) if sets is not None},
             estimate=lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked),
             bound=lambda *question: method.bound(plan, opened.evidence, *question),
             estimators=method.estimators,
@@ -266,7 +267,7 @@ class Release:
             query, outer = asked, None
         check_literals(query, self.subject)
         views = look_at_domains(query, self.subject).views
-        place = layout(query.units(), views, lumpable=self.subject.lumpable)
+        place = layout(query.units(), views, lumpable=self.subject.lumpable, sets=self.subject.sets)
         wanted = wanted_of(query, self.subject, "release", None)
         said = explanation(query, wanted, place, self.opened.domains, self.opened.method)
         return said if outer is None else f"{said}\nover the answer, errors by its covariances: {outer}"

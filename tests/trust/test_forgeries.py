@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from forgeries import CAUGHT, KINDS, ROLES, UNSEEN, Kind, honest
+from forgeries import CAUGHT, KINDS, RELEASES, ROLES, UNSEEN, Kind, honest
 from forging import forged, verified
 from sfumato.errors import ReleaseError, VerificationError
 from sfumato.methods import REGISTRY
@@ -43,12 +43,12 @@ def test_honest_copies_are_verified(name: str, releases: dict[str, Path], tmp_pa
     assert unseen(open_release(releases[name]).opened)
 
 
-@pytest.mark.parametrize("name", list(REGISTRY))
+@pytest.mark.parametrize("name", list(RELEASES))
 def test_forgeries(name: str, releases: dict[str, Path], tmp_path: Path) -> None:
     """Each outcome is the expected one; what is expected to be unseen must really be, or the table would be modest."""
     wrong = {}
     for k, kind in enumerate(KINDS):
-        wanted = kind.expected(name)
+        wanted = kind.of(name)
         if wanted is not None and (found := outcome(kind, releases[name], tmp_path / str(k))) != wanted:
             wrong[kind.name] = found
     assert wrong == {}

@@ -12,6 +12,7 @@ import pyarrow as pa
 from ..engines.codes import factorise
 from ..engines.statements import COUNT, counted
 from ..errors import QueryError, UnsupportedQuery
+from ..model.public import ADDED
 from ..release.opened import OpenedRelease
 from ..sql.scalar import quoted
 from ..stats.association_bootstrap import CorrectedAssociation, corrected_association
@@ -65,7 +66,7 @@ def _observed(release: OpenedRelease, columns: Sequence[str]) -> tuple[Floats, l
     thetas = release.method.axes(release.plan)
     if thetas is None:
         raise UnsupportedQuery(f'tables of this kind are not made from a release by "{release.method.name}"')
-    known = {c.name for c in release.columns if c.role != "group"}
+    known = {c.name for c in release.columns if c.role not in ADDED}
     unknown = [c for c in columns if c not in known]
     if unknown or len(set(columns)) < len(columns) or not columns:
         raise QueryError(f'there is no column "{unknown[0]}"' if unknown else "name different columns, at least one")

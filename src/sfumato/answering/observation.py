@@ -116,7 +116,7 @@ def wanted_of(query: Query, subject: Subject, table: str, weight: str | None) ->
     """What the question needs to see of a release."""
     return observation(
         query,
-        tuple(d.columns for d in subject.domains),
+        tuple(coder.domain.columns for coder in subject.coders),
         lumpable=subject.lumpable,
         withheld=subject.withheld,
         part=subject.part,

@@ -39,8 +39,8 @@ class Foreseen:
         """One line: how much more accurate this is, and what it gives up."""
         lost = ", ".join(reader for reader in other.held if reader not in self.held) or "nothing"
         return (
-            f"more accurate: {self.command}: the values' counts would err by {self.error:.2%} of the rows in all, here "
-            f"by {other.error:.2%}; it gives up the readers {lost}"
+            f"more accurate: {self.command}: the counts would err by {self.error:.2%} of the rows; it gives up the "
+            f"readers {lost}"
         )
 
 
@@ -65,7 +65,9 @@ def _foreseen(setting: Setting, secret: Secret) -> Iterator[Foreseen]:
             continue
         try:
             for candidate in method.at_bound(setting.facts, setting.tau, setting.rho1):
-                yield _at(setting, candidate, setting.prepare(candidate, secret))
+                prepared = setting.prepare(candidate, secret)
+                if method.guarantee(prepared.planned.public).trust is Trust.PROVED:
+                    yield _at(setting, candidate, prepared)
         except SfumatoError:
             if name == DEFAULT:
                 raise

@@ -7,6 +7,7 @@ SQL goes to a reader as an expression tree (see `statements`), so that its diale
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,6 +34,15 @@ class Transform(Protocol):
 
     def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
         """A function without arguments that gives the batch as it is published."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ListColumn:
+    """A column of lists, of which there are few: row r shows `lists[number]`, the number as in the column `numbers`."""
+
+    name: str
+    numbers: str
+    lists: pa.ListArray
 
 
 class Table(Protocol):
@@ -82,8 +92,12 @@ class Table(Protocol):
         keys: Keys,
         path: Path,
         progress: Progress,
+        lists: Sequence[ListColumn] = (),
     ) -> int:
-        """Second pass: stream the columns through the transform into one Parquet file in key order; rows written."""
+        """Second pass: stream the columns through the transform into one Parquet file in key order; rows written.
+
+        `lists` are added once rows are in order, each in front of its numbers: sorting them would cost far more.
+        """
 
 
 class Reader(Protocol):

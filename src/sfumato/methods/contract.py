@@ -27,10 +27,12 @@ from ..model.public import (
     Evidence,
     Floats,
     Guarantee,
+    Listed,
     Observed,
     Published,
     ReaderBound,
     Roles,
+    SetWeights,
     Trust,
 )
 
@@ -154,6 +156,14 @@ class Method(ABC, Generic[S, P]):
         """Domain of what is published for each unit: the same, unless values are generalised."""
         return domains
 
+    def listed(self, plan: P, domains: tuple[Domain, ...]) -> tuple[Listed | None, ...]:
+        """For each unit whose cells show sets of values the published list: released codes then number its sets."""
+        return (None,) * len(domains)
+
+    def weights(self, plan: P, domains: tuple[Domain, ...]) -> SetWeights | None:
+        """What readers without sfumato count with; None where cells show no sets."""
+        return None
+
     def bound(
         self,
         plan: P,
@@ -220,6 +230,10 @@ class Method(ABC, Generic[S, P]):
     def edges(self, spec: S) -> Mapping[str, Sequence[float]]:
         """Lower edges of the bins of columns that are published as bins."""
         return {}
+
+    def questions(self, spec: S) -> str | None:
+        """SQL whose questions the plan is made for, one statement each; planning finds them in the profile."""
+        return None
 
     def with_files(self, spec: S, read: ReadRows) -> S:
         """The specification with the files it names read by `read`."""

@@ -75,7 +75,7 @@ def _convert(value: Any, field: Field, said: str, readers: Mapping[str, Callable
         field.file is not None
         and field.file in readers
         and isinstance(value, str)
-        and value.lower().endswith((".csv", ".txt"))
+        and value.lower().endswith((".csv", ".txt", ".sql"))
     ):
         return readers[field.file](value)
     if not isinstance(value, str) or field.kind is str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .public import Codes, Domain, Integers
+from .public import Codes, Domain, Floats, Integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,7 @@ class Profile:
     histograms: tuple[Histogram, ...]  # one per joint
     sensitive: tuple[int, ...] = ()  # as in Needs
     rows_per_person: int = 1  # that the plan must hold together
+    questions: Floats | None = None  # declared questions about unit 0: a number for every value, one row each
 
     def true_counts(self, joint: int = 0, unit: int = 0) -> Integers:
         """Counts over the whole domain of a joint of one unit (number `unit`); 0 for values that do not occur."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ..engines.codes import Coder
-from ..engines.contract import Table
+from ..engines.codes import Coder, list_columns, set_coder, set_id_type, weights_table
+from ..engines.contract import ListColumn, Table
 from ..methods import AnyMethod
 from ..methods.contract import Planned
 from ..model.private import Batch, Deal, Needs, Profile
@@ -47,7 +48,11 @@ class Applier:
             for coder, domain in zip(self._in, stated, strict=True)
         ]
         released = method.released_domains(planned.public, stated)
-        self._out = [c if c.domain is d else Coder(d, {}) for c, d in zip(self._base, released, strict=True)]
+        self._listed = method.listed(planned.public, stated)
+        self._out = [
+            set_coder(sets) if sets is not None else own if own.domain is new else Coder(new, {})
+            for own, new, sets in zip(self._base, released, self._listed, strict=True)
+        ]
         self._splitters = [Splitter(deal, secret.stream(f"shuffle {k}")) for k, deal in enumerate(planned.work.deals)]
         self._left = _marginals(needs, profile)
         published = [*roles.sensitive, *roles.quasi, *roles.insensitive]
@@ -56,11 +61,21 @@ class Applier:
         withheld = set(self._changed) if method.withheld else set()
         self.base = tuple(d for d, c in zip(stated, needs.changed, strict=True) if c)
         self.columns = self._describe(roles, table)
-        fields = []
+        self.lists = tuple(
+            ListColumn(name=name, numbers=sets.column, lists=lists)
+            for sets, coder in zip(self._listed, self._in, strict=True)
+            if sets is not None
+            for name, lists in list_columns(sets, coder).items()
+        )
+        fields: dict[str, pa.DataType] = {}
         for name in (n for n in self.reads if n not in withheld):
+            sets = self._listed[self._changed[name]] if name in self._changed else None
             coder = self._out[self._changed[name]] if name in self._changed else None
-            fields.append(pa.field(name, pa.dictionary(pa.int32(), coder.types[name]) if coder else types[name]))
-        self.schema = pa.schema([*fields, *([pa.field(method.part, pa.int32())] if method.part else [])])
+            if sets is not None and coder is not None:  # its lists follow from the set's number
+                fields[sets.column] = coder.types[sets.column]
+            else:
+                fields[name] = pa.dictionary(pa.int32(), coder.types[name]) if coder else types[name]
+        self.schema = pa.schema(fields | ({method.part: pa.int32()} if method.part else {}))
 
     def _describe(self, roles: Roles, table: Table) -> tuple[Column, ...]:
         role_of = {name: role for role, names in roles.by_role().items() for name in names}
@@ -72,10 +87,19 @@ class Applier:
                 u = self._changed[name]
                 own, new = self._base[u], self._out[u]
                 domain = tuple(own.values_of(name))
-                kind = None if own is new else TEXT
+                kind = (
+                    None
+                    if own is new
+                    else TEXT
+                    if self._listed[u] is None
+                    else replace(table.columns[name], listed=True)
+                )
             columns.append(
                 Column(name=name, role=role_of[name], type=table.columns[name], domain=domain, released_type=kind)
             )
+        columns += [
+            Column(name=sets.column, role="set", type=set_id_type(sets)) for sets in self._listed if sets is not None
+        ]
         if self._method.part:
             columns.append(Column(name=self._method.part, role="group", type=INTEGER))
         return tuple(columns)
@@ -109,9 +133,10 @@ class Applier:
             self._secret.stream("apply", number),
         )
         new: dict[str, Any] = dict(released.extra)
-        for coder, out in zip(self._out, released.codes, strict=True):
+        for coder, out, sets in zip(self._out, released.codes, self._listed, strict=True):
             if out is not None:
-                new |= dict(zip(coder.domain.columns, coder.decode(out), strict=True))
+                shown = coder.decode(out) if sets is None else [out.astype(coder.types[sets.column].to_pandas_dtype())]
+                new |= dict(zip(coder.domain.columns, shown, strict=True))
         arrays = [new[f.name] if f.name in new else batch.column(f.name) for f in self.schema]
         arrays = [
             a if isinstance(a, pa.Array) else pa.array(a, type=f.type) for a, f in zip(arrays, self.schema, strict=True)
@@ -125,6 +150,14 @@ class Applier:
             splitter.close()
         if any(left.any() for left in self._left):
             raise changed_between_passes()
+
+    def weights(self) -> pa.Table | None:
+        """weights.parquet; None where cells show no sets."""
+        found = self._method.weights(self._planned.public, self.base)
+        if found is None:
+            return None
+        u = next(u for u, sets in enumerate(self._listed) if sets is not None)
+        return weights_table(found, self._out[u], self._in[u])
 
     def side_table(self) -> pa.Table:
         """Columns of sensitive.parquet: "unit0", "unit1" ... are codes and leave as the unit's own columns."""

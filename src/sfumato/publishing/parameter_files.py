@@ -63,4 +63,18 @@ def _unique(rows: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
     return weights
 
 
-READERS: dict[str, Callable[[str], Any]] = {"hierarchy": read_hierarchy, "target": read_target}
+def read_sql(path: str) -> str:
+    """The text of a file of questions."""
+    name = f'"{Path(path).name}"'
+    try:
+        if Path(path).stat().st_size > MAX_BYTES:
+            raise SpecError(f"the file {name} is larger than {MAX_BYTES // 2**20} MiB", field="workload")
+        text = Path(path).read_text(encoding="utf-8-sig").strip()
+    except (OSError, UnicodeDecodeError):
+        raise SpecError(f"the file {name} cannot be read as text", field="workload") from None
+    if not text.lower().startswith("select"):
+        raise SpecError(f"the file {name} must hold SELECT statements, one for each question", field="workload")
+    return text
+
+
+READERS: dict[str, Callable[[str], Any]] = {"hierarchy": read_hierarchy, "target": read_target, "sql": read_sql}

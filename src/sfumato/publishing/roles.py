@@ -79,7 +79,13 @@ def check_roles(roles: Roles, columns: Iterable[str], *, reserved: str | None = 
     if internal:
         message = f'names that begin with "{INTERNAL}" are taken; rename column "{internal[0]}" or drop it'
         raise DataError(message, column=internal[0])
-    if reserved and reserved.lower() in {name.lower() for name in published}:
+    if reserved:
+        check_added(roles, reserved)
+
+
+def check_added(roles: Roles, name: str) -> None:
+    """Refuse a column that the method adds where the release would have one of that name already."""
+    if name.lower() in {known.lower() for known in (*roles.sensitive, *roles.quasi, *roles.insensitive)}:
         raise SpecError(
-            f'the method adds a column "{reserved}", which the table already has; rename or drop it', field=reserved
+            f'the method adds a column "{name}", which the table already has; rename or drop it', field=name
         )

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import secrets
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from errno import ENOSPC
@@ -51,17 +50,22 @@ def writing(out: Path, *, force: bool = False, check: Callable[[Path], None] | N
                 check(partial)
             partial.chmod(0o755)
             _sync(partial)
-            if force and (out.exists() or out.is_symlink()):
+            replaces = force and (out.exists() or out.is_symlink())
+            if replaces:
                 placing.replace(partial, out, old)
             else:
                 placing.move_in(partial, out)
-            _sync(out.parent)
-            shutil.rmtree(old, ignore_errors=True)
+            try:
+                _sync(out.parent)
+            except BaseException:  # a name that is not on the disk may be gone tomorrow: as if nothing had been done
+                placing.take_back(out, partial, old if replaces else None)
+                raise
+            scratch.remove(old)
         except OSError as error:
             reason = "the disk is full" if error.errno == ENOSPC else error.strerror
             raise ReleaseError(f'cannot write "{name}": {reason}; nothing was published') from None
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            scratch.remove(partial)
 
 
 def _sync(path: Path) -> None:
@@ -80,6 +84,13 @@ def write_side(table: pa.Table, path: Path) -> None:
     )
     packed = {f.name: "DELTA_BINARY_PACKED" for f in plain if f.name not in coded and pa.types.is_integer(f.type)}
     pq.write_table(table.cast(plain), path, use_dictionary=coded, column_encoding=packed or None, store_schema=False)
+
+
+def write_weights(table: pa.Table, path: Path) -> None:
+    """weights.parquet: one row per published set and value."""
+    numbers = ["weight", "variance_weight"]
+    named = [name for name in table.column_names if name not in numbers]
+    pq.write_table(table, path, use_dictionary=named, write_statistics=named, store_schema=False)
 
 
 def describe_files(folder: Path) -> dict[str, FileModel]:
@@ -108,6 +119,15 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Errors of the Parquet library in the block become a ReleaseError: a file of a release may hold anything."""
+    try:
+        yield
+    except (pa.ArrowException, OSError):  # ArrowInvalid is a ValueError too, ArrowKeyError a KeyError
+        raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
+
+
 def read_manifest(folder: Path) -> Manifest:
     """release.json of the folder, within limits; every file it names is a plain file inside the folder."""
     path = folder / "release.json"
@@ -133,11 +153,9 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
         raise ReleaseError('release.json lists a column that begins with "__", which no release has')
     found: set[str] = set()
     for name, stated in manifest.files.items():
-        try:
+        with readable(name):
             metadata = pq.read_metadata(folder / name)
             found |= set(metadata.schema.to_arrow_schema().names)
-        except (pa.ArrowException, OSError):
-            raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
         if metadata.num_rows > max(FEW_ROWS, ROWS_A_BYTE * (folder / name).stat().st_size):
             raise ReleaseError(
                 f"{name} claims {metadata.num_rows} rows in a file far too small for them; it is not read"

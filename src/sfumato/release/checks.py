@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from ..errors import VerificationError
 from ..stats.tails import FALSE_ALARM, crowded
 from ..version import __version__
+from .bundle import readable
 from .datapackage import datapackage
 from .manifest import Manifest
 from .opened import OpenedRelease
@@ -130,10 +131,12 @@ def check_order(release: OpenedRelease) -> None:
     hypergeometric number does. Of long files the first and the last rows are looked at: they are a random choice too.
     """
     path = release.path / "data.parquet"
-    file = pq.ParquetFile(path)
+    with readable("data.parquet"):
+        file = pq.ParquetFile(path)
     names = file.schema_arrow.names
     for name in names:
-        first, last = _ends(file, name)
+        with readable("data.parquet"):
+            first, last = _ends(file, name)
         if not _sortable(first.type) or not len(first):
             continue
         rank = _ranks(pa.concat_arrays([first, last]))

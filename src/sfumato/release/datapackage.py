@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..model.types import Kind, type_named
+from ..model.types import ColumnType, Kind, cell_type_named
 from .manifest import ColumnModel, Manifest
 
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
@@ -27,7 +27,7 @@ _FIELD_TYPES = {
 
 def datapackage(manifest: Manifest, sizes: dict[str, int], schemas: dict[str, pa.Schema]) -> dict[str, Any]:
     """The description of the bundle's files for readers that do not know sfumato."""
-    stated = {c.name: _FIELD_TYPES[type_named(c.released_type or c.type).kind] for c in manifest.columns}
+    stated = {c.name: _field_type(cell_type_named(c.released_type or c.type)) for c in manifest.columns}
     described = {c.name: _described(c) for c in manifest.columns}
     resources = []
     for name, file in manifest.files.items():
@@ -62,6 +62,11 @@ def _described(column: ColumnModel) -> dict[str, Any]:
     if column.labels:
         found["categories"] = [{"value": label.value, "label": label.label} for label in column.labels]
     return found
+
+
+def _field_type(kind: ColumnType) -> str:
+    """Table Schema's name of a column's type."""
+    return "array" if kind.listed else _FIELD_TYPES[kind.kind]
 
 
 def _arrow_type(kind: pa.DataType) -> str:

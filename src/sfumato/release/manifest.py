@@ -16,11 +16,11 @@ from ..model.people import People, with_people
 from ..model.public import Column, Domain, Guarantee, ReaderBound, Scalar, Trust, Unprotected
 from ..model.ratios import exact
 from ..model.recoding import Recoding
-from ..model.types import ColumnType, Kind, type_named
+from ..model.types import ColumnType, Kind, cell_type_named, type_named
 
 FORMAT_VERSION = 1
 ASSUMED = People()  # one row each, unchecked
-FILES = ("data.parquet", "sensitive.parquet")
+FILES = ("data.parquet", "sensitive.parquet", "weights.parquet")
 MOST_LABEL = 1000
 JsonScalar = str | bool | int | float | None
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
@@ -64,7 +64,7 @@ class ColumnModel(_Strict):
     """A column: its role, DuckDB's type of the original values, and the domain where the method changes it."""
 
     name: Name
-    role: Literal["sensitive", "quasi", "insensitive", "group"]
+    role: Literal["sensitive", "quasi", "insensitive", "group", "set"]
     type: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_ ]*(\(\d+(,\s?\d+)?\))?$", max_length=60)]
     domain: list[JsonScalar] | None = None
     released_type: str | None = None
@@ -78,7 +78,7 @@ class ColumnModel(_Strict):
             role=self.role,
             type=type_named(self.type),
             domain=None if self.domain is None else tuple(decode(type_named(self.type), v) for v in self.domain),
-            released_type=None if self.released_type is None else type_named(self.released_type),
+            released_type=None if self.released_type is None else cell_type_named(self.released_type),
         )
 
 
@@ -174,7 +174,7 @@ class Manifest(_Strict):
     columns: list[ColumnModel]
     units: list[UnitModel]
     guarantee: GuaranteeModel
-    files: dict[Literal["data.parquet", "sensitive.parquet"], FileModel]
+    files: dict[Literal["data.parquet", "sensitive.parquet", "weights.parquet"], FileModel]
     recoded: list[RecodingModel] | None = None
     documents: dict[Literal["README.md"], DocumentModel] | None = None  # not in releases of sfumato 0.1
     reproducible: bool

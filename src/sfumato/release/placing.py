@@ -6,6 +6,7 @@ import ctypes
 import errno
 import json
 import os
+import shutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -40,12 +41,14 @@ def replace(new: Path, out: Path, aside: Path) -> None:
     """Put `new` in the place of the release in `out`, which goes to `aside`; where that fails `out` is as before."""
     check_replaceable(out)
     if _rename_with(_EXCHANGE, new, out):  # at every moment one of the two is there
-        new.rename(aside)
         try:
-            check_replaceable(aside, out.name)  # somebody may have put files there meanwhile
-        except ReleaseError:
-            _rename_with(_EXCHANGE, aside, out)
-            aside.rename(new)
+            check_replaceable(new, out.name)  # somebody may have put files there meanwhile
+            new.rename(aside)
+        except (OSError, ReleaseError):
+            try:
+                _rename_with(_EXCHANGE, new, out)
+            except OSError:
+                raise ReleaseError(_what_is_left(out, None)) from None
             raise
         return
     out.rename(aside)
@@ -58,6 +61,32 @@ def replace(new: Path, out: Path, aside: Path) -> None:
         except (OSError, ReleaseError):
             raise ReleaseError(f'"{out.name}" could not be put back; it is whole in "{aside.name}" beside it') from None
         raise
+
+
+def take_back(out: Path, new: Path, aside: Path | None) -> None:
+    """Undo `move_in` (no `aside`) or `replace`: `out` goes back to `new`, what lies in `aside` takes its place again.
+
+    Where the disk refuses that too, the error says what is in `out` and where the old release is.
+    """
+    try:
+        if aside is not None and _rename_with(_EXCHANGE, aside, out):
+            shutil.rmtree(aside, ignore_errors=True)  # the new one, by now
+            return
+        out.rename(new)
+        if aside is not None:
+            aside.rename(out)
+    except OSError:
+        raise ReleaseError(_what_is_left(out, aside)) from None
+
+
+def _what_is_left(out: Path, aside: Path | None) -> str:
+    """After a move and its undoing have both failed: the truth about both releases."""
+    if aside is None or not aside.exists():
+        return f'"{out.name}" holds the new release, but it may be gone after a power failure: the disk does not answer'
+    old = f'the old release is whole in "{aside.name}" beside it'
+    if out.exists():
+        return f'"{out.name}" holds the new release, but the disk does not answer; {old}'
+    return f'"{out.name}" could not be put back, and nothing was published; {old}'
 
 
 def check_replaceable(out: Path, name: str = "") -> None:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.fs
 import pyarrow.parquet as pq
 
 from ...errors import DataError
+from ...lazily import dataset as ds
 
 SUFFIXES = {
     "csv": (".csv", ".tsv", ".tab", ".txt"),

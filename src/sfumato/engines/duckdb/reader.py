@@ -34,7 +34,10 @@ class DuckDBReader:
         self._con.execute("SET lock_configuration=true")
         try:
             self._con.execute(f"CREATE VIEW release AS SELECT * FROM read_parquet('{path}', hive_partitioning = false)")
-            self.columns = tuple(name for name, *_ in self._con.execute("DESCRIBE release").fetchall())
+            described = self._con.execute("DESCRIBE release").fetchall()
+            self.columns = tuple(name for name, *_ in described)
+            # lists say what their set's number says: questions look at the number
+            self._plain = tuple(name for name, kind, *_ in described if not kind.endswith("[]"))
         except duckdb.Error:
             raise ReleaseError("data.parquet cannot be read; the release is damaged") from None
 
@@ -48,7 +51,7 @@ class DuckDBReader:
     def collapse(self) -> bool:
         """Count the distinct cells once, where that pays; later questions run over them."""
         if not self._cells and self._rows > 10_000:
-            names = ", ".join(quoted(name) for name in self.columns)
+            names = ", ".join(quoted(name) for name in self._plain)
             distinct = self._con.execute(f"SELECT approx_count_distinct(hash({names})) FROM release").fetchall()[0][0]
             if distinct <= CELLS_SHARE * self._rows:
                 self._con.execute(

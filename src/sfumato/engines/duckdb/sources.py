@@ -11,10 +11,10 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.fs
 
 from ...errors import DataError, SpecError
+from ...lazily import dataset as ds
 from ...model.recoding import in_order
 from ..addresses import address_of
 from ..batches import ONCE, Batches, of_function, of_iterator

@@ -20,11 +20,12 @@ from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
 from ..codes import Coder, unreadable_dates
-from ..contract import Keys, Progress, Transform, bin_labels
+from ..contract import Keys, ListColumn, Progress, Transform, bin_labels
 from ..private_copy import PrivateCopy
 from ..source import source_of
 from .bound import Bound
 from .connection import quoted
+from .ordered_rows import write_ordered
 from .people_rows import count_people, rows_that_stay
 from .reader import DuckDBReader
 from .session import Session, engine_error, reading_error
@@ -181,6 +182,7 @@ class LocalTable:
         keys: Keys,
         path: Path,
         progress: Progress,
+        lists: Sequence[ListColumn] = (),
     ) -> int:
         """Batches through the transform into DuckDB's external sort by our keys, and out as Parquet."""
         failure: list[SfumatoError] = []
@@ -205,10 +207,7 @@ class LocalTable:
             try:
                 sorting.con.register("released", reader)
                 names = ", ".join(quoted(name) for name in schema.names)
-                target = str(path).replace("'", "''")
-                sorting.con.execute(
-                    f"COPY (SELECT {names} FROM released ORDER BY {KEY}) TO '{target}' (FORMAT parquet)"
-                )
+                write_ordered(sorting.con, f"SELECT {names} FROM released ORDER BY {KEY}", path, lists)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else engine_error(error)) from None
         return done

@@ -12,12 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ...lazily import sparse as sp
 from ...model.public import Asked, Estimated, Floats, Observed
 from ...stats.tail_inversion import Line, binomial_total_interval, cut, tail_interval
 from .decoy_channel import DecoyChannel
+from .decoy_covariance import RebuiltCovariance
 from .decoy_estimate import Estimates, Whole, calibrate, joint_weights
 from .listed_values import rebuilt
 from .published_tables import DecoyRows, observations
@@ -102,7 +103,7 @@ class _Answering:
         self.uncertain = np.array([part.uncertain for part in self.parts], dtype=bool).reshape(len(self.parts), F)
         self.alone = self.uncertain.sum(axis=0) == 1  # one pattern carries all of the uncertainty
         self.value, self.variance = np.zeros((K, F)), np.zeros((K, F))
-        self.share = np.zeros((len(self.parts), K, F))  # of the gap to the total that each pattern took
+        self.rebuilt = None if self.channel is None else RebuiltCovariance(self.channel, self.parts, asked, rows)
         self.down, self.up = np.full((K, F), np.nan), np.full((K, F), np.nan)  # ends that need no cutting
         self.known = np.ones((K, F), bool)
         self.foreseen = np.zeros((K, F))  # variance that the channel has on average, for where rows are too few to tell
@@ -246,7 +247,7 @@ class _Answering:
             counting = self.asked.measure[at] == 0
             # A count's variance lies between 0 and the whole's, so it takes between none and all of the gap.
             cross = np.where(counting, np.clip(piece.cross, 0.0, whole.variance), piece.cross)
-            moved, self.share[b][:, at] = calibrate(found, cross, whole)
+            moved, _ = calibrate(found, cross, whole)
             everything = (self.parts[b].rows == self.rows)[:, None] & counting & self.alone[at]
             variance = found.variance
             if piece.single:
@@ -322,37 +323,28 @@ class _Answering:
         return tail_interval(found.value, v, Line(constant=0.0), asked.alpha, 0.0, rows)
 
     def covariances(self) -> Floats:
-        """(K, P) covariances of the pairs asked for."""
+        """(K, P) covariances of the pairs asked for: correlations by one formula, of errors as they are stated."""
         found = np.zeros((len(self.value), len(self.asked.pairs)))
         for p, (i, j) in enumerate(self.asked.pairs):
-            found[:, p] = self._covariance(int(i), int(j))
+            together = self._covariance(int(i), int(j))
+            if self.channel is not None:
+                own = self._covariance(int(i), int(i)) * self._covariance(int(j), int(j))
+                stated = self.variance[:, i] * self.variance[:, j]
+                together *= np.sqrt(np.divide(stated, own, out=np.zeros_like(own), where=own > 0))
+            found[:, p] = together
         return found
 
     def _covariance(self, i: int, j: int) -> Floats:
-        """(K,) covariance of two questions, calibration included, summed over pairs of patterns.
-
-        In pattern b question i is sum over rows of (g_i [row in P_b] - l_i) w_i, plus l_i times the total. So it is
-        [b = c] sum_b g_i g_j v - l_j sum_b g_i v - l_i sum_c g_j v + l_i l_j (sum over all rows of v + Cov(totals)),
-        with v = w_i w_j - w_ij, sum_b over the rows inside P and pattern b.
-        """
-        gi, gj, column = self.asked.measure[i], self.asked.measure[j], self.asked.products
+        """(K,) covariance of two questions, summed over patterns; several columns have no totals to know of."""
+        if self.rebuilt is not None:
+            return self.rebuilt.of(i, j)
+        column = self.asked.products[self.asked.measure[i], self.asked.measure[j]]
         found = np.zeros(len(self.value))
-        for b in np.flatnonzero(self.uncertain[:, i]):
-            for c in np.flatnonzero(self.uncertain[:, j]):
-                first, second = self.parts[b], self.parts[c]
-                hi, hj = (p.coefficients[[f]].toarray().T for p, f in ((first, i), (second, j)))
-                if self.channel is None and b != c:
-                    continue
+        for part, uncertain in zip(self.parts, self.uncertain, strict=True):
+            if uncertain[i] and uncertain[j]:
+                hi, hj = (part.coefficients[[f]].toarray().T for f in (i, j))
                 v = self.weights.of(hi) * self.weights.of(hj) - self.weights.of(hi * hj)
-                if b == c:
-                    found += (first.moments[column[gi, gj]] @ v)[:, 0]
-                if self.channel is not None:
-                    li, lj, channel = self.share[b][:, i], self.share[c][:, j], self.channel
-                    totals = channel.counts @ (hi * hj - hi * channel.matrix.forward(hj))[:, 0]
-                    found -= (
-                        lj * (first.moments[column[0, gi]] @ v)[:, 0] + li * (second.moments[column[0, gj]] @ v)[:, 0]
-                    )
-                    found += li * lj * (float(channel.published @ v[:, 0]) + float(totals))
+                found += (part.moments[column] @ v)[:, 0]
         return found
 
 

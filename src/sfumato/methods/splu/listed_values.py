@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .decoy_channel import DecoyChannel
+from .decoy_covariance import slope
 
 Floats = NDArray[np.float64]
 
@@ -21,9 +22,7 @@ def rebuilt(channel: DecoyChannel, h: Floats, w: Floats, shown: Floats, all_rows
     """
     e, f, matrix = 1.0 / channel.size, channel.published[:, None], channel.matrix
     estimate = matrix.estimate(shown)
-    left = np.maximum(all_rows - f, 1.0)
-    # j_k = w_k (y - x^ e)_k / f'_k + x^_k (h_k - w_k e) / (N - f'_k); every value here was published, so f' > 0
-    j = w[:, None] * (shown - estimate * e) / f + estimate * (h - w * e)[:, None] / left
+    j = slope(w[:, None] * shown, h[:, None] * estimate, w[:, None] * estimate, f, all_rows, e)
     # u'S_P w = sum u y w - sum (M u) x^ h
     through, along = matrix.forward(j), matrix.forward(h)
     cross = (j * shown * w[:, None]).sum(axis=0) - (through * estimate * h[:, None]).sum(axis=0)

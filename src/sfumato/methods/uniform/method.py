@@ -44,6 +44,7 @@ from ...stats.gamma import gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import laws, perturbation
 from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
+from ..shared.least_error import times_least
 from ..shared.linear_functionals import (
     Cells,
     CodedUnit,
@@ -62,6 +63,7 @@ from ..shared.restricted import (
     row_gamma,
     value_label,
 )
+from ..shared.set_lists import least_variance, total_variance
 from .readers import readers
 from .verify import check_release
 
@@ -195,9 +197,13 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
             "keep": float(plan.p + plan.q),
             "retention": float(plan.p),
         }
+        one, least = (find(plan.values, plan.gamma) for find in (partial(total_variance, width=1), least_variance))
+        distance = times_least(float(one), float(least))
         return protection(profile, plan.rho1) | {
             "sub_tables": [table],
+            "times_least": distance,
             "expected_error": expected_error(plan.tables, counts, profile),
+            "notes": [f"the standard errors of counts are {distance:.3f} times the least possible (root mean square)"],
         }
 
     def law(self, plan: UniformPlan, evidence: Evidence, unit: int) -> Law:
