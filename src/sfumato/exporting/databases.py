@@ -32,7 +32,7 @@ def view(weights: Weights, rows: list[str], name: str, same: str) -> str:
     """
     on = [f"r.{quoted(weights.part)} = w.{quoted(weights.part)}"] if weights.part else []
     equal = same if weights.nullable else "="
-    on += [f"r.{quoted(n)} {equal} w.{quoted(s)}" for n, s in zip(weights.columns, weights.shown, strict=True)]
+    on += [f"r.{quoted(n)} {equal} w.{quoted(s)}" for n, s in zip(weights.columns, weights.shown, strict=False)]
     kept = [f"r.{quoted(n)}" for n in rows if n not in weights.columns]
     true = [f"w.{quoted(n)}" for n in weights.columns]
     w = f"w.{quoted(WEIGHT)}"

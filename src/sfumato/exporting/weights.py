@@ -24,7 +24,7 @@ WEIGHT = "weight"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """The weights of one unit, as a table: part, published columns (`shown_...`), true columns, weight.
+    """The weights of one unit, as a table: part or set, published columns (`shown_...`), true columns, weight.
 
     `errors`: rows are randomised by themselves, so that weight * (weight - 1) adds up to the variance.
     """
@@ -43,6 +43,9 @@ class Weights:
 
 def weights_of(release: OpenedRelease) -> tuple[Weights, ...]:
     """Weights of every unit that has some; none where the method gives no law of its rows, or a very large one."""
+    sets = release.set_weights()
+    if sets is not None:
+        return (_of_sets(release, sets),)
     found = []
     released = release.method.released_domains(release.plan, release.domains)
     for unit, (domain, shown) in enumerate(zip(release.domains, released, strict=True)):
@@ -90,6 +93,14 @@ def _of_unit(release: OpenedRelease, domain: Domain, law: Law) -> Weights | None
         table=pa.table({**columns, WEIGHT: pa.array(np.concatenate(weight))}),
         errors=release.method.independent_rows,
     )
+
+
+def _of_sets(release: OpenedRelease, table: pa.Table) -> Weights:
+    """Where rows show sets: the weights that the release has itself, by the number of the set."""
+    unit, listed = next((u, found) for u, found in enumerate(release.listed) if found is not None)
+    columns = release.domains[unit].columns
+    made = pa.table([*table.columns[: 1 + len(columns)], table[WEIGHT]], names=[listed.column, *columns, WEIGHT])
+    return Weights(columns=columns, part=listed.column, shown=(), table=made, errors=True)
 
 
 def _coder(release: OpenedRelease, domain: Domain) -> Coder:

@@ -21,7 +21,19 @@ _TRUST = {
     "conditional": "conditional: it holds under assumptions that a real adversary may break",
     "baseline": "baseline: for comparison only",
 }
-_ROLES = {"sensitive": "sensitive", "quasi": "quasi-identifier", "insensitive": "kept", "group": "group of the row"}
+_ROLES = {
+    "sensitive": "sensitive",
+    "quasi": "quasi-identifier",
+    "insensitive": "kept",
+    "group": "group of the row",
+    "set": "number of the set that the row shows",
+}
+    "sensitive": "sensitive",
+    "quasi": "quasi-identifier",
+    "insensitive": "kept",
+    "group": "group of the row",
+    "set": "number of the set that the row shows",
+}
 
 
 def readme(manifest: Manifest) -> str:
