@@ -28,12 +28,6 @@ _ROLES = {
     "group": "group of the row",
     "set": "number of the set that the row shows",
 }
-    "sensitive": "sensitive",
-    "quasi": "quasi-identifier",
-    "insensitive": "kept",
-    "group": "group of the row",
-    "set": "number of the set that the row shows",
-}
 
 
 def readme(manifest: Manifest) -> str:
