@@ -89,6 +89,30 @@ def test_postgresql_is_published_as_of_one_moment(
     assert server.run("SELECT count(*) > 900 FROM busy") == "f"
 
 
+def test_a_server_that_ends_the_session_is_one_clear_line(server: postgres.Server, tmp_path: Path) -> None:
+    def change() -> None:
+        server.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction'")
+
+    with pytest.raises(DataError, match="the database failed while it was read"):
+        _published_around(server.address(table="patients"), change, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_function_that_fails_is_not_quoted(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        calls.append(1)
+        yield from patients().to_batches()
+        if len(calls) > 1:
+            raise ValueError("zqxj: a cell of the table")
+
+    with pytest.raises(DataError, match="the source failed while its rows were read") as caught:
+        sf.publish(batches, tmp_path / "out", roles=ROLES, method=METHOD)
+    assert "zqxj" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_sqlite_is_published_as_of_one_moment(expected: tuple[str, Any], tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "t.db") as con:
         con.execute("PRAGMA journal_mode=WAL")  # writers go on while we read

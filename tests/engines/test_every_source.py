@@ -248,7 +248,7 @@ def test_types_that_are_asked_for(tmp_path: Path) -> None:
     for asked, found in (("integer", "INTEGER"), ("text", "VARCHAR"), ("DECIMAL(10,2)", "DECIMAL(10,2)")):
         assert str(engine.open(sf.Source(_csv(tmp_path, cells), types={"x": asked})).columns["x"]) == found
     cells[4], cells[20] = "1.5", "zqxj"
-    with pytest.raises(sf.errors.DataError, match=r'2 cells of "x" are not of type INTEGER \(rows 5, 21\)'):
+    with pytest.raises(sf.errors.DataError, match=r'2 cells of "x" cannot be read as INTEGER \(rows 5, 21\)'):
         engine.open(sf.Source(_csv(tmp_path, cells), types={"x": "INTEGER"}))
     for wrong in ({"y": "INTEGER"}, {"x": "NUMBER OF PEOPLE"}, {"x": "INTEGER); DROP"}):
         with pytest.raises(sf.errors.SpecError, match="--types"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..errors import DataError, SfumatoError, SpecError
+from ..errors import DataError, SpecError
 
 ONCE = "the source can be read once and publishing needs two passes; its rows were copied to the private folder"
 
@@ -17,18 +17,10 @@ class Batches:
 
     def __init__(self, schema: pa.Schema, again: Callable[[], Iterable[pa.RecordBatch]]) -> None:
         self.schema, self._again = schema, again
-        self.failure: SfumatoError | None = None  # why the last reading ended, in words that quote no cell
 
     def reader(self) -> pa.RecordBatchReader:
         """All rows from the first."""
-        return pa.RecordBatchReader.from_batches(self.schema, self._told())
-
-    def _told(self) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from self._again()
-        except SfumatoError as error:
-            self.failure = error
-            raise
+        return pa.RecordBatchReader.from_batches(self.schema, iter(self._again()))
 
     def __arrow_c_schema__(self) -> Any:
         return self.schema.__arrow_c_schema__()

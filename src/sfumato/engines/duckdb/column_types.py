@@ -37,9 +37,12 @@ def typed(bound: Bound, types: Mapping[str, str]) -> Bound:
                 if count:
                     numbered = source.project(f"row_number() OVER () AS row, {odd[name]} AS odd").filter("odd")
                     rows = ", ".join(str(r) for (r,) in numbered.project("row").limit(SHOWN_ROWS).fetchall())
+                    cells = "1 cell" if count == 1 else f"{count} cells"
+                    where = "row" if count == 1 else "rows"
+                    more = ", ..." if count > SHOWN_ROWS else ""
                     raise DataError(
-                        f'{count} cells of "{name}" are not of type {wanted[name]} (rows {rows}'
-                        f"{', ...' if count > SHOWN_ROWS else ''}); mend them, or say what means missing (--null)",
+                        f'{cells} of "{name}" cannot be read as {wanted[name]} ({where} {rows}{more}); mend the table, '
+                        "or say what means missing (--null)",
                         column=name,
                     )
         except duckdb.Error:

@@ -111,6 +111,11 @@ def _bytes(shown: str) -> float:
 
 def reading_error(error: Exception) -> SfumatoError:
     text = str(error)
+    own = re.search(r"\nsfumato\.errors\.DataError: (.+)\s*$", text)
+    if own:  # of a source of batches, in our own words
+        return DataError(own[1])
+    if "Arrow source failed" in text:
+        return DataError("the source failed while its rows were read; nothing was published")
     if "CSV" in text:
         return csv_error(error)
     if isinstance(error, duckdb.NotImplementedException):
