@@ -7,6 +7,7 @@ it does not apply, or that chance decides.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -411,12 +412,31 @@ def noted(target: Path) -> None:
     again(target)
 
 
+def damaged_page(folder: Path) -> None:
+    """Zeros over the first page of every Parquet file."""
+    stated = json.loads((folder / "release.json").read_text(encoding="utf-8"))
+    for name in stated["files"]:
+        data = (folder / name).read_bytes()
+        (folder / name).write_bytes(data[:4] + b"\0" * 40 + data[44:])
+        stated["files"][name]["sha256"] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / "release.json").write_text(json.dumps(stated), encoding="utf-8")
+
+
+def stated_twice(name: str) -> Callable[[Path], None]:
+    """The first name of the document once more, at its end: readers of JSON differ in which of the two they take."""
+
+    def repeat(folder: Path) -> None:
+        text = (folder / name).read_text(encoding="utf-8").rstrip()
+        key, value = next(iter(json.loads(text).items()))
+        (folder / name).write_text(f"{text[:-1]}, {json.dumps(key)}: {json.dumps(value)}}}", encoding="utf-8")
+
+    return repeat
+
+
 def cut_short(target: Path) -> None:
     data = (target / "data.parquet").read_bytes()
     (target / "data.parquet").write_bytes(data[: len(data) // 2])
     stated = json.loads((target / "release.json").read_text(encoding="utf-8"))
-    import hashlib
-
     stated["files"]["data.parquet"]["sha256"] = hashlib.sha256((target / "data.parquet").read_bytes()).hexdigest()
     (target / "release.json").write_text(json.dumps(stated), encoding="utf-8")
 
@@ -538,5 +558,9 @@ KINDS = (
     Kind(name="data changed, digests kept", expected=everywhere,
          after=lambda f: pq.write_table(half(pq.read_table(f / "data.parquet")), f / "data.parquet")),
     Kind(name="data cut short, digest made anew", expected=everywhere, after=cut_short),
+    Kind(name="a page of every file damaged, digests made anew", expected=everywhere, after=damaged_page),
+    Kind(name="release.json that states something twice", expected=everywhere, after=stated_twice("release.json")),
+    Kind(name="datapackage.json that states something twice", expected=everywhere,
+         after=stated_twice("datapackage.json")),
     Kind(name="data outside the folder", expected=everywhere, after=linked),
 )  # fmt: skip

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 FIGURE = ROOT / "docs" / "figures" / "architecture.svg"
 CAPTIONS = {
     "cli": "commands, options, terminal",
-    "web": "pages and API for analysts",
+    "web": "pages for analysts and custodians",
     "papers": "the papers reproduced",
     "choosing": "compare, recommend",
     "audit": "one attack each; score sees the truth",
@@ -35,6 +35,7 @@ CAPTIONS = {
     "model": "the nouns: public | private",
     "errors": "every exception",
     "version": "a number",
+    "lazily": "libraries loaded late",
 }
 WIDTH, ROW, GAP, MARGIN = 860, 46, 12, 20
 PLAIN, READER = "#f3f1ec", "#dcebf5"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -27,7 +28,7 @@ from .publishing.parameter_files import read_column_hierarchy
 from .publishing.person_rows import one_person
 from .publishing.randomness import Secret
 from .publishing.roles import check_added, settled_roles
-from .release import bundle, signing
+from .release import bundle, placing, signing
 from .release.manifest import (
     FORMAT_VERSION,
     GuaranteeModel,
@@ -266,10 +267,11 @@ def publish(
 
 def _check_apart(source: Any, out: Path) -> None:
     """Refuse an output that would replace the source, or lie in the folder that is read."""
+    placing.check_place(out)
     for path in paths_of(source):
-        read, written = path.resolve(), out.resolve()
+        read, written = (Path(os.path.realpath(p)) for p in (path, out))  # a loop of links is no error here
         if written == read or read in written.parents or written in read.parents:
-            raise SpecError(f'"{out.name}" and the source lie in each other; choose another place', field="out")
+            raise SpecError(f'"{out.name or out}" and the source lie in each other; choose another place', field="out")
 
 
 def _read_back(folder: Path) -> None:

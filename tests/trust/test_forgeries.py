@@ -37,6 +37,16 @@ def test_there_are_forty_kinds() -> None:
     assert ROLES
 
 
+def test_the_page_shows_every_kind_and_method() -> None:
+    """docs/forgeries.md is what `python tools/forgeries.py` prints; its marks are held by the test below."""
+    page = (Path(__file__).parents[2] / "docs" / "forgeries.md").read_text(encoding="utf-8")
+    header, _, *rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("|")]
+    methods = [cell.strip() for cell in header[1:]]
+    shown = {row[0].strip(): dict(zip(methods, (cell.strip() for cell in row[1:]), strict=True)) for row in rows}
+    marks = {CAUGHT: "+", UNSEEN: ".", None: ""}
+    assert shown == {kind.name: {m: marks[kind.expected(m)] for m in REGISTRY} for kind in KINDS}
+
+
 @pytest.mark.parametrize("name", list(REGISTRY))
 def test_honest_copies_are_verified(name: str, releases: dict[str, Path], tmp_path: Path) -> None:
     assert verified(forged(releases[name], tmp_path / "copy"))

@@ -180,6 +180,7 @@ def audit(
         "targets": len(true),
         "linkable": int((known.others >= 0).sum()),
         "level": LEVEL,
+        "not_looked_at": list(view.not_looked_at),
         "attacks": [line for line in lines if "why" not in line],
         "left_out": [line for line in lines if "why" in line],
     }

@@ -23,6 +23,7 @@ from .measure import reached
 from .setting import Setting, make_setting
 
 HELD = ("value", "set")  # the readers that the default holds
+NOTICED = 0.99  # of the error: less is not worth a word
 LINKING = "linking"  # follows from the other columns, which are not looked at here
 
 
@@ -55,7 +56,7 @@ def alternatives(
     setting = make_setting(source, roles=alone, bound=rho2, rho1=rho1, workload=counts, secret=secret, **reading)
     found = list(_foreseen(setting, secret))
     own = next(f for f in found if f.method == DEFAULT)
-    better = sorted((f for f in found if f.error < own.error), key=lambda f: f.error)
+    better = sorted((f for f in found if f.error < NOTICED * own.error), key=lambda f: f.error)
     return own, tuple({f.method: f for f in reversed(better)}.values())[::-1]
 
 

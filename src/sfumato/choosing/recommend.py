@@ -67,18 +67,9 @@ def choose(
             progress("recommend", k, len(REGISTRY))
         if REGISTRY[name].trust not in LABELS[trust]:
             continue
-        try:
-            own = REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)
-            tried = [c for c in own if c.estimator is None]
-        except SfumatoError as error:
-            refused.append({"method": name, "variant": "", "reason": str(error)})
-            continue
-        for candidate in tried:
-            result = _expect(setting, candidate, secret)
-            if not result.get("reason") and not result["holds_bound"]:
-                result["reason"] = _not_equal(setting, result)
+        for result in expected(setting, name, secret):
             if result.get("reason"):
-                refused.append({"method": name, "variant": candidate.variant, "reason": result["reason"]})
+                refused.append({key: result[key] for key in ("method", "variant", "reason")})
             elif Trust(result["trust"]) in LABELS[trust] and _score(result) is not None:
                 found.append(result)
     if not found:
@@ -99,6 +90,20 @@ def choose(
         "workload": setting.workload.describe(),
         "rows": setting.truth.rows,
     }
+
+
+def expected(setting: Setting, name: str, secret: Secret) -> Iterator[dict[str, Any]]:
+    """Each candidate of a method at the setting's bound: expected error and readers, or the "reason" against it."""
+    try:
+        own = REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)
+    except SfumatoError as error:
+        yield {"method": name, "variant": "", "reason": str(error)}
+        return
+    for candidate in (c for c in own if c.estimator is None):
+        result = _expect(setting, candidate, secret)
+        if not result.get("reason") and not result["holds_bound"]:
+            result["reason"] = _not_equal(setting, result)
+        yield result
 
 
 def strongest(

@@ -19,6 +19,7 @@ import typer
 from ..errors import SfumatoError
 from ..version import __version__
 from ..web.command import serve
+from ..web.studio.command import studio
 from . import analyst, auditing, choice, custodian, evidence, inference
 from .method_options import asked_method, method_options
 from .options import flattened
@@ -40,6 +41,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "reproduce": evidence.reproduce,
     "export": analyst.export,
     "serve": serve,
+    "studio": studio,
     "clean": custodian.clean,
 }
 READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
@@ -47,7 +49,7 @@ INTERRUPTED = 130  # as shells count an end by Ctrl-C
 STOPPED = "stopped; nothing was published"
 # commands that take the options of methods, and the fields whose option they read themselves
 WITH_METHOD = {"publish": frozenset[str](), "plan": frozenset({"report"})}
-WITH_ROWS = ("publish", "plan", "compare", "recommend")  # they read a table in clear
+WITH_ROWS = ("publish", "plan", "compare", "recommend", "studio")  # they read a table in clear
 
 
 def application(command: str | None, method: str | None = None) -> typer.Typer:

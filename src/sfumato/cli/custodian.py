@@ -8,7 +8,8 @@ import typer
 
 from ..choosing import DEFAULT
 from ..errors import SpecError
-from .method_options import PREFIX, said, specification
+from ..model.option_names import said
+from .method_options import PREFIX, specification
 from .options import DEFAULT_MEMORY, Columns, Json, ReadingOptions, RoleOptions, Source, SourceOptions, names
 from .terminal import ProgressBar, note, say, say_json
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from ..choosing import DEFAULT
+from ..model.option_names import said
 
-RENAMED = {"keep": "keep-probability"}  # --keep is a role
 GENERAL = frozenset({"bins"})  # options of every table, whatever the method
 PREFIX = "m_"  # of the parameters that stand for fields of a specification
 
@@ -47,11 +47,6 @@ def method_options(taken: frozenset[str] = frozenset(), only: str | None = None)
         option = typer.Option(said(name), help=text, rich_help_panel="Options of methods", show_default=False)
         options[PREFIX + name] = Annotated[bool | None if flag else str | None, option]
     return options
-
-
-def said(field: str) -> str:
-    """A field of a specification as it is typed."""
-    return f"--{RENAMED.get(field, field.replace('_', '-'))}"
 
 
 def specification(method: str, options: dict[str, Any]) -> Any:

@@ -83,7 +83,7 @@ def paths_of(given: Any) -> tuple[Path, ...]:
     if isinstance(given, str | Path):
         address = address_of(given)
         if address is None:
-            return (Path(given),)
+            return () if "\0" in str(given) else (Path(given),)
         return () if address.path is None else (address.path,)
     if isinstance(given, Sequence) and all(isinstance(part, str | Path) for part in given):
         return tuple(Path(part) for part in given)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ..errors import SpecError, VerificationError
 from ..lazily import sparse as sp
+from .option_names import said
 from .types import ColumnType
 
 Codes = NDArray[np.int32]  # positions in a domain
@@ -222,15 +223,19 @@ class Candidate:
     estimator: str | None = None
     releases: int | None = None  # 1 where every release of a plan is the same; None: as many as wanted
 
-    def options(self) -> str:
-        """The parameters as typed on the command line."""
-        said = [f"--method {self.method}"]
+    def texts(self) -> dict[str, str]:
+        """Name -> parameter as it is typed."""
+        found = {}
         for name, value in self.parameters.items():
             text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
             if isinstance(value, Mapping):
                 text = ",".join(f"{k}={v}" for k, v in value.items())
-            said.append(f"--{name.replace('_', '-')} {text}")
-        return " ".join(said)
+            found[name] = text
+        return found
+
+    def options(self) -> str:
+        """The parameters as typed on the command line."""
+        return " ".join([f"--method {self.method}", *(f"{said(name)} {text}" for name, text in self.texts().items())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

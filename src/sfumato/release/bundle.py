@@ -30,6 +30,7 @@ ROWS_A_BYTE, FEW_ROWS = 64, 5_000_000
 @contextmanager
 def writing(out: Path, *, force: bool = False, check: Callable[[Path], None] | None = None) -> Iterator[Path]:
     """A temporary folder that becomes `out` when the block and `check` end well, and vanishes when they do not."""
+    placing.check_place(out)
     name = out.name or str(out)
     if out.exists() or out.is_symlink():
         if not force:

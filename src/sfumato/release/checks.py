@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,7 @@ def check_folder(folder: Path, manifest: Manifest) -> None:
     declared = {*ALWAYS, *manifest.files, *(manifest.documents or {})}
     unknown = sorted(found - declared - {SIGNATURE})
     if unknown:
-        raise VerificationError(f"the folder holds {len(unknown)} files that release.json does not declare")
+        raise VerificationError(f"release.json does not declare {len(unknown)} of the files in the folder")
     if declared - found:
         raise VerificationError(f"{sorted(declared - found)[0]} is missing")
     if any(not (folder / name).is_file() or (folder / name).is_symlink() for name in found):
@@ -41,13 +42,14 @@ def check_folder(folder: Path, manifest: Manifest) -> None:
 
 def check_package(folder: Path, manifest: Manifest) -> None:
     """Nothing; VerificationError where datapackage.json does not describe the same files."""
+    read_once(folder / "release.json")
     path = folder / "datapackage.json"
     sizes = {str(name): (folder / name).stat().st_size for name in manifest.files}
     expected = datapackage(manifest, sizes, {name: pq.read_schema(folder / name) for name in manifest.files})
     try:
         if path.stat().st_size > MAX_PACKAGE:
             raise VerificationError("datapackage.json is too large to be what it should be")
-        stated = json.loads(path.read_text(encoding="utf-8"))
+        stated = read_once(path)
     except (OSError, ValueError, RecursionError):
         raise VerificationError("datapackage.json cannot be read") from None
     if stated != json.loads(json.dumps(expected)):
@@ -63,6 +65,18 @@ def check_readme(folder: Path, manifest: Manifest) -> None:
         return
     if (folder / README).read_text(encoding="utf-8", errors="replace") != readme(manifest):
         raise VerificationError("README.md says something else than release.json")
+
+
+def read_once(path: Path) -> Any:
+    """The document of a JSON file; VerificationError where a name stands twice, which readers read in two ways."""
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        document = dict(found)
+        if len(document) < len(found):
+            raise VerificationError(f"{path.name} states something twice")
+        return document
+
+    return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
 
 
 def check_traces(folder: Path, manifest: Manifest) -> None:

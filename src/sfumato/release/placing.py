@@ -23,6 +23,24 @@ _AT_FDCWD = -100
 _UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}  # what old kernels and some file systems say
 
 
+def check_place(out: Path) -> None:
+    """Refuse a place that cannot be written, and one inside another release, which would no longer verify."""
+    try:
+        str(out).encode()
+        os.lstat(out)
+    except FileNotFoundError:
+        pass
+    except UnicodeEncodeError:
+        raise ReleaseError(f'"{out.name}" is not a name in UTF-8; choose another place') from None
+    except NotADirectoryError:
+        raise ReleaseError(f'cannot write "{out.name}": it would lie inside a file') from None
+    except (OSError, ValueError):  # too long, or with a zero byte
+        raise ReleaseError(f'"{out.name[:40]}" is not a name that a folder can have; choose another place') from None
+    around = next((f for f in Path(os.path.realpath(out.parent), out.name).parents if _declared(f) is not None), None)
+    if around is not None:
+        raise ReleaseError(f'"{out.name}" would lie inside the release "{around.name}"; choose another place')
+
+
 def move_in(new: Path, out: Path) -> None:
     """Rename `new` to `out`; ReleaseError where something is there, even since a moment ago."""
     try:

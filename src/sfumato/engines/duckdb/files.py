@@ -34,6 +34,7 @@ SAID = {
 }
 PACKED = (".gz", ".zst", ".zip")  # of CSV and JSON lines
 _KINDS = {suffix: kind for kind, suffixes in SUFFIXES.items() for suffix in suffixes}
+MOST_DIGITS = 38
 _FOLDERS = "give the files themselves, for example as folder/*.parquet"
 
 
@@ -43,13 +44,26 @@ def files_of(path: str) -> list[str]:
         if Path(path).is_dir():
             return _inside(Path(path))
         if Path(path).exists():
+            _check_plain(path)
             return [path]
         files = sorted(globbing.glob(path, recursive=True)) if globbing.has_magic(path) else []  # noqa: PTH207 - absolute too
     except (OSError, ValueError):
         files = []
     if not files:
         raise DataError(f"there is no file {shown(path)}")
+    for file in files:
+        _check_plain(file)
     return files
+
+
+def _check_plain(file: str) -> None:
+    """Refuse what is no file that can be read twice, or that libraries cannot name."""
+    try:
+        file.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{shown(file)} has a name that is not UTF-8; rename it") from None
+    if not Path(file).is_file():  # a pipe would be waited for, and is gone after the first of two passes
+        raise DataError(f"{shown(file)} is no plain file; copy what it gives into one")
 
 
 def _inside(folder: Path) -> list[str]:
@@ -72,6 +86,7 @@ def _inside(folder: Path) -> list[str]:
             kinds.setdefault(kind, str(inner))
             keys |= {part.partition("=")[0] for part in inner.parts[:-1] if "=" in part}
             found.append(str(folder / inner))
+            _check_plain(found[-1])
     if not found:
         raise DataError(f"the folder {shown(folder)} holds no table: no CSV, Parquet or other file that is read")
     if len(kinds) > 1:
@@ -131,6 +146,7 @@ def check_same(files: Sequence[str], kind: str) -> None:
     """Refuse files that are not parts of one table, or name a column twice."""
     first = schema_of(files[0], kind)
     check_names(first.names, shown(files[0]))
+    check_digits(first)
     columns = _plain(first)
     for file in files[1:]:
         if _plain(schema_of(file, kind)) != columns:
@@ -140,6 +156,14 @@ def check_same(files: Sequence[str], kind: str) -> None:
 def _plain(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
     """Names and types; whether a library wrote a dictionary is no difference."""
     return [(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
+
+
+def check_digits(schema: pa.Schema) -> None:
+    """Refuse decimals that the engine would round to floating point, or cannot hold at all."""
+    for field in schema:
+        if pa.types.is_decimal(field.type) and (field.type.precision > MOST_DIGITS or field.type.scale < 0):
+            message = f'column "{field.name}" has type {field.type}, of which digits would be lost; turn it into text'
+            raise DataError(message, column=field.name)
 
 
 def check_names(names: Sequence[object], where: str = "the table") -> None:

@@ -24,7 +24,7 @@ from .bound import Bind, Bound
 from .column_types import typed, without_excess
 from .connection import plain_path
 from .csv_files import csv_bound
-from .files import SAID, check_names, check_same, files_of, kind_of, shown
+from .files import SAID, check_digits, check_names, check_same, files_of, kind_of, shown
 from .json_files import json_bound
 from .recoded import recoded
 
@@ -66,6 +66,7 @@ def _in_memory(given: Any) -> Bound:
         return Bound(bind=lambda con: con.from_arrow(again))
     if isinstance(given, pa.Table):
         check_names(given.column_names)
+        check_digits(given.schema)
         return Bound(bind=lambda con: con.from_arrow(given))
     if isinstance(given, pa.RecordBatchReader):
         return spooled(given, notes=(ONCE,))
@@ -79,6 +80,7 @@ def _in_memory(given: Any) -> Bound:
     if isinstance(given, Callable):  # type: ignore[arg-type] # it can be asked of
         batches = of_function(given)
         check_names(batches.schema.names)
+        check_digits(batches.schema)
         return Bound(bind=lambda con: con.from_arrow(batches))
     return Bound(bind=_frame_bind(given))
 
@@ -95,12 +97,14 @@ def _frame_bind(given: Any) -> Bind:
             "database, a pandas, Polars or Arrow table, a DuckDB relation, or a reader of Arrow batches"
         ) from None
     check_names(table.column_names)
+    check_digits(table.schema)
     return lambda con: con.from_arrow(table)
 
 
 def spooled(reader: pa.RecordBatchReader, notes: tuple[str, ...] = ()) -> Bound:
     """The rows of a reader that can be read once, from a private copy."""
     check_names(reader.schema.names)
+    check_digits(reader.schema)
     copy = PrivateCopy()
     path = str(copy.rows(reader.schema, reader))
 
