@@ -8,6 +8,8 @@
 #   make audit    kills, faults and fuzzers on publishing and reading      (AUDIT="--share 0.1")
 #   make golden   rewrite the expected outputs in tests/ and docs/; read the diff
 #   make clean    remove what the targets made
+#
+# EXTRAS=dev,report,web,sign,files,databases,spark sets up Spark too (400 MB); its tests are skipped without.
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -15,6 +17,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SOURCES := src tests benchmarks tools examples
 PYTEST ?=
+EXTRAS ?= dev,report,web,sign,files,databases
 
 .PHONY: demo test quick check bench audit golden clean setup
 .DELETE_ON_ERROR:
@@ -48,7 +51,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found; name one with PYTHON=/path/to/python3" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report,web,sign,files,databases]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
 clean:

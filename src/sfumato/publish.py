@@ -13,12 +13,13 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from .engines import scratch
-from .engines.contract import Engine, Table, bin_labels
-from .engines.directory import engine_named
+from .engines.contract import Engine, Table
+from .engines.directory import engine_for, engine_named
 from .engines.source import paths_of
 from .errors import DataError, PlanError, SpecError
 from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
+from .model.bin_labels import bin_labels
 from .model.people import People
 from .model.private import Known, Needs, Profile
 from .model.public import Claim, Curve, Domain, Roles, Scalar, Unprotected
@@ -41,6 +42,7 @@ from .release.manifest import (
     unprotected_model,
 )
 from .release.opened import open_folder
+from .release.placing import PARTS
 from .release.readme import documented
 from .release.verify import verify
 from .version import __version__
@@ -157,11 +159,12 @@ def prepare(
     domains: Mapping[str, Sequence[Scalar]] | None = None,
     null_as_value: bool = False,
     delimiter: str | None = None,
+    progress: Progress | None = None,
 ) -> Prepared:
     """Read, profile and plan. Nothing is written."""
     chosen = method_of(method)
     spec = chosen.with_files(method, read_column_hierarchy)
-    table = (engine or engine_named()).open(source, delimiter=delimiter)
+    table = (engine or engine_for(source)).open(source, delimiter=delimiter)
     roles = settled_roles(roles, table, reserved=chosen.part)
     table, people = one_person(table, roles, chosen, secret)
     needs = chosen.needs(spec, roles)
@@ -179,10 +182,10 @@ def prepare(
     profile = table.profile(needs, declared, null_as_value=null_as_value)
     if not profile.rows:
         raise DataError("the table has no rows")
-    profile = replace(profile, rows_per_person=people.rows_per_person)
+    profile = replace(profile, rows_per_person=people.rows_per_person, watch=progress)
     asked = chosen.questions(spec)
     if asked is not None:
-        profile = replace(profile, questions=_declared(asked, table, roles, needs, profile, engine or engine_named()))
+        profile = replace(profile, questions=_declared(asked, table, roles, needs, profile))
     planned = chosen.plan(spec, profile, secret.stream("plan"))
     for sets in chosen.listed(planned.public, profile.domains):
         if sets is not None:
@@ -192,7 +195,7 @@ def prepare(
     )
 
 
-def _declared(text: str, table: Table, roles: Roles, needs: Needs, profile: Profile, engine: Engine) -> Any:
+def _declared(text: str, table: Table, roles: Roles, needs: Needs, profile: Profile) -> Any:
     """The questions of a text of SQL as numbers for the values of unit 0; no row of the table is looked at."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -206,7 +209,7 @@ def _declared(text: str, table: Table, roles: Roles, needs: Needs, profile: Prof
         empty = folder / "empty.parquet"
         types = table.arrow_types()
         pq.write_table(pa.schema([(n, types[n]) for n in names]).empty_table(), empty)
-        return declared_questions(text, schema, profile.domains[0], engine.read(empty, 0))
+        return declared_questions(text, schema, profile.domains[0], engine_named().read([empty], 0))
 
 
 def publish(
@@ -231,6 +234,10 @@ def publish(
     `accept_unprotected` allows a release whose guarantee does not cover the values of more than half of the rows.
     `sign` is a file with an Ed25519 private key in PEM; the release then carries a signature.
     """
+    if "://" in str(out):
+        raise SpecError(
+            "a release is written to a folder, not to an address; copy it there, release.json last", field="out"
+        )
     key = None if sign is None else signing.read_private(sign)
     secret = Secret.of(seed)
     place = scratch.new_folder("release") if out is None else None
@@ -247,6 +254,7 @@ def publish(
                 domains=domains,
                 null_as_value=null_as_value,
                 delimiter=delimiter,
+                progress=progress,
             )
             if not accept_unprotected:
                 check_covered(prepared)
@@ -333,7 +341,7 @@ def write(
         software=Software(name="sfumato", version=__version__),
         method=method.name,
         parameters=TypeAdapter(method.plan_type).dump_python(planned.public, mode="json"),
-        rows=files["data.parquet"].rows,
+        rows=sum(file.rows for name, file in files.items() if name.startswith(PARTS)),
         people=people_model(prepared.people),
         columns=columns,
         units=units,

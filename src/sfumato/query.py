@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +14,16 @@ from numpy.typing import NDArray
 from .answering import assembly
 from .answering.answer import Answer
 from .answering.domain_views import check_literals, look_at_domains
-from .answering.explanation import explanation
 from .answering.layout import layout
 from .answering.observation import direct, wanted_of
 from .answering.over_answers import TABLE as INNER
 from .answering.over_answers import over
+from .answering.shown_weights import explained
 from .answering.strata import Frame, add_up_parts
 from .answering.subject import Subject
 from .engines.statements import refined
 from .model.public import ADDED, Domain, Floats
-from .release.bundle import check_digests, writing
+from .release.bundle import check_digests, copy_files, writing
 from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, open_folder
 from .release.zipped import is_zip, unpacked
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from .analysis.independence import Independence
     from .analysis.quantiles import Quantiles
     from .analysis.recoding import Recode
+    from .engines.contract import Engine
     from .methods.shared.linear_functionals import Target
 
 DEFAULT_LEVEL = 0.95
@@ -165,10 +165,10 @@ def lookup_values(tables: Mapping[str, Any]) -> dict[str, dict[str, list[Any]]]:
     return {name: small_table(given, name) for name, given in tables.items()}
 
 
-def open_release(path: str | Path, *, check: bool = True) -> Release:
+def open_release(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> Release:
     """The release in a folder or a zip archive; `check` compares the digests of its files with those it states."""
     place = unpacked(Path(path)) if is_zip(Path(path)) else None
-    return Release(open_folder(place or Path(path), check=check, scratch=place))
+    return Release(open_folder(place or Path(path), check=check, engine=engine, scratch=place))
 
 
 class Release:
@@ -241,8 +241,7 @@ class Release:
     def save(self, out: str | Path, *, force: bool = False) -> Path:
         """Copy the release to a folder; an existing one is replaced only with `force`."""
         with writing(Path(out), force=force, check=lambda folder: check_digests(folder, self.manifest)) as folder:
-            for name in (*self.manifest.files, *(self.manifest.documents or ()), "datapackage.json", "release.json"):
-                shutil.copyfile(self.path / name, folder / name)
+            copy_files(self.path, folder, self.manifest)
         return Path(out)
 
     def sql(
@@ -269,7 +268,7 @@ class Release:
         views = look_at_domains(query, self.subject).views
         place = layout(query.units(), views, lumpable=self.subject.lumpable, sets=self.subject.sets)
         wanted = wanted_of(query, self.subject, "release", None)
-        said = explanation(query, wanted, place, self.opened.domains, self.opened.method)
+        said = explained(query, wanted, place, self.opened)
         return said if outer is None else f"{said}\nover the answer, errors by its covariances: {outer}"
 
     def count(self, where: str | None = None, by: Sequence[str] = (), **options: Any) -> Answer:

@@ -106,6 +106,7 @@ def test_no_attack_breaks_a_promise(world: World, method: str) -> None:
 def test_promises_are_those_of_the_methods(world: World) -> None:
     assert line(world, "uniform", "record posterior")["bound"] == pytest.approx(1 / 3)
     assert line(world, "uniform", "corruption")["bound"] == pytest.approx(1 / 3)
+    assert line(world, "subset-response", "corruption")["bound"] == pytest.approx(1 / 3)
     assert line(world, "anatomy", "record posterior")["bound"] == pytest.approx(1 / 3)
     assert line(world, "anatomy", "corruption")["bound"] is None
     assert line(world, "l-diversity", "linking")["bound"] == pytest.approx(1 / 3)
@@ -115,7 +116,7 @@ def test_promises_are_those_of_the_methods(world: World) -> None:
 def test_corruption_breaks_what_shows_groups_and_nothing_else(world: World) -> None:
     for method in ("anatomy", "l-diversity"):
         assert line(world, method, "corruption")["success"] == 1
-    for method in ("uniform", "randomized-response"):
+    for method in ("uniform", "subset-response", "randomized-response"):
         assert line(world, method, "corruption") == line(world, method, "record posterior") | {
             name: line(world, method, "corruption")[name] for name in ("attack", "reader", "knows")
         }
@@ -147,6 +148,7 @@ def test_the_order_of_honest_rows_tells_nothing(world: World) -> None:
         assert found["low"] <= found["blind"]
 
 
+@pytest.mark.slow
 def test_columns_that_tell_the_value_are_learnt(told_by_age: World, world: World) -> None:
     """Linking with a sharpened prior, and the groups of anatomy by de Finetti; not where columns tell nothing."""
     for method in ("anatomy", "splu", "randomized-response"):
@@ -182,7 +184,7 @@ def _broken(found: dict[str, Any]) -> list[str]:
     return [entry["attack"] for entry in found["attacks"] if entry["breaks"]]
 
 
-@pytest.mark.parametrize("method", ["uniform", "randomized-response", "splu"])
+@pytest.mark.parametrize("method", ["subset-response", "uniform", "randomized-response", "splu"])
 def test_rows_in_the_order_of_the_truth_are_found(world: World, method: str, tmp_path: Path) -> None:
     found = _planted(world, tmp_path / "sorted", method, lambda t, true: t.take(pa.array(np.argsort(true))))
     assert _broken(found) == ["order of the rows"]

@@ -73,6 +73,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", REGISTRY)
 @pytest.mark.parametrize("kind", ODD)
 def test_what_can_be_published_can_be_checked_and_audited(method: str, kind: str, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ PARTS = {
     "readers",  # of every method, and what they share
     "specification",  # of the methods whose own one is long
     "verify",  # of every method, and of the bundle
+    *("reader", "session", "sources", "table"),  # of every engine
 }
 MOST_LINES = 400
 # Where a name is known at run time only, and not that of a part of a method, a specification or a plan.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from commands import sfumato
 from constants import SEED
 from sfumato.errors import PlanError, SpecError
 from sfumato.methods.shared.linear_functionals import Cells, CodedUnit, Functions
+from sfumato.methods.shared.workloads import parse_workload
 from sfumato.methods.small_domain.specification import SmallDomainPlan
 from sfumato.methods.subset_response.method import MOST_VALUES
 from sfumato.publish import prepare
+from sfumato.publishing.parameter_files import read_sql
 from sfumato.publishing.randomness import Secret
 from sfumato.release.verify import verify
 
@@ -155,7 +158,15 @@ def test_verify_says_what_holds(release: sf.Release) -> None:
 
 def test_explain_shows_the_weights() -> None:
     release = sf.publish(table(), roles=ROLES, method=METHODS["table-wide"], seed=SEED)
-    assert "weights.parquet" in release.explain("SELECT COUNT(*) FROM release WHERE pay = 10")
+    told = release.explain("SELECT COUNT(*) AS n FROM release WHERE pay IN (10, 12) AND sex = 'f'")
+    assert "weights.parquet" in told
+    assert "weights of n, by set:" in told
+    weights = pq.read_table(release.path / "weights.parquet").to_pandas()
+    both = weights[weights["value"].isin([10, 12])].groupby("pay_set")["weight"].sum()
+    first = next(line for line in told.splitlines() if line.startswith("  +"))
+    assert first.split()[0] == f"{both.max():+.4f}"
+    assert " 10, 12" in first
+    assert "by set" not in release.explain("SELECT COUNT(*) FROM release WHERE sex = 'f'")
 
 
 def test_a_compound_value_is_one_list_for_each_column_positions_aligned(tmp_path: Path) -> None:
@@ -284,6 +295,25 @@ def test_workloads_without_meaning_are_refused(column: str, workload: str, said:
         )
 
 
+@pytest.mark.parametrize(
+    ("mode", "digest"),
+    [
+        ("strict", "1749311585386b827f95d714e447f6539b22f947d2dc2157dc27cc7883df55ad"),
+        ("paper", "8565105ea1c059b3ae6827a48b500cff91ed8c8a43544b51325fbe5cf8fddd53"),
+    ],
+)
+def test_one_value_in_sub_tables_is_what_it_was_before_there_were_sets(mode: Any, digest: str) -> None:
+    """Cells in their order; the digests were taken of releases with the same seed by a version without sets."""
+    method = sf.SmallDomain(**RHOS, mode=mode, report="value")
+    release = sf.publish(table(), roles=ROLES, method=method, seed=1307)
+    data = pq.read_table(release.path / "data.parquet")
+    found = hashlib.sha256()
+    for name in data.schema.names:
+        found.update(name.encode())
+        found.update(repr(data[name].to_pylist()).encode())
+    assert found.hexdigest() == digest
+
+
 def test_too_many_values_are_refused_with_the_way_out() -> None:
     source = pa.table({"v": np.arange(MOST_VALUES + 1), "q": np.zeros(MOST_VALUES + 1, dtype=int)})
     with pytest.raises(PlanError, match="small-domain"):
@@ -331,6 +361,33 @@ def test_questions_that_are_no_sums_are_named(sql: str, said: str) -> None:
         prepare(table(), roles=ROLES, method=sf.SubsetResponse(**RHOS, workload=sql), secret=Secret.from_seed(1))
 
 
+def test_mixes_of_kinds_and_questions_in_sql(tmp_path: Path) -> None:
+    both = parse_workload(f"ranges:1,sql:3; {SQL}")
+    assert both is not None
+    assert both.shares == (("ranges", 0.25), ("sql", 0.75))
+    assert both.sql == SQL
+    (tmp_path / "asked.sql").write_text(SQL)
+    assert read_sql(f"ranges:1,{tmp_path / 'asked.sql'}:3") == f"ranges:1,sql:3; {SQL}"
+    assert read_sql(str(tmp_path / "asked.sql")) == SQL
+    for text in ("ranges:1,sql:2", f"ranges:1; {SQL}", "ranges:1,sql:0; SELECT 1"):
+        with pytest.raises(SpecError):
+            parse_workload(text)
+    plans = [
+        prepare(table(), roles=ROLES, method=sf.SubsetResponse(**RHOS, workload=text), secret=Secret.from_seed(1))
+        for text in (SQL, f"sql:1,histogram:9; {SQL}")
+    ]
+    assert plans[0].report()["times_least"] > plans[1].report()["times_least"]  # the mix is nearer to single values
+
+
+def test_a_search_says_how_far_it_is_from_the_best() -> None:
+    told: list[tuple[str, int, int]] = []
+    for method in (METHODS["ranges"], METHODS["sums in sub-tables"]):
+        prepare(table(), roles=ROLES, method=method, secret=Secret.from_seed(1), progress=lambda *at: told.append(at))
+    assert told
+    assert all(stage.startswith("workload, gap ") and 0 < done <= whole for stage, done, whole in told)
+    assert any("sub-table 2 of" in stage for stage, _, _ in told)
+
+
 def test_a_file_of_questions_on_the_command_line(tmp_path: Path) -> None:
     pq.write_table(table(), tmp_path / "t.parquet")
     (tmp_path / "asked.sql").write_text(SQL)
@@ -341,3 +398,32 @@ def test_a_file_of_questions_on_the_command_line(tmp_path: Path) -> None:
     assert done.code == 0, done.text
     assert json.loads(done.out)["workload"]["gap"] <= 0.01
     assert sfumato("plan", tmp_path / "t.parquet", *arguments, "--workload", tmp_path / "none.sql").code == 2
+
+
+@pytest.mark.parametrize(("kind", "gain"), [(sf.SubsetResponse, 0.9), (sf.SmallDomain, 1.0)])
+def test_a_wide_column_is_binned_and_ranges_run_over_bins_in_their_order(kind: Any, gain: float) -> None:
+    """Sub-tables have five or six of the twelve bins: fewer ranges to be made for, less to gain."""
+    rng = np.random.default_rng(4)
+    source = pa.table({"wage": rng.integers(-60, 60, ROWS), "age": rng.integers(20, 60, ROWS)})
+    roles = sf.Roles(sensitive="wage", quasi=["age"])
+    edges = tuple(range(-60, 60, 10))  # in the alphabet "[-10, 0)" comes before "[-20, -10)"
+    made = {
+        workload: sf.publish(
+            source, roles=roles, method=kind(**RHOS, bins={"wage": edges}, workload=workload), seed=SEED
+        )
+        for workload in (None, "ranges")
+    }
+    middle = ", ".join(f"'[{a}, {a + 10})'" for a in range(-30, 30, 10))
+    question = f"SELECT COUNT(*) AS n FROM release WHERE wage IN ({middle})"
+    rows = {workload: release.sql(question).rows()[0] for workload, release in made.items()}
+    assert rows["ranges"]["n_se"] < gain * rows[None]["n_se"]
+    true = int(np.isin(source["wage"].to_numpy() // 10, range(-3, 3)).sum())
+    for row in rows.values():
+        assert abs(row["n"] - true) < 6 * row["n_se"]  # false alarm below 1e-8
+    with pytest.raises(SpecError, match="no sum"):
+        prepare(
+            source,
+            roles=roles,
+            method=kind(**RHOS, bins={"wage": edges}, workload="sum"),
+            secret=Secret.from_seed(1),
+        )

@@ -109,7 +109,7 @@ def look(release: OpenedRelease) -> ReleaseView:
     """The release as an attacker sees it. Of several sensitive units she looks at the first."""
     method, plan = release.method, release.plan
     with readable("data.parquet"):
-        table = pq.read_table(release.path / "data.parquet")
+        table = pa.concat_tables(pq.read_table(release.path / name) for name in release.manifest.data_files)
     role = {column.name: column.role for column in release.columns}
     wanted = tuple(c.name for c in release.columns if c.role == "sensitive")
     unit = next((u for u, d in enumerate(release.domains) if set(d.columns) <= set(wanted)), None)

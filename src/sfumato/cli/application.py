@@ -19,7 +19,7 @@ import typer
 from ..errors import SfumatoError
 from ..version import __version__
 from ..web.command import serve
-from ..web.studio.command import studio
+from ..web.studio.studio_command import studio
 from . import analyst, auditing, choice, custodian, evidence, inference
 from .method_options import asked_method, method_options
 from .options import flattened

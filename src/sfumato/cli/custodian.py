@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,6 +34,25 @@ def _asked(roles: RoleOptions, method: str | None, options: dict[str, Any]) -> A
         name = said(twice[0].removeprefix(PREFIX))
         raise SpecError(f"{name} stands in the roles file too; say it in one place", field=twice[0])
     return specification(file.method, options | given)
+
+
+def _own_bins(roles: RoleOptions, method: str | None, where: SourceOptions) -> dict[str, tuple[float, ...]]:
+    """Bins of sensitive columns that the method takes itself: it knows their order."""
+    if not where.bins:
+        return {}
+    from ..methods import method_named
+    from ..methods.specifications import fields_of
+    from ..model.recoding import bins
+
+    named = method or (roles.file().method if roles.roles_file is not None else None) or DEFAULT
+    if "bins" not in {field.name for field in fields_of(method_named(named).spec)}:
+        return {}
+    return {r.column: r.edges for r in bins(where.bins) if r.column in roles.roles().sensitive}
+
+
+def _without_bins(table: Any, own: Container[str]) -> Any:
+    """The source without the bins that the method makes itself."""
+    return replace(table, recode=tuple(r for r in table.recode if not (r.edges and r.column in own)))
 
 
 def look(
@@ -108,11 +129,13 @@ def publish(
     from ..release.verify import describe
     from ..reports.readers_text import render_readers, render_unprotected
 
-    asked, table = _asked(roles, method, options), where.source(source)
+    own = _own_bins(roles, method, where)
+    asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
+    table = where.source(source)
     others = _more_accurate(table, roles, reading, asked) if _is_default(roles, method) else ()
     with ProgressBar() as progress:
         release = run(
-            table,
+            _without_bins(table, own),
             out,
             roles=roles.roles(),
             method=asked,
@@ -122,7 +145,7 @@ def publish(
             sign=sign,
             progress=progress,
             notify=note,
-            **reading.arguments(),
+            **reading.arguments(spark=True),
         )
     for unit in release.opened.domains:
         if not unit.declared:
@@ -204,15 +227,18 @@ def plan(
     page = pages[-1] if pages else None
     if kinds:
         options["m_report"] = kinds[-1]
-    asked = _asked(roles, method, options)
+    own = _own_bins(roles, method, where)
+    asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
     check_places({"--report": page}, source=source, force=force, twins=False)
-    prepared = prepare(
-        where.source(source),
-        roles=roles.roles(),
-        method=asked,
-        secret=Secret.of(reading.seed),
-        **reading.arguments(),
-    )
+    with ProgressBar() as progress:
+        prepared = prepare(
+            _without_bins(where.source(source), own),
+            roles=roles.roles(),
+            method=asked,
+            secret=Secret.of(reading.seed),
+            progress=progress,
+            **reading.arguments(spark=True),
+        )
     for said_of_it in prepared.table.notes:
         note(said_of_it)
     report = prepared.report(full=full)

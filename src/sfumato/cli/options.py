@@ -150,8 +150,32 @@ class SourceOptions:
             types=types,
             table=self.table,
             query=self.query,
-            recode=(*bins(self.bins or ()), *rounded(self.rounding or ()), *top_coded(self.top_code or ())),
+            recode=(
+                *(r for r in bins(self.bins or ()) if r.column not in taken),
+                *rounded(self.rounding or ()),
+                *top_coded(self.top_code or ()),
+            ),
         )
+
+
+EngineName = Annotated[str, typer.Option("--engine", help="local or spark")]
+Master = Annotated[str | None, typer.Option("--master", help="of Spark: start it there; default: here", metavar="URL")]
+Remote = Annotated[
+    str | None, typer.Option("--remote", help="of Spark: join the Connect server sc://...", metavar="URL")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Who reads the release."""
+
+    engine: EngineName = "local"
+    master: Master = None
+    remote: Remote = None
+
+    def chosen(self) -> Engine:
+        """The engine as the library takes it."""
+        return _engine(self.engine, self.master, self.remote)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,23 +189,41 @@ class ReadingOptions:
     domain: Annotated[Columns, typer.Option("--domain", help="declared values, one a line", metavar="COLUMN=FILE")] = (
         None
     )
-    engine: Annotated[str, typer.Option("--engine", help="local")] = "local"
+    engine: EngineName = "local"
+    master: Master = None
+    remote: Remote = None
     memory: Annotated[str, typer.Option("--memory", help="what the engine may hold before it spills to disk")] = (
         DEFAULT_MEMORY
     )
 
-    def arguments(self) -> dict[str, Any]:
-        """The keyword arguments of the library that read a table."""
+    def arguments(self, *, spark: bool = False) -> dict[str, Any]:
+        """The keyword arguments of the library that read a table; `spark`: a cluster may do what follows."""
+        if self.engine == "spark" and not spark:
+            raise SpecError("this command looks at rows on one machine; take --engine local", field="engine")
         return {
-            "engine": self._engine(),
+            "engine": _engine(self.engine, self.master, self.remote, memory=self.memory),
             "domains": _domains(self.domain),
             "null_as_value": self.null_as_value,
         }
 
-    def _engine(self) -> Engine:
-        from ..engines.directory import engine_named
 
-        return engine_named(self.engine, memory=self.memory)
+def _engine(name: str, master: str | None, remote: str | None, *, memory: str = DEFAULT_MEMORY) -> Engine:
+    """The engine of that name; SpecError for an option that is not its own."""
+    from ..engines.directory import LOCAL, SPARK, engine_named
+
+    if name == LOCAL:
+        for option, given in (("master", master), ("remote", remote)):
+            if given is not None:
+                raise SpecError(f"--{option} goes with --engine spark", field=option)
+        return engine_named(LOCAL, memory=memory)
+    if name == SPARK:
+        if memory != DEFAULT_MEMORY:
+            raise SpecError(
+                "--memory is the local engine's; tell Spark by spark.driver.memory and spark.executor.memory",
+                field="memory",
+            )
+        return engine_named(SPARK, master=master, remote=remote)
+    return engine_named(name)
 
 
 def _domains(given: Columns) -> dict[str, list[str | None]]:
@@ -198,7 +240,7 @@ def _domains(given: Columns) -> dict[str, list[str | None]]:
     return domains
 
 
-GROUPS = (RoleOptions, SourceOptions, ReadingOptions)
+GROUPS = (RoleOptions, SourceOptions, ReadingOptions, EngineOptions)
 
 
 def flattened(function: Callable[..., None], extra: dict[str, Any] | None = None) -> Callable[..., None]:

@@ -38,11 +38,6 @@ def address_of(given: object) -> Address | None:
     scheme, _, rest = given.partition("://")
     kind = SCHEMES.get(scheme.lower())
     if kind is None:
-        if scheme.isalpha():
-            raise SpecError(
-                f'there is no reader for addresses that begin with "{scheme}://"; there are {", ".join(SCHEMES)}',
-                field="source",
-            )
         return None
     if kind == "postgresql":
         return _server(given)

@@ -60,6 +60,10 @@ class Coder:
         """The columns that the codes stand for, dictionary-encoded."""
         return [pa.DictionaryArray.from_arrays(pa.array(codes), column) for column in self._columns]
 
+    def values(self) -> dict[str, pa.Array]:
+        """Column -> its value for every code."""
+        return dict(zip(self.domain.columns, self._columns, strict=True))
+
     def columns(self, codes: Codes | Integers) -> list[pa.Array]:
         """The columns that the codes stand for, as plain values."""
         return [column.take(pa.array(codes)) for column in self._columns]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,10 +29,35 @@ Progress = Callable[[int], None]  # rows done so far
 
 
 class Transform(Protocol):
-    """Rows in, rows out. `split` is called once for each batch, in their order; what it returns may run anywhere."""
+    """Rows in, rows out. `split` is called once for each batch, in their order; what it returns may run anywhere.
+
+    Where rows lie on several machines, each partition is a small table of its own: `share` is called once for each
+    partition, in their order, on counts alone; `partition`, in the process that has the rows, gives the transform of
+    that partition, which is then called batch by batch and closed. `away` is what is sent there.
+    """
+
+    @property
+    def units(self) -> Sequence[tuple[str, ...]]:
+        """Columns that are coded together: shares depend on how often which of their values occurs."""
+
+    @property
+    def dictionaries(self) -> Mapping[str, pa.Array]:
+        """Values of the columns that leave as codes into them."""
 
     def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
         """A function without arguments that gives the batch as it is published."""
+
+    def share(self, number: int, here: Sequence[pa.Table]) -> Any:
+        """What a partition gets of all that is dealt exactly; `here` counts the values of each unit there."""
+
+    def away(self) -> Transform:
+        """A copy that can be pickled, without what is dealt to others."""
+
+    def partition(self, number: int, share: Any) -> Transform:
+        """The transform of the partition of that number; its batches are numbered from 0."""
+
+    def close(self) -> None:
+        """Nothing; DataError where other rows came than were counted before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,10 +154,5 @@ class Engine(Protocol):
     def open(self, source: Any, *, delimiter: str | None = None) -> Table:
         """A handle on the source, whatever it is (see `source`); nothing of it is kept."""
 
-    def read(self, data: Path, rows: int) -> Reader:
-        """A reader of the rows in `data`, which a release says are `rows` many."""
-
-
-def bin_labels(edges: Sequence[float]) -> list[str]:
-    """Names of the half-open bins from each edge to the next; the last has no upper end."""
-    return [f"[{a:g}, {b:g})" for a, b in pairwise(edges)] + [f"[{edges[-1]:g}, inf)"]
+    def read(self, data: Sequence[Path], rows: int) -> Reader:
+        """A reader of the rows in these files, which a release says are `rows` many."""

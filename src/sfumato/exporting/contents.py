@@ -28,16 +28,18 @@ class Contents:
     @property
     def schema(self) -> pa.Schema:
         """Columns of the published rows, their number first."""
-        return pa.schema([pa.field(ROW, pa.int64()), *pq.read_schema(self.release.path / "data.parquet")])
+        first = self.release.manifest.data_files[0]
+        return pa.schema([pa.field(ROW, pa.int64()), *pq.read_schema(self.release.path / first)])
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The published rows, numbered from 1."""
         done, schema = 0, self.schema
-        with pq.ParquetFile(self.release.path / "data.parquet") as file:
-            for batch in file.iter_batches(BATCH):
-                number = pa.array(range(done + 1, done + batch.num_rows + 1), pa.int64())
-                yield pa.RecordBatch.from_arrays([number, *batch.columns], schema=schema)
-                done += batch.num_rows
+        for name in self.release.manifest.data_files:
+            with pq.ParquetFile(self.release.path / name) as file:
+                for batch in file.iter_batches(BATCH):
+                    number = pa.array(range(done + 1, done + batch.num_rows + 1), pa.int64())
+                    yield pa.RecordBatch.from_arrays([number, *batch.columns], schema=schema)
+                    done += batch.num_rows
 
     @property
     def side(self) -> pa.Table | None:
@@ -57,7 +59,7 @@ class Contents:
             "guarantee": manifest.guarantee.statement,
             "trust": str(manifest.guarantee.trust),
             "rows": str(manifest.rows),
-            "release": manifest.files["data.parquet"].sha256,
+            "release": manifest.files[manifest.data_files[0]].sha256,
             **({} if self.weights else {"weights": "this method has none; ask the release with sfumato query"}),
         }
 

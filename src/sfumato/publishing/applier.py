@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from ..engines.codes import Coder, list_columns, set_coder, set_id_type, weights_table
 from ..engines.contract import ListColumn, Table
+from ..engines.profiling import ROWS
 from ..methods import AnyMethod
 from ..methods.contract import Planned
 from ..model.private import Batch, Deal, Needs, Profile
@@ -19,6 +21,16 @@ from ..model.public import Codes, Column, Integers, Roles, Scalar
 from ..model.types import INTEGER, TEXT, ColumnType
 from ..stats.allocation import Splitter, changed_between_passes, hand_out
 from .randomness import Secret
+
+PARTITION_BITS = 32  # of a batch's number: batches of one partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Share:
+    """How often the values of every unit occur in a partition, and what is dealt to it. Private."""
+
+    counts: tuple[Integers, ...]
+    deals: tuple[Deal, ...]
 
 
 class Applier:
@@ -53,6 +65,8 @@ class Applier:
             set_coder(sets) if sets is not None else own if own.domain is new else Coder(new, {})
             for own, new, sets in zip(self._base, released, self._listed, strict=True)
         ]
+        self._first = 0  # number of the first batch
+        self.units = [domain.columns for domain in profile.domains]
         self._splitters = [Splitter(deal, secret.stream(f"shuffle {k}")) for k, deal in enumerate(planned.work.deals)]
         self._left = _marginals(needs, profile)
         published = [*roles.sensitive, *roles.quasi, *roles.insensitive]
@@ -76,6 +90,12 @@ class Applier:
             else:
                 fields[name] = pa.dictionary(pa.int32(), coder.types[name]) if coder else types[name]
         self.schema = pa.schema(fields | ({method.part: pa.int32()} if method.part else {}))
+        self.dictionaries = {
+            name: column
+            for coder in self._out
+            for name, column in coder.values().items()
+            if name in self.schema.names and pa.types.is_dictionary(self.schema.field(name).type)
+        }
 
     def _describe(self, roles: Roles, table: Table) -> tuple[Column, ...]:
         role_of = {name: role for role, names in roles.by_role().items() for name in names}
@@ -106,16 +126,48 @@ class Applier:
 
     def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
         """The rest of the work on a batch, once its share of what is dealt exactly has been split off."""
+        number += self._first
         codes = tuple(coder.encode([batch.column(n) for n in coder.domain.columns]) for coder in self._in)
         here = [np.bincount(unit, minlength=len(left)) for unit, left in zip(codes, self._left, strict=True)]
+        return partial(self._apply, number, batch, codes, self._dealt(number, here))
+
+    def _dealt(self, number: int, here: Sequence[Integers]) -> list[Deal]:
+        """The share of rows that hold the values of every unit so often."""
         for left, found in zip(self._left, here, strict=True):
             np.subtract(left, found, out=left)
         splitting = self._secret.stream("split", number)
-        shares = [
+        return [
             splitter.split(here[deal.unit], splitting)
             for splitter, deal in zip(self._splitters, self._planned.work.deals, strict=True)
         ]
-        return partial(self._apply, number, batch, codes, shares)
+
+    def share(self, number: int, here: Sequence[pa.Table]) -> Share:
+        """What a partition gets of what is dealt exactly, and the counts it must find; in the partitions' order."""
+        counts = []
+        for coder, left, table in zip(self._in, self._left, here, strict=True):
+            codes = coder.encode([table[name] for name in coder.domain.columns])
+            found = np.zeros(len(left), dtype=np.int64)
+            np.add.at(found, codes, table[ROWS].to_numpy())
+            counts.append(found)
+        return Share(counts=tuple(counts), deals=tuple(self._dealt(number, counts)))
+
+    def away(self) -> Applier:
+        """A copy for other processes, without what is dealt to others and the table's counts."""
+        twin, work = copy.copy(self), self._planned.work
+        twin._splitters, twin._left = [], []
+        twin._planned = replace(self._planned, work=replace(work, deals=(), side={}, notes=()))
+        return twin
+
+    def partition(self, number: int, share: Share) -> Applier:
+        """The applier of one partition: a table of its own, with streams that no other partition has."""
+        twin = copy.copy(self)
+        twin._left = [found.copy() for found in share.counts]
+        twin._planned = replace(self._planned, work=replace(self._planned.work, deals=share.deals))
+        twin._splitters = [
+            Splitter(deal, self._secret.stream(f"shuffle {k}", number + 1)) for k, deal in enumerate(share.deals)
+        ]
+        twin._first = (number + 1) << PARTITION_BITS  # the numbers below are those of whole partitions
+        return twin
 
     def _apply(
         self, number: int, batch: pa.RecordBatch, codes: tuple[Codes, ...], shares: list[Deal]

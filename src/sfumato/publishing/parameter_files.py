@@ -63,8 +63,22 @@ def _unique(rows: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
     return weights
 
 
-def read_sql(path: str) -> str:
-    """The text of a file of questions."""
+def read_sql(text: str) -> str:
+    """The workload with the questions of the file that it names: FILE.sql, or a mix such as ranges:1,FILE.sql:2."""
+    if text.lower().endswith(".sql") and ("," not in text or Path(text).exists()):
+        return _questions(text)
+    files, mix = [], []
+    for item in text.split(","):
+        kind, _, share = item.rpartition(":") if ":" in item else (item, "", "1")
+        named = kind.strip().lower().endswith(".sql")
+        files += [kind.strip()] if named else []
+        mix.append(f"sql:{share}" if named else item)
+    if len(files) != 1:
+        raise SpecError("a workload names one file of questions", field="workload")
+    return f"{','.join(mix)}; {_questions(files[0])}"
+
+
+def _questions(path: str) -> str:
     name = f'"{Path(path).name}"'
     try:
         if Path(path).stat().st_size > MAX_BYTES:

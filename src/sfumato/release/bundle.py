@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from errno import ENOSPC
@@ -19,6 +20,7 @@ from ..errors import ReleaseError, VerificationError
 from . import placing
 from .datapackage import datapackage
 from .manifest import FILES, FileModel, Manifest, parse_manifest
+from .placing import PARTS
 from .readme import README, readme
 
 MAX_MANIFEST = placing.MAX_MANIFEST
@@ -45,11 +47,13 @@ def writing(out: Path, *, force: bool = False, check: Callable[[Path], None] | N
             raise ReleaseError(f'cannot write "{name}": {error.strerror}') from None
         try:
             yield partial
-            for file in partial.iterdir():
+            for file in partial.rglob("*"):
                 _sync(file)
             if check is not None:
                 check(partial)
-            partial.chmod(0o755)
+            for folder in (partial / PARTS, partial):
+                if folder.is_dir():
+                    folder.chmod(0o755)
             _sync(partial)
             replaces = force and (out.exists() or out.is_symlink())
             if replaces:
@@ -96,9 +100,10 @@ def write_weights(table: pa.Table, path: Path) -> None:
 
 def describe_files(folder: Path) -> dict[str, FileModel]:
     """Digest and rows of the data files in the folder."""
+    parts = sorted(f"{PARTS}/{file.name}" for file in (folder / PARTS).glob("*"))
     return {
         name: FileModel(sha256=digest(folder / name), rows=pq.read_metadata(folder / name).num_rows)
-        for name in FILES
+        for name in (*parts, *FILES)
         if (folder / name).exists()
     }
 
@@ -112,6 +117,13 @@ def finish(folder: Path, manifest: Manifest) -> None:
         (folder / README).write_text(readme(manifest), encoding="utf-8")
     text = manifest.model_dump_json(indent=1, exclude_none=True)
     (folder / "release.json").write_text(text + "\n", encoding="utf-8")
+
+
+def copy_files(source: Path, folder: Path, manifest: Manifest) -> None:
+    """Nothing; the folder holds the files of the release in `source`, release.json last."""
+    for name in (*manifest.files, *(manifest.documents or ()), "datapackage.json", "release.json"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(source / name, folder / name)
 
 
 def digest(path: Path) -> str:
@@ -140,8 +152,13 @@ def read_manifest(folder: Path) -> Manifest:
         manifest = parse_manifest(path.read_bytes())
     except OSError as error:
         raise ReleaseError(f'cannot read "{folder.name}": {error.strerror}') from None
-    if "data.parquet" not in manifest.files:
+    data = manifest.data_files
+    if not data:
         raise ReleaseError("release.json names no data.parquet")
+    if "data.parquet" in data and len(data) > 1:
+        raise ReleaseError("release.json names data.parquet and parts of it; a release has one or the other")
+    if (folder / PARTS).is_symlink():
+        raise ReleaseError(f"{PARTS} is not a plain folder of the release")
     for name in (*manifest.files, *(manifest.documents or {})):
         if (folder / name).is_symlink() or not (folder / name).is_file():
             raise ReleaseError(f"{name} is missing, or is not a plain file of the release")
@@ -153,17 +170,23 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
     if any(column.name.startswith("__") for column in manifest.columns):
         raise ReleaseError('release.json lists a column that begins with "__", which no release has')
     found: set[str] = set()
+    parts: set[str] = set()  # columns and types of the files that hold rows
     for name, stated in manifest.files.items():
         with readable(name):
             metadata = pq.read_metadata(folder / name)
-            found |= set(metadata.schema.to_arrow_schema().names)
+            schema = metadata.schema.to_arrow_schema()
+            found |= set(schema.names)
         if metadata.num_rows > max(FEW_ROWS, ROWS_A_BYTE * (folder / name).stat().st_size):
             raise ReleaseError(
                 f"{name} claims {metadata.num_rows} rows in a file far too small for them; it is not read"
             )
         if metadata.num_rows != stated.rows:
             raise ReleaseError(f"{name} has {metadata.num_rows} rows, release.json states {stated.rows}")
-    if manifest.rows != manifest.files["data.parquet"].rows:
+        if name in manifest.data_files:
+            parts.add(str([(field.name, str(field.type)) for field in schema]))
+    if len(parts) > 1:
+        raise ReleaseError("the files that hold the rows have different columns")
+    if manifest.rows != sum(manifest.files[name].rows for name in manifest.data_files):
         raise ReleaseError("release.json states two different numbers of rows")
     # where values leave by group, a group's blocks may stand for the sensitive columns
     grouped = {n for unit in manifest.units for n in unit.columns} if "sensitive.parquet" in manifest.files else set()

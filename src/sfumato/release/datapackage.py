@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from ..model.types import ColumnType, Kind, cell_type_named
 from .manifest import ColumnModel, Manifest
+from .placing import PARTS
 
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 
@@ -30,19 +31,20 @@ def datapackage(manifest: Manifest, sizes: dict[str, int], schemas: dict[str, pa
     stated = {c.name: _field_type(cell_type_named(c.released_type or c.type)) for c in manifest.columns}
     described = {c.name: _described(c) for c in manifest.columns}
     resources = []
-    for name, file in manifest.files.items():
+    for names in _resources(manifest):
+        one = names[0] if len(names) == 1 else None  # a digest belongs to one file; those of parts are in release.json
         fields = [
             {"name": f.name, "type": stated.get(f.name) or _arrow_type(f.type), **described.get(f.name, {})}
-            for f in schemas[name]
+            for f in schemas[names[0]]
         ]
         resources.append(
             {
-                "name": name.removesuffix(".parquet"),
-                "path": name,
+                "name": PARTS if names[0].startswith(PARTS) else names[0].removesuffix(".parquet"),
+                "path": one or list(names),
                 "format": "parquet",
                 "mediatype": "application/vnd.apache.parquet",
-                "bytes": sizes[name],
-                "hash": f"sha256:{file.sha256}",
+                "bytes": sum(sizes[name] for name in names),
+                **({"hash": f"sha256:{manifest.files[one].sha256}"} if one else {}),
                 "schema": {"fields": fields},
             }
         )
@@ -62,6 +64,12 @@ def _described(column: ColumnModel) -> dict[str, Any]:
     if column.labels:
         found["categories"] = [{"value": label.value, "label": label.label} for label in column.labels]
     return found
+
+
+def _resources(manifest: Manifest) -> list[tuple[str, ...]]:
+    """The files of each resource: all that hold rows are one."""
+    others = [(name,) for name in manifest.files if name not in manifest.data_files]
+    return [manifest.data_files, *others]
 
 
 def _field_type(kind: ColumnType) -> str:

@@ -17,6 +17,7 @@ from ..model.public import Column, Domain, Guarantee, ReaderBound, Scalar, Trust
 from ..model.ratios import exact
 from ..model.recoding import Recoding
 from ..model.types import ColumnType, Kind, cell_type_named, type_named
+from .placing import PARTS
 
 FORMAT_VERSION = 1
 ASSUMED = People()  # one row each, unchecked
@@ -24,6 +25,10 @@ FILES = ("data.parquet", "sensitive.parquet", "weights.parquet")
 MOST_LABEL = 1000
 JsonScalar = str | bool | int | float | None
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+FileName = Annotated[
+    str,
+    StringConstraints(pattern=r"^(data\.parquet|sensitive\.parquet|weights\.parquet|data/part-[0-9a-f]{16}\.parquet)$"),
+]
 
 
 class _Strict(BaseModel):
@@ -174,7 +179,7 @@ class Manifest(_Strict):
     columns: list[ColumnModel]
     units: list[UnitModel]
     guarantee: GuaranteeModel
-    files: dict[Literal["data.parquet", "sensitive.parquet", "weights.parquet"], FileModel]
+    files: Annotated[dict[FileName, FileModel], Field(json_schema_extra={"additionalProperties": False})]
     recoded: list[RecodingModel] | None = None
     documents: dict[Literal["README.md"], DocumentModel] | None = None  # not in releases of sfumato 0.1
     reproducible: bool
@@ -182,6 +187,11 @@ class Manifest(_Strict):
     def recodings(self) -> tuple[Recoding, ...]:
         """Columns that were made coarser, in the order in which it was done."""
         return tuple(model.noun() for model in self.recoded or ())
+
+    @property
+    def data_files(self) -> tuple[str, ...]:
+        """The files that hold the published rows, in one order: data.parquet, or the parts in the folder data."""
+        return tuple(sorted(name for name in self.files if name.startswith(PARTS)))
 
     def domains(self) -> tuple[Domain, ...]:
         """The domain of every unit, values in their own types."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import weakref
 from collections.abc import Mapping
@@ -53,7 +54,9 @@ class OpenedRelease:
         self.domains = manifest.domains()
         self.columns = tuple(column.noun() for column in manifest.columns)
         self.types = {column.name: column.type for column in self.columns}
-        self.reader: Reader = (engine or engine_named()).read(folder / "data.parquet", manifest.rows)
+        self.reader: Reader = (engine or engine_named()).read(
+            [folder / name for name in manifest.data_files], manifest.rows
+        )
         with stated_by_a_stranger(ReleaseError, "release.json states a domain that does not fit its columns"):
             released = self.method.released_domains(self.plan, self.domains)
             self.listed = self.method.listed(self.plan, self.domains)
@@ -99,7 +102,7 @@ class OpenedRelease:
                 domains=self.domains,
                 totals=totals,
                 side=self._side(),
-                digest=self.manifest.files["data.parquet"].sha256,
+                digest=self._digest(),
             )
         return self._evidence
 
@@ -126,6 +129,11 @@ class OpenedRelease:
         count = found[COUNT].to_numpy()
         stacked = np.stack(codes, axis=1) if codes else np.zeros((len(count), 0), dtype=np.int32)
         return parts.astype(np.int64), stacked, count
+
+    def _digest(self) -> str:
+        """That of data.parquet, or of the digests of its parts."""
+        digests = [self.manifest.files[name].sha256 for name in self.manifest.data_files]
+        return digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
     def _side(self) -> Mapping[str, Any]:
         """Columns of sensitive.parquet; a unit's columns come as codes under "unit0", "unit1" ..."""

@@ -18,6 +18,7 @@ MAX_MANIFEST = 256 * 2**20
 OWN_FILES = frozenset(
     {"release.json", "datapackage.json", "release.sig", "README.md"}
 )  # besides those that release.json lists
+PARTS = "data"  # folder of the part files
 _NOREPLACE, _EXCHANGE = 1, 2  # of renameat2(2)
 _AT_FDCWD = -100
 _UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}  # what old kernels and some file systems say
@@ -115,7 +116,12 @@ def check_replaceable(out: Path, name: str = "") -> None:
     declared = _declared(out)
     if declared is None:
         raise ReleaseError(f'"{name}" exists and is not a release; it is not replaced')
-    foreign = sorted(f.name for f in out.iterdir() if f.name not in declared or f.is_symlink() or not f.is_file())
+    parts = out / PARTS if any(name.startswith(f"{PARTS}/") for name in declared) else None
+    inside = [f for f in out.iterdir() if f != parts]
+    if parts is not None and parts.is_dir() and not parts.is_symlink():
+        inside += parts.iterdir()
+    names = ((str(f.relative_to(out)), f) for f in inside)
+    foreign = sorted(name for name, f in names if name not in declared or f.is_symlink() or not f.is_file())
     if foreign:
         raise ReleaseError(f'"{name}" holds "{foreign[0]}", which is no part of the release; it is not replaced')
 

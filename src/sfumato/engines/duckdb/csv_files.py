@@ -28,7 +28,7 @@ UTF_8 = "utf-8-sig"
 
 # What a column of text becomes: the first type whose pattern every non-empty cell fits. Whole numbers with a leading
 # zero (01234) are codes, hence text. The reader's own sniffer is not used: it skips lines that it does not understand.
-_PATTERNS = {
+PATTERNS = {
     "BOOLEAN": "^(true|false|TRUE|FALSE|True|False)$",
     "BIGINT": "^[+-]?(0|[1-9][0-9]{0,17})$",
     "DOUBLE": r"^[+-]?([0-9]|[1-9][0-9]{1,17})?(\.[0-9]*)?([eE][+-]?[0-9]+)?$",
@@ -47,9 +47,9 @@ _SAID = {
 def csv_bound(files: Sequence[str], source: Source) -> Bound:
     """The files as one table; the types of its columns are those that all their cells have."""
     encoding = source.encoding or UTF_8
-    names, found = _header(files[0], source.delimiter, encoding)
+    names, found = header(files[0], source.delimiter, encoding)
     for file in files[1:]:
-        if _header(file, found, encoding)[0] != names:
+        if header(file, found, encoding)[0] != names:
             raise DataError(f"{shown(file)} has other columns than {shown(files[0])}")
     plain, kept = in_plain(files, encoding)
     options: dict[str, Any] = {
@@ -83,20 +83,20 @@ def _types(text: duckdb.DuckDBPyRelation, names: list[str], said: set[str]) -> t
         tests += [f"count({cell})"]
         tests += [  # CASE, not FILTER: the engine needs quadratic time for many filtered aggregates
             f"count(CASE WHEN regexp_matches({cell}, '{pattern}') THEN TRY_CAST({cell} AS {kind}) END)"
-            for kind, pattern in _PATTERNS.items()
+            for kind, pattern in PATTERNS.items()
         ]
     try:
         counts = text.aggregate(", ".join(tests)).fetchall()[0]
         if not counts[0]:
             raise DataError("the CSV file has a header and no rows")
-        width, types, notes = 1 + len(_PATTERNS), {}, []
+        width, types, notes = 1 + len(PATTERNS), {}, []
         for i, name in enumerate(names):
             filled, *fits = counts[1 + i * width : 1 + (i + 1) * width]
-            kinds = [kind for kind, fit in zip(_PATTERNS, fits, strict=True) if filled and fit == filled]
+            kinds = [kind for kind, fit in zip(PATTERNS, fits, strict=True) if filled and fit == filled]
             types[name] = "VARCHAR" if name in said or not kinds else kinds[0]
-            almost = _almost(filled, dict(zip(_PATTERNS, fits, strict=True)), types[name])
+            almost = _almost(filled, dict(zip(PATTERNS, fits, strict=True)), types[name])
             if almost and name not in said:
-                notes.append(_note(text, name, almost, types[name], filled - fits[list(_PATTERNS).index(almost)]))
+                notes.append(_note(text, name, almost, types[name], filled - fits[list(PATTERNS).index(almost)]))
     except duckdb.Error as error:
         raise csv_error(error) from None
     return types, notes
@@ -104,7 +104,7 @@ def _types(text: duckdb.DuckDBPyRelation, names: list[str], said: set[str]) -> t
 
 def _almost(filled: int, fits: dict[str, int], chosen: str) -> str | None:
     """The type that all but a few cells have, where it is not the one that was chosen."""
-    narrower = {"VARCHAR": tuple(_PATTERNS), "DOUBLE": ("BIGINT",)}.get(chosen, ())
+    narrower = {"VARCHAR": tuple(PATTERNS), "DOUBLE": ("BIGINT",)}.get(chosen, ())
     near = [kind for kind in narrower if 0 < filled - fits[kind] <= min(FEW, filled // FEW_OF)]
     return max(near, key=lambda kind: fits[kind], default=None)
 
@@ -112,7 +112,7 @@ def _almost(filled: int, fits: dict[str, int], chosen: str) -> str | None:
 def _note(text: duckdb.DuckDBPyRelation, name: str, almost: str, chosen: str, misfits: int) -> str:
     """Which rows decided the type; never what they hold."""
     cell = quoted(name)
-    fits = f"regexp_matches({cell}, '{_PATTERNS[almost]}') AND TRY_CAST({cell} AS {almost}) IS NOT NULL"
+    fits = f"regexp_matches({cell}, '{PATTERNS[almost]}') AND TRY_CAST({cell} AS {almost}) IS NOT NULL"
     numbered = text.project(f"row_number() OVER () AS row, {cell} IS NOT NULL AND NOT ({fits}) AS odd")
     rows = [str(row) for (row,) in numbered.filter("odd").project("row").limit(SHOWN_ROWS).fetchall()]
     more = ", ..." if misfits > len(rows) else ""
@@ -124,7 +124,7 @@ def _note(text: duckdb.DuckDBPyRelation, name: str, almost: str, chosen: str, mi
     )
 
 
-def _header(file: str, delimiter: str | None, encoding: str) -> tuple[list[str], str]:
+def header(file: str, delimiter: str | None, encoding: str = UTF_8) -> tuple[list[str], str]:
     """Column names of the first line, and the delimiter (the most frequent candidate in it unless given)."""
     try:
         with unpacked(file) as handle, io.TextIOWrapper(handle, encoding=encoding, newline="") as text:

@@ -5,6 +5,7 @@ Messages of the reading libraries may quote cells of the table, so none of them 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pyarrow.fs
 from ...errors import DataError, SpecError
 from ...lazily import dataset as ds
 from ...model.recoding import in_order
-from ..addresses import address_of
+from ..addresses import SCHEMES, address_of
 from ..batches import ONCE, Batches, of_function, of_iterator
 from ..private_copy import PrivateCopy
 from ..source import Source
@@ -47,6 +48,12 @@ def _bound(source: Source) -> Bound:
         from .database_sources import database_bound
 
         return database_bound(address, source)
+    if isinstance(given, str) and re.match("[A-Za-z]+://", given) and not Path(given).exists():
+        scheme = given.partition(":")[0]
+        raise SpecError(
+            f'there is no reader for addresses that begin with "{scheme}://"; there are {", ".join(SCHEMES)}',
+            field="source",
+        )
     source.refuse("query", why="goes with the address of a database")
     if isinstance(given, str | Path):
         return _files_bound(files_of(str(given)), source)

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...errors import DataError, ReleaseError, SfumatoError, SpecError
-from ...model.private import Described, Filled, Histogram, JointCells, Needs, PeopleCount, Profile
+from ...model.bin_labels import bin_labels
+from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ...model.public import Domain, Scalar
+from ...model.recoding import Recoding
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
-from ..codes import Coder, unreadable_dates
-from ..contract import Keys, ListColumn, Progress, Transform, bin_labels
+from ..contract import Keys, ListColumn, Progress, Transform
 from ..private_copy import PrivateCopy
+from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..source import source_of
 from .bound import Bound
 from .connection import quoted
@@ -33,7 +33,6 @@ from .sources import binder
 
 BATCH_ROWS = 131_072
 KEY = "__order__"
-CELL = "__cell__"
 NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
 BELOW = "below the first bin"
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
@@ -58,7 +57,7 @@ class LocalEngine:
     def open(self, source: Any, *, delimiter: str | None = None) -> LocalTable:
         return source if isinstance(source, LocalTable) else LocalTable(self, binder(source_of(source, delimiter)))
 
-    def read(self, data: Path, rows: int) -> DuckDBReader:
+    def read(self, data: Sequence[Path], rows: int) -> DuckDBReader:
         return DuckDBReader(data, rows)
 
 
@@ -88,26 +87,12 @@ class LocalTable:
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """Joint counts by one GROUP BY per joint; domains from them, or as declared."""
         tables = [self._joint_counts([c for u in joint for c in needs.units[u]]) for joint in needs.joints]
-        domains: dict[int, Domain] = {}
-        for joint, table in zip(needs.joints, tables, strict=True):
-            for u in joint:
-                if u not in domains:
-                    looked_at = not needs.changed[u] and u not in needs.sensitive
-                    domains[u] = self._domain(needs.units[u], table, declared, null_as_value or looked_at)
-        ordered = tuple(domains[u] for u in range(len(needs.units)))
-        coders = [Coder(d, self._arrow) for d in ordered]
-        histograms = []
-        for joint, table in zip(needs.joints, tables, strict=True):
-            codes = [coders[u].encode([table[c] for c in needs.units[u]]) for u in joint]
-            counts = table[KEY].to_numpy().astype(np.int64)
-            histograms.append(Histogram(codes=np.stack(codes, axis=1).astype(np.int32), true_counts=counts))
-        rows = int(histograms[0].true_counts.sum())
-        return Profile(rows=rows, domains=ordered, histograms=tuple(histograms), sensitive=needs.sensitive)
+        return profile_of(tables, needs, declared, self.columns, self._arrow, null_as_value=null_as_value)
 
     def _joint_counts(self, columns: list[str]) -> pa.Table:
         with self._session() as session:
             return (
-                session.query(f"SELECT {self._select(columns)}, count(*) AS {KEY} FROM source GROUP BY ALL")
+                session.query(f"SELECT {self._select(columns)}, count(*) AS {ROWS} FROM source GROUP BY ALL")
                 .to_arrow_table()
                 .combine_chunks()
             )
@@ -122,57 +107,13 @@ class LocalTable:
         number = f"dense_rank() OVER (ORDER BY {order}) - 1" if quasi else "0"
         names = ", ".join(quoted(c) for c in shown)
         with self._session() as session:
-            session.run(
-                f"CREATE TEMP TABLE joint AS SELECT {self._select(columns)}, count(*) AS {KEY} FROM source GROUP BY ALL"
-            )
+            counted = f"SELECT {self._select(columns)}, count(*) AS {ROWS} FROM source GROUP BY ALL"
+            session.run(f"CREATE TEMP TABLE joint AS {counted}")
             if session.query("SELECT count(*) AS n FROM joint").to_arrow_table()["n"][0].as_py() > limit:
                 return None
-            found = session.query(f"SELECT {names}, CAST({number} AS BIGINT) AS {CELL}, {KEY} FROM joint")
+            found = session.query(f"SELECT {names}, CAST({number} AS BIGINT) AS {CELL}, {ROWS} FROM joint")
             table = found.to_arrow_table().combine_chunks()
-        codes = [Coder(d, self._arrow).encode([table[c] for c in d.columns]) for d in sensitive]
-        values, value = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
-        return JointCells(
-            codes=values.astype(np.int32),
-            value=value.reshape(-1).astype(np.int64),
-            cell=table[CELL].to_numpy().astype(np.int64),
-            true_counts=table[KEY].to_numpy().astype(np.int64),
-            looked_at={u: Coder(d, self._arrow).encode([table[c] for c in d.columns]) for u, d in looked_at.items()},
-        )
-
-    def _domain(
-        self, columns: tuple[str, ...], table: pa.Table, declared: Mapping[str, Sequence[Scalar]], nulls: bool
-    ) -> Domain:
-        for name in columns:
-            column, counts, kind = table[name], table[KEY], self.columns[name]
-            if kind.kind is Kind.BYTES or kind.unit == "ns":  # they have no exact form in JSON
-                raise DataError(f'column "{name}" has type {kind}; turn it into text, numbers or dates', column=name)
-            if pa.types.is_floating(column.type):
-                odd = pc.sum(pc.filter(counts, pc.invert(pc.is_finite(column)))).as_py()
-                if odd:
-                    message = f'{odd} rows of "{name}" are NaN or infinite; turn them into null or into numbers'
-                    raise DataError(message, column=name)
-            missing = pc.sum(pc.filter(counts, pc.is_null(column))).as_py()
-            if missing and not nulls:
-                raise DataError(
-                    f'{missing} rows have no value in "{name}"; fill them, drop them, or make missing a value of '
-                    "its own with --null-as-value",
-                    column=name,
-                )
-        for name, rows in unreadable_dates(table.select(list(columns))).items():
-            raise DataError(f'"{name}" has {rows} different dates outside the years 1 to 9999', column=name)
-        said = [name for name in columns if name in declared]
-        if said and len(said) < len(columns):
-            raise SpecError(f'declare the domain of every sensitive column or of none; "{said[0]}" alone is declared')
-        if said:
-            values = [tuple(_typed(name, declared[name], self._arrow[name])) for name in columns]
-            grid = np.meshgrid(*[np.arange(len(v)) for v in values], indexing="ij")
-            cells = zip(*[[values[j][k] for k in g.ravel()] for j, g in enumerate(grid)], strict=True)
-            return Domain(columns=columns, values=tuple(cells), declared=True)
-        distinct = table.select(list(columns)).group_by(list(columns)).aggregate([])
-        distinct = distinct.sort_by([(name, "ascending") for name in columns])
-        return Domain(
-            columns=columns, values=tuple(zip(*[distinct[name].to_pylist() for name in columns], strict=True))
-        )
+        return joint_cells(table, sensitive, looked_at, self._arrow)
 
     def write(
         self,
@@ -256,6 +197,8 @@ class LocalTable:
             whens = [f"WHEN {column} < {cut!r} THEN '{name}'" for cut, name in zip(cuts, names, strict=True)]
             result._bins[binned] = f"CASE WHEN {empty} THEN NULL {' '.join(whens)} ELSE '{labels[-1]}' END"
             result.columns[binned], result._arrow[binned] = TEXT, pa.string()
+        more = tuple(Recoding(column=name, edges=tuple(cuts)) for name, cuts in edges.items())
+        result.recoded = (*self.recoded, *more)
         return result
 
     def people(self, column: str) -> PeopleCount:
@@ -352,12 +295,3 @@ def _released_type(name: str, kind: str) -> ColumnType:
         raise DataError(
             f'column "{name}" has type {shown}; drop it or turn it into plain values', column=name
         ) from None
-
-
-def _typed(name: str, values: Sequence[Scalar], kind: pa.DataType) -> list[Scalar]:
-    """Declared values in the column's own type, sorted, null last."""
-    try:
-        array = pc.unique(pc.cast(pa.array(list(values)), kind))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        raise SpecError(f'the declared domain of "{name}" does not fit its type {kind}', field="domain") from None
-    return array.take(pc.sort_indices(array)).to_pylist()

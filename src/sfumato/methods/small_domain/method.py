@@ -14,7 +14,7 @@ of a small sub-table, or other records' values; learning which values occur in a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -45,6 +45,7 @@ from ...stats.gamma import gamma_bound, posterior
 from ..contract import Example, Foresight, Method, Planned, ReadRows
 from ..shared import laws, perturbation, set_estimate
 from ..shared.channel_design import Design
+from ..shared.column_bins import bin_order, parse_bins
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..shared.restricted import BAD_RHOS, parse_rhos, restricted_guarantee, row_gamma
 from ..shared.set_estimate import set_functionals
@@ -124,6 +125,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             {"min_size": 2.5},
             {"protect_groups": "disease"},
             {"protect_groups": {"disease": [["flu", "gout"]]}, "mode": "paper"},
+            {"bins": "disease=3"},
             {"report": "list"},
             {"report": "set", "mode": "paper"},
             {"workload": "means"},
@@ -145,6 +147,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         workload, reports = parse_workload(spec.workload), None
         designs: tuple[Design, ...] = ()
         if workload is not None:
+            workload = replace(workload, order=bin_order(parse_bins(spec.bins), profile.domains[0]))
             reports, designs = set_reports.made_for(workload, found.sub_tables, profile)
         elif spec.report == "set" or (spec.report is None and costs.strict and set_reports.helps(found.sub_tables)):
             reports = set_reports.best_reports(found.sub_tables)
@@ -160,6 +163,10 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             reports=reports,
         )
         return Planned(public=public, work=Work(deals=(_deal(found),), secret=(found, costs, designs), notes=notes))
+
+    def edges(self, spec: SmallDomain) -> Mapping[str, Sequence[float]]:
+        """Bins as given."""
+        return parse_bins(spec.bins)
 
     def questions(self, spec: SmallDomain) -> str | None:
         """The workload, where it is SQL."""

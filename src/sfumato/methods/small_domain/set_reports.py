@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from ...errors import SpecError
-from ...model.private import Profile
+from ...model.private import Profile, Watch
 from ...model.public import Asked, Codes, Domain, Floats, Integers, Observed
 from ..contract import Foresight
 from ..shared.channel_design import Design
 from ..shared.foreseen import entries, pushed, pushed_functionals, tensor, together
 from ..shared.set_estimate import estimate, set_functionals
-from ..shared.set_lists import best_list, best_width
+from ..shared.set_lists import best_list, list_for
 from ..shared.set_tables import PlannedList, SetTables
 from ..shared.workloads import DeclaredWorkload, check_workload, design_within, planned_list
 from .partitioning import SubTable
@@ -36,12 +36,12 @@ class SetReports:
 
 def helps(sub_tables: tuple[SubTable, ...]) -> bool:
     """Whether some sub-table is more accurate with sets of two values or more."""
-    return any(best_width(t.values.size, t.gamma) > 1 for t in sub_tables)
+    return any(list_for(t.values.size, t.gamma).width > 1 for t in sub_tables)
 
 
 def best_reports(sub_tables: tuple[SubTable, ...]) -> SetReports:
     """Every sub-table with the list that is best for counts."""
-    kinds = [(t.values.size, best_width(t.values.size, t.gamma)) for t in sub_tables]
+    kinds = [(t.values.size, list_for(t.values.size, t.gamma).width) for t in sub_tables]
     distinct = sorted(set(kinds))
     found = (best_list(*kind) for kind in distinct)
     lists = tuple(PlannedList(sets=listed.blocks, cyclic=listed.cyclic) for listed in found)
@@ -56,9 +56,24 @@ def made_for(
         return best_reports(sub_tables), ()
     domain, asked = profile.domains[0], profile.questions
     check_workload(workload, domain, limit=None)
-    designs = tuple(design_within(workload, domain, t.values.astype(np.int32), t.gamma, asked) for t in sub_tables)
+    designs = tuple(
+        design_within(
+            workload,
+            domain,
+            t.values.astype(np.int32),
+            t.gamma,
+            asked,
+            watch=None if profile.watch is None else partial(_of_all, profile.watch, i, len(sub_tables)),
+        )
+        for i, t in enumerate(sub_tables)
+    )
     lists = tuple(planned_list(found) for found in designs)
     return SetReports(lists=lists, of=tuple(range(len(lists)))), designs
+
+
+def _of_all(watch: Watch, i: int, tables: int, stage: str, done: int, rounds: int) -> None:
+    """The rounds of one sub-table's search among those of all."""
+    watch(f"{stage}, sub-table {i + 1} of {tables}", i * rounds + done, tables * rounds)
 
 
 @lru_cache(maxsize=4)  # every batch and every question asks for them

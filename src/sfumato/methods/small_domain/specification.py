@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -15,6 +15,7 @@ from ...errors import SpecError
 from ...model.ratios import Ratio
 from ...stats.gamma import gamma_bound, keep_probabilities
 from ..contract import Specification
+from ..shared.column_bins import BINS_FIELD, parse_bins
 from ..shared.perturbation import SubTables
 from ..shared.restricted import parse_rhos
 from ..shared.set_tables import SetTables
@@ -43,6 +44,7 @@ class SmallDomain(Specification):
         metadata={"help": "set: publish a set of values in place of one; value: one value. Default: what errs less"},
     )
     workload: str | None = field(default=None, metadata=WORKLOAD_FIELD)
+    bins: Mapping[str, Sequence[Ratio]] | str | None = field(default=None, metadata=BINS_FIELD)
 
     def __post_init__(self) -> None:
         parse_rhos(self.rho1, self.rho2)
@@ -61,6 +63,7 @@ class SmallDomain(Specification):
             raise SpecError(f"delta must be a number between 0 and 1, got {self.delta!r}", field="delta")
         if isinstance(self.min_size, bool) or not isinstance(self.min_size, int) or self.min_size < 1:
             raise SpecError(f"min_size must be a whole number of at least 1, got {self.min_size!r}", field="min_size")
+        parse_bins(self.bins)
         if self.groups() and self.mode != "strict":
             raise SpecError("sets of values are held in mode strict only", field="protect_groups")
 

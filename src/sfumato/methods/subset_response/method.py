@@ -12,7 +12,7 @@ Does not protect against: priors above rho1; values more frequent than rho1; sev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -46,6 +46,7 @@ from ...model.ratios import Ratio
 from ...stats.gamma import gamma_bound, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import laws, set_estimate
+from ..shared.column_bins import BINS_FIELD, bin_order, parse_bins
 from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
 from ..shared.least_error import times_least
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals
@@ -60,7 +61,7 @@ from ..shared.restricted import (
     value_label,
 )
 from ..shared.set_channel import SetChannel
-from ..shared.set_lists import best_list, best_width, least_variance
+from ..shared.set_lists import least_variance, list_for
 from ..shared.set_tables import PlannedList, SetTables
 from ..shared.workloads import WORKLOAD_FIELD, design, parse_workload, planned_list
 from .readers import readers
@@ -78,9 +79,11 @@ class SubsetResponse(Specification):
     rho1: Ratio
     rho2: Ratio
     workload: str | None = field(default=None, metadata=WORKLOAD_FIELD)
+    bins: Mapping[str, Sequence[Ratio]] | str | None = field(default=None, metadata=BINS_FIELD)
 
     def __post_init__(self) -> None:
         parse_rhos(self.rho1, self.rho2)
+        parse_bins(self.bins)
         parse_workload(self.workload)
 
 
@@ -138,7 +141,14 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
     example = Example(
         spec={"rho1": "1/5", "rho2": "1/2"},
         options={"rho1": "1/5", "rho2": "1/3"},
-        bad=(*BAD_RHOS, {"workload": "means"}, {"workload": "ranges:-1"}, {"workload": ""}, {"workload": "sum,sum"}),
+        bad=(
+            *BAD_RHOS,
+            {"workload": "means"},
+            {"workload": "ranges:-1"},
+            {"workload": ""},
+            {"workload": "sum,sum"},
+            {"bins": "disease=3"},
+        ),
     )
 
     def needs(self, spec: SubsetResponse, roles: Roles) -> Needs:
@@ -159,10 +169,11 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
         gamma = row_gamma(rho1, rho2, profile.rows_per_person)
         workload, made = parse_workload(spec.workload), None
         if workload is None or workload.plain:
-            best = best_list(size, best_width(size, gamma))
+            best = list_for(size, gamma)
             listed = PlannedList(sets=best.blocks, cyclic=best.cyclic)
         else:
-            made = design(workload, profile.domains[0], gamma, profile.questions)
+            workload = replace(workload, order=bin_order(parse_bins(spec.bins), profile.domains[0]))
+            made = design(workload, profile.domains[0], gamma, profile.questions, watch=profile.watch)
             listed = planned_list(made)
         public = SubsetResponsePlan(
             rho1=rho1,
@@ -173,6 +184,10 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
             rows_per_person=profile.rows_per_person,
         )
         return Planned(public=public, work=Work(secret=made))
+
+    def edges(self, spec: SubsetResponse) -> Mapping[str, Sequence[float]]:
+        """Bins as given."""
+        return parse_bins(spec.bins)
 
     def questions(self, spec: SubsetResponse) -> str | None:
         """The workload, where it is SQL."""
