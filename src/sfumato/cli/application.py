@@ -39,6 +39,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compare": choice.compare,
     "recommend": choice.recommend,
     "reproduce": evidence.reproduce,
+    "export": analyst.export,
     "serve": serve,
     "studio": studio,
     "clean": custodian.clean,

@@ -14,14 +14,17 @@ import pyarrow as pa
 
 from ...errors import EngineError, SpecError
 from ...model.bin_labels import bin_labels
+from ...model.codebook import Labels
 from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ...model.public import Domain, Scalar
+from ...model.recoding import Recoding
 from ...model.types import TEXT, Kind
 from ...stats.allocation import changed_between_passes
 from .. import scratch
 from ..contract import Keys, ListColumn, Progress, Transform
 from ..duckdb.connection import connect
 from ..profiling import CELL, ROWS, joint_cells, profile_of
+from ..source import Source
 from ..statements import counted
 from . import tasks
 from .reader import SparkReader
@@ -63,6 +66,17 @@ class SparkEngine:
     def open(self, source: Any, *, delimiter: str | None = None) -> SparkTable:
         if isinstance(source, SparkTable):
             return source
+        if isinstance(source, Source):
+            source.refuse(
+                "encoding",
+                "null",
+                "types",
+                "table",
+                "query",
+                "recode",
+                why="is for the local engine",
+            )
+            source, delimiter = source.given, source.delimiter or delimiter
         if is_frame(source):  # it lives in a session already
             self._session = source.sparkSession
             silence()
@@ -78,6 +92,9 @@ class SparkTable:
     def __init__(self, engine: SparkEngine, frame: Any, stable: bool) -> None:
         self._engine, self._frame, self._stable = engine, frame, stable
         self.columns = {field.name: released_type(field.name, field.dataType) for field in frame.schema.fields}
+        self.notes: tuple[str, ...] = ()
+        self.labels: Mapping[str, Labels] = {}
+        self.recoded: tuple[Recoding, ...] = ()
         self._bins: dict[str, Sequence[float]] = {}
         self._kept: dict[tuple[str, ...], pa.Table] = {}  # what was counted before
 
@@ -193,6 +210,7 @@ class SparkTable:
             if kind is None or not kind.numeric:
                 raise SpecError(f'bins are given for "{name}", which is not a column of numbers', field="bins")
             result._bins[name], result.columns[name] = tuple(cuts), TEXT
+            result.recoded = (*result.recoded, Recoding(column=name, edges=tuple(cuts)))
         return result
 
     def keeping(self, column: str, most: int, columns: Sequence[str], keys: Keys) -> SparkTable:
