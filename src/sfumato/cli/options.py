@@ -151,7 +151,7 @@ class SourceOptions:
             table=self.table,
             query=self.query,
             recode=(
-                *(r for r in bins(self.bins or ()) if r.column not in taken),
+                *bins(self.bins or ()),
                 *rounded(self.rounding or ()),
                 *top_coded(self.top_code or ()),
             ),
