@@ -48,10 +48,15 @@ class RebuiltCovariance:
 
     def of(self, i: int, j: int) -> Floats:
         """(K,) covariance of two questions, whatever pattern of conditions each is about."""
+        explained, by_totals = self.beyond_rows(i, j)
+        return self._rows_alone(i, j) - explained + by_totals
+
+    def beyond_rows(self, i: int, j: int) -> tuple[Floats, Floats]:
+        """(K,) twice: what the totals explain of the rows' covariance, and what the totals' own noise adds."""
         first, second = self._moved(i), self._moved(j)
         explained = (first.with_totals * second.explained + first.explained * second.with_totals).sum(axis=1)
         explained -= (first.explained * self._spread_of_totals(second.explained)).sum(axis=1)
-        return self._rows_alone(i, j) - explained + self._by_totals(first.by_totals, second.by_totals)
+        return explained, self._by_totals(first.by_totals, second.by_totals)
 
     @cached_property
     def _inverse(self) -> Floats | None:
