@@ -16,9 +16,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from benchmarks import fault_campaign, fuzz_campaign
+from benchmarks import fault_campaign, formula_campaign, fuzz_campaign
 
-FULL = {"SQL": 120_000, "options": 80_000, "bundles": 4_000, "tables": 1_500}
+FULL = {"SQL": 120_000, "formulas": 60_000, "options": 80_000, "bundles": 4_000, "tables": 1_500}
 
 
 def campaigns(share: float) -> dict[str, Callable[[], Counter[str]]]:
@@ -34,6 +34,7 @@ def campaigns(share: float) -> dict[str, Callable[[], Counter[str]]]:
         "short disks": lambda: fault_campaign.short_disks(max(3, int(40 * share))),
         "changing sources": fault_campaign.changing_sources,
         "SQL": lambda: fuzz_campaign.sql(size("SQL"), rng),
+        "formulas": lambda: formula_campaign.formulas(size("formulas"), rng),
         "options": lambda: fuzz_campaign.options(size("options"), rng),
         "bundles": lambda: fuzz_campaign.bundles(size("bundles"), rng),
         "tables": lambda: fuzz_campaign.tables(size("tables"), rng),
@@ -70,7 +71,7 @@ def _run(given: argparse.Namespace) -> int:
                 print(f"  {line} ({times})")
     wrong = sum(n for k, n in total.items() if k.startswith("!"))
     faults = sum(total[k] for k in ("kill", "ENOSPC", "EIO", "short disk", "source changed"))
-    inputs = sum(total[k] for k in ("SQL", "options", "bundle", "csv", "parquet"))
+    inputs = sum(total[k] for k in ("SQL", "formula", "fit", "options", "bundle", "csv", "parquet"))
     print(f"{faults:,} kills and faults, {inputs:,} fuzzed inputs; half releases, lost, leaked or uncaught: {wrong}")
     return int(wrong > 0)
 

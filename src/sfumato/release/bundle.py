@@ -133,7 +133,7 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
         try:
             metadata = pq.read_metadata(folder / name)
             found |= set(metadata.schema.to_arrow_schema().names)
-        except (pa.ArrowException, OSError):
+        except (pa.ArrowException, OSError, UnicodeDecodeError):  # the last: a name that is no text
             raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
         if metadata.num_rows > max(FEW_ROWS, ROWS_A_BYTE * (folder / name).stat().st_size):
             raise ReleaseError(
