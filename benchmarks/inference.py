@@ -48,6 +48,7 @@ ROLES = sf.Roles(sensitive="occupation", rest="quasi")
 FORMULA = "income ~ age + sex + C(occupation)"
 
 
+ROWS = 48_842
 WHOLE_PATH = 20  # each so many-th release is published with files and checks
 SIZE = "size of the test at 0.05"
 HEADER = "| method | target | question | answered | coverage | mean | bias / se | within |\n" + "|---" * 8 + "|"
@@ -184,7 +185,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--releases", type=int, default=200)
-    parser.add_argument("--rows", type=int, default=48_842)
+    parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--method", choices=METHODS, action="append")
     parser.add_argument("--target", choices=("table", "population"), action="append")
     asked = parser.parse_args()
