@@ -9,11 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-<<<<<<< HEAD
-from benchmarks import campaigns, fuzz_campaign
-=======
-from benchmarks import fault_campaign, formula_campaign, fuzz_campaign
->>>>>>> infer3
+from benchmarks import campaigns, fault_campaign, formula_campaign, fuzz_campaign
 
 import sfumato as sf
 from commands import SRC
@@ -51,7 +47,6 @@ def test_the_fuzzers_judge_sees() -> None:
     assert sum(n for line, n in found.items() if line.startswith("!")) == 2
 
 
-<<<<<<< HEAD
 def test_figures_survive_the_page(tmp_path: Path) -> None:
     """A campaign that runs alone leaves the figures of the others alone; the short form is marked as a part."""
     file = tmp_path / "campaigns.md"
@@ -65,7 +60,8 @@ def test_figures_survive_the_page(tmp_path: Path) -> None:
     found = campaigns.recorded(file)
     assert (found["SQL"], found["options"].tried, found["options"].ran) == (kept["SQL"], 200, "in part")
     assert "100,200 fuzzed inputs; half releases, lost, leaked or uncaught: 2" in file.read_text(encoding="utf-8")
-=======
+
+
 def test_a_column_whose_name_is_no_text(tmp_path: Path) -> None:
     sf.publish(
         fault_campaign.table(60),
@@ -91,7 +87,6 @@ def test_the_listener_hears() -> None:
     listener.fitting = False
     assert listener.heard[0] == "exec"
     assert "import" in listener.heard[1:]
->>>>>>> infer3
 
 
 @pytest.mark.slow
