@@ -5,11 +5,11 @@
 #   make quick    the tests that need neither minutes nor luck: before each commit
 #   make check    format, lint, strict types, import rules
 #   make bench    the ratios of docs/performance.md, measured here   (BENCH="--rows 1000000 --only publish")
-#   make audit    kills, faults and fuzzers on publishing and reading      (AUDIT="--share 0.1")
+#   make audit    kills, faults and fuzzers on publishing and reading      (AUDIT="--record docs/campaigns.md")
 #   make golden   rewrite the expected outputs in tests/ and docs/; read the diff
 #   make clean    remove what the targets made
 #
-# EXTRAS=dev,report,web,sign,spark sets up Spark too (400 MB); its tests are skipped without.
+# EXTRAS=dev,report,web,sign,files,databases,spark sets up Spark too (400 MB); its tests are skipped without.
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -17,7 +17,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SOURCES := src tests benchmarks tools examples
 PYTEST ?=
-EXTRAS ?= dev,report,web,sign
+EXTRAS ?= dev,report,web,sign,files,databases
 
 .PHONY: demo test quick check bench audit golden clean setup
 .DELETE_ON_ERROR:

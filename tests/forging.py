@@ -19,6 +19,7 @@ from sfumato.release.bundle import write_weights
 from sfumato.release.datapackage import datapackage
 from sfumato.release.manifest import parse_manifest
 from sfumato.release.opened import open_folder
+from sfumato.release.readme import README, documented, readme
 from sfumato.release.verify import verify
 
 
@@ -66,7 +67,7 @@ def _digest(file: Path) -> str:
 
 
 def describe(target: Path) -> None:
-    """Write datapackage.json anew, where release.json can be read."""
+    """Write datapackage.json and README.md anew, where release.json can be read."""
     try:
         manifest = parse_manifest((target / "release.json").read_bytes())
         schemas = {name: pq.read_schema(target / name) for name in manifest.files}
@@ -75,6 +76,11 @@ def describe(target: Path) -> None:
     except (ReleaseError, KeyError, OSError, pa.ArrowException):
         return
     (target / "datapackage.json").write_text(json.dumps(package), encoding="utf-8")
+    if (target / README).exists() and not (target / README).is_symlink():
+        stated = json.loads((target / "release.json").read_text(encoding="utf-8"))
+        stated["documents"] = json.loads(documented(manifest).model_dump_json())["documents"]
+        (target / README).write_text(readme(manifest), encoding="utf-8")
+        (target / "release.json").write_text(json.dumps(stated), encoding="utf-8")
 
 
 def verified(folder: Path) -> list[str]:

@@ -22,6 +22,7 @@ CAPTIONS = {
     "publish": "read, profile, plan, apply, write",
     "query": "parse, observe, reconstruct, answer",
     "analysis": "models, tests, quantiles",
+    "exporting": "releases in other tools",
     "answering": "Query + release -> Answer",
     "release": "the bundle: write, open, verify",
     "publishing": "roles, randomness, batches",

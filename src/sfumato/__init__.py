@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from . import datasets, errors
     from .answering.answer import Answer
     from .choosing.look import look
+    from .engines.source import Source
     from .methods.anatomy.method import Anatomy
     from .methods.distribution_draw.method import DistributionDraw
     from .methods.l_diversity.specification import LDiversity
@@ -36,6 +37,7 @@ _PUBLIC = {
     "Release": "query",
     "Roles": "model.public",
     "SmallDomain": "methods.small_domain.specification",
+    "Source": "engines.source",
     "Splu": "methods.splu.specification",
     "SubsetResponse": "methods.subset_response.method",
     "TargetDistribution": "methods.target_distribution.method",
@@ -84,6 +86,7 @@ __all__ = [
     "Release",
     "Roles",
     "SmallDomain",
+    "Source",
     "Splu",
     "SubsetResponse",
     "TargetDistribution",

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from .engines import scratch
 from .engines.contract import Engine, Table
 from .engines.directory import engine_for, engine_named
+from .engines.source import paths_of
 from .errors import DataError, PlanError, SpecError
 from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
@@ -37,10 +38,12 @@ from .release.manifest import (
     columns_and_units,
     guarantee_model,
     people_model,
+    recoded_models,
     unprotected_model,
 )
 from .release.opened import open_folder
 from .release.placing import PARTS
+from .release.readme import documented
 from .release.verify import verify
 from .version import __version__
 
@@ -87,7 +90,7 @@ class Prepared:
     def notes(self) -> tuple[str, ...]:
         """What the custodian should know while publishing."""
         unchecked = "one row per person is assumed, not checked; name the column that tells people apart with --person"
-        return (*self.planned.work.notes, *(() if self.people.checked else (unchecked,)))
+        return (*self.table.notes, *self.planned.work.notes, *(() if self.people.checked else (unchecked,)))
 
     def claim(self) -> Claim:
         """What the plan claims to hold."""
@@ -166,10 +169,12 @@ def prepare(
     table, people = one_person(table, roles, chosen, secret)
     needs = chosen.needs(spec, roles)
     declared = dict(domains or {})
+    missing: list[Scalar] = [None] if null_as_value else []
+    changed = {c for unit, moved in zip(needs.units, needs.changed, strict=True) if moved for c in unit}
+    declared = {r.column: [*r.labels, *missing] for r in table.recoded if r.edges and r.column in changed} | declared
     edges = chosen.edges(spec)
     if edges:
         table = table.binned(edges)
-        missing: list[Scalar] = [None] if null_as_value else []
         declared |= {name: [*bin_labels(cuts), *missing] for name, cuts in edges.items()}
     unknown = [name for name in declared if name not in {c for unit in needs.units for c in unit}]
     if unknown:
@@ -271,8 +276,8 @@ def publish(
 def _check_apart(source: Any, out: Path) -> None:
     """Refuse an output that would replace the source, or lie in the folder that is read."""
     placing.check_place(out)
-    if isinstance(source, str | Path) and "\0" not in str(source):
-        read, written = (Path(os.path.realpath(path)) for path in (source, out))  # a loop of links is no error here
+    for path in paths_of(source):
+        read, written = (Path(os.path.realpath(p)) for p in (path, out))  # a loop of links is no error here
         if written == read or read in written.parents or written in read.parents:
             raise SpecError(f'"{out.name or out}" and the source lie in each other; choose another place', field="out")
 
@@ -329,9 +334,9 @@ def write(
         bundle.write_weights(weights, folder / "weights.parquet")
     if planned.work.side:
         bundle.write_side(applier.side_table(), folder / "sensitive.parquet")
-    columns, units = columns_and_units(applier.columns, applier.base)
+    columns, units = columns_and_units(applier.columns, applier.base, prepared.table.labels)
     files = bundle.describe_files(folder)
-    return Manifest(
+    manifest = Manifest(
         format_version=FORMAT_VERSION,
         software=Software(name="sfumato", version=__version__),
         method=method.name,
@@ -342,5 +347,7 @@ def write(
         units=units,
         guarantee=prepared.guarantee,
         files=files,
+        recoded=recoded_models(prepared.table.recoded, columns),
         reproducible=reproducible,
     )
+    return documented(manifest)

@@ -26,6 +26,7 @@ from .model.public import ADDED, Domain, Floats
 from .release.bundle import check_digests, copy_files, writing
 from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, open_folder
+from .release.zipped import is_zip, unpacked
 from .sql.nesting import Nested
 from .sql.nodes import Aggregate, Query, Schema
 from .sql.parse import question, read
@@ -165,8 +166,9 @@ def lookup_values(tables: Mapping[str, Any]) -> dict[str, dict[str, list[Any]]]:
 
 
 def open_release(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> Release:
-    """The release in a folder; `check` compares the digests of its files with those it states."""
-    return Release(open_folder(Path(path), check=check, engine=engine))
+    """The release in a folder or a zip archive; `check` compares the digests of its files with those it states."""
+    place = unpacked(Path(path)) if is_zip(Path(path)) else None
+    return Release(open_folder(place or Path(path), check=check, engine=engine, scratch=place))
 
 
 class Release:

@@ -240,9 +240,9 @@ def test_a_refusal_is_said_and_nothing_is_lost(page: Any, folder: Path) -> None:
 
 
 def test_cancel_leaves_nothing(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Publishing is cancelled while rows are written: no release, no half of one, no private folder of that process."""
+    """Publishing is cancelled while it is under way: no release, no half of one, no private folder of that process."""
     rng = np.random.default_rng(1)
-    rows = 1_500_000
+    rows = 2_500_000
     table = pa.table({"s": pa.array(rng.integers(0, 30, rows)), "q": pa.array(rng.integers(0, 9, rows), pa.int8())})
     pq.write_table(table, tmp_path / "large.parquet")
     chosen = '[roles]\nsensitive = ["s"]\nquasi = ["q"]\n[method]\nname = "uniform"\nrho1 = "1/20"\nrho2 = "1/2"\n'

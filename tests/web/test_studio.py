@@ -20,8 +20,8 @@ from sfumato.web.studio.choices import Choices, read_choices
 from sfumato.web.studio.door import forged
 from sfumato.web.studio.foreseen_chart import foreseen_chart
 from sfumato.web.studio.handover import command_line, python_lines
-from sfumato.web.studio.places import listing, proposed_release
-from sfumato.web.studio.view import bound_of, slider_at
+from sfumato.web.studio.machine_files import listing, proposed_release
+from sfumato.web.studio.shown_steps import bound_of, slider_at
 from tables import MARK, people
 
 ODD = Choices(

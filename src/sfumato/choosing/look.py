@@ -55,6 +55,7 @@ class Look:
     columns: tuple[LookedAt, ...]
     sensitive: tuple[str, ...]
     linkage: Linkage | None
+    notes: tuple[str, ...] = ()  # what reading the table brought up
 
     def __repr__(self) -> str:
         return f"<look at {self.rows:,} rows, {len(self.columns)} columns>"
@@ -131,7 +132,7 @@ def look(
         raise DataError("the table has no rows")
     limit = None if rho1 is None else exact(rho1, "rho1")
     found = linkage(table, tuple(quasi), named, limit) if quasi else None
-    return Look(rows=rows, columns=tuple(columns), sensitive=named, linkage=found)
+    return Look(rows=rows, columns=tuple(columns), sensitive=named, linkage=found, notes=table.notes)
 
 
 def linkage(table: Table, quasi: tuple[str, ...], sensitive: tuple[str, ...], rho1: Fraction | None) -> Linkage:

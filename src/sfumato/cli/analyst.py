@@ -1,4 +1,4 @@
-"""The commands of whoever has a release: query, inspect, verify."""
+"""The commands of whoever has a release: query, inspect, verify, export."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from ..errors import SpecError
 from .options import EngineOptions, Json, ReleasePath
-from .terminal import say, say_json
+from .terminal import note, say, say_json
 
 DEFAULT_LEVEL = 0.95
 
@@ -166,3 +166,29 @@ def verify(
             say(f"ok  {line}")
     for line in unseen(opened):
         say(f"--  cannot be seen: {line}")
+
+
+def export(
+    release: ReleasePath,
+    target: Annotated[
+        str,
+        typer.Argument(
+            help=".csv, .xlsx, .sav, .dta, .sqlite, .duckdb, or postgresql://...?table=SCHEMA", metavar="TARGET"
+        ),
+    ],
+    force: Annotated[bool, typer.Option("--force", help="replace a file")] = False,
+) -> None:
+    """Write a release for other tools: rows, value labels, and weights by which plain SQL gives estimates.
+
+    Example: sfumato export out out.duckdb
+    """
+    from ..engines.addresses import check_no_password
+    from ..exporting.export import export as run
+    from ..query import open_release
+
+    check_no_password(target)
+    contents = run(open_release(release).opened, target, force=force)
+    say(f"{contents.release.manifest.rows:,} rows written")
+    note(contents.about["warning"])
+    if not contents.weights:
+        note(f"{contents.release.method.name} has no weights; ask the release itself with sfumato query")

@@ -19,7 +19,7 @@ import typer
 from ..errors import SfumatoError
 from ..version import __version__
 from ..web.command import serve
-from ..web.studio.command import studio
+from ..web.studio.studio_command import studio
 from . import analyst, auditing, choice, custodian, evidence, inference
 from .method_options import asked_method, method_options
 from .options import flattened
@@ -39,6 +39,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compare": choice.compare,
     "recommend": choice.recommend,
     "reproduce": evidence.reproduce,
+    "export": analyst.export,
     "serve": serve,
     "studio": studio,
     "clean": custodian.clean,

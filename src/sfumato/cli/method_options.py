@@ -10,6 +10,7 @@ import typer
 from ..choosing import DEFAULT
 from ..model.option_names import said
 
+GENERAL = frozenset({"bins"})  # options of every table, whatever the method
 PREFIX = "m_"  # of the parameters that stand for fields of a specification
 
 
@@ -33,6 +34,8 @@ def method_options(taken: frozenset[str] = frozenset(), only: str | None = None)
     found: dict[str, tuple[list[str], str, bool]] = {}
     for name in REGISTRY if only is None else (only,):
         for field in fields_of(REGISTRY[name].spec):
+            if field.name in GENERAL:
+                continue
             methods, text, flag = found.setdefault(field.name, ([], field.help, field.kind is bool))
             methods.append(name)
             found[field.name] = (methods, text or field.help, flag)

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..model.coarsening import Recoding
+from ..model.codebook import Labels
 from ..model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ..model.public import Domain, Scalar
 from ..model.types import ColumnType
@@ -73,6 +75,10 @@ class Table(Protocol):
     @property
     def columns(self) -> Mapping[str, ColumnType]:
         """Name -> type as published, in the table's order."""
+
+    notes: tuple[str, ...]  # what reading it brought up, for the custodian; they quote no cell
+    labels: Mapping[str, Labels]  # titles and names of codes, where the source has some
+    recoded: tuple[Recoding, ...]  # columns that were made coarser
 
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """First pass: domains and joint counts."""
@@ -146,7 +152,7 @@ class Engine(Protocol):
     name: str
 
     def open(self, source: Any, *, delimiter: str | None = None) -> Table:
-        """A handle on the source; nothing is read yet but its schema."""
+        """A handle on the source, whatever it is (see `source`); nothing of it is kept."""
 
     def read(self, data: Sequence[Path], rows: int) -> Reader:
         """A reader of the rows in these files, which a release says are `rows` many."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import SpecError
 from .contract import Engine
+from .source import Source
 
 ENGINES = {
     "local": ("duckdb.table", "LocalEngine"),
@@ -26,4 +27,5 @@ def engine_named(name: str = LOCAL, **options: Any) -> Engine:
 
 def engine_for(source: Any) -> Engine:
     """The engine that holds the source already: Spark for its own DataFrames, else the local one."""
+    source = source.given if isinstance(source, Source) else source
     return engine_named(SPARK if type(source).__module__.startswith("pyspark.sql") else LOCAL)

@@ -107,6 +107,7 @@ class Method(ABC, Generic[S, P]):
     classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: bool = False  # the plan itself is random: every release needs its own
     unseen: tuple[str, ...] = ()  # forgeries that the bundle alone cannot show, beside those that no bundle can
+    independent_rows: bool = False  # given its true value and its part, what a row shows depends on no other row
     several_rows: bool = False  # a person with several rows is held too, not only one row of hers
     estimators: tuple[str, ...] = ()  # names that a question may ask for besides the method's own; others are refused
 

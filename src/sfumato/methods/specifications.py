@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import SpecError
+from ..model.names import listed
 from .registry import method_named
 
 
@@ -80,7 +81,7 @@ def _convert(value: Any, field: Field, said: str, readers: Mapping[str, Callable
     if not isinstance(value, str) or field.kind is str:
         return value
     if field.kind is tuple:
-        return tuple(part.strip() for part in value.split(",") if part.strip())
+        return listed(value, field.name)
     try:
         return field.kind(value)
     except ValueError:

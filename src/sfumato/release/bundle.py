@@ -21,6 +21,7 @@ from . import placing
 from .datapackage import datapackage
 from .manifest import FILES, FileModel, Manifest, parse_manifest
 from .placing import PARTS
+from .readme import README, readme
 
 MAX_MANIFEST = placing.MAX_MANIFEST
 # Rows in random order, one of several values in each: a release has well above a tenth of a bit for every row. A file
@@ -108,17 +109,19 @@ def describe_files(folder: Path) -> dict[str, FileModel]:
 
 
 def finish(folder: Path, manifest: Manifest) -> None:
-    """Write datapackage.json and, last of all, release.json."""
+    """Write datapackage.json, README.md where the manifest lists one, and, last of all, release.json."""
     sizes: dict[str, int] = {name: (folder / name).stat().st_size for name in manifest.files}
     package = datapackage(manifest, sizes, {name: pq.read_schema(folder / name) for name in manifest.files})
     (folder / "datapackage.json").write_text(json.dumps(package, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if manifest.documents is not None:
+        (folder / README).write_text(readme(manifest), encoding="utf-8")
     text = manifest.model_dump_json(indent=1, exclude_none=True)
     (folder / "release.json").write_text(text + "\n", encoding="utf-8")
 
 
 def copy_files(source: Path, folder: Path, manifest: Manifest) -> None:
     """Nothing; the folder holds the files of the release in `source`, release.json last."""
-    for name in (*manifest.files, "datapackage.json", "release.json"):
+    for name in (*manifest.files, *(manifest.documents or ()), "datapackage.json", "release.json"):
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(source / name, folder / name)
 
@@ -134,7 +137,7 @@ def readable(name: str) -> Iterator[None]:
     """Errors of the Parquet library in the block become a ReleaseError: a file of a release may hold anything."""
     try:
         yield
-    except (pa.ArrowException, OSError):  # ArrowInvalid is a ValueError too, ArrowKeyError a KeyError
+    except (pa.ArrowException, OSError, UnicodeDecodeError):  # the last: a column's name that is no text
         raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
 
 
@@ -156,7 +159,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise ReleaseError("release.json names data.parquet and parts of it; a release has one or the other")
     if (folder / PARTS).is_symlink():
         raise ReleaseError(f"{PARTS} is not a plain folder of the release")
-    for name in manifest.files:
+    for name in (*manifest.files, *(manifest.documents or {})):
         if (folder / name).is_symlink() or not (folder / name).is_file():
             raise ReleaseError(f"{name} is missing, or is not a plain file of the release")
     return manifest
@@ -194,6 +197,8 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
 
 def check_digests(folder: Path, manifest: Manifest) -> None:
     """Refuse files that are not the ones the manifest describes."""
-    for name, stated in manifest.files.items():
-        if digest(folder / name) != stated.sha256:
+    stated = {str(name): file.sha256 for name, file in manifest.files.items()}
+    stated |= {name: document.sha256 for name, document in (manifest.documents or {}).items()}
+    for name, sha256 in stated.items():
+        if digest(folder / name) != sha256:
             raise VerificationError(f"{name} is not the file that release.json describes: its digest differs")

@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 
 from ..errors import VerificationError
 from ..stats.tails import FALSE_ALARM, crowded
+from ..version import __version__
 from .bundle import readable
 from .datapackage import datapackage
 from .manifest import Manifest
 from .opened import OpenedRelease
 from .placing import PARTS
+from .readme import README, readme
 
 ALWAYS = ("release.json", "datapackage.json")
 SIGNATURE = "release.sig"
@@ -35,7 +37,7 @@ def check_folder(folder: Path, manifest: Manifest) -> None:
         found |= {f"{PARTS}/{entry.name}" for entry in parts.iterdir()} or {PARTS}
     elif parts.exists() or parts.is_symlink():
         found.add(PARTS)
-    declared = {*ALWAYS, *manifest.files}
+    declared = {*ALWAYS, *manifest.files, *(manifest.documents or {})}
     unknown = sorted(found - declared - {SIGNATURE})
     if unknown:
         raise VerificationError(f"release.json does not declare {len(unknown)} of the files in the folder")
@@ -59,6 +61,17 @@ def check_package(folder: Path, manifest: Manifest) -> None:
         raise VerificationError("datapackage.json cannot be read") from None
     if stated != json.loads(json.dumps(expected)):
         raise VerificationError("datapackage.json describes other files than release.json")
+
+
+def check_readme(folder: Path, manifest: Manifest) -> None:
+    """Nothing; VerificationError where README.md says something else than release.json does.
+
+    Its words may differ between versions of sfumato, so only our own are compared.
+    """
+    if manifest.documents is None or manifest.software.version != __version__:
+        return
+    if (folder / README).read_text(encoding="utf-8", errors="replace") != readme(manifest):
+        raise VerificationError("README.md says something else than release.json")
 
 
 def read_once(path: Path) -> Any:
@@ -144,6 +157,8 @@ def check_order(release: OpenedRelease) -> None:
     names, most = files[0].schema_arrow.names, max(ENDS // len(files), FEWEST)
     alarm = FALSE_ALARM / (len(names) * (2 * len(files) - 1))
     for name in names:
+        if pa.types.is_list(files[0].schema_arrow.field(name).type):  # the numbers of the sets stand beside the lists
+            continue
         before: pa.Array | None = None
         for file in files:
             with readable("data.parquet"):

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..model.types import ColumnType, Kind, cell_type_named
-from .manifest import Manifest
+from .manifest import ColumnModel, Manifest
 from .placing import PARTS
 
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
@@ -29,10 +29,14 @@ _FIELD_TYPES = {
 def datapackage(manifest: Manifest, sizes: dict[str, int], schemas: dict[str, pa.Schema]) -> dict[str, Any]:
     """The description of the bundle's files for readers that do not know sfumato."""
     stated = {c.name: _field_type(cell_type_named(c.released_type or c.type)) for c in manifest.columns}
+    described = {c.name: _described(c) for c in manifest.columns}
     resources = []
     for names in _resources(manifest):
         one = names[0] if len(names) == 1 else None  # a digest belongs to one file; those of parts are in release.json
-        fields = [{"name": f.name, "type": stated.get(f.name) or _arrow_type(f.type)} for f in schemas[names[0]]]
+        fields = [
+            {"name": f.name, "type": stated.get(f.name) or _arrow_type(f.type), **described.get(f.name, {})}
+            for f in schemas[names[0]]
+        ]
         resources.append(
             {
                 "name": PARTS if names[0].startswith(PARTS) else names[0].removesuffix(".parquet"),
@@ -52,6 +56,14 @@ def datapackage(manifest: Manifest, sizes: dict[str, int], schemas: dict[str, pa
         ),
         "resources": resources,
     }
+
+
+def _described(column: ColumnModel) -> dict[str, Any]:
+    """Title and codebook of a field, where the release has some."""
+    found: dict[str, Any] = {} if column.title is None else {"title": column.title}
+    if column.labels:
+        found["categories"] = [{"value": label.value, "label": label.label} for label in column.labels]
+    return found
 
 
 def _resources(manifest: Manifest) -> list[tuple[str, ...]]:

@@ -26,13 +26,18 @@ from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
 
 
-def open_folder(folder: Path, *, check: bool = True, engine: Engine | None = None) -> OpenedRelease:
-    """The release in a folder; `check` compares the digests of its files with those it states."""
+def open_folder(
+    folder: Path, *, check: bool = True, engine: Engine | None = None, scratch: Path | None = None
+) -> OpenedRelease:
+    """The release in a folder; `check` compares the digests of its files with those it states.
+
+    `scratch` is a temporary folder that goes when nobody holds the release any more.
+    """
     manifest = read_manifest(folder)
     if check:
         check_digests(folder, manifest)
     check_contents(folder, manifest)
-    return OpenedRelease(folder, manifest, engine=engine)
+    return OpenedRelease(folder, manifest, engine=engine, scratch=scratch)
 
 
 class OpenedRelease:

@@ -15,7 +15,9 @@ from typing import Any
 from ..errors import ReleaseError
 
 MAX_MANIFEST = 256 * 2**20
-OWN_FILES = frozenset({"release.json", "datapackage.json", "release.sig"})  # besides those that release.json lists
+OWN_FILES = frozenset(
+    {"release.json", "datapackage.json", "release.sig", "README.md"}
+)  # besides those that release.json lists
 PARTS = "data"  # folder of the part files
 _NOREPLACE, _EXCHANGE = 1, 2  # of renameat2(2)
 _AT_FDCWD = -100

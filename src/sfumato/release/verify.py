@@ -11,7 +11,8 @@ from ..methods.ladder import public_readers
 from ..methods.shared.readers import ONE_ROW
 from ..stats.tails import FALSE_ALARM
 from .bundle import check_digests
-from .checks import check_columns, check_folder, check_order, check_package, check_traces, check_types
+from .checks import check_columns, check_folder, check_order, check_package, check_readme, check_traces, check_types
+from .coarser import check_coarser
 from .hostile import stated_by_a_stranger
 from .manifest import encode, guarantee_model
 from .opened import OpenedRelease
@@ -31,10 +32,12 @@ def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     check_digests(release.path, manifest)
     yield "digests of all files"
     check_package(release.path, manifest)
+    check_readme(release.path, manifest)
     check_traces(release.path, manifest)
     yield "no file, column or note besides those that are declared"
     check_columns(release)
     check_types(release)
+    check_coarser(release)
     with stated_by_a_stranger(VerificationError, "the guarantee cannot be computed from the published parameters"):
         try:
             computed = guarantee_model(method.guarantee(release.plan), manifest.people.noun())

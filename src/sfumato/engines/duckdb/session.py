@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Protocol
@@ -13,8 +12,9 @@ import pyarrow as pa
 
 from ...errors import DataError, EngineError, ReleaseError, SfumatoError, SpecError
 from .. import scratch
+from .bound import Bind
 from .connection import connect
-from .sources import Bind, csv_error
+from .csv_files import csv_error
 
 LEAST_MEMORY = 60e6  # below this DuckDB fails on any table
 
@@ -50,14 +50,6 @@ def limited(allowed: Allowance, spill: str) -> duckdb.DuckDBPyConnection:
         raise SpecError(f'memory "{allowed.memory}" is too small; give at least 64MB', field="memory")
     con.execute("SET temp_directory=?", [spill])
     return con
-
-
-class PrivateCopy:
-    """A private folder that goes when nobody holds it any more."""
-
-    def __init__(self) -> None:
-        self.folder = scratch.new_folder("rows")
-        weakref.finalize(self, scratch.remove, self.folder)
 
 
 class Session:
@@ -119,6 +111,11 @@ def _bytes(shown: str) -> float:
 
 def reading_error(error: Exception) -> SfumatoError:
     text = str(error)
+    own = re.search(r"\nsfumato\.errors\.DataError: (.+)\s*$", text)
+    if own:  # of a source of batches, in our own words
+        return DataError(own[1])
+    if "Arrow source failed" in text:
+        return DataError("the source failed while its rows were read; nothing was published")
     if "CSV" in text:
         return csv_error(error)
     if isinstance(error, duckdb.NotImplementedException):

@@ -14,18 +14,22 @@ import pyarrow.parquet as pq
 
 from ...errors import DataError, ReleaseError, SfumatoError, SpecError
 from ...model.bin_labels import bin_labels
+from ...model.coarsening import Recoding
 from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
 from ..contract import Keys, ListColumn, Progress, Transform
+from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
+from ..source import source_of
+from .bound import Bound
 from .connection import quoted
 from .ordered_rows import write_ordered
 from .people_rows import count_people, rows_that_stay
 from .reader import DuckDBReader
-from .session import PrivateCopy, Session, engine_error, reading_error
-from .sources import Bind, binder
+from .session import Session, engine_error, reading_error
+from .sources import binder
 
 BATCH_ROWS = 131_072
 KEY = "__order__"
@@ -51,7 +55,7 @@ class LocalEngine:
         self.encrypted_spill = encrypted_spill  # costs a sort that spills about as much time again
 
     def open(self, source: Any, *, delimiter: str | None = None) -> LocalTable:
-        return source if isinstance(source, LocalTable) else LocalTable(self, binder(source, delimiter))
+        return source if isinstance(source, LocalTable) else LocalTable(self, binder(source_of(source, delimiter)))
 
     def read(self, data: Sequence[Path], rows: int) -> DuckDBReader:
         return DuckDBReader(data, rows)
@@ -60,8 +64,9 @@ class LocalEngine:
 class LocalTable:
     """A source opened by the local engine; `repr` shows nothing of it."""
 
-    def __init__(self, engine: LocalEngine, bind: Bind) -> None:
-        self._engine, self._bind = engine, bind
+    def __init__(self, engine: LocalEngine, bound: Bound) -> None:
+        self._engine, self._bind = engine, bound.bind
+        self.notes, self.labels, self.recoded = bound.notes, bound.labels, bound.recoded
         self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
         self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
         with self._session() as session:
@@ -192,6 +197,8 @@ class LocalTable:
             whens = [f"WHEN {column} < {cut!r} THEN '{name}'" for cut, name in zip(cuts, names, strict=True)]
             result._bins[binned] = f"CASE WHEN {empty} THEN NULL {' '.join(whens)} ELSE '{labels[-1]}' END"
             result.columns[binned], result._arrow[binned] = TEXT, pa.string()
+        more = tuple(Recoding(column=name, edges=tuple(cuts)) for name, cuts in edges.items())
+        result.recoded = (*self.recoded, *more)
         return result
 
     def people(self, column: str) -> PeopleCount:

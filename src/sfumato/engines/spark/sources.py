@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, SpecError
+from ..duckdb.csv_files import PATTERNS, header
 from ..duckdb.files import check_names, check_same, files_of, kind_of, shown
-from ..duckdb.sources import PATTERNS, header
 from .session import plainly
 
 _GLOB = re.compile(r"([\\*?\[\]{}])")

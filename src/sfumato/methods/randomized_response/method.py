@@ -108,6 +108,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
     spec = RandomizedResponse
     plan_type = RandomizedResponsePlan
     unseen = ("true values put back, where the noise could have made such counts by chance",)
+    independent_rows = True
     example = Example(
         spec={"keep": {"disease": "0.6"}},
         options={"risk": "1/3"},

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from ...errors import SpecError
+from ...model.names import parts
 from ...model.ratios import Ratio, exact
 from ..contract import Specification
 from ..shared.column_bins import BINS_FIELD, parse_bins
@@ -102,7 +103,8 @@ class RandomizedResponse(Specification):
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    parts = [part.partition("=") for part in text.split(",") if part.strip()]
-    if not parts or not all(separator for _, separator, _ in parts):
+    found = parts(text, "keep")
+    pairs = [(column, value) for column, value in found if value is not None]
+    if not pairs or len(pairs) < len(found):
         raise SpecError(f'keep probabilities are written column=p,column=p, got "{text}"', field="keep")
-    return [(column.strip(), value.strip()) for column, _, value in parts]
+    return pairs

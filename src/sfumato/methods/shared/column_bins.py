@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from ...errors import SpecError
 from ...model.bin_labels import bin_labels
+from ...model.names import parts
 from ...model.public import Domain
 from ...model.ratios import Ratio, exact
 
@@ -39,12 +40,11 @@ def _lists(text: str) -> dict[str, list[str]]:
     """ "age=17,25,35,hours=0,20,40": a name starts a new list."""
     found: dict[str, list[str]] = {}
     column = None
-    for part in text.split(","):
-        name, separator, value = part.partition("=")
-        if separator:
-            column = name.strip()
+    for name, value in parts(text, "bins"):
+        if value is not None:
+            column = name
             found[column] = []
         if column is None:
             raise SpecError(f'bins are written column=EDGE,EDGE,..., got "{text}"', field="bins")
-        found[column].append((value if separator else part).strip())
+        found[column].append(name if value is None else value)
     return found

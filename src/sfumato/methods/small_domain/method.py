@@ -102,6 +102,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     title = "Small-domain perturbation"
     trust = Trust.PROVED
     several_rows = True
+    independent_rows = True
     lumpable = True
     part = "sub_table"
     answers = "estimate, interval"

@@ -124,6 +124,7 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
     title = "Uniform perturbation"
     trust = Trust.PROVED
     several_rows = True
+    independent_rows = True
     lumpable = True
     formula = "w = (h - q sum h) / p; Var = n b(1-b)/p^2 + f (1-p-2b)/p, f cut to [0, n]; counts: inverted test"
     answers = "estimate, interval"

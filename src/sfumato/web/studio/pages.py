@@ -18,10 +18,10 @@ from ...methods import method_named
 from ...reports.release_page import release_page
 from ..catalogue import Served
 from ..downloads import zipped
-from . import handover, places
+from . import handover, machine_files
 from .choices import MOST_QUESTIONS, ROLES, TRUST, held, read_choices
+from .shown_steps import STEPS, bound_of, context
 from .state import Studio
-from .view import STEPS, bound_of, context
 
 SOON = 0.6  # seconds that a request waits for quick work before it shows progress
 
@@ -64,14 +64,14 @@ async def source(request: Request) -> Response:
     """POST /source: the table at a path or an address."""
     here, given = studio(request), await fields(request)
     async with here.lock:
-        await here.open(places.spelled(given.get("source", "").strip()), delimiter=given.get("delimiter", ""))
+        await here.open(machine_files.spelled(given.get("source", "").strip()), delimiter=given.get("delimiter", ""))
     return await _after(request, "source")
 
 
 async def upload(request: Request) -> Response:
     """POST /upload?name=...: the table as a body; it is kept in the private folder of this process."""
     here = studio(request)
-    kept = await places.keep_upload(request.query_params.get("name", ""), request.stream())
+    kept = await machine_files.keep_upload(request.query_params.get("name", ""), request.stream())
     async with here.lock:
         await here.open(str(kept), upload=True)
     return await _after(request, "source")
@@ -79,7 +79,7 @@ async def upload(request: Request) -> Response:
 
 async def files(request: Request) -> Response:
     """GET /files?folder=...: a folder of this machine."""
-    listing = places.listing(request.query_params.get("folder", ""))
+    listing = machine_files.listing(request.query_params.get("folder", ""))
     return _render(request, "studio/files.html", {"listing": listing})
 
 
@@ -157,7 +157,9 @@ async def publish(request: Request) -> Response:
             raise SpecError("nothing is planned", field="method")
         if here.published is not None and here.published.running:
             raise SpecError("publishing is under way", field="out")
-        here.choose(out=places.spelled(given.get("out", "").strip()), accept_unprotected="accept_unprotected" in given)
+        here.choose(
+            out=machine_files.spelled(given.get("out", "").strip()), accept_unprotected="accept_unprotected" in given
+        )
         if not here.choices.out:
             raise SpecError("no folder is named for the release", field="out")
         await here.publish()
@@ -188,7 +190,7 @@ async def load(request: Request) -> Response:
     async with here.lock:
         found = read_choices(text)
         if here.choices.upload:
-            places.forget_upload(here.choices.source)
+            machine_files.forget_upload(here.choices.source)
         here.choices, out = found, found.out
         here.forget("looked", "foreseen", "planned", "published", "verified")
         if found.source:

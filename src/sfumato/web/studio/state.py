@@ -14,10 +14,10 @@ from ...choosing.recommend import LABELS
 from ...engines import scratch
 from ...errors import SfumatoError, SpecError
 from ...model.public import Trust
-from . import places
+from . import machine_files
 from .choices import Choices
-from .desk import Desk, Task
 from .hand import Hand, Job
+from .workbench import Errand, Workbench
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,8 +26,8 @@ class Studio:
 
     choices: Choices
     file: Path | None = None  # the choices are kept there
-    thinker: Hand = field(default_factory=lambda: Hand(Desk))  # looks and foresees
-    publisher: Hand = field(default_factory=lambda: Hand(Desk))  # plans, publishes, verifies
+    thinker: Hand = field(default_factory=lambda: Hand(Workbench))  # looks and foresees
+    publisher: Hand = field(default_factory=lambda: Hand(Workbench))  # plans, publishes, verifies
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     looked: Job | None = None
     foreseen: Job | None = None
@@ -59,11 +59,11 @@ class Studio:
         if not source.strip():
             raise SpecError("no table is named", field="source")
         if self.choices.upload and self.choices.source != source:
-            places.forget_upload(self.choices.source)
+            machine_files.forget_upload(self.choices.source)
         self.forget("foreseen", "planned", "published", "verified")
-        out = places.proposed_release(source, upload=upload)
+        out = machine_files.proposed_release(source, upload=upload)
         self.choose(source=source, delimiter=delimiter, upload=upload, out=out)
-        self.looked = await self.thinker.start(Task(kind="look", choices=self.choices))
+        self.looked = await self.thinker.start(Errand(kind="look", choices=self.choices))
         self.looks += 1
 
     def forget(self, *names: str) -> None:
@@ -81,7 +81,7 @@ class Studio:
             )
             self._keep()
         if self.published is not None and self.published.finished and self.verified is None:
-            self.verified = await self.publisher.start(Task(kind="verify", choices=self.published.task.choices))
+            self.verified = await self.publisher.start(Errand(kind="verify", choices=self.published.task.choices))
 
     def missing(self) -> str | None:
         """Why the roles are not complete; None where the library takes them."""
@@ -104,7 +104,7 @@ class Studio:
     async def foresee(self) -> None:
         """Foresee errors at the bound, for every method."""
         self.publisher.warm()
-        self.foreseen = await self.thinker.start(Task(kind="foresee", choices=self.choices))
+        self.foreseen = await self.thinker.start(Errand(kind="foresee", choices=self.choices))
 
     async def enough(self) -> None:
         """End foreseeing; what is known by now stays."""
@@ -116,15 +116,15 @@ class Studio:
         if self.published is not None and self.published.running:
             raise SpecError("publishing is under way; cancel it first", field="method")
         self.forget("published", "verified")
-        self.planned = await self.publisher.start(Task(kind="plan", choices=self.choices))
+        self.planned = await self.publisher.start(Errand(kind="plan", choices=self.choices))
 
     async def publish(self) -> None:
         """Publish what was planned; a folder that exists is never replaced."""
         if Path(self.choices.out).exists():
             raise SpecError(f'"{Path(self.choices.out).name}" exists; choose another folder', field="out")
         self.forget("verified")
-        self.before = places.partial_folders(self.choices.out)
-        self.published = await self.publisher.start(Task(kind="publish", choices=self.choices))
+        self.before = machine_files.partial_folders(self.choices.out)
+        self.published = await self.publisher.start(Errand(kind="publish", choices=self.choices))
 
     async def cancel(self) -> None:
         """End publishing; nothing of it stays, even if it was about to finish."""
@@ -133,7 +133,7 @@ class Studio:
             return
         out = job.task.choices.out
         await self.publisher.end(job)
-        for folder in places.partial_folders(out) - self.before:
+        for folder in machine_files.partial_folders(out) - self.before:
             scratch.remove(folder)
         scratch.remove(Path(out))  # it did not exist when we began
 

@@ -31,20 +31,20 @@ CONDITIONS = 60  # of the query pool, where the custodian asks no questions of h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Errand:
     """A step to do with these choices."""
 
-    kind: str  # a method of the desk
+    kind: str  # a method of the workbench
     choices: Choices
 
 
-class Desk:
+class Workbench:
     """Does one task after the other; the table that errors were foreseen for last is kept open."""
 
     def __init__(self) -> None:
         self._kept: tuple[object, Setting] | None = None
 
-    def __call__(self, task: Task, tell: Tell) -> Any:
+    def __call__(self, task: Errand, tell: Tell) -> Any:
         """The result of a task, as plain values."""
         steps = {
             "look": self.look,
