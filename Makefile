@@ -2,11 +2,14 @@
 #
 #   make demo     publish the bundled table, ask it questions, show the truth beside every answer
 #   make test     the whole suite
-#   make check    format, lint, strict types, import rules, fast tests
+#   make quick    the tests that need neither minutes nor luck: before each commit
+#   make check    format, lint, strict types, import rules
 #   make bench    the ratios of docs/performance.md, measured here   (BENCH="--rows 1000000 --only publish")
-#   make audit    kills, faults and fuzzers on publishing and reading      (AUDIT="--share 0.1")
+#   make audit    kills, faults and fuzzers on publishing and reading      (AUDIT="--record docs/campaigns.md")
 #   make golden   rewrite the expected outputs in tests/ and docs/; read the diff
 #   make clean    remove what the targets made
+#
+# EXTRAS=dev,report,web,sign,files,databases,spark sets up Spark too (400 MB); its tests are skipped without.
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -14,8 +17,9 @@ BIN := .venv/bin
 READY := .venv/.ready
 SOURCES := src tests benchmarks tools examples
 PYTEST ?=
+EXTRAS ?= dev,report,web,sign,files,databases
 
-.PHONY: demo test check bench audit golden clean setup
+.PHONY: demo test quick check bench audit golden clean setup
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -24,12 +28,14 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -q -n auto --dist worksteal $(PYTEST)
 
+quick: $(READY)
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not statistical and not slow" $(PYTEST)
+
 check: $(READY)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not statistical and not slow" $(PYTEST)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -45,7 +51,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found; name one with PYTHON=/path/to/python3" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report,web,sign]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
 clean:

@@ -11,10 +11,17 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+<<<<<<< HEAD
 from benchmarks import bench_fit, bench_import, bench_publish, bench_query, bench_serve
 from benchmarks.measure import Row
 
 PARTS = ("import", "publish", "query", "fit", "serve")
+=======
+from benchmarks import bench_import, bench_publish, bench_query, bench_serve, bench_sources, bench_spark
+from benchmarks.measure import Row
+
+PARTS = ("import", "publish", "query", "serve", "sources", "spark")
+>>>>>>> main
 
 
 def options() -> argparse.Namespace:
@@ -35,13 +42,15 @@ def measure(asked: argparse.Namespace, folder: Path) -> list[Row]:
     """All rows of the report, part by part."""
     parts, chosen = asked.only or PARTS, tuple(asked.method or ())
     found = bench_import.rows(repeat=asked.repeat) if "import" in parts else []
-    for name, bench in (("publish", bench_publish), ("query", bench_query)):
+    for name, bench in (("publish", bench_publish), ("query", bench_query), ("spark", bench_spark)):
         if name in parts:
             found += bench.rows(folder, n=asked.rows, threads=asked.threads, repeat=asked.repeat, chosen=chosen)
     if "fit" in parts:
         found += bench_fit.rows(folder, n=asked.rows, chosen=chosen)
     if "serve" in parts:
         found += bench_serve.rows(folder, n=asked.rows)
+    if "sources" in parts:
+        found += bench_sources.rows(folder, n=min(asked.rows, 1_000_000), repeat=asked.repeat)
     return found
 
 

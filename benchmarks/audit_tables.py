@@ -1,12 +1,13 @@
 """The tables of docs/audit.md: every method published on Adult (and on the census stand-in), attacked and scored.
 
-    python -m benchmarks.audit_tables [adult] [census]
+    python -m benchmarks.audit_tables [adult] [census] [--only METHOD]
 
 The census stand-in is read from the folder SFUMATO_DATA. Seeds are fixed: the same releases, the same targets.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from sfumato.publish import publish
 
 ADULT = {
     "uniform": {"rho1": "1/5", "rho2": "1/3"},
+    "subset-response": {"rho1": "1/5", "rho2": "1/3"},
     "small-domain": {"rho1": "1/5", "rho2": "1/3"},
     "splu": {"gamma": "3"},
     "target-distribution": {"partition_by": "sex,race"},
@@ -35,6 +37,7 @@ ADULT = {
 }
 CENSUS = ADULT | {
     "uniform": {"rho1": "1/10", "rho2": "1/3"},
+    "subset-response": {"rho1": "1/10", "rho2": "1/3"},
     "small-domain": {"rho1": "1/10", "rho2": "1/3"},
     "target-distribution": {"partition_by": "gender", "work_limit": "10000000"},
 }
@@ -60,7 +63,7 @@ def table_of(name: str) -> pa.Table:
     return found.append_column("number", pa.array(number))
 
 
-def scores(name: str, targets: int = 1000) -> dict[str, dict[str, Any]]:
+def scores(name: str, targets: int = 1000, only: str = "") -> dict[str, dict[str, Any]]:
     """The audit of every method on the table."""
     parameters, quasi = TABLES[name]
     table = table_of(name).select([*quasi, "occupation", "number"])
@@ -69,7 +72,7 @@ def scores(name: str, targets: int = 1000) -> dict[str, dict[str, Any]]:
         source = Path(scratch) / "t.parquet"
         pq.write_table(table, source)
         for method in REGISTRY:
-            if method not in parameters:
+            if method not in parameters or only not in {"", method}:
                 continue
             made = [
                 publish(
@@ -105,7 +108,11 @@ def markdown(found: dict[str, dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    for chosen in sys.argv[1:] or ["adult"]:
-        documents = scores(chosen)
+    parser = argparse.ArgumentParser(prog="audit_tables")
+    parser.add_argument("tables", nargs="*", default=["adult"], choices=list(TABLES))
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    for chosen in given.tables:
+        documents = scores(chosen, only=given.only)
         blind = next(iter(documents.values()))["attacks"][0]["blind"]
         print(f"{chosen}: blind guess {blind:.1%}\n\n{markdown(documents)}\n")

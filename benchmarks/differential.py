@@ -25,6 +25,7 @@ from sfumato.methods.specifications import build
 
 METHODS: dict[str, dict[str, Any]] = {
     "uniform": {"rho1": "1/5", "rho2": "1/2"},
+    "subset-response": {"rho1": "1/5", "rho2": "1/3"},
     "small-domain": {"rho1": "1/5", "rho2": "1/2"},
     "splu": {"gamma": "4"},
     "randomized-response": {"keep": "occupation=0.6,sex=0.9"},

@@ -1,7 +1,8 @@
 """Kills, full disks, failing disks and changing sources, at every step of a publish.
 
-A step is an event that Python reports to audit hooks while files are written (open, mkdir, rename, chmod, remove ...).
-A forked child runs the publish and dies, or is told ENOSPC or EIO, at one step; the parent looks at what is left.
+A step is an event that Python reports to audit hooks while files are written (open, mkdir, rename, chmod, remove ...),
+a sync, or a rename with flags. A forked child runs the publish and dies, or is told ENOSPC or EIO, at one step; the
+parent looks at what is left, and whether it is what the child said.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import stat
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -24,19 +27,16 @@ import pyarrow.parquet as pq
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
+from sfumato.methods import REGISTRY
 from sfumato.methods.specifications import build
 from sfumato.query import open_release
+from sfumato.release import placing
 from sfumato.release.verify import verify
 
 ROLES = sf.Roles(sensitive="disease", quasi=["age", "sex"])
-METHODS = {
-    "uniform": {"rho1": "1/5", "rho2": "1/3"},
-    "anatomy": {"l": "3"},
-    "splu": {"gamma": "3"},
-    "small-domain": {"rho1": "1/5", "rho2": "1/2", "min_size": "100"},
-    "l-diversity": {"l": "3"},
-}
-STEPS = ("open", "os.mkdir", "os.rename", "os.chmod", "os.remove", "os.rmdir", "os.link", "os.symlink", "shutil.rmtree")
+METHODS = {name: dict(method.example.options) for name, method in REGISTRY.items()}
+STEPS = ("open", "os.mkdir", "os.rename", "os.chmod", "os.remove", "os.rmdir", "os.link", "os.symlink", "shutil.rmtree",
+         "sync", "rename with flags")  # fmt: skip
 REFUSED, PUBLISHED, UNCAUGHT = 40, 41, 42  # exit codes of a child
 
 
@@ -69,13 +69,46 @@ def at_step(number: int, folder: Path, act: Callable[[], None]) -> Callable[[], 
     below = str(folder)
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
-        if event in STEPS and any(isinstance(a, str | os.PathLike) and str(a).startswith(below) for a in arguments):
+        if event in STEPS and any(path.startswith(below) for path in _paths(arguments)):
             seen[0] += 1
             if seen[0] == number:
                 act()
 
+    _report_more()
     sys.addaudithook(hook)
     return lambda: seen[0]
+
+
+def _paths(arguments: tuple[object, ...]) -> Iterator[str]:
+    """The paths among the arguments of an event; the last one may be a folder that the first is relative to."""
+    folder = arguments[-1] if isinstance(arguments[-1], int) and arguments[-1] >= 0 else None
+    for given in arguments:
+        if isinstance(given, str | os.PathLike):
+            path = Path(given)
+            yield str(path if folder is None or path.is_absolute() else _opened(folder) / path)
+
+
+def _opened(handle: int) -> Path:
+    """What an open handle stands for; nothing that lies anywhere where it is not one."""
+    try:
+        return Path(f"/proc/self/fd/{handle}").readlink()
+    except OSError:
+        return Path()
+
+
+def _report_more() -> None:
+    """Syncs and renames with flags become events too; Python reports neither."""
+    fsync, rename = os.fsync, placing._rename_with
+
+    def reported_fsync(handle: int) -> None:
+        sys.audit("sync", _opened(handle))
+        fsync(handle)
+
+    def reported_rename(flag: int, old: Path, new: Path) -> bool:
+        sys.audit("rename with flags", old, new)
+        return rename(flag, old, new)
+
+    os.fsync, placing._rename_with = reported_fsync, reported_rename
 
 
 def die() -> None:
@@ -99,6 +132,33 @@ def child(work: Callable[[], int]) -> int:
         except BaseException:
             os._exit(UNCAUGHT)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def warm() -> None:
+    """Import what runs import, without starting an engine: children are forked, and then need not."""
+    read, write = os.pipe()
+    with tempfile.TemporaryDirectory() as scratch:
+        source, out = Path(scratch) / "t.parquet", Path(scratch) / "out"
+
+        def work() -> int:
+            pq.write_table(table(), source)
+            codes = [run(method, source, out / method, force=False) for method in METHODS]
+            whole(out / "anatomy")
+            os.write(write, "\n".join(sys.modules).encode())
+            return max(codes)
+
+        out.mkdir()
+        pid = os.fork()
+        if pid == 0:
+            os.close(read)
+            os._exit(work())
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            names = pipe.read().split("\n")
+        os.waitpid(pid, 0)
+    for name in names:
+        with suppress(ImportError):
+            import_module(name)
 
 
 def steps_of(method: str, source: Path, folder: Path, *, force: bool) -> int:
@@ -130,8 +190,8 @@ def whole(release: Path) -> bool:
     return child(work) == PUBLISHED
 
 
-def judge(folder: Path, code: int, *, old: bytes | None, killed: bool) -> str | None:
-    """What is wrong with what a run left behind; None if nothing is."""
+def judge(folder: Path, code: int, *, old: int | None, killed: bool) -> str | None:
+    """What is wrong with what a run left behind; None if nothing is. `old` is the inode of a release to replace."""
     out = folder / "out"
     if code == UNCAUGHT:
         return "uncaught"
@@ -139,9 +199,11 @@ def judge(folder: Path, code: int, *, old: bytes | None, killed: bool) -> str | 
         return "half release"
     if old is not None and not out.exists() and not _old_kept(folder):
         return "lost"
-    if code == PUBLISHED and not out.exists():
-        return "lost"
-    left = [entry for entry in folder.iterdir() if entry.name not in {"out", "t.parquet"}]
+    if code == PUBLISHED and (not out.exists() or out.stat().st_ino == old):
+        return "said to be published, and is not"
+    if code == REFUSED and (out.exists() if old is None else not out.exists() or out.stat().st_ino != old):
+        return "said not to be published, and is"
+    left = [entry for entry in folder.iterdir() if entry.name != "out"]
     if not killed and left:
         return "left behind"
     if any(not e.name.startswith(".") or stat.S_IMODE(e.stat().st_mode) & 0o077 for e in left if _unfinished(e)):
@@ -150,24 +212,12 @@ def judge(folder: Path, code: int, *, old: bytes | None, killed: bool) -> str | 
 
 
 def _unfinished(entry: Path) -> bool:
-    return entry.is_dir() and not (entry / "release.json").exists()
+    return entry.is_dir() and not entry.name.endswith(".old") and not (entry / "release.json").exists()
 
 
 def _old_kept(folder: Path) -> bool:
     """A kill between two renames leaves the old release under its temporary name."""
     return any(whole(entry) for entry in folder.iterdir() if entry.is_dir() and entry.name.startswith("."))
-
-
-def trials(kinds: dict[str, Callable[[], None]], stride: int) -> Iterator[tuple[str, str, bool, int]]:
-    """(kind, method, whether an old release is replaced, step)."""
-    for method in METHODS:
-        for force in (False, True):
-            with tempfile.TemporaryDirectory() as scratch:
-                folder, source = prepared(Path(scratch), method, force=force)
-                most = steps_of(method, source, folder, force=force)
-            for kind in kinds:
-                for step in range(1, most + 1, stride):
-                    yield kind, method, force, step
 
 
 def prepared(scratch: Path, method: str, *, force: bool) -> tuple[Path, Path]:
@@ -181,31 +231,45 @@ def prepared(scratch: Path, method: str, *, force: bool) -> tuple[Path, Path]:
     return folder, source
 
 
-def kills_and_faults(stride: int = 1) -> Counter[str]:
-    """What was tried, and what went wrong (keys that begin with "!")."""
+def kills_and_faults(
+    stride: int = 1, methods: Sequence[str] = tuple(METHODS), found: Counter[str] | None = None
+) -> Counter[str]:
+    """What was tried, and what went wrong (keys that begin with "!"): each kind at each step."""
     kinds = {"kill": die, "ENOSPC": fail(errno.ENOSPC), "EIO": fail(errno.EIO)}
-    found: Counter[str] = Counter()
-    for kind, method, force, step in trials(kinds, stride):
-        with tempfile.TemporaryDirectory() as scratch:
-            folder, source = prepared(Path(scratch), method, force=force)
-            old = (folder / "out" / "release.json").read_bytes() if force else None
-
-            def work(act: Callable[[], None] = kinds[kind], folder: Path = folder, source: Path = source,
-                     step: int = step, method: str = method, force: bool = force) -> int:  # fmt: skip
-                at_step(step, folder, act)
-                return run(method, source, folder / "out", force=force)
-
-            code = child(work)
-            found[kind] += 1
-            wrong = judge(folder, code, old=old, killed=kind == "kill")
-            if wrong:
-                found[f"! {kind} at step {step} of {method}{' --force' if force else ''}: {wrong}"] += 1
+    found = Counter() if found is None else found
+    for method in methods:
+        for force in (False, True):
+            with tempfile.TemporaryDirectory() as scratch:
+                clean, source = prepared(Path(scratch), method, force=force)
+                counted = shutil.copytree(clean, Path(scratch) / "counted")
+                most = steps_of(method, source, counted, force=force)
+                for kind, act in kinds.items():
+                    for step in range(1, most + 1, stride):
+                        folder = shutil.copytree(clean, Path(scratch) / f"{kind}-{step}")
+                        wrong = _one(method, source, folder, force=force, step=step, act=act, killed=kind == "kill")
+                        found[kind] += 1
+                        if wrong:
+                            found[f"! {kind} at step {step} of {method}{' --force' if force else ''}: {wrong}"] += 1
+                        shutil.rmtree(folder)
     return found
 
 
-def short_disks(sizes: int = 20) -> Counter[str]:
+def _one(
+    method: str, source: Path, folder: Path, *, force: bool, step: int, act: Callable[[], None], killed: bool
+) -> str | None:
+    """What is wrong after one run that meets `act` at the step."""
+    old = (folder / "out").stat().st_ino if force else None
+
+    def work() -> int:
+        at_step(step, folder, act)
+        return run(method, source, folder / "out", force=force)
+
+    return judge(folder, child(work), old=old, killed=killed)
+
+
+def short_disks(sizes: int = 20, found: Counter[str] | None = None) -> Counter[str]:
     """Files may not grow beyond a limit (RLIMIT_FSIZE), which the engine's own writes meet too."""
-    found: Counter[str] = Counter()
+    found = Counter() if found is None else found
     for limit in np.unique(np.geomspace(64, 200_000, sizes).astype(int)):
         with tempfile.TemporaryDirectory() as scratch:
             folder, source = prepared(Path(scratch), "uniform", force=False)
@@ -242,14 +306,14 @@ def changes() -> dict[str, Callable[[Path], None]]:
     }
 
 
-def changing_sources() -> Counter[str]:
+def changing_sources(found: Counter[str] | None = None) -> Counter[str]:
     """The source changes before the first pass, between the passes, and before the files are described."""
     from sfumato.engines.duckdb.table import LocalTable
     from sfumato.release import bundle
 
     gaps = {"before counting": (LocalTable, "profile"), "between the passes": (LocalTable, "write"),
             "before describing": (bundle, "finish")}  # fmt: skip
-    found: Counter[str] = Counter()
+    found = Counter() if found is None else found
     for gap, (owner, name) in gaps.items():
         for what, change in changes().items():
             for method in METHODS:

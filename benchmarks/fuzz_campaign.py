@@ -5,6 +5,7 @@ Cells carry a mark; a message that quotes it is a leak.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
@@ -79,16 +80,16 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     return bytes(out)
 
 
-def sql(count: int, rng: random.Random) -> Counter[str]:
-    """Random words, and questions with words changed, asked of a small release."""
-    found: Counter[str] = Counter()
-    release = sf.publish(table(), roles=ROLES, method=build("uniform", METHODS["uniform"]), seed=1)
+def sql(count: int, rng: random.Random, found: Counter[str] | None = None) -> Counter[str]:
+    """Random words, and questions with words changed, asked of small releases of every method in turn."""
+    found = Counter() if found is None else found
+    releases = [sf.publish(table(), roles=ROLES, method=build(name, given), seed=1) for name, given in METHODS.items()]
     seeds = (
         "SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'a' GROUP BY sex ORDER BY n",
         "SELECT AVG(age) FROM release WHERE disease IN ('a', 'b') AND sex = 'f'",
         "SELECT disease, SUM(age) FROM release GROUP BY disease HAVING COUNT(*) > 3 LIMIT 2",
     )
-    for _ in range(count):
+    for number in range(count):
         if rng.random() < 0.3:
             text = " ".join(rng.choices(WORDS, k=rng.randint(1, 14)))
         else:
@@ -96,13 +97,13 @@ def sql(count: int, rng: random.Random) -> Counter[str]:
             for _ in range(rng.randint(1, 3)):
                 words[rng.randrange(len(words))] = rng.choice(WORDS)
             text = " ".join(words)
-        tried(found, "SQL", partial(release.sql, text))
+        tried(found, "SQL", partial(releases[number % len(releases)].sql, text))
     return found
 
 
-def options(count: int, rng: random.Random) -> Counter[str]:
+def options(count: int, rng: random.Random, found: Counter[str] | None = None) -> Counter[str]:
     """Random values for the options of every method."""
-    found: Counter[str] = Counter()
+    found = Counter() if found is None else found
     names = {method: [field.name for field in fields_of(REGISTRY[method].spec)] for method in REGISTRY}
     for _ in range(count):
         method = rng.choice(list(names))
@@ -112,28 +113,29 @@ def options(count: int, rng: random.Random) -> Counter[str]:
     return found
 
 
-def tables(count: int, rng: random.Random) -> Counter[str]:
-    """Mutated CSV and Parquet files, read, counted and planned."""
-    found: Counter[str] = Counter()
+def tables(count: int, rng: random.Random, found: Counter[str] | None = None) -> Counter[str]:
+    """Mutated CSV and Parquet files, read, counted and planned with every method in turn."""
+    found = Counter() if found is None else found
     with tempfile.TemporaryDirectory() as scratch:
         here = Path(scratch)
         marked = table(60).append_column("name", [[f"{MARK}{i}" for i in range(60)]])
         pc.write_csv(marked, here / "t.csv")
         pq.write_table(marked, here / "t.parquet")
         roles = sf.Roles(sensitive="disease", quasi=["age", "sex"], identifying=["name"])
-        spec = build("uniform", METHODS["uniform"])
+        specs = [build(name, given) for name, given in METHODS.items()]
         for kind in ("csv", "parquet"):
             data = (here / f"t.{kind}").read_bytes()
             for i in range(count):
                 file = here / f"m{i % 7}.{kind}"
                 file.write_bytes(mutated(data, rng))
+                spec = specs[i % len(specs)]
                 tried(found, kind, partial(prepare, file, roles=roles, method=spec, secret=Secret.from_seed(1)))
     return found
 
 
-def bundles(count: int, rng: random.Random) -> Counter[str]:
+def bundles(count: int, rng: random.Random, found: Counter[str] | None = None) -> Counter[str]:
     """Releases of every method with mutated files or mutated JSON, opened and verified."""
-    found: Counter[str] = Counter()
+    found = Counter() if found is None else found
     with tempfile.TemporaryDirectory() as scratch:
         here = Path(scratch)
         for method, given in METHODS.items():
@@ -149,13 +151,21 @@ def bundles(count: int, rng: random.Random) -> Counter[str]:
                 file.write_text(json.dumps(stated), encoding="utf-8")
             else:
                 file.write_bytes(mutated(file.read_bytes(), rng))
+                if file.suffix == ".parquet" and rng.random() < 0.7:  # whoever changes a file can make its digest anew
+                    stated = json.loads((target / "release.json").read_text(encoding="utf-8"))
+                    stated["files"][file.name]["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+                    (target / "release.json").write_text(json.dumps(stated), encoding="utf-8")
             tried(found, "bundle", partial(checked, target))
     return found
 
 
 def checked(folder: Path) -> list[str]:
-    """The lines of `verify`, digests not looked at on opening."""
-    return list(verify(open_release(folder, check=False).opened, test=True))
+    """The lines of `verify` and an answer, digests not looked at on opening."""
+    release = open_release(folder, check=False)
+    try:
+        return list(verify(release.opened, test=True))
+    finally:
+        release.sql("SELECT sex, COUNT(*) AS n FROM release WHERE disease IN ('a', 'b') GROUP BY sex")
 
 
 def bend(document: object, rng: random.Random) -> None:

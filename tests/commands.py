@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.cli import main
-from sfumato.cli.method_options import said
 from sfumato.methods import REGISTRY
+from sfumato.model.option_names import said
 
 SRC = Path(__file__).parents[1] / "src"
 RUN = "from sfumato.cli import main; main()"

@@ -7,6 +7,7 @@ it does not apply, or that chance decides.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -31,6 +32,9 @@ DISEASES = ("angina", "bronchitis", "cold", "diabetes", "eczema", "flu", "gout",
 SHARES = (0.30, 0.24, 0.18, 0.12, 0.07, 0.04, 0.03, 0.02)
 ROLES = ("--sa", "disease", "--qi", "age,sex", "--keep", "number")
 OPTIONS = dict(METHODS) | {"randomized-response": ("--keep-probability", "disease=1/2,age=1/2,sex=3/4")}
+IN_SETS = "small-domain, sets"  # its example publishes values: gamma is too large for sets there
+RELEASES = {name: name for name in REGISTRY} | {IN_SETS: "small-domain"}  # release -> its method
+OPTIONS[IN_SETS] = ("--rho1", "1/5", "--rho2", "1/4", "--min-size", "50", "--report", "set")
 
 
 def table() -> pa.Table:
@@ -48,11 +52,11 @@ def table() -> pa.Table:
 
 
 def honest(folder: Path) -> dict[str, Path]:
-    """One release of every method; the table beside them is t.parquet."""
+    """One release of every method, of small-domain also one that shows sets; the table beside them is t.parquet."""
     pq.write_table(table(), folder / "t.parquet")
     made = {}
-    for name, options in OPTIONS.items():
-        said = (*ROLES, "--method", name, *options, "--seed", 3, "--accept-unprotected")
+    for name, method in RELEASES.items():
+        said = (*ROLES, "--method", method, *OPTIONS[name], "--seed", 3, "--accept-unprotected")
         done = sfumato("publish", folder / "t.parquet", folder / name, *said)
         assert done.code == 0, done.text
         made[name] = folder / name
@@ -72,11 +76,16 @@ class Kind:
     manifest: Callable[[Stated], None] | None = None
     data: Callable[[pa.Table], pa.Table] | None = None
     side: Callable[[pa.Table], pa.Table] | None = None
+    weights: Callable[[pa.Table], pa.Table] | None = None
     after: Callable[[Path], None] | None = None
+
+    def of(self, release: str) -> str | None:
+        """What to expect of one of `RELEASES`."""
+        return self.expected(release if self.expected is about_sets else RELEASES[release])
 
     def forge(self, release: Path, target: Path) -> Path:
         """The forged copy."""
-        forged(release, target, manifest=self.manifest, data=self.data, side=self.side)
+        forged(release, target, manifest=self.manifest, data=self.data, side=self.side, weights=self.weights)
         if self.after is not None:
             self.after(target)
         return target
@@ -99,7 +108,11 @@ def where(caught: tuple[str, ...], unseen: tuple[str, ...] = ()) -> Expected:
     return lambda name: CAUGHT if name in caught else UNSEEN if name in unseen else None
 
 
-NOISY = ("uniform", "small-domain", "randomized-response")  # a floor under every value
+def about_sets(name: str) -> str | None:
+    return CAUGHT if name in {"subset-response", IN_SETS} else None
+
+
+NOISY = ("uniform", "small-domain", "randomized-response", "subset-response")  # a floor under every value
 ROW_BY_ROW = (*NOISY, "splu", "distribution-draw")
 PARTED = tuple(name for name in REGISTRY if REGISTRY[name].part)
 UNPARTED = tuple(name for name in REGISTRY if not REGISTRY[name].part)
@@ -140,10 +153,10 @@ def stronger_number(stated: Stated) -> None:
 def more_noise(stated: Stated) -> None:
     """Parameters of a stronger release, and the guarantee that belongs to them: the rows were made with less noise."""
     p, name = stated["parameters"], stated["method"]
-    if name in {"uniform", "small-domain"}:
+    if name in {"uniform", "small-domain", "subset-response"}:
         p["rho2"] = "21/100"
         limit = Fraction(21, 100) * Fraction(4, 5) / (Fraction(1, 5) * Fraction(79, 100))
-        if name == "uniform":
+        if name != "small-domain":
             p["gamma"] = str(limit)
         else:
             p["gammas"] = [str(limit)] * len(p["gammas"])
@@ -216,7 +229,23 @@ def replaced(found: pa.Table, name: str, values: Any) -> pa.Table:
     return found.set_column(found.column_names.index(name), name, pa.array(values, type=found.schema.field(name).type))
 
 
+def shows_sets(found: pa.Table) -> bool:
+    return "disease_set" in found.column_names
+
+
+def with_sets(found: pa.Table, numbers: Any) -> pa.Table:
+    """Other listed sets, their lists as they are."""
+    lists = dict(zip(found["disease_set"].to_pylist(), found["disease"].to_pylist(), strict=True))
+    shown = replaced(found, "disease", [lists[n] for n in numbers])
+    return replaced(shown, "disease_set", numbers)
+
+
 def one_value(found: pa.Table) -> pa.Table:
+    if shows_sets(found):
+        if "sub_table" not in found.column_names:
+            return with_sets(found, [found["disease_set"][0].as_py()] * len(found))
+        of_part = dict(zip(found["sub_table"].to_pylist(), found["disease_set"].to_pylist(), strict=True))
+        return with_sets(found, [of_part[part] for part in found["sub_table"].to_pylist()])
     for name in ("disease", "block"):
         if name in found.column_names:
             last = max(found[name].to_pylist())  # of blocks a leaf, which the root would be allowed to stand for
@@ -225,12 +254,21 @@ def one_value(found: pa.Table) -> pa.Table:
 
 
 def true_values(found: pa.Table) -> pa.Table:
-    """The true disease of every row, found by its number."""
+    """The true disease of every row, found by its number; where sets are shown always one of those that hold it."""
     if "disease" not in found.column_names or "number" not in found.column_names:
         return found
     truth = table()
     by_number = dict(zip(truth["number"].to_pylist(), truth["disease"].to_pylist(), strict=True))
-    return replaced(found, "disease", [by_number[n] for n in found["number"].to_pylist()])
+    true = [by_number[n] for n in found["number"].to_pylist()]
+    if not shows_sets(found):
+        return replaced(found, "disease", true)
+    holding: dict[Any, set[int]] = {}
+    parts = found["sub_table"].to_pylist() if "sub_table" in found.column_names else [0] * len(found)
+    for part, number, held in zip(parts, found["disease_set"].to_pylist(), found["disease"].to_pylist(), strict=True):
+        for value in held:
+            holding.setdefault((part, value), set()).add(number)
+    rng = np.random.default_rng(7)
+    return with_sets(found, [int(rng.choice(sorted(holding[key]))) for key in zip(parts, true, strict=True)])
 
 
 def swapped(found: pa.Table) -> pa.Table:
@@ -242,6 +280,8 @@ def swapped(found: pa.Table) -> pa.Table:
         for part in np.unique(parts):
             inside = np.flatnonzero(parts == part)
             at[inside] = rng.permutation(inside)
+    if shows_sets(found):
+        return with_sets(found, found["disease_set"].take(pa.array(at)).to_pylist())
     name = "disease" if "disease" in found.column_names else "group_id"
     return replaced(found, name, found[name].take(pa.array(at)).to_pylist())
 
@@ -274,6 +314,8 @@ def first_cell(value: Any) -> Callable[[pa.Table], pa.Table]:
         for name, foreign in (("disease", "zzz"), ("block", 10**6)):
             if name in found.column_names:
                 new = foreign if value == "foreign" else value
+                if shows_sets(found) and new is not None:
+                    new = [new]
                 return replaced(found, name, [new, *found[name].to_pylist()[1:]])
         return found
 
@@ -282,6 +324,44 @@ def first_cell(value: Any) -> Callable[[pa.Table], pa.Table]:
 
 def label_cell(found: pa.Table) -> pa.Table:
     return replaced(found, "sex", ["zzz", *found["sex"].to_pylist()[1:]])
+
+
+def first_list(found: pa.Table) -> pa.Table:
+    if not shows_sets(found):
+        return found
+    lists = found["disease"].to_pylist()
+    return replaced(found, "disease", [next(held for held in lists if held != lists[0]), *lists[1:]])
+
+
+def turned_list(found: pa.Table) -> pa.Table:
+    if not shows_sets(found):
+        return found
+    lists = found["disease"].to_pylist()
+    at = next(i for i, held in enumerate(lists) if len(held) > 1)
+    return replaced(found, "disease", [held[::-1] if i == at else held for i, held in enumerate(lists)])
+
+
+def unlisted_set(found: pa.Table) -> pa.Table:
+    if not shows_sets(found):
+        return found
+    return replaced(found, "disease_set", [30_000, *found["disease_set"].to_pylist()[1:]])
+
+
+def weighed(found: pa.Table, name: str) -> pa.Table:
+    return replaced(found, name, [found[name][0].as_py() + 0.001, *found[name].to_pylist()[1:]])
+
+
+def _first_sets(stated: Stated) -> list[Any]:
+    p = stated["parameters"]
+    return p["listed"]["sets"] if "listed" in p else p["reports"]["lists"][0]["sets"]
+
+
+def dropped_set(stated: Stated) -> None:
+    del _first_sets(stated)[0]
+
+
+def doubled_set(stated: Stated) -> None:
+    _first_sets(stated).append(_first_sets(stated)[0])
 
 
 def moved(found: pa.Table) -> pa.Table:
@@ -332,12 +412,31 @@ def noted(target: Path) -> None:
     again(target)
 
 
+def damaged_page(folder: Path) -> None:
+    """Zeros over the first page of every Parquet file."""
+    stated = json.loads((folder / "release.json").read_text(encoding="utf-8"))
+    for name in stated["files"]:
+        data = (folder / name).read_bytes()
+        (folder / name).write_bytes(data[:4] + b"\0" * 40 + data[44:])
+        stated["files"][name]["sha256"] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / "release.json").write_text(json.dumps(stated), encoding="utf-8")
+
+
+def stated_twice(name: str) -> Callable[[Path], None]:
+    """The first name of the document once more, at its end: readers of JSON differ in which of the two they take."""
+
+    def repeat(folder: Path) -> None:
+        text = (folder / name).read_text(encoding="utf-8").rstrip()
+        key, value = next(iter(json.loads(text).items()))
+        (folder / name).write_text(f"{text[:-1]}, {json.dumps(key)}: {json.dumps(value)}}}", encoding="utf-8")
+
+    return repeat
+
+
 def cut_short(target: Path) -> None:
     data = (target / "data.parquet").read_bytes()
     (target / "data.parquet").write_bytes(data[: len(data) // 2])
     stated = json.loads((target / "release.json").read_text(encoding="utf-8"))
-    import hashlib
-
     stated["files"]["data.parquet"]["sha256"] = hashlib.sha256((target / "data.parquet").read_bytes()).hexdigest()
     (target / "release.json").write_text(json.dumps(stated), encoding="utf-8")
 
@@ -372,7 +471,8 @@ KINDS = (
     Kind(name="another version of the software", expected=nowhere, manifest=_set("software", "version", to="9.9")),
     Kind(name="made with a seed, said to be without", expected=nowhere, manifest=_set("reproducible", to=False)),
     Kind(name="said to be made with more noise", manifest=more_noise,
-         expected=where(("uniform", "splu", "randomized-response", "anatomy", "l-diversity"), ("small-domain",))),
+         expected=where(("subset-response", "uniform", "splu", "randomized-response", "anatomy", "l-diversity"),
+                        ("small-domain",))),
     Kind(name="a parameter left out", expected=where(tuple(n for n in REGISTRY if n != "distribution-draw")),
          manifest=lambda s: s["parameters"].pop(next(iter(s["parameters"]), ""), None)),
     Kind(name="a sensitive column in no unit", expected=everywhere, manifest=out_of_units),
@@ -382,11 +482,12 @@ KINDS = (
                         tuple(n for n in REGISTRY if n not in {"l-diversity", "randomized-response"}))),
     Kind(name="an untouched column called the group", expected=everywhere, manifest=role("insensitive", "group")),
     Kind(name="a domain with one value more", manifest=wider_domain,
-         expected=where(("uniform", "small-domain", "target-distribution", "randomized-response", "anatomy",
-                         "l-diversity"), ("splu", "distribution-draw"))),
+         expected=where(("subset-response", "uniform", "small-domain", "target-distribution", "randomized-response",
+                         "anatomy", "l-diversity"), ("splu", "distribution-draw"))),
     Kind(name="a domain without a value that rows show", expected=everywhere, manifest=narrower_domain),
-    # only uniform states something about the reader who knows every other record that depends on it
-    Kind(name="a domain called declared", expected=lambda name: CAUGHT if name == "uniform" else UNSEEN,
+    # only these state something about the reader who knows every other record that depends on it
+    Kind(name="a domain called declared",
+         expected=lambda name: CAUGHT if name in {"uniform", "subset-response"} else UNSEEN,
          manifest=_set("units", 0, "declared", to=True)),
     Kind(name="a unit listed twice", expected=everywhere, manifest=unit_twice),
     Kind(name="a column listed twice, in capitals", expected=everywhere, manifest=column_twice),
@@ -399,7 +500,7 @@ KINDS = (
          manifest=sizes_exchanged),
     Kind(name="a sub-table of one value", expected=only("small-domain"),
          manifest=lambda s: s["parameters"]["domains"].__setitem__(0, s["parameters"]["domains"][0][:1])),
-    Kind(name="less noise than rho1 and rho2 allow", expected=only("uniform", "small-domain"),
+    Kind(name="less noise than rho1 and rho2 allow", expected=only("subset-response", "uniform", "small-domain"),
          manifest=lambda s: s["parameters"].update(
              {"gamma": "50"} if "gamma" in s["parameters"] else {"gammas": ["50"] * len(s["parameters"]["gammas"])})),
     Kind(name="levels above the hierarchy", expected=only("l-diversity"),
@@ -420,7 +521,7 @@ KINDS = (
          expected=where(PARTED, tuple(n for n in UNPARTED if n != "l-diversity"))),  # classes may lose their diversity
     Kind(name="every row three times", expected=where(PARTED, UNPARTED), data=thrice),
     Kind(name="rows sorted by the sensitive value or group", expected=everywhere,
-         data=by("sub_table", "group_id", "disease")),
+         data=by("sub_table", "group_id", "disease_set", "disease")),
     Kind(name="rows sorted by a quasi-identifier", expected=where(tuple(n for n in REGISTRY if n != "l-diversity")),
          data=by("sex")),
     Kind(name="rows in the order of an untouched column", expected=everywhere, data=by("number")),
@@ -439,6 +540,14 @@ KINDS = (
     Kind(name="a group that lacks a value", expected=only("anatomy", "target-distribution"), side=lambda t: t.slice(1)),
     Kind(name="values of groups in another order", expected=only("anatomy"), side=shuffled),
     Kind(name="a column more beside the groups", expected=only("anatomy", "target-distribution"), side=extra_column),
+    Kind(name="a row that shows another list than the one of its number", expected=about_sets, data=first_list),
+    Kind(name="a list in another order", expected=about_sets, data=turned_list),
+    Kind(name="a set that is not listed", expected=about_sets, data=unlisted_set),
+    Kind(name="other weights", expected=about_sets, weights=lambda t: weighed(t, "weight")),
+    Kind(name="other weights of variances", expected=about_sets, weights=lambda t: weighed(t, "variance_weight")),
+    Kind(name="weights left out", expected=about_sets, weights=lambda t: t.slice(1)),
+    Kind(name="a listed set dropped", expected=about_sets, manifest=dropped_set),
+    Kind(name="a set listed twice", expected=about_sets, manifest=doubled_set),
     Kind(name="a file more", expected=everywhere, after=lambda f: (f / "truth.csv").write_text("x") and None),
     Kind(name="a hidden file more", expected=everywhere, after=lambda f: (f / ".truth").write_text("x") and None),
     Kind(name="a folder more", expected=everywhere, after=lambda f: (f / "more").mkdir()),
@@ -449,5 +558,9 @@ KINDS = (
     Kind(name="data changed, digests kept", expected=everywhere,
          after=lambda f: pq.write_table(half(pq.read_table(f / "data.parquet")), f / "data.parquet")),
     Kind(name="data cut short, digest made anew", expected=everywhere, after=cut_short),
+    Kind(name="a page of every file damaged, digests made anew", expected=everywhere, after=damaged_page),
+    Kind(name="release.json that states something twice", expected=everywhere, after=stated_twice("release.json")),
+    Kind(name="datapackage.json that states something twice", expected=everywhere,
+         after=stated_twice("datapackage.json")),
     Kind(name="data outside the folder", expected=everywhere, after=linked),
 )  # fmt: skip

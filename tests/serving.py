@@ -51,14 +51,52 @@ class Running:
 @contextmanager
 def running(*releases: Path, options: tuple[str, ...] = ()) -> Iterator[Running]:
     """`python -m sfumato.web` with these releases; its log is shown when the test fails."""
+    with _process("-m", "sfumato.web", *map(str, releases), "--port", "0", *options) as (process, log, errors):
+        yield Running(url=_address(process, errors), process=process, log_file=log, error_file=errors)
+
+
+@dataclass(slots=True, kw_only=True)
+class RunningStudio:
+    """A studio that runs: its address without and with the token."""
+
+    url: str
+    invitation: str
+    process: subprocess.Popen[str]
+    error_file: Path
+
+
+@contextmanager
+def running_studio(*arguments: str, folder: Path) -> Iterator[RunningStudio]:
+    """`sfumato studio` started in a folder."""
+    with _process("-m", "sfumato", "studio", *arguments, folder=folder) as (process, _, errors):
+        for _ in range(1200):
+            found = re.search(r"at ((http://\S+?)/\?token=\S+)", errors.read_text())
+            if found or process.poll() is not None:
+                break
+            _pause()
+        assert found, errors.read_text()
+        with httpx.Client(timeout=5) as client:
+            for _ in range(600):
+                try:
+                    client.get(found[2])
+                    break
+                except httpx.TransportError:
+                    _pause()
+        yield RunningStudio(url=found[2], invitation=found[1], process=process, error_file=errors)
+
+
+@contextmanager
+def _process(*arguments: str, folder: Path | None = None) -> Iterator[tuple[subprocess.Popen[str], Path, Path]]:
+    """(process, its log, its errors) of Python with these arguments; it is ended, and the log shown."""
     with tempfile.TemporaryDirectory(prefix="sfumato-serve-") as scratch:
         log, errors = Path(scratch) / "log", Path(scratch) / "errors"
         env = {**os.environ, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "sfumato.web", *map(str, releases), "--port", "0", *options]
         with log.open("w") as out, errors.open("w") as err:
-            process = subprocess.Popen(command, stdout=out, stderr=err, env=env, text=True)
+            process = subprocess.Popen(
+                [sys.executable, *arguments], stdout=out, stderr=err, env=env, text=True, cwd=folder
+            )
         try:
-            yield Running(url=_address(process, errors), process=process, log_file=log, error_file=errors)
+            yield process, log, errors
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
@@ -106,7 +144,7 @@ def bounded_release(folder: Path) -> Path:
     return folder
 
 
-def awkward_release(folder: Path) -> Path:
+def awkward_table() -> pa.Table:
     """Names and values that break careless pages: markup, quotes, right-to-left text, 500 values, 60 columns."""
     rng = np.random.default_rng(8)
     n = 6000
@@ -118,7 +156,12 @@ def awkward_release(folder: Path) -> Path:
     }
     for i in range(WIDE - len(columns)):
         columns[f"column {i:02d}"] = pa.array(rng.integers(0, 5, n), pa.int8())
+    return pa.table(columns)
+
+
+def awkward_release(folder: Path) -> Path:
+    """A release of that table."""
     roles = sfumato.Roles(sensitive="<b>what</b>", rest="quasi")
     method = sfumato.UniformPerturbation(rho1="1/20", rho2="1/2")
-    sfumato.publish(pa.table(columns), folder, roles=roles, method=method, seed=4)
+    sfumato.publish(awkward_table(), folder, roles=roles, method=method, seed=4)
     return folder

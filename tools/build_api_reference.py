@@ -27,7 +27,7 @@ text (`"1/13"`), a number or a `Fraction`. How to use them: [tutorial](../tutori
 [SQL](../sql.md).
 """
 SECTIONS = {
-    "Publishing": ("look", "publish", "Roles"),
+    "Publishing": ("look", "publish", "Roles", "Source"),
     "Asking": ("open_release", "Release", "Answer"),
     "Methods": (),  # every specification, in the order of the registry
     "Tables to try": ("datasets",),

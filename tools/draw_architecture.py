@@ -15,13 +15,14 @@ ROOT = Path(__file__).parents[1]
 FIGURE = ROOT / "docs" / "figures" / "architecture.svg"
 CAPTIONS = {
     "cli": "commands, options, terminal",
-    "web": "pages and API for analysts",
+    "web": "pages for analysts and custodians",
     "papers": "the papers reproduced",
     "choosing": "compare, recommend",
     "audit": "one attack each; score sees the truth",
     "publish": "read, profile, plan, apply, write",
     "query": "parse, observe, reconstruct, answer",
     "analysis": "models, tests, quantiles",
+    "exporting": "releases in other tools",
     "answering": "Query + release -> Answer",
     "release": "the bundle: write, open, verify",
     "publishing": "roles, randomness, batches",
@@ -34,6 +35,7 @@ CAPTIONS = {
     "model": "the nouns: public | private",
     "errors": "every exception",
     "version": "a number",
+    "lazily": "libraries loaded late",
 }
 WIDTH, ROW, GAP, MARGIN = 860, 46, 12, 20
 PLAIN, READER = "#f3f1ec", "#dcebf5"

@@ -1,8 +1,6 @@
-"""Prints the table of forgeries: kinds by methods, tried on fresh releases.
+"""Writes the table of forgeries: kinds by methods, tried on fresh releases.
 
-    python tools/forgeries.py
-
-+ caught by `sfumato verify`; . cannot be seen from the bundle (and `verify` says so); blank: does not apply.
+python tools/forgeries.py > docs/forgeries.md
 """
 
 from __future__ import annotations
@@ -13,10 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from forgeries import CAUGHT, KINDS, honest
+from forgeries import CAUGHT, KINDS, RELEASES, honest
 from forging import verified
 from sfumato.errors import ReleaseError, VerificationError
-from sfumato.methods import REGISTRY
 
 
 def rows(folder: Path) -> list[tuple[str, list[str]]]:
@@ -25,8 +22,8 @@ def rows(folder: Path) -> list[tuple[str, list[str]]]:
     found = []
     for k, kind in enumerate(KINDS):
         marks = []
-        for name in REGISTRY:
-            wanted = kind.expected(name)
+        for name in RELEASES:
+            wanted = kind.of(name)
             if wanted is None:
                 marks.append("")
                 continue
@@ -41,10 +38,22 @@ def rows(folder: Path) -> list[tuple[str, list[str]]]:
 
 
 def markdown(found: list[tuple[str, list[str]]]) -> str:
-    """The table as Markdown."""
-    lines = ["| kind | " + " | ".join(REGISTRY) + " |", "|---|" + "---|" * len(REGISTRY)]
+    """The page."""
+    caught = sum(mark == "+" for _, marks in found for mark in marks)
+    unseen = sum(mark == "." for _, marks in found for mark in marks)
+    head = f"""# Forgeries
+
+{len(found)} kinds of forgery, each tried on a release of every method of 20,000 rows. This page is what
+`python tools/forgeries.py` prints. Whoever forges is competent: digests, row counts and `datapackage.json` are made
+anew unless the kind is about them. Nothing is signed; a signature would show any change of what it covers.
+
+- `+` caught by `sfumato verify` from the bundle alone ({caught})
+- `.` cannot be seen from the bundle, and `verify` says so ({unseen}); `verify --truth` is for the custodian
+- blank: does not apply to the method, or chance decides
+"""
+    lines = ["| kind | " + " | ".join(RELEASES) + " |", "|---|" + "---|" * len(RELEASES)]
     lines += [f"| {name} | " + " | ".join(marks) + " |" for name, marks in found]
-    return "\n".join(lines)
+    return head + "\n" + "\n".join(lines)
 
 
 if __name__ == "__main__":

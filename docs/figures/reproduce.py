@@ -22,6 +22,9 @@ WORDS = {
     "distribution": "The numbers of the figures are lost in the copy of the paper at hand: their trends are checked. "
     "UCI Adult is in the package: the 1,427 rows with a capital loss are the paper's own. "
     "[target-distribution](../methods/target-distribution.md) has the curves.",
+    "channels": "No table is needed: variances follow from channels. Gamma is e^epsilon. The optimiser of McKenna, Maity, "
+    "Mazumdar and Miklau (2020) prints the two published numbers; the theorems are on the page on "
+    "[set channels](../explanation/set-channels.md).",
     "rr": "UCI Adult, the 30,162 complete training rows that the published tables were computed on. The association of "
     "quasi-identifiers is estimated here from two-way tables by the plain inverse, which is nearly unbiased; the "
     "published rows lie lower, as a clipped full table does. Rows that differ say which is nearer to the original.",

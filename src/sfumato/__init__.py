@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from . import datasets, errors
     from .answering.answer import Answer
     from .choosing.look import look
+    from .engines.source import Source
     from .methods.anatomy.method import Anatomy
     from .methods.distribution_draw.method import DistributionDraw
     from .methods.l_diversity.specification import LDiversity
     from .methods.randomized_response.specification import RandomizedResponse
-    from .methods.small_domain.method import SmallDomain
+    from .methods.small_domain.specification import SmallDomain
     from .methods.splu.specification import Splu
+    from .methods.subset_response.method import SubsetResponse
     from .methods.target_distribution.method import TargetDistribution
     from .methods.uniform.method import UniformPerturbation
     from .model.public import Roles
@@ -34,8 +36,10 @@ _PUBLIC = {
     "RandomizedResponse": "methods.randomized_response.specification",
     "Release": "query",
     "Roles": "model.public",
-    "SmallDomain": "methods.small_domain.method",
+    "SmallDomain": "methods.small_domain.specification",
+    "Source": "engines.source",
     "Splu": "methods.splu.specification",
+    "SubsetResponse": "methods.subset_response.method",
     "TargetDistribution": "methods.target_distribution.method",
     "UniformPerturbation": "methods.uniform.method",
     "datasets": "",
@@ -82,7 +86,9 @@ __all__ = [
     "Release",
     "Roles",
     "SmallDomain",
+    "Source",
     "Splu",
+    "SubsetResponse",
     "TargetDistribution",
     "UniformPerturbation",
     "__version__",

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import TypeAdapter
 
 from .engines import scratch
-from .engines.contract import Engine, Table, bin_labels
-from .engines.directory import engine_named
+from .engines.contract import Engine, Table
+from .engines.directory import engine_for, engine_named
+from .engines.source import paths_of
 from .errors import DataError, PlanError, SpecError
 from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
+from .model.bin_labels import bin_labels
 from .model.people import People
 from .model.private import Known, Needs, Profile
 from .model.public import Claim, Curve, Domain, Roles, Scalar, Unprotected
@@ -25,9 +28,8 @@ from .publishing.applier import Applier
 from .publishing.parameter_files import read_column_hierarchy
 from .publishing.person_rows import one_person
 from .publishing.randomness import Secret
-from .publishing.roles import settled_roles
-from .query import Release
-from .release import bundle, signing
+from .publishing.roles import check_added, settled_roles
+from .release import bundle, placing, signing
 from .release.manifest import (
     FORMAT_VERSION,
     GuaranteeModel,
@@ -36,11 +38,17 @@ from .release.manifest import (
     columns_and_units,
     guarantee_model,
     people_model,
+    recoded_models,
     unprotected_model,
 )
 from .release.opened import open_folder
+from .release.placing import PARTS
+from .release.readme import documented
 from .release.verify import verify
 from .version import __version__
+
+if TYPE_CHECKING:
+    from .query import Release
 
 Progress = Callable[[str, int, int], None]  # (stage, rows done, rows in all)
 
@@ -82,7 +90,7 @@ class Prepared:
     def notes(self) -> tuple[str, ...]:
         """What the custodian should know while publishing."""
         unchecked = "one row per person is assumed, not checked; name the column that tells people apart with --person"
-        return (*self.planned.work.notes, *(() if self.people.checked else (unchecked,)))
+        return (*self.table.notes, *self.planned.work.notes, *(() if self.people.checked else (unchecked,)))
 
     def claim(self) -> Claim:
         """What the plan claims to hold."""
@@ -151,19 +159,22 @@ def prepare(
     domains: Mapping[str, Sequence[Scalar]] | None = None,
     null_as_value: bool = False,
     delimiter: str | None = None,
+    progress: Progress | None = None,
 ) -> Prepared:
     """Read, profile and plan. Nothing is written."""
     chosen = method_of(method)
     spec = chosen.with_files(method, read_column_hierarchy)
-    table = (engine or engine_named()).open(source, delimiter=delimiter)
+    table = (engine or engine_for(source)).open(source, delimiter=delimiter)
     roles = settled_roles(roles, table, reserved=chosen.part)
     table, people = one_person(table, roles, chosen, secret)
     needs = chosen.needs(spec, roles)
     declared = dict(domains or {})
+    missing: list[Scalar] = [None] if null_as_value else []
+    changed = {c for unit, moved in zip(needs.units, needs.changed, strict=True) if moved for c in unit}
+    declared = {r.column: [*r.labels, *missing] for r in table.recoded if r.edges and r.column in changed} | declared
     edges = chosen.edges(spec)
     if edges:
         table = table.binned(edges)
-        missing: list[Scalar] = [None] if null_as_value else []
         declared |= {name: [*bin_labels(cuts), *missing] for name, cuts in edges.items()}
     unknown = [name for name in declared if name not in {c for unit in needs.units for c in unit}]
     if unknown:
@@ -171,11 +182,34 @@ def prepare(
     profile = table.profile(needs, declared, null_as_value=null_as_value)
     if not profile.rows:
         raise DataError("the table has no rows")
-    profile = replace(profile, rows_per_person=people.rows_per_person)
+    profile = replace(profile, rows_per_person=people.rows_per_person, watch=progress)
+    asked = chosen.questions(spec)
+    if asked is not None:
+        profile = replace(profile, questions=_declared(asked, table, roles, needs, profile))
     planned = chosen.plan(spec, profile, secret.stream("plan"))
+    for sets in chosen.listed(planned.public, profile.domains):
+        if sets is not None:
+            check_added(roles, sets.column)
     return Prepared(
         table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned, people=people
     )
+
+
+def _declared(text: str, table: Table, roles: Roles, needs: Needs, profile: Profile) -> Any:
+    """The questions of a text of SQL as numbers for the values of unit 0; no row of the table is looked at."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from .answering.declared import declared_questions
+    from .sql.nodes import Schema
+
+    names = [n for n in table.columns if n in {*roles.sensitive, *roles.quasi, *roles.insensitive}]
+    schema = Schema(types={n: table.columns[n] for n in names}, units=dict.fromkeys(needs.units[0], 0))
+    with scratch.folder("questions") as folder:
+        empty = folder / "empty.parquet"
+        types = table.arrow_types()
+        pq.write_table(pa.schema([(n, types[n]) for n in names]).empty_table(), empty)
+        return declared_questions(text, schema, profile.domains[0], engine_named().read([empty], 0))
 
 
 def publish(
@@ -200,8 +234,12 @@ def publish(
     `accept_unprotected` allows a release whose guarantee does not cover the values of more than half of the rows.
     `sign` is a file with an Ed25519 private key in PEM; the release then carries a signature.
     """
+    if "://" in str(out):
+        raise SpecError(
+            "a release is written to a folder, not to an address; copy it there, release.json last", field="out"
+        )
     key = None if sign is None else signing.read_private(sign)
-    secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
+    secret = Secret.of(seed)
     place = scratch.new_folder("release") if out is None else None
     target = place / "release" if place else Path(str(out))
     try:
@@ -216,6 +254,7 @@ def publish(
                 domains=domains,
                 null_as_value=null_as_value,
                 delimiter=delimiter,
+                progress=progress,
             )
             if not accept_unprotected:
                 check_covered(prepared)
@@ -229,15 +268,18 @@ def publish(
         raise
     for note in prepared.notes:
         (notify or _ignore)(note)
+    from .query import Release  # what reads SQL is loaded by whoever asks
+
     return Release.at(target, manifest, scratch=place)
 
 
 def _check_apart(source: Any, out: Path) -> None:
     """Refuse an output that would replace the source, or lie in the folder that is read."""
-    if isinstance(source, str | Path):
-        read, written = Path(source).resolve(), out.resolve()
+    placing.check_place(out)
+    for path in paths_of(source):
+        read, written = (Path(os.path.realpath(p)) for p in (path, out))  # a loop of links is no error here
         if written == read or read in written.parents or written in read.parents:
-            raise SpecError(f'"{out.name}" and the source lie in each other; choose another place', field="out")
+            raise SpecError(f'"{out.name or out}" and the source lie in each other; choose another place', field="out")
 
 
 def _read_back(folder: Path) -> None:
@@ -253,7 +295,7 @@ def check_covered(prepared: Prepared) -> None:
         left, share = found
         raise PlanError(
             f"{float(share):.1%} of the rows hold a sensitive value that the guarantee does not cover "
-            f"({len(left.values)} values are more frequent than rho1 = {prepared.claim().rho1}); raise rho1, take "
+            f"(more frequent than rho1 = {prepared.claim().rho1}: {len(left.values)} of the values); raise rho1, take "
             "another method, or say --accept-unprotected",
             limit=share,
         )
@@ -284,22 +326,28 @@ def write(
         lambda number, rows: secret.stream("order", number).integers(0, 2**64, size=rows, dtype=np.uint64),
         folder / "data.parquet",
         lambda done: progress("publish", done, profile.rows) if progress else None,
+        applier.lists,
     )
     applier.close()
+    weights = applier.weights()
+    if weights is not None:
+        bundle.write_weights(weights, folder / "weights.parquet")
     if planned.work.side:
         bundle.write_side(applier.side_table(), folder / "sensitive.parquet")
-    columns, units = columns_and_units(applier.columns, applier.base)
+    columns, units = columns_and_units(applier.columns, applier.base, prepared.table.labels)
     files = bundle.describe_files(folder)
-    return Manifest(
+    manifest = Manifest(
         format_version=FORMAT_VERSION,
         software=Software(name="sfumato", version=__version__),
         method=method.name,
         parameters=TypeAdapter(method.plan_type).dump_python(planned.public, mode="json"),
-        rows=files["data.parquet"].rows,
+        rows=sum(file.rows for name, file in files.items() if name.startswith(PARTS)),
         people=people_model(prepared.people),
         columns=columns,
         units=units,
         guarantee=prepared.guarantee,
         files=files,
+        recoded=recoded_models(prepared.table.recoded, columns),
         reproducible=reproducible,
     )
+    return documented(manifest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from .answering import assembly
 from .answering.answer import Answer
 from .answering.domain_views import check_literals, look_at_domains
-from .answering.explanation import explanation
 from .answering.layout import layout
-from .answering.observation import Observation, direct, observation
+from .answering.observation import direct, wanted_of
 from .answering.over_answers import TABLE as INNER
 from .answering.over_answers import over
+from .answering.shown_weights import explained
 from .answering.strata import Frame, add_up_parts
 from .answering.subject import Subject
 from .engines.statements import refined
-from .errors import UnsupportedQuery
-from .model.public import Domain, Floats
-from .release.bundle import check_digests, writing
+from .model.public import ADDED, Domain, Floats
+from .release.bundle import check_digests, copy_files, writing
 from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, open_folder
+from .release.zipped import is_zip, unpacked
 from .sql.nesting import Nested
 from .sql.nodes import Aggregate, Query, Schema
 from .sql.parse import question, read
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from .analysis.independence import Independence
     from .analysis.quantiles import Quantiles
     from .analysis.recoding import Recode
+    from .engines.contract import Engine
     from .methods.shared.linear_functionals import Target
 
 DEFAULT_LEVEL = 0.95
@@ -83,6 +83,10 @@ class Options:
         """The normal quantile of the level, for one of so many numbers."""
         return normal_quantile(self.level, comparisons if self.simultaneous else 1)
 
+    def one_of(self, comparisons: int) -> float:
+        """The level of one of so many numbers."""
+        return 1 - (1 - self.level) / (comparisons if self.simultaneous else 1)
+
     @property
     def target(self) -> Target:
         """Whose errors are told."""
@@ -94,11 +98,11 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
     text, level = query.text, options.level
     check_literals(query, subject)
     views = look_at_domains(query, subject)
-    wanted = _wanted(query, subject, *subject.reader.source())
+    wanted = wanted_of(query, subject, *subject.reader.source())
     seen = subject.reader.run(wanted.statement, text=text)
     if wanted.by_row:
         seen = add_up_parts(seen)
-    place = layout(query.units(), views.views, lumpable=subject.lumpable)
+    place = layout(query.units(), views.views, lumpable=subject.lumpable, sets=subject.sets)
     codes = {u: subject.coders[u].encode([seen[c] for c in names]) for u, names in wanted.raw.items()}
     frame = Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
     asking = assembly.Asking(
@@ -108,7 +112,9 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
         estimate=subject.estimate,
         bound=subject.bound,
         direct=lambda aggregate, keys: subject.reader.run(direct(query, aggregate, keys), text=text),
-        quantile=lambda aggregate, keys, comparisons: _quantile(subject, query, aggregate, keys, comparisons, options),
+        quantile=lambda aggregate, keys, comparisons: _quantile(
+            subject, query, aggregate, keys, options.one_of(comparisons), options
+        ),
     )
     whole, kind, caveats = assembly.answer(frame, asking)
     if query.derived:
@@ -125,7 +131,7 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
         columns = subject.reader.run(statement, text=text, tables={ANSWER: columns})
     shown, names = assembly.shown(query, columns)
     for name, digits in query.digits:
-        shown = _rounded(shown, name, digits)
+        shown = assembly.rounded(shown, name, digits)
     return Answer(
         method=subject.method,
         level=level,
@@ -133,58 +139,23 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
         table=shown,
         aggregates=names,
         caveats=(*caveats, *subject.caveats),
-        joint=lambda: _joint(frame, subject, whole, columns, options),
+        joint=lambda: _joint(frame, subject, whole, columns[ROW].to_numpy(), options.target),
     )
 
 
-def _joint(frame: Frame, subject: Subject, whole: pa.Table, columns: pa.Table, options: Options) -> Floats:
-    """Covariances of the numbers of an answer, in the order of its rows."""
-    from .answering.influence import joint_covariance
+def _joint(frame: Frame, subject: Subject, whole: pa.Table, rows: NDArray[np.int64], target: Target) -> Floats:
+    from .answering.influence import shown_covariance
 
-    listed = [column for _, column in frame.query.columns if column[0] in "ad" and "_" not in column]
-    if any(column[0] == "d" for column in listed):
-        raise UnsupportedQuery("covariances are told of aggregates, not of numbers computed from them")
-    found, _ = joint_covariance(frame, subject, whole, [int(column[1:]) for column in listed], options.target)
-    rows = columns[ROW].to_numpy()
-    at = (rows[:, None] * len(listed) + np.arange(len(listed))[None, :]).ravel()
-    return found[np.ix_(at, at)]
-
-
-def _rounded(table: pa.Table, name: str, digits: int) -> pa.Table:
-    """The answer with a number and its limits rounded, as ROUND asks."""
-    for end in ("", "_low", "_high", "_min", "_max"):
-        if name + end in table.column_names:
-            at = table.column_names.index(name + end)
-            table = table.set_column(at, name + end, pc.round(table[name + end], ndigits=digits))
-    return table
+    return shown_covariance(frame, subject, whole, rows, target)
 
 
 def _quantile(
-    subject: Subject, query: Query, aggregate: Aggregate, keys: tuple[int, ...], comparisons: int, options: Options
+    subject: Subject, query: Query, aggregate: Aggregate, keys: tuple[int, ...], level: float, options: Options
 ) -> dict[tuple[Any, ...], tuple[float, float, float]] | None:
-    """A quantile with its interval by the values of the keys; None where it is not of columns as they are."""
-    if aggregate.kind != "quantile" or aggregate.share is None or not 0 < aggregate.share < 1:
-        return None
-    names = {quoted(name): name for name in subject.schema.types}
-    wanted = [aggregate.source, *(query.keys[i].sql for i in keys)]
-    if any(sql not in names for sql in wanted) or options.estimator not in {None, "population"}:
-        return None
-    from .analysis.quantiles import quantile
+    from .analysis.quantiles import by_keys
 
-    conditions = [f"({sql})" for sql in (query.condition, aggregate.chosen) if sql]
-    try:
-        found = quantile(
-            subject,
-            names[wanted[0]],
-            aggregate.share,
-            by=[names[sql] for sql in wanted[1:]],
-            where=" AND ".join(conditions) or None,
-            target=options.target,
-            level=1 - (1 - options.level) / (comparisons if options.simultaneous else 1),
-        )
-    except UnsupportedQuery:
-        return None
-    return {row.group: (row.value, row.low, row.high) for row in found.rows}
+    known = options.estimator in {None, "population"}
+    return by_keys(subject, query, aggregate, keys, level=level, target=options.target) if known else None
 
 
 def lookup_values(tables: Mapping[str, Any]) -> dict[str, dict[str, list[Any]]]:
@@ -194,21 +165,10 @@ def lookup_values(tables: Mapping[str, Any]) -> dict[str, dict[str, list[Any]]]:
     return {name: small_table(given, name) for name, given in tables.items()}
 
 
-def _wanted(query: Query, subject: Subject, table: str, weight: str | None) -> Observation:
-    return observation(
-        query,
-        tuple(d.columns for d in subject.domains),
-        lumpable=subject.lumpable,
-        withheld=subject.withheld,
-        part=subject.part,
-        table=table,
-        weight=weight,
-    )
-
-
-def open_release(path: str | Path, *, check: bool = True) -> Release:
-    """The release in a folder; `check` compares the digests of its files with those it states."""
-    return Release(open_folder(Path(path), check=check))
+def open_release(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> Release:
+    """The release in a folder or a zip archive; `check` compares the digests of its files with those it states."""
+    place = unpacked(Path(path)) if is_zip(Path(path)) else None
+    return Release(open_folder(place or Path(path), check=check, engine=engine, scratch=place))
 
 
 class Release:
@@ -220,7 +180,7 @@ class Release:
         schema = Schema(
             types=opened.types,
             units={name: u for u, domain in enumerate(opened.domains) for name in domain.columns},
-            hidden=frozenset(c.name for c in opened.columns if c.role == "group"),
+            hidden=frozenset(c.name for c in opened.columns if c.role in ADDED),
         )
         self.subject = Subject(
             method=method.name,
@@ -228,9 +188,10 @@ class Release:
             domains=opened.domains,
             coders=opened.coders,
             reader=opened.reader,
-            lumpable=method.lumpable,
+            lumpable=method.lumpable and not any(opened.listed),
             withheld=method.withheld,
             part=method.part,
+            sets={u: len(sets) for u, sets in enumerate(opened.listed) if sets is not None},
             estimate=lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked),
             bound=lambda *question: method.bound(plan, opened.evidence, *question),
             estimators=method.estimators,
@@ -280,8 +241,7 @@ class Release:
     def save(self, out: str | Path, *, force: bool = False) -> Path:
         """Copy the release to a folder; an existing one is replaced only with `force`."""
         with writing(Path(out), force=force, check=lambda folder: check_digests(folder, self.manifest)) as folder:
-            for name in (*self.manifest.files, "datapackage.json", "release.json"):
-                shutil.copyfile(self.path / name, folder / name)
+            copy_files(self.path, folder, self.manifest)
         return Path(out)
 
     def sql(
@@ -306,17 +266,16 @@ class Release:
             query, outer = asked, None
         check_literals(query, self.subject)
         views = look_at_domains(query, self.subject).views
-        place = layout(query.units(), views, lumpable=self.subject.lumpable)
-        wanted = _wanted(query, self.subject, "release", None)
-        said = explanation(query, wanted, place, self.opened.domains, self.opened.method)
+        place = layout(query.units(), views, lumpable=self.subject.lumpable, sets=self.subject.sets)
+        wanted = wanted_of(query, self.subject, "release", None)
+        said = explained(query, wanted, place, self.opened)
         return said if outer is None else f"{said}\nover the answer, errors by its covariances: {outer}"
 
     def count(self, where: str | None = None, by: Sequence[str] = (), **options: Any) -> Answer:
         """How many rows meet the condition, in all or by some columns; aggregate `n`."""
-        names = ", ".join(quoted(name) for name in by)
-        sql = f"SELECT {names + ', ' if by else ''}COUNT(*) AS n FROM release"
-        sql += (f" WHERE {where}" if where else "") + (f" GROUP BY {names} ORDER BY {names}" if by else "")
-        return self.sql(sql, **options)
+        from .answering.contingency import counts
+
+        return self.sql(counts(by, where=where), **options)
 
     def table(self, columns: list[str], *, nonnegative: str | None = None) -> pa.Table:
         """Counts of every cell over some columns; `nonnegative` "em" or "simplex": no cell below 0, and no errors."""
@@ -435,9 +394,7 @@ class Release:
         level: float = DEFAULT_LEVEL,
     ) -> Answer:
         """Counts of every combination of two columns, `n`, or sums of a column of `weights`, `total`."""
-        names = ", ".join(quoted(name) for name in (x, y))
+        from .answering.contingency import counts
+
         what = "COUNT(*) AS n" if weights is None else f"SUM({quoted(weights)}) AS total"
-        condition = f" WHERE {where}" if where else ""
-        return self.sql(
-            f"SELECT {names}, {what} FROM release{condition} GROUP BY {names} ORDER BY {names}", level=level
-        )
+        return self.sql(counts((x, y), where=where, what=what), level=level)

@@ -6,8 +6,6 @@ fails the test. `--update-golden` renews the pictures of docs/figures.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,24 +13,12 @@ from typing import Any
 import pytest
 
 pytest.importorskip("starlette", reason="the web extra is not installed")
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-import sfumato  # noqa: E402 - after the packages that may be missing
-from serving import ARABIC, QUOTES, SCRIPT, Running, awkward_release, bounded_release, running  # noqa: E402
+import sfumato
+from browsing import BROWSER, accessible, chromium, picture, watched_page
+from serving import ARABIC, QUOTES, SCRIPT, Running, awkward_release, bounded_release, running
 
-BROWSER = next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-AXE = Path(__file__).parent / "axe" / "axe.min.js"
-FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 ODD = "it's <odd>"
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")]
@@ -62,56 +48,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """The system's Chromium, with a profile of its own."""
-    with sync_api.sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
-        started = playwright.chromium.launch(
-            executable_path=shutil.which(str(BROWSER)), args=[*FLAGS, f"--crash-dumps-dir={profile}"]
-        )
+    """The system's Chromium."""
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture
 def page(browser: Any, server: Running) -> Iterator[Any]:
-    """A page that may talk to the server alone; whatever goes wrong in it fails the test."""
-    context = browser.new_context(base_url=server.url, viewport={"width": 1200, "height": 860})
-    context.set_default_timeout(20_000)
-    strangers: list[str] = []
-    context.route(lambda url: not url.startswith((server.url, "data:")), lambda route: _turn_away(route, strangers))
-    opened, faults = context.new_page(), []
-    opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.on("console", lambda message: faults.append(message.text) if _is_fault(message) else None)
-    yield opened
-    context.close()
-    assert faults == []
-    assert strangers == []
-
-
-def _turn_away(route: Any, strangers: list[str]) -> None:
-    strangers.append(route.request.url)
-    route.abort()
-
-
-def _is_fault(message: Any) -> bool:
-    refused = message.text.startswith("Failed to load resource") and ("400" in message.text or "404" in message.text)
-    replaced = message.text.startswith(("htmx:afterRequest", "htmx:sendAbort"))  # a newer choice overtook this one
-    return message.type in {"error", "warning"} and not refused and not replaced  # a refusal has an honest status
-
-
-def picture(page: Any, name: str, update: bool) -> None:
-    """Renew a picture of the docs, if asked."""
-    if update:
-        page.mouse.move(0, 0)
-        page.screenshot(path=FIGURES / f"{name}.png", full_page=True)
-
-
-def accessible(page: Any) -> None:
-    """No violation of WCAG 2 A and AA that axe-core finds."""
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']})")
-    broken = [(v["id"], [n["html"][:160] for n in v["nodes"][:3]]) for v in found["violations"]]
-    assert broken == []
-    assert len(found["passes"]) > 10  # it did look
+    """A page that may talk to the server alone."""
+    with watched_page(browser, server.url) as opened:
+        yield opened
 
 
 def test_from_choices_to_an_answer(page: Any, update_golden: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
-from scipy.stats import binomtest
+from scipy.stats import binomtest, chi2
 
 from constants import ALPHA, SEED
 from contract.examples import COUNTS, diseases, profile_for, roles, spec
@@ -89,6 +89,8 @@ def test_public_half_holds_no_true_count(name: str) -> None:
 def test_apply_keeps_shape_type_and_domain(name: str, batches: int) -> None:
     needs, profile, plan, _ = planned(name)
     domains = REGISTRY[name].released_domains(plan.public, profile.domains)
+    listed = REGISTRY[name].listed(plan.public, profile.domains)
+    sizes = [len(d if sets is None else sets) for d, sets in zip(domains, listed, strict=True)]
     for truth, out in zip(*released(name, SEED, batches), strict=True):
         assert len(out.codes) == len(needs.units)
         for u, codes in enumerate(out.codes):
@@ -96,7 +98,7 @@ def test_apply_keeps_shape_type_and_domain(name: str, batches: int) -> None:
                 assert codes.shape == truth.shape
                 assert codes.dtype == np.int32
                 assert codes.min() >= 0
-                assert codes.max() < len(domains[u])
+                assert codes.max() < sizes[u]
         for extra in out.extra.values():
             assert extra.shape == truth.shape
         if REGISTRY[name].withheld:
@@ -158,13 +160,14 @@ def test_report_is_json(name: str) -> None:
 
 def confusion(name: str, batches: int, releases: int) -> tuple[np.ndarray, np.ndarray] | None:
     """(published code by true code, the declared channel of the releases' plans on average); None without a channel."""
-    size = len(COUNTS)
-    table, channel = np.zeros((size, size), dtype=np.int64), np.zeros((size, size))
+    table, channel = np.zeros(()), np.zeros(())
     for r in range(releases):
         _, profile, plan, _ = planned(name, SEED + r)
         declared = REGISTRY[name].channel(plan.public, plan.work, profile)
         if declared is None:
             return None
+        if not r:
+            table, channel = np.zeros(declared.shape, dtype=np.int64), np.zeros(declared.shape)
         channel += declared / releases
         for truth, out in zip(*released(name, SEED + r, batches), strict=True):
             np.add.at(table, (truth, out.codes[0]), 1)
@@ -175,9 +178,17 @@ def worst_cell(table: np.ndarray, channel: np.ndarray) -> float:
     """The least p-value of exact binomial tests, one per cell of the channel."""
     return min(
         binomtest(int(table[x, y]), int(table[x].sum()), float(np.clip(channel[x, y], 0, 1))).pvalue
-        for x in range(len(table))
-        for y in range(len(table))
+        for x in range(table.shape[0])
+        for y in range(table.shape[1])
     )
+
+
+def misfit(table: np.ndarray, channel: np.ndarray) -> float:
+    """The p-value of a chi-square test of the whole table against the channel."""
+    expected = table.sum(axis=1, keepdims=True) * channel
+    sure = expected > 0
+    statistic = ((table - expected)[sure] ** 2 / expected[sure]).sum()
+    return float(chi2.sf(statistic, sure.sum() - len(table)))
 
 
 @pytest.mark.statistical
@@ -195,6 +206,12 @@ def test_every_cell_of_the_channel(name: str, batches: int) -> None:
     table, channel = found
     assert np.allclose(channel.sum(axis=1), 1)
     assert worst_cell(table, channel) > ALPHA / channel.size
+    if channel.shape[0] != channel.shape[1]:  # sets: what tells values apart is a third smaller or larger
+        assert misfit(table, channel) > ALPHA
+        middle = channel.mean(axis=0)
+        for wrong in (0.7, 1.3):
+            assert misfit(table, middle + wrong * (channel - middle)) < ALPHA
+        return
     for wrong in (0.7, 1.3):
         off = channel * (1 - np.eye(len(channel)))
         kept = np.minimum(np.diag(channel) * wrong, 0.999)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def largest_posterior(channel: list[list[Fraction]], rho1: Fraction) -> Fraction
     rest = [tuple(rho1 if v == x else (1 - rho1) * (v == z) for v in m) for x in m for z in m if z != x]
     found = Fraction(0)
     for prior in [*priors(len(channel)), *rest]:
-        for y in m:
+        for y in range(len(channel[0])):
             seen = sum((prior[x] * channel[x][y] for x in m), Fraction(0))
             shares = [prior[x] * channel[x][y] / seen for x in m if 0 < prior[x] <= rho1] if seen else []
             found = max(found, *shares, Fraction(0))
@@ -46,6 +46,25 @@ def largest_posterior(channel: list[list[Fraction]], rho1: Fraction) -> Fraction
 
 def rounded_up(stated: float, true: Fraction, digits: int = 6) -> bool:
     return true <= Fraction(stated) + Fraction(1, 10**12) and Fraction(stated) <= true + Fraction(2, 10**digits)
+
+
+def subset_response() -> None:
+    """Every listed set an output; the list of every small domain, of sets of one value and of two."""
+    from sfumato.methods.shared.set_tables import PlannedList
+    from sfumato.methods.subset_response.method import METHOD, SubsetResponsePlan
+
+    for m, rho1, gamma in product(SMALL, (Fraction(1, 5), Fraction(1, 3)), (Fraction(3, 2), Fraction(7, 4))):
+        for width in range(1, m):
+            sets = tuple(combinations(range(m), width))
+            listed = PlannedList(sets=sets, cyclic=False)
+            plan = SubsetResponsePlan(rho1=rho1, rho2=Fraction(1, 2), gamma=gamma, values=m, listed=listed)
+            keep = plan.channel.keep  # what runs: a set that holds the value, else one of all
+            holding = Fraction(sum(0 in z for z in sets))
+            channel = [[keep * (x in z) / holding + (1 - keep) / len(sets) for z in sets] for x in range(m)]
+            assert all(sum(row) == 1 for row in channel)
+            reached = largest_posterior(channel, rho1)
+            assert rounded_up(METHOD.guarantee(plan).parameters["posterior"], reached)
+            assert reached <= plan.rho2
 
 
 def uniform() -> None:
@@ -193,6 +212,7 @@ def distribution_draw() -> None:
 
 
 BRUTE: dict[str, Callable[[], None]] = {
+    "subset-response": subset_response,
     "uniform": uniform,
     "small-domain": small_domain,
     "splu": splu,

@@ -15,6 +15,7 @@ from tools.build_method_tables import rewritten
 
 from sfumato import errors
 from sfumato.methods.registry import BUILT_IN
+from sfumato.methods.shared.set_lists import best_list, best_width, hit_rates, loss, total_variance
 from sfumato.stats.gamma import floor_significant, gamma_bound, keep_probabilities
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +69,22 @@ def test_numbers_of_the_uniform_page() -> None:
         p, q = map(float, keep_probabilities(gamma, int(m)))
         error = (10_000 * q * (1 - q)) ** 0.5 / p
         assert shown == [f"{float(gamma):g}", f"{p:.4f}", f"{q:.4f}", f"{error:,.0f}"]
+
+
+def test_numbers_of_the_subset_response_page() -> None:
+    """The table is computed again from its first three columns."""
+    text = (ROOT / "docs" / "methods" / "subset-response.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (1/\d+) \| (1/\d+) \| (\d+) \| (.*) \|$", text, re.MULTILINE)
+    assert len(rows) == 6
+    for rho1, rho2, m, shown in rows:
+        gamma, size = floor_significant(gamma_bound(Fraction(rho1), Fraction(rho2)), 3), int(m)
+        width = best_width(size, gamma)
+        listed = best_list(size, width)
+        sets, one = (float(total_variance(size, gamma, w)) for w in (width, 1))
+        errors = [(10_000 * v / size) ** 0.5 for v in (sets * (1 + loss(listed, gamma)), one)]
+        holds = float(hit_rates(size, gamma, width)[0])
+        expected = [f"{float(gamma):g}", str(width), str(len(listed)), f"{holds:.3f}", *(f"{e:,.0f}" for e in errors)]
+        assert shown.split(" | ") == expected
 
 
 def test_style_of_the_pages() -> None:

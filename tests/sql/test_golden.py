@@ -17,8 +17,9 @@ from sfumato.methods.specifications import build
 
 FILE = Path(__file__).parents[1] / "golden" / "sql_cases.txt"
 OPTIONS = {
+    "subset-response": {"rho1": "1/5", "rho2": "1/2"},
     "uniform": {"rho1": "1/5", "rho2": "1/2"},
-    "small-domain": {"rho1": "1/5", "rho2": "1/2"},
+    "small-domain": {"rho1": "1/5", "rho2": "1/2", "report": "value"},
     "splu": {"gamma": "4"},
     "anatomy": {"l": "4"},
     "randomized-response": {"keep": "occupation=0.6,sex=0.9"},

@@ -16,6 +16,7 @@ from sfumato.methods.specifications import build
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 BLOCK = re.compile(r"(?<=<!-- support -->\n).*?(?=<!-- /support -->)", re.DOTALL)
 OPTIONS = {
+    "subset-response": {"rho1": "1/5", "rho2": "1/2"},
     "uniform": {"rho1": "1/5", "rho2": "1/2"},
     "small-domain": {"rho1": "1/5", "rho2": "1/2", "min_size": "300"},
     "splu": {"gamma": "3"},

@@ -1,7 +1,7 @@
 """Bias and coverage of the answers on Adult, for conditions that go with the sensitive column.
 
 Each question is asked of RELEASES independent releases. False alarms: per question and method, ALPHA for coverage
-(exact binomial test) and ALPHA for bias (normal test on the mean); 2 methods x 10 questions x 2 tests = 4e-8 in all.
+(exact binomial test) and ALPHA for bias (normal test on the mean); 4 methods x 10 questions x 2 tests = 8e-8 in all.
 The pooled band is the one the interval rule was measured to keep; with 1500 answers its standard error is 0.6 points.
 Smallest fault caught: intervals 30 % too narrow (coverage .83) or 30 % too wide (.989) leave the pooled band.
 """
@@ -30,7 +30,12 @@ CONDITIONS = (
     "occupation = 'Other-service' AND race = 'Black'",
     "occupation <> 'Machine-op-inspct' AND workclass = 'Private' AND age > 60",
 )
-METHODS = {"uniform": sf.UniformPerturbation(rho1="1/5", rho2="1/2"), "anatomy": sf.Anatomy(l=4)}
+METHODS = {
+    "subset-response": sf.SubsetResponse(rho1="1/5", rho2="1/3"),
+    "uniform": sf.UniformPerturbation(rho1="1/5", rho2="1/2"),
+    "small-domain sets": sf.SmallDomain(rho1="1/7", rho2="1/4", report="set"),
+    "anatomy": sf.Anatomy(l=4),
+}
 QUESTION = (
     "SELECT " + ", ".join(f"COUNT(*) FILTER (WHERE {c}) AS n{i}" for i, c in enumerate(CONDITIONS)) + " FROM release"
 )

@@ -24,13 +24,15 @@ RELEASES = 40
 @cache
 def tables(name: str) -> tuple[np.ndarray, np.ndarray] | None:
     """(published by true codes, the declared channel), over independent releases; None without a channel by row."""
-    size = len(COUNTS)
-    table, channel = np.zeros((size, size), dtype=np.int64), np.zeros((size, size))
+    table: np.ndarray = np.zeros((0, 0), dtype=np.int64)
+    channel: np.ndarray = np.zeros((0, 0))
     for r in range(RELEASES):
         _, profile, plan, _ = planned(name, 7_000 + r)
         declared = REGISTRY[name].channel(plan.public, plan.work, profile)
         if declared is None:
             return None
+        if not channel.size:  # (values, what is shown: values or sets of them)
+            table, channel = np.zeros(declared.shape, dtype=np.int64), np.zeros(declared.shape)
         channel += declared / RELEASES
         for truth, out in zip(*released(name, 7_000 + r), strict=True):
             np.add.at(table, (truth, out.codes[0]), 1)
@@ -54,6 +56,9 @@ def test_mutants_of_the_channel_are_rejected(name: str) -> None:
     """The declared channel fits; less or more noise, an untouched last value, a wrong q and a shifted one do not."""
     table, channel = by_row(name)
     assert accepted(table, channel)
+    if channel.shape[0] != channel.shape[1]:
+        _sets_are_rejected(table, channel)
+        return
     eye = np.eye(len(channel))
     for factor in (0.7, 1.3):
         kept = np.minimum(np.diag(channel) * factor, 0.999)
@@ -69,6 +74,23 @@ def test_mutants_of_the_channel_are_rejected(name: str) -> None:
     assert not accepted(np.roll(table, 1, axis=1), channel)
 
 
+def _sets_are_rejected(table: np.ndarray, channel: np.ndarray) -> None:
+    """The same where sets are shown: less or more noise, an untouched last value, a set never drawn, shifted ones."""
+    inside = channel > channel.mean(axis=1, keepdims=True)
+    both = lambda x: np.stack([(x * inside).sum(axis=1), (x * ~inside).sum(axis=1)], axis=1)  # noqa: E731
+    assert accepted(both(table), both(channel))  # sets that hold the value, and others
+    for factor in (0.7, 1.3):
+        kept = np.where(inside, channel * factor, channel)
+        assert not accepted(both(table), both(kept / kept.sum(axis=1, keepdims=True)))
+    untouched = channel.copy()
+    untouched[-1] = inside[-1] / inside[-1].sum()
+    assert not accepted(table, untouched)
+    never = channel.copy()
+    never[:, 0] = 0.0
+    assert not accepted(table, never / never.sum(axis=1, keepdims=True))
+    assert not accepted(np.roll(table, 1, axis=1), channel)
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", METHODS)
 def test_totals_are_unbiased(name: str) -> None:
@@ -77,7 +99,7 @@ def test_totals_are_unbiased(name: str) -> None:
     n = RELEASES * COUNTS
     mean = n @ channel
     sd = np.sqrt(n @ (channel * (1 - channel)))
-    z = norm.isf(ALPHA / (2 * len(COUNTS)))
+    z = norm.isf(ALPHA / (2 * channel.shape[1]))
     shown = table.sum(axis=0)
     assert (np.abs(shown - mean) <= z * np.maximum(sd, 1e-9) + 1e-6).all()
     assert (np.abs(1.15 * shown - mean) > z * np.maximum(sd, 1e-9)).any()

@@ -55,7 +55,14 @@ def accepted(z: np.typing.NDArray[np.float64], freedom: float) -> bool:
 
 @pytest.mark.parametrize(
     ("method", "share"),
-    [("uniform", 1.0), ("small-domain", 1.0), ("randomized-response", 1.0), ("splu", 0.5), ("anatomy", 0.5)],
+    [
+        ("subset-response", 1.0),
+        ("uniform", 1.0),
+        ("small-domain", 1.0),
+        ("randomized-response", 1.0),
+        ("splu", 0.5),
+        ("anatomy", 0.5),
+    ],
 )
 def test_releases_err_as_foreseen(method: str, share: float) -> None:
     z = scores(method)

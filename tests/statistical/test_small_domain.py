@@ -11,7 +11,7 @@ from scipy import stats
 from constants import ALPHA, SEED
 from dealing import Dealer
 from sfumato.methods.small_domain import METHOD as small_domain
-from sfumato.methods.small_domain.method import SmallDomain
+from sfumato.methods.small_domain.specification import SmallDomain
 from sfumato.model.private import Batch, Histogram, Profile
 from sfumato.model.public import Asked, Domain, Evidence, Observed
 
@@ -45,7 +45,7 @@ def planned():
     domain = Domain(columns=("s",), values=tuple((v,) for v in range(VALUES)))
     histogram = Histogram(codes=np.arange(VALUES, dtype=np.int32)[:, None], true_counts=COUNTS)
     profile = Profile(rows=CODES.size, domains=(domain,), histograms=(histogram,))
-    return small_domain.plan(SmallDomain(rho1="1/8", rho2="1/3", min_size=1000), profile, RNG), domain
+    return small_domain.plan(SmallDomain(rho1="1/8", rho2="1/3", min_size=1000, report="value"), profile, RNG), domain
 
 
 FOUND, DOMAIN = planned()
@@ -117,7 +117,7 @@ def exact_variance():
 
     The rows a question selects are split at random too, with expected share c_xi / F_x of its rows of value x.
     """
-    partition, _ = FOUND.work.secret
+    partition, *_ = FOUND.work.secret
     total = np.zeros(len(QUESTIONS))
     for table in partition.sub_tables:
         p, q = (float(x) for x in table.keep_probabilities)

@@ -89,7 +89,8 @@ def a_foreign_value(table: pa.Table) -> pa.Table:
     """In the first row of what a file may hold of changed columns: values, generalised values, numbers of blocks."""
     for name, foreign in (("disease", "zzz"), ("sex", "zzz"), ("block", 1_000_000)):
         if name in table.column_names:
-            table = replaced(table, name, [foreign, *table[name].to_pylist()[1:]])
+            shown = [foreign] if pa.types.is_list(table.schema.field(name).type) else foreign
+            table = replaced(table, name, [shown, *table[name].to_pylist()[1:]])
     return table
 
 
@@ -144,7 +145,8 @@ def bent(value: Any) -> Any:
     if value is None:
         return 0
     if isinstance(value, dict):
-        return dict(list(value.items())[:-1])
+        *others, last = value.items()
+        return dict(others) if last[1] else {key: bent(inner) for key, inner in others} | dict([last])
     try:
         return str(Fraction(value) * Fraction(9, 10) or Fraction(1, 10))
     except ValueError:
@@ -244,5 +246,80 @@ def test_a_sub_table_of_one_value_is_refused(releases: dict[str, Path], tmp_path
     def narrow(stated: dict[str, Any]) -> None:
         stated["parameters"]["domains"][0] = stated["parameters"]["domains"][0][:1]
 
-    with pytest.raises(VerificationError, match="one value"):
+    with pytest.raises(REFUSED, match=r"one value|a listed set"):
         verified(forged(releases["small-domain"], tmp_path / "forged", manifest=narrow))
+
+
+SETS = ["subset-response", "small-domain"]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_list_that_is_not_the_one_of_its_number_is_refused(
+    name: str, releases: dict[str, Path], tmp_path: Path
+) -> None:
+    """Another listed set under this number, the same set in another order, one value short: each is refused."""
+
+    def shown(change: Any) -> Any:
+        def alter(table: pa.Table) -> pa.Table:
+            lists = table["disease"].to_pylist()
+            return replaced(table, "disease", [change(lists), *lists[1:]])
+
+        return alter
+
+    changes = {
+        "another": lambda lists: next(values for values in lists if values != lists[0]),
+        "turned": lambda lists: lists[0][::-1],
+        "short": lambda lists: lists[0][1:],
+        "missing": lambda lists: None,
+    }
+    for what, change in changes.items():
+        with pytest.raises(VerificationError, match="another list"):
+            verified(forged(releases[name], tmp_path / what, data=shown(change)))
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_an_unlisted_set_is_refused(name: str, releases: dict[str, Path], tmp_path: Path) -> None:
+    for number in (30_000, -1, None):
+
+        def odd(table: pa.Table, number: int | None = number) -> pa.Table:
+            return replaced(table, "disease_set", [number, *table["disease_set"].to_pylist()[1:]])
+
+        with pytest.raises(VerificationError):
+            verified(forged(releases[name], tmp_path / str(number), data=odd))
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_other_weights_are_refused(name: str, releases: dict[str, Path], tmp_path: Path) -> None:
+    def wrong(column: str) -> Any:
+        return lambda table: replaced(table, column, [table[column][0].as_py() + 0.001, *table[column].to_pylist()[1:]])
+
+    for column in ("weight", "variance_weight"):
+        with pytest.raises(VerificationError, match=r"weights\.parquet"):
+            verified(forged(releases[name], tmp_path / column, weights=wrong(column)))
+    with pytest.raises(VerificationError, match=r"weights\.parquet"):
+        verified(forged(releases[name], tmp_path / "short", weights=lambda table: table.slice(1)))
+
+
+def test_lists_that_are_no_set_channel_are_refused(releases: dict[str, Path], tmp_path: Path) -> None:
+    """A set listed twice, one left out (coverage unequal), one that holds everything, a gamma that is too large."""
+
+    def drop(stated: dict[str, Any]) -> None:
+        stated["parameters"]["listed"]["sets"] = stated["parameters"]["listed"]["sets"][1:]
+
+    def twice(stated: dict[str, Any]) -> None:
+        stated["parameters"]["listed"]["sets"].append(stated["parameters"]["listed"]["sets"][0])
+
+    def full(stated: dict[str, Any]) -> None:
+        stated["parameters"]["listed"]["sets"].append(list(range(stated["parameters"]["values"])))
+
+    def large(stated: dict[str, Any]) -> None:
+        stated["parameters"]["gamma"] = "5"
+
+    def blind(stated: dict[str, Any]) -> None:
+        """Two halves tell no values apart within them."""
+        size = stated["parameters"]["values"]
+        stated["parameters"]["listed"]["sets"] = [list(range(size // 2)), list(range(size // 2, size))]
+
+    for change in (drop, twice, full, large, blind):
+        with pytest.raises(REFUSED):
+            verified(forged(releases["subset-response"], tmp_path / change.__name__, manifest=change))

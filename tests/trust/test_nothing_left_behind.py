@@ -18,6 +18,7 @@ from commands import RUN, SRC, sfumato
 from constants import SEED
 from sfumato.datasets import census_table
 from sfumato.engines import scratch
+from sfumato.engines.duckdb.session import limited
 from sfumato.engines.duckdb.table import LocalEngine
 from tables import MARK, people
 
@@ -116,7 +117,7 @@ def test_the_private_folder_is_private() -> None:
 
 def test_what_spills_cannot_be_read(tmp_path: Path) -> None:
     """A table larger than the memory: the files on disk hold no cell of it."""
-    con = LocalEngine(memory="64MB", threads=1).connect(str(tmp_path))
+    con = limited(LocalEngine(memory="64MB", threads=1), str(tmp_path))
     con.execute(f"CREATE TABLE t AS SELECT '{MARK}' || md5(i::VARCHAR) AS s FROM range(1500000) r(i)")
     spilled = [file for file in tmp_path.iterdir() if file.stat().st_size > 100_000]
     assert spilled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -154,6 +155,80 @@ def test_a_failed_second_rename_restores_the_old_release(
         release.save(out, force=True)
     assert _contents(out) == before
     assert [f.name for f in tmp_path.iterdir()] == ["out"]
+
+
+class _Disk:
+    """Counts syncs and renames, and fails at some of them."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, failing: frozenset[int]) -> None:
+        self.steps = 0
+        fsync, rename, flagged = os.fsync, Path.rename, placing._rename_with
+
+        def step() -> None:
+            self.steps += 1
+            if self.steps in failing:
+                raise OSError(28, os.strerror(28))
+
+        patch.setattr(os, "fsync", lambda handle: (step(), fsync(handle))[1])
+        patch.setattr(Path, "rename", lambda old, new: (step(), rename(old, new))[1])
+        patch.setattr(placing, "_rename_with", lambda flag, old, new: (step(), flagged(flag, old, new))[1])
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_disk_that_fails_at_any_step_changes_nothing(
+    way: str, force: bool, release: sf.Release, tmp_path: Path
+) -> None:
+    """After the rename too: the folder around it could not be synced, so the rename is undone."""
+    out = tmp_path / "out"
+    if force:
+        release.save(out)
+    before = _contents(tmp_path), (out.stat().st_ino if force else None)
+    with pytest.MonkeyPatch.context() as patch:
+        disk = _Disk(patch, frozenset())
+        release.save(tmp_path / "trial")
+        release.save(tmp_path / "trial", force=True)
+        most = disk.steps
+    shutil.rmtree(tmp_path / "trial")
+    failed = 0
+    for step in range(1, most + 1):
+        with pytest.MonkeyPatch.context() as patch:
+            disk = _Disk(patch, frozenset({step}))
+            try:
+                release.save(out, force=force)
+                said = ""
+            except ReleaseError as error:
+                said = str(error)
+        if disk.steps < step:  # no such step: it was published
+            assert sf.open_release(out).manifest.rows == people().num_rows
+            break
+        assert "nothing was published" in said
+        failed += 1
+        assert (_contents(tmp_path), (out.stat().st_ino if force else None)) == before
+        assert [f.name for f in tmp_path.iterdir()] == (["out"] if force else [])
+    assert failed >= 6  # every file, the folder, the rename, the folder around it
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_disk_that_refuses_to_undo_is_told_plainly(
+    way: str, force: bool, release: sf.Release, tmp_path: Path
+) -> None:
+    """Neither sync nor undoing works: the message says what lies where, and both releases are whole."""
+    out = tmp_path / "out"
+    if force:
+        release.save(out)
+        release.save(tmp_path / "trial")
+    with pytest.MonkeyPatch.context() as patch:
+        disk = _Disk(patch, frozenset())
+        release.save(tmp_path / "trial", force=force)
+        last = disk.steps
+    shutil.rmtree(tmp_path / "trial")
+    with pytest.MonkeyPatch.context() as patch:
+        _Disk(patch, frozenset(range(last, last + 9)))
+        with pytest.raises(ReleaseError, match=r"holds the new release|whole in"):
+            release.save(out, force=force)
+    for folder in tmp_path.iterdir():
+        assert sf.open_release(folder).manifest.rows == people().num_rows
+    assert len(list(tmp_path.iterdir())) == 1 + force
 
 
 def test_force_replaces_in_both_ways(way: str, release: sf.Release, tmp_path: Path) -> None:

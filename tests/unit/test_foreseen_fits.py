@@ -21,6 +21,7 @@ from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 
 METHODS = {
+    "small-domain sets": lambda: sf.SmallDomain(rho1="1/7", rho2="1/3", report="set"),
     "uniform": lambda: sf.UniformPerturbation(rho1="1/5", rho2="1/2"),
     "small-domain": lambda: sf.SmallDomain(rho1="1/5", rho2="1/2"),
     "randomized-response": lambda: sf.RandomizedResponse(scope="s", keep={"occupation": "0.6"}),

@@ -19,6 +19,8 @@ from sfumato.methods.shared.linear_functionals import Functions
 from sfumato.model.public import Asked, Observed
 
 METHODS = {
+    "subset-response": lambda: sfumato.SubsetResponse(rho1="1/5", rho2="1/3"),
+    "small-domain sets": lambda: sfumato.SmallDomain(rho1="1/7", rho2="1/4", report="set"),
     "uniform": lambda: sfumato.UniformPerturbation(rho1="1/5", rho2="1/2"),
     "small-domain": lambda: sfumato.SmallDomain(rho1="1/5", rho2="1/2"),
     "randomized-response": lambda: sfumato.RandomizedResponse(scope="s", keep={"occupation": "0.6"}),

@@ -11,6 +11,7 @@ from sfumato.methods.shared.least_error import (
     flat_reach,
     least_histogram,
     least_partition,
+    least_sized_partition,
     least_total,
     reach,
     singular_values,
@@ -139,3 +140,35 @@ def test_partition_at_thirteen_values():
     found = least_partition(Fraction(1, 13), Fraction(1, 6), Fraction(12, 5))
     assert found == least_variance(13, Fraction(12, 5))
     assert best_width(13, Fraction(12, 5)) == 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "values", "min_size"), [(75_325, 3_769, 1000), (295_243, 8_870, 1000), (30_000, 900, 1000)]
+)
+def test_no_partition_of_large_sub_tables_passes_the_bound(rows: int, values: int, min_size: int) -> None:
+    """Random partitions, even ones among them, of 13 values and more, so that gamma is at its cap in all of them."""
+    rho1, rho2, cap = Fraction(1, 13), Fraction(1, 6), Fraction(12, 5)
+    least = rows * least_sized_partition(rho1, rho2, cap, values=values, rows=rows, min_size=min_size)
+    rng = np.random.default_rng(5)
+    found = []
+    for tables in (1, 2, max(1, rows // min_size // 2), rows // min_size):
+        for even in (True, False):
+            share = np.full(tables, 1 / tables) if even else rng.dirichlet(np.ones(tables))
+            sizes = min_size + np.floor((rows - tables * min_size) * share).astype(int)
+            sizes[0] += rows - sizes.sum()
+            listed = np.maximum(13, np.ceil(values / tables * (np.ones(tables) if even else tables * share))).astype(
+                int
+            )
+            listed[0] += max(0, values - listed.sum())
+            found.append(sum(int(n) * least_variance(int(m), cap) for n, m in zip(sizes, listed, strict=True)))
+    assert min(found) >= least
+    assert min(found) <= 1.1 * float(least)  # sub-tables of equal size come near it
+
+
+def test_without_a_minimum_size_the_bound_is_that_of_any_sub_tables() -> None:
+    rho1, rho2, cap = Fraction(1, 13), Fraction(1, 6), Fraction(12, 5)
+    free = least_partition(rho1, rho2, cap)
+    assert least_sized_partition(rho1, rho2, cap, values=50, rows=295_243, min_size=1000) == free
+    assert least_sized_partition(rho1, rho2, cap, values=3_769, rows=75_325, min_size=1) == free
+    sized = least_sized_partition(rho1, rho2, cap, values=3_769, rows=75_325, min_size=1000)
+    assert float(sized / free) == pytest.approx(2.09**2, rel=0.01)

@@ -282,7 +282,7 @@ def test_every_method_holds_several_rows_or_refuses(name: str, tmp_path: Path) -
     )
     one = sfumato("publish", tmp_path / "people.parquet", tmp_path / "one", *named, *METHODS[name], "--one-row")
     assert one.code == 0, one.text
-    if name in {"uniform", "small-domain", "distribution-draw"}:
+    if name in {"subset-response", "uniform", "small-domain", "distribution-draw"}:
         assert two.code == 0, two.text
         assert json.loads((tmp_path / "two" / "release.json").read_text())["people"]["rows_per_person"] == 2
     else:
@@ -315,3 +315,16 @@ def test_choosing_sees_the_kept_rows() -> None:
     assert found["rows"] == people
     with pytest.raises(PlanError, match="people have several rows"):
         compare(table, roles=roles(), bound="1/2", methods=["uniform"])
+
+
+def test_a_seed_fixes_which_rows_a_comparison_keeps() -> None:
+    """The true counts of the questions follow the kept rows: equal with one seed, others with another."""
+    from sfumato.choosing.recommend import recommend
+
+    rng = np.random.default_rng(3)
+    table = pa.table(
+        {"who": np.repeat(np.arange(300), 3), "town": rng.integers(0, 3, 900), "code": rng.integers(0, 8, 900)}
+    )
+    one = sf.Roles(sensitive="code", quasi=["town"], person="who", max_rows_per_person=1)
+    found = [recommend(table, roles=one, bound="1/2", rho1="1/4", seed=seed)["considered"] for seed in (1, 1, 2)]
+    assert found[0] == found[1] != found[2]

@@ -41,7 +41,10 @@ def tiny() -> pa.Table:
 
 TABLES = {"tiny": (tiny(), sf.Roles(sensitive="disease", quasi=("sex", "area"))), "medium": (people(400), roles())}
 TINY = tiny()["disease"].to_pylist()
+SETS = "small-domain, sets"
 SPECS: dict[str, dict[str, Any]] = {
+    "subset-response": {"rho1": RHO1, "rho2": F(1, 3)},  # a gamma at which sets of two values are best
+    SETS: {"rho1": RHO1, "rho2": F(1, 3), "min_size": 5, "report": "set"},
     "uniform": {"rho1": RHO1, "rho2": RHO2},
     "small-domain": {"rho1": RHO1, "rho2": RHO2, "min_size": 5},
     "splu": {"gamma": 3},
@@ -54,7 +57,7 @@ SPECS: dict[str, dict[str, Any]] = {
 
 
 def prepared(name: str, table: pa.Table, chosen: sf.Roles, **changes: Any) -> Prepared:
-    spec = REGISTRY[name].spec(**{**SPECS[name], **changes})
+    spec = REGISTRY[name.partition(",")[0]].spec(**{**SPECS[name], **changes})
     return prepare(table, roles=chosen, method=spec, secret=Secret.from_seed(3))
 
 
@@ -72,6 +75,8 @@ def law_of(found: Prepared, values: list[Any]) -> Law:
         case "uniform":
             keep = plan.gamma / (plan.gamma + plan.values - 1)
             return channel(names, keep, (1 - keep) / (plan.values - 1))
+        case "subset-response":
+            return of_lists([names], [values], values, [plan.channel.sets()], [plan.channel.gamma_run])
         case "randomized-response":
             keep = F(str(plan.keep[plan.columns.index("disease")]))
             return channel(names, keep, (1 - keep) / (len(names) - 1))
@@ -80,6 +85,13 @@ def law_of(found: Prepared, values: list[Any]) -> Law:
             return {x: dict(drawn) for x in names}
         case "small-domain":
             report = found.method.report(plan, work, found.profile)["sub_tables"]
+            if plan.reports is not None:
+                channels = plan.set_tables.channels
+                held = [
+                    [x for x, n in zip(sub["domain"], sub["counts"], strict=True) for _ in range(n)] for sub in report
+                ]
+                domains, gammas = [sub["domain"] for sub in report], [c.gamma_run for c in channels]
+                return of_lists(domains, held, values, [c.sets() for c in channels], gammas)
             law: dict[Hashable, dict[Hashable, Fraction]] = {x: {} for x in names}
             for i, sub in enumerate(report):
                 m, gamma = len(sub["domain"]), plan.gammas[i]
@@ -94,6 +106,19 @@ def law_of(found: Prepared, values: list[Any]) -> Law:
                 law[names[code]][group] = F(1, values.count(names[code]))
             return law
     raise AssertionError(found.method.name)
+
+
+def of_lists(
+    domains: list[list[Any]], held: list[list[Any]], values: list[Any], sets: list[Any], gammas: list[Fraction]
+) -> Law:
+    """Part i shows one of its sets, those that hold the true value gamma times as often; all sets weigh alike."""
+    law: dict[Hashable, dict[Hashable, Fraction]] = {x: {} for x in dict.fromkeys(v for d in domains for v in d)}
+    for i, domain in enumerate(domains):
+        for j, x in enumerate(domain):
+            lifted = [gammas[i] if j in z else F(1) for z in sets[i]]
+            for z, chance in zip(sets[i], lifted, strict=True):
+                law[x][i, z] = F(held[i].count(x), values.count(x)) * chance / sum(lifted)
+    return law
 
 
 def cells(table: pa.Table, chosen: sf.Roles) -> list[list[Any]]:
@@ -113,7 +138,7 @@ def near(said: float | None, true: Fraction | float) -> None:
     assert float(true) - 1e-9 <= said <= float(true) + 1.1e-6
 
 
-CHANNELS = ("uniform", "randomized-response", "distribution-draw", "small-domain", "anatomy")
+CHANNELS = ("subset-response", "uniform", "randomized-response", "distribution-draw", "small-domain", SETS, "anatomy")
 
 
 @pytest.mark.parametrize("size", list(TABLES))
@@ -131,7 +156,7 @@ def test_histogram_and_linking_of_laws(name: str, size: str) -> None:
         assert said[reader]["held"] == (said[reader]["posterior"] <= RHO2)
 
 
-@pytest.mark.parametrize("name", ["uniform", "randomized-response", "distribution-draw"])
+@pytest.mark.parametrize("name", ["subset-response", "uniform", "randomized-response", "distribution-draw"])
 def test_value_set_and_person_of_channels(name: str) -> None:
     found = prepared(name, *TABLES["tiny"])
     law = law_of(found, TINY)
@@ -147,7 +172,7 @@ def test_value_set_and_person_of_channels(name: str) -> None:
     assert "one row" not in twice["why"]
 
 
-@pytest.mark.parametrize("name", ["small-domain", "anatomy"])
+@pytest.mark.parametrize("name", ["small-domain", SETS, "anatomy"])
 def test_published_parts_make_some_prior_certain(name: str) -> None:
     found = prepared(name, *TABLES["tiny"])
     assert of_sets(law_of(found, TINY), RHO1, 1) == 1
@@ -157,8 +182,9 @@ def test_published_parts_make_some_prior_certain(name: str) -> None:
         assert said[reader]["held"] is False
 
 
-def test_one_sub_table_is_a_channel() -> None:
-    found = prepared("small-domain", *TABLES["tiny"], min_size=24)
+@pytest.mark.parametrize("name", ["small-domain", SETS])
+def test_one_sub_table_is_a_channel(name: str) -> None:
+    found = prepared(name, *TABLES["tiny"], min_size=24)
     assert len(found.planned.public.domains) == 1
     near(stated(found)["value"]["posterior"], of_sets(law_of(found, TINY), RHO1, 1))
 
@@ -290,9 +316,10 @@ def test_limited_channels_hold_the_pair() -> None:
 # --- who knows every other record ---------------------------------------------------------------------------
 
 
-def test_other_records_tell_nothing_about_a_randomised_one() -> None:
+@pytest.mark.parametrize("name", ["uniform", "subset-response"])
+def test_other_records_tell_nothing_about_a_randomised_one(name: str) -> None:
     """Three records, two of them known: every published table, the prior rho1 on the third."""
-    found = prepared("uniform", *TABLES["tiny"])
+    found = prepared(name, *TABLES["tiny"])
     law = law_of(found, TINY)
     whole = {
         x: {(a, b, z): law["a"][a] * law["b"][b] * p for a in law["a"] for b in law["b"] for z, p in law[x].items()}
@@ -300,6 +327,13 @@ def test_other_records_tell_nothing_about_a_randomised_one() -> None:
     }
     near(stated(found)["corruption"]["posterior"], of_sets(whole, RHO1, 1))
     assert stated(found)["corruption"]["held"] is True
+
+
+def test_lists_of_sets_are_what_these_tests_are_about() -> None:
+    for name in ("subset-response", SETS):
+        plan = prepared(name, *TABLES["medium"]).planned.public
+        channel = plan.channel if name == "subset-response" else plan.set_tables.channels[0]
+        assert channel.members.sum(axis=1).min() > 1
 
 
 def test_the_last_record_of_a_small_domain_release() -> None:
@@ -380,7 +414,7 @@ def test_nothing_above_the_bound_is_called_equal(counts: list[int], tau: Fractio
     except SpecError:
         return
     looked = [f"d{v}" for v, c in enumerate(counts) if F(c, len(codes)) <= rho1]
-    for name in CHANNELS:
+    for name in (n for n in CHANNELS if n in REGISTRY):
         for candidate in REGISTRY[name].at_bound(facts, tau, rho1):
             try:
                 found = prepare(table, roles=chosen, method=spec_of(candidate), secret=Secret.from_seed(seed))

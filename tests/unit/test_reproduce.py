@@ -73,3 +73,34 @@ def test_the_command(no_data: None) -> None:
     assert sfumato("reproduce", "nothing").code == 2
     with pytest.raises(SpecError):
         reproduce("nothing")
+
+
+def test_set_channels_reach_what_is_published() -> None:
+    """Without the two long searches, which the page shows."""
+    from sfumato.papers import channels_paper as channels
+
+    found = [*channels.counts(), *channels.small()]
+    assert {f.verdict for f in found} == {findings.TREND}
+
+
+@pytest.mark.slow
+def test_the_published_optimiser_is_passed() -> None:
+    document = reproduce("channels")
+    check(document)
+    assert findings.DIFFERS not in document["counts"]
+
+
+def test_a_hierarchy_is_unbiased_and_worse_than_its_bound() -> None:
+    from fractions import Fraction
+
+    import numpy as np
+
+    from sfumato.methods.shared.least_error import least_total
+    from sfumato.methods.shared.workload_matrices import prefixes
+    from sfumato.papers.channels_paper import hierarchy
+
+    tree = hierarchy(13, Fraction(4), prefixes(13))
+    assert np.allclose(tree.matrix.sum(axis=0), 1)
+    assert np.allclose(tree.matrix.T @ tree.unit_weights, np.eye(13), atol=1e-9)
+    assert tree.matrix.max(axis=1) / tree.matrix.min(axis=1) == pytest.approx(np.full(len(tree.matrix), 4.0), rel=1e-6)
+    assert tree.total_variance(prefixes(13)) > least_total(prefixes(13), Fraction(4))

@@ -15,6 +15,7 @@ from sfumato.methods.shared.set_lists import (
     cyclic_variance,
     hit_rates,
     least_variance,
+    list_for,
     loss,
     total_variance,
 )
@@ -162,3 +163,30 @@ def test_the_explanation_states_the_same_numbers():
         listed = best_list(int(m), best_width(int(m), Fraction(gamma)))
         assert (listed.width, len(listed)) == (int(w), int(sets))
         assert round(100 * loss(listed, Fraction(gamma)), 2) == float(lost.split()[0])
+
+
+@pytest.mark.parametrize(
+    "gamma", [Fraction(3, 2), Fraction(2), Fraction(12, 5), Fraction(4), Fraction(8), Fraction(12)]
+)
+def test_no_list_counts_less_accurately_than_uniform(gamma):
+    """Total variance of the list that is published against that of one value, at the same gamma."""
+    for size in (*range(2, 33), 50, 64):
+        listed = list_for(size, gamma)
+        own = set_answers(listed.channel(gamma)).total_variance(np.eye(size))
+        assert own <= float(total_variance(size, gamma, 1)) * (1 + 1e-7), size  # keep is rounded down to 2^-32
+
+
+def test_a_short_list_that_would_lose_more_than_sets_gain_is_not_taken():
+    """At the largest gamma, in steps of 1/100, at which sets of two values gain if all of them are listed."""
+    for size in (14, 20, 30):
+        gamma = next(Fraction(k, 100) for k in range(100 * size, 100, -1) if best_width(size, Fraction(k, 100)) == 2)
+        wide, one = best_list(size, 2), float(total_variance(size, gamma, 1))
+        assert float(total_variance(size, gamma, 2)) < one < cyclic_variance(size, gamma, wide.blocks)
+        assert list_for(size, gamma).width == 1
+
+
+def test_no_set_is_listed_twice():
+    """(18, 4): the best blocks that the search finds from its first starts are shifts of themselves."""
+    for size, width in ((18, 4), (13, 2), (16, 4), (20, 5), (24, 6)):
+        listed = best_list(size, width)
+        assert len(set(listed.channel(G24).sets())) == len(listed)

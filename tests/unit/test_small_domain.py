@@ -11,7 +11,7 @@ from constants import SEED
 from dealing import Dealer
 from sfumato.errors import PlanError, SpecError
 from sfumato.methods.small_domain import METHOD as small_domain
-from sfumato.methods.small_domain.method import SmallDomain, SmallDomainPlan
+from sfumato.methods.small_domain.specification import SmallDomain, SmallDomainPlan
 from sfumato.model.private import Batch, Histogram, Profile
 from sfumato.model.public import Domain, Roles, Trust
 from sfumato.stats.gamma import posterior
@@ -27,7 +27,7 @@ def profile_of(counts, labels=None):
 
 
 def planned(counts=COUNTS, **options):
-    spec = SmallDomain(**({"rho1": "1/6", "rho2": "1/3", "min_size": 500} | options))
+    spec = SmallDomain(**({"rho1": "1/6", "rho2": "1/3", "min_size": 500, "report": "value"} | options))
     return small_domain.plan(spec, profile_of(counts), np.random.default_rng(0))
 
 
@@ -77,7 +77,7 @@ def test_every_sub_table_gets_exactly_its_counts_in_any_number_of_batches(batche
     dealer = Dealer(found.work.deals[0], rng)
     labels = np.concatenate([dealer.deal(part, rng) for part in np.array_split(codes, batches)])
     dealer.close()
-    partition, _ = found.work.secret
+    partition, *_ = found.work.secret
     for i, table in enumerate(partition.sub_tables):
         expected = np.zeros(COUNTS.size, dtype=np.int64)
         expected[table.values] = table.true_counts
@@ -109,7 +109,7 @@ def test_public_half_survives_json_and_holds_no_counts():
     adapter = TypeAdapter(SmallDomainPlan)
     dumped = adapter.dump_python(found.public, mode="json")
     assert adapter.validate_python(json.loads(json.dumps(dumped))) == found.public
-    assert set(dumped) == {"rho1", "rho2", "mode", "domains", "gammas", "sizes", "rows_per_person", "sets"}
+    assert set(dumped) == {"rho1", "rho2", "mode", "domains", "gammas", "sizes", "rows_per_person", "sets", "reports"}
 
 
 @pytest.mark.parametrize(
@@ -175,6 +175,6 @@ def test_report_shows_sub_tables_uniform_and_errors():
     error = report["expected_error"]
     assert len(error["total"]) == len(error["values"]) == COUNTS.size + 1
     assert error["among_1_percent"][0] == pytest.approx(error["total"][0] / 10)
-    partition, _ = found.work.secret
+    partition, *_ = found.work.secret
     assert sum(e**2 for e in error["total"]) == pytest.approx(partition.total_variance, rel=1e-12)
     json.dumps(report)

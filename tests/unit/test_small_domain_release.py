@@ -33,7 +33,7 @@ def people(rows=ROWS, *, by_value=False):
     )
 
 
-METHOD = sf.SmallDomain(rho1="1/8", rho2="1/3")
+METHOD = sf.SmallDomain(rho1="1/8", rho2="1/3", report="value")
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,7 @@ def test_the_bundle_states_what_a_reader_needs_and_nothing_more(release):
         "sizes",
         "rows_per_person",
         "sets",
+        "reports",
     }
     assert stated["guarantee"]["trust"] == "proved"
     rows = pq.read_table(release.path / "data.parquet")

@@ -200,7 +200,12 @@ def test_a_release_states_gamma_and_the_rule_and_nothing_private(release):
     assert guarantee["posterior"] == "1/4"
     assert guarantee["t_f"] == 34  # by exact sums up to 130, where Bernstein takes over
     assert guarantee["t_p"] == 0.578125  # 1 - 4 (1/4) (3/4)^3, at f = 1
-    assert sorted(p.name for p in release.path.iterdir()) == ["data.parquet", "datapackage.json", "release.json"]
+    assert sorted(p.name for p in release.path.iterdir()) == [
+        "README.md",
+        "data.parquet",
+        "datapackage.json",
+        "release.json",
+    ]
 
 
 def test_published_totals_follow_the_binomial_law_loosely(published):

@@ -18,8 +18,8 @@ from sfumato.web.security import host_name
 from sfumato.web.settings import allowed_hosts
 
 COUNT = "SELECT COUNT(*) AS n FROM release"
-NAMES = ", ".join(f'"column {i:02d}"' for i in range(13))
-RUNAWAY = f"SELECT {NAMES}, COUNT(*) AS n FROM release GROUP BY CUBE ({NAMES})"  # 8,192 groupings of 6,000 rows
+NAMES = ", ".join(f'"column {i:02d}"' for i in range(10))
+RUNAWAY = f"SELECT {NAMES}, COUNT(*) AS n FROM release GROUP BY CUBE ({NAMES})"  # 1,024 groupings of 6,000 rows
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "", "[::2]"])

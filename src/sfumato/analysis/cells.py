@@ -264,13 +264,14 @@ class _Axes:
         return self._recoder.variable(name, values, codes[None, :], randomised=True)
 
     def published(self, seen: Any) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """(class of the published joint value, part) of every observed row."""
+        """(class of the published joint value, or number of the published set; part) of every observed row."""
         subject = self._subject
         value = np.zeros(seen.num_rows, dtype=np.intp)
         if not subject.withheld:
             for u, class_of, size in zip(self._units, self.classes, self._shape, strict=True):
-                names = [f"u{u}_{j}" for j in range(len(subject.domains[u].columns))]
-                value = value * size + class_of[subject.coders[u].encode([seen[n] for n in names])]
+                names = [f"u{u}_{j}" for j in range(len(subject.coders[u].domain.columns))]
+                code = subject.coders[u].encode([seen[n] for n in names])
+                value = value * subject.sets[u] + code if u in subject.sets else value * size + class_of[code]
         in_parts = bool(self._units) and subject.part is not None
         part = seen["part"].to_numpy() if in_parts else np.zeros(seen.num_rows)
         return value, part.astype(np.int64)
@@ -289,7 +290,7 @@ def _observe(
     keys: list[tuple[exp.Expression, str]] = [(column(c), f"c{j}") for j, c in enumerate(plain)]
     keys += [(expression(sql), f"l{j}") for j, sql in enumerate(leaves)]
     if not subject.withheld:
-        keys += [(column(c), f"u{u}_{j}") for u in units for j, c in enumerate(subject.domains[u].columns)]
+        keys += [(column(c), f"u{u}_{j}") for u in units for j, c in enumerate(subject.coders[u].domain.columns)]
     if units and subject.part:
         keys.append((column(subject.part), "part"))
     one = exp.Literal.number(1) if weight is None else column(weight)

@@ -18,9 +18,11 @@ from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
 from ..answering.subject import Subject
-from ..errors import QueryError, SpecError
+from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
 from ..model.public import Floats, Scalar
+from ..sql.nodes import Aggregate, Query
+from ..sql.scalar import quoted
 from .cells import Grid, check_asked, is_number, read
 
 TOGETHER = 200  # thresholds whose errors are worked out at once
@@ -160,3 +162,29 @@ def _first(true: NDArray[np.bool_], otherwise: int) -> int:
 
 def _known(number: float) -> float | None:
     return None if np.isnan(number) else number
+
+
+def by_keys(
+    subject: Subject, query: Query, aggregate: Aggregate, keys: tuple[int, ...], *, level: float, target: Target
+) -> dict[tuple[Any, ...], tuple[float, float, float]] | None:
+    """A quantile of SQL with its interval by the values of the keys; None where it is not of columns as they are."""
+    if aggregate.kind != "quantile" or aggregate.share is None or not 0 < aggregate.share < 1:
+        return None
+    names = {quoted(name): name for name in subject.schema.types}
+    wanted = [aggregate.source, *(query.keys[i].sql for i in keys)]
+    if any(sql not in names for sql in wanted):
+        return None
+    conditions = [f"({sql})" for sql in (query.condition, aggregate.chosen) if sql]
+    try:
+        found = quantile(
+            subject,
+            names[wanted[0]],
+            aggregate.share,
+            by=[names[sql] for sql in wanted[1:]],
+            where=" AND ".join(conditions) or None,
+            target=target,
+            level=level,
+        )
+    except UnsupportedQuery:
+        return None
+    return {row.group: (row.value, row.low, row.high) for row in found.rows}

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import UnsupportedQuery
@@ -240,3 +241,12 @@ def shown(query: Query, refined: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
                 if column + end in refined.column_names:
                     columns[name + end] = refined[column + end]
     return pa.table(columns), tuple(names)
+
+
+def rounded(table: pa.Table, name: str, digits: int) -> pa.Table:
+    """The answer with a number and its limits rounded, as ROUND asks."""
+    for end in ("", "_low", "_high", "_min", "_max"):
+        if name + end in table.column_names:
+            at = table.column_names.index(name + end)
+            table = table.set_column(at, name + end, pc.round(table[name + end], ndigits=digits))
+    return table

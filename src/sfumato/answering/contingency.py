@@ -12,6 +12,7 @@ import pyarrow as pa
 from ..engines.codes import factorise
 from ..engines.statements import COUNT, counted
 from ..errors import QueryError, UnsupportedQuery
+from ..model.public import ADDED
 from ..release.opened import OpenedRelease
 from ..sql.scalar import quoted
 from ..stats.association_bootstrap import CorrectedAssociation, corrected_association
@@ -25,10 +26,11 @@ MAX_CELLS = 20_000_000
 MAX_DRAWS = 2_000_000  # numbers of one release that an association's interval simulates, 150 times
 
 
-def counts(columns: Sequence[str]) -> str:
-    """The question whose answer is every cell's count with its error."""
+def counts(columns: Sequence[str], *, where: str | None = None, what: str = "COUNT(*) AS n") -> str:
+    """The question whose answer is every cell's count, or another aggregate, with its error."""
     names = ", ".join(quoted(c) for c in columns)
-    return f"SELECT {names}, COUNT(*) AS n FROM release GROUP BY {names} ORDER BY {names}"
+    asked = f"SELECT {names + ', ' if columns else ''}{what} FROM release" + (f" WHERE {where}" if where else "")
+    return asked + (f" GROUP BY {names} ORDER BY {names}" if columns else "")
 
 
 def smoothed(release: OpenedRelease, columns: Sequence[str], nonnegative: str) -> pa.Table:
@@ -64,7 +66,7 @@ def _observed(release: OpenedRelease, columns: Sequence[str]) -> tuple[Floats, l
     thetas = release.method.axes(release.plan)
     if thetas is None:
         raise UnsupportedQuery(f'tables of this kind are not made from a release by "{release.method.name}"')
-    known = {c.name for c in release.columns if c.role != "group"}
+    known = {c.name for c in release.columns if c.role not in ADDED}
     unknown = [c for c in columns if c not in known]
     if unknown or len(set(columns)) < len(columns) or not columns:
         raise QueryError(f'there is no column "{unknown[0]}"' if unknown else "name different columns, at least one")

@@ -218,3 +218,15 @@ def aggregate_slopes(influence: Influence, aggregate: Aggregate, j: int, columns
     # Stated errors are guarded where estimated moments contradict each other; what is computed from them agrees.
     own = np.sqrt(influence.variance(Slopes(row=np.arange(influence.rows), own=found), target))
     return found * np.divide(np.nan_to_num(se), own, out=np.ones_like(own), where=own > 0)[:, None]
+
+
+def shown_covariance(
+    frame: Frame, subject: Subject, whole: pa.Table, rows: NDArray[np.int64], target: Target
+) -> Floats:
+    """Covariances of the numbers of an answer; `rows` are the rows that it shows, in their order."""
+    listed = [column for _, column in frame.query.columns if column[0] in "ad" and "_" not in column]
+    if any(column[0] == "d" for column in listed):
+        raise UnsupportedQuery("covariances are told of aggregates, not of numbers computed from them")
+    found, _ = joint_covariance(frame, subject, whole, [int(column[1:]) for column in listed], target)
+    at = (rows[:, None] * len(listed) + np.arange(len(listed))[None, :]).ravel()
+    return found[np.ix_(at, at)]

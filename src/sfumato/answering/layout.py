@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..lazily import sparse as sp
 from ..model.public import Asked, Codes, Floats, Observed
 from ..sql.nodes import TRUE, Aggregate, Query, Term, Truth, conjunction
 
@@ -66,6 +66,12 @@ class Layout:
     views: Mapping[int, UnitView]
     classes: tuple[Codes, ...]
     firsts: tuple[NDArray[np.intp], ...]
+    sets: Mapping[int, int]  # unit whose cells show sets -> number of listed sets
+
+    @property
+    def observed_shape(self) -> tuple[int, ...]:
+        """How many classes, or sets, the published cells of each unit are told apart by."""
+        return tuple(self.sets.get(u, size) for u, size in zip(self.units, self.shape, strict=True))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -79,10 +85,12 @@ class Layout:
         return per_value[self.firsts[axis]].reshape(shape)
 
 
-def layout(units: tuple[int, ...], views: Mapping[int, UnitView], *, lumpable: bool) -> Layout:
-    """Classes of every involved unit."""
+def layout(
+    units: tuple[int, ...], views: Mapping[int, UnitView], *, lumpable: bool, sets: Mapping[int, int] | None = None
+) -> Layout:
+    """Classes of every involved unit; `sets`: of units whose cells show sets of values, how many are listed."""
     pairs = [views[u].classes(lumpable=lumpable) for u in units]
-    return Layout(units, views, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
+    return Layout(units, views, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs), sets or {})
 
 
 def coefficients(

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from ..engines.statements import column, double, expression, grouped, rows_of
 from ..sql.nodes import Aggregate, Query
+from .subject import Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +110,16 @@ def direct(query: Query, aggregate: Aggregate, keys: tuple[int, ...]) -> exp.Sel
     """An aggregate of untouched columns under untouched conditions, which the engine answers exactly."""
     columns = [(expression(query.keys[i].sql), f"k{i}") for i in keys]
     return grouped(columns, [(double(expression(aggregate.text)), "v")], table="release", where=query.pushed)
+
+
+def wanted_of(query: Query, subject: Subject, table: str, weight: str | None) -> Observation:
+    """What the question needs to see of a release."""
+    return observation(
+        query,
+        tuple(coder.domain.columns for coder in subject.coders),
+        lumpable=subject.lumpable,
+        withheld=subject.withheld,
+        part=subject.part,
+        table=table,
+        weight=weight,
+    )

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
+from ..lazily import csgraph
+from ..lazily import sparse as sp
 from ..model.public import Asked, Estimated, Observed
 
 Estimate = Callable[[Observed, Asked], Estimated]
@@ -82,7 +82,7 @@ def _families(asked: Asked) -> list[_Family]:
     """Functionals j of all groups of unit keys stay together; those connected by pairs are one aggregate."""
     J = asked.functionals // asked.groups
     links = sp.coo_array((np.ones(len(asked.pairs)), tuple(asked.pairs.T % J)), shape=(J, J))
-    aggregates, of_functional = connected_components(links, directed=False)
+    aggregates, of_functional = csgraph.connected_components(links, directed=False)
     rows = [_row_keys(H) for H in asked.coefficients]
     indicator, varies = asked.indicator, _varies(asked)
     alike: dict[tuple[tuple[int, ...], bool, tuple[int, ...]], list[int]] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import scipy.sparse as sp
 
+from ..lazily import sparse as sp
 from ..model.public import Asked, Floats, Observed
 
 # measure -> its least and largest number in every output row, as the engine knows them, each (K,)

@@ -74,7 +74,9 @@ def sort_into_strata(frame: Frame) -> Strata:
     value = np.zeros(rows, dtype=np.intp)
     for axis, u in enumerate(frame.place.units):
         mine: NDArray[Any]
-        if u in wanted.raw:
+        if u in frame.place.sets and u in wanted.raw:
+            mine = frame.codes[u]
+        elif u in wanted.raw:
             mine = (
                 frame.place.classes[axis][frame.codes[u]]
                 if len(frame.place.classes[axis]) > frame.codes[u].max(initial=-1)
@@ -84,7 +86,7 @@ def sort_into_strata(frame: Frame) -> Strata:
             mine = _class_of_bits([leaf_truth[i] for i in wanted.bits[u]], frame.place, u, wanted.bits[u], rows)
         else:
             mine = np.zeros(rows, dtype=np.intp)
-        value = value * frame.place.shape[axis] + mine
+        value = value * frame.place.observed_shape[axis] + mine
     moments = _floats(seen, [f"m{j}" for j in range(len(wanted.moments))])
     positive = np.column_stack([moments[:, 0], _floats(seen, list(wanted.positive.values()))])
     if not (np.isfinite(moments).all() and np.isfinite(positive).all()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..engines.codes import Coder
@@ -31,6 +31,7 @@ class Subject:
     lumpable: bool
     withheld: bool
     part: str | None
+    sets: Mapping[int, int]  # unit whose cells show sets of values -> number of listed sets
     estimate: Callable[[Observed, Asked], Estimated]
     bound: Bound
     functionals: Callable[[Cells, Sequence[CodedUnit]], Functionals | None]

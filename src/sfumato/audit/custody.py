@@ -34,6 +34,8 @@ def check_truth(
     yield "truth: every sensitive value of the table is in the published domain"
     if fewer == 0:
         _same_multiset(view, truth)
+        if view.not_looked_at:
+            yield f"truth: not looked at (bytes, NaN, dates beyond calendars): {', '.join(view.not_looked_at)}"
         yield f"truth: {len(view.untouched)} columns that are published as they are hold the table's cells, together"
         yield from _channel(view, truth)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..model.public import Codes, Floats, Integers
 from .attack import Attack, Background
-from .naive_bayes import learn, normalised, published_cells
+from .naive_bayes import adder, learn, normalised, published_cells
 from .view import ReleaseView
 
 SCALINGS = 10
@@ -23,13 +23,12 @@ def _run(view: ReleaseView, known: Background) -> Codes | str:
         return "no column is called a quasi-identifier"
     if view.rows * len(view.values) > MOST_CELLS:
         return "more than 40 million cells"
-    groups = len(view.law.counts)
+    held_by = adder(view.part, len(view.law.counts))
 
-    def constrain(rows: Integers, belief: Floats) -> Floats:
+    def constrain(rows: Integers, belief: Floats) -> Floats:  # rows are all rows
         part = view.part[rows]
         for _ in range(SCALINGS):
-            held = np.zeros((groups, belief.shape[1]))
-            np.add.at(held, part, belief)
+            held = held_by(belief)
             scale = np.divide(view.law.counts, held, out=np.zeros_like(held), where=held > 0)
             belief = belief * scale[part]
             belief = belief / np.maximum(belief.sum(axis=1, keepdims=True), 1e-300)

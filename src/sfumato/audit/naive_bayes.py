@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from ..model.public import Floats, Integers
 from .view import ReleaseView
@@ -49,6 +50,13 @@ def normalised(logs: Floats) -> Floats:
     return raised / raised.sum(axis=1, keepdims=True)
 
 
+def adder(codes: Integers, size: int) -> Callable[[Floats], Floats]:
+    """A function that adds the rows of a table up by their codes: (rows, values) to (size, values)."""
+    ones = np.ones(len(codes))
+    table = sparse.csr_matrix((ones, (codes, np.arange(len(codes)))), shape=(size, len(codes)))
+    return lambda rows: np.asarray(table @ rows)
+
+
 def learn(
     view: ReleaseView, rng: np.random.Generator, constrain: Constrain | None = None, *, whole: bool = False
 ) -> Model:
@@ -60,6 +68,7 @@ def learn(
     codes = published_cells(view, rows)
     with np.errstate(divide="ignore"):
         evidence = np.log(np.maximum(view.likelihood(rows), 1e-12))
+    adders = {j: adder(codes[:, j], view.quasi[j].size) for j in used}
     model = Model(columns=(), tables=(), prior=view.prior)
     for _ in range(ROUNDS):
         belief = normalised(model.log_prior(codes) + evidence)
@@ -69,8 +78,6 @@ def learn(
         tables = []
         for j in used:
             size = view.quasi[j].size
-            counts = np.full((size, len(view.values)), SMOOTH)
-            np.add.at(counts, codes[:, j], belief)
-            tables.append(np.log(counts / (total + SMOOTH * size)))
+            tables.append(np.log((adders[j](belief) + SMOOTH) / (total + SMOOTH * size)))
         model = Model(columns=used, tables=tuple(tables), prior=total / total.sum())
     return model

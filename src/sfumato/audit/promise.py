@@ -26,7 +26,7 @@ def _bound(view: ReleaseView, stated: dict[str, Any], most: float) -> float | No
         return float(Fraction(stated["rho2"])) if most <= Fraction(stated["rho1"]) else None
     if "epsilon" in stated and isinstance(stated["epsilon"], dict):
         losses = [loss for name, loss in stated["epsilon"].items() if name in view.columns]
-        if len(losses) != len(view.columns):
+        if len(losses) != len(view.columns) or "infinite" in losses:
             return None
         lifted = most * exp(sum(losses))
         return lifted / (lifted + 1 - most)

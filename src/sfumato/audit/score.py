@@ -14,6 +14,7 @@ from scipy.stats import beta
 
 from ..engines.contract import Engine
 from ..engines.directory import engine_named
+from ..engines.source import as_published
 from ..errors import DataError
 from ..model.private import Needs
 from ..model.public import Codes, Floats, Integers
@@ -40,6 +41,7 @@ class Truth:
 
 def read_truth(view: ReleaseView, source: Any, *, engine: Engine | None = None, delimiter: str | None = None) -> Truth:
     """The table's rows, in an order of no meaning, coded as the release codes its own."""
+    source = as_published(source, view.release.manifest.recodings(), delimiter)
     table = (engine or engine_named()).open(source, delimiter=delimiter)
     wanted = [*view.columns, *(f.name for f in view.features)]
     missing = [name for name in wanted if name not in table.columns]
@@ -178,6 +180,7 @@ def audit(
         "targets": len(true),
         "linkable": int((known.others >= 0).sum()),
         "level": LEVEL,
+        "not_looked_at": list(view.not_looked_at),
         "attacks": [line for line in lines if "why" not in line],
         "left_out": [line for line in lines if "why" in line],
     }

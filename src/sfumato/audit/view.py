@@ -7,12 +7,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..engines.codes import factorise
 from ..errors import SpecError
 from ..model.law import Law
 from ..model.public import Codes, Floats, Integers, Scalar
+from ..release.bundle import readable
 from ..release.opened import OpenedRelease
 from ..stats.joint_codes import joint_ranks
 
@@ -44,6 +47,7 @@ class ReleaseView:
     part: Integers  # of every row; 0 where nothing is split
     law: Law
     features: tuple[Feature, ...]
+    not_looked_at: tuple[str, ...]  # columns whose values cannot be told exactly: bytes, NaN ..
     true_shown: bool  # rows show true values (classes)
     memo: dict[str, Any] = field(default_factory=dict)
 
@@ -104,7 +108,8 @@ def _published(feature: Feature, true: Integers) -> Integers:
 def look(release: OpenedRelease) -> ReleaseView:
     """The release as an attacker sees it. Of several sensitive units she looks at the first."""
     method, plan = release.method, release.plan
-    table = pq.read_table(release.path / "data.parquet")
+    with readable("data.parquet"):
+        table = pa.concat_tables(pq.read_table(release.path / name) for name in release.manifest.data_files)
     role = {column.name: column.role for column in release.columns}
     wanted = tuple(c.name for c in release.columns if c.role == "sensitive")
     unit = next((u for u, d in enumerate(release.domains) if set(d.columns) <= set(wanted)), None)
@@ -122,16 +127,15 @@ def look(release: OpenedRelease) -> ReleaseView:
         columns, values = domain.columns, domain.values
         law = method.law(plan, release.evidence, unit)
         if not method.withheld:
-            shown = release.coders[unit].encode([table[n] for n in columns])
+            coder = release.coders[unit]  # of the numbers of sets, where those are shown
+            shown = coder.encode([table[n] for n in coder.domain.columns])
     if law is None:
         raise SpecError(
             f"{method.name} does not say how its records are randomised; it cannot be audited", field="method"
         )
-    features = tuple(
-        _feature(release, name, table, role[name])
-        for name in table.column_names
-        if role[name] in {"quasi", "insensitive"}
-    )
+    published = [name for name in table.column_names if role[name] in {"quasi", "insensitive"}]
+    told = [name for name in published if _exact(table[name])]
+    features = tuple(_feature(release, name, table, role[name]) for name in told)
     return ReleaseView(
         release=release,
         columns=tuple(columns),
@@ -140,8 +144,26 @@ def look(release: OpenedRelease) -> ReleaseView:
         part=part,
         law=law,
         features=features,
+        not_looked_at=tuple(name for name in published if name not in told),
         true_shown=unit is None,
     )
+
+
+def _exact(column: pa.ChunkedArray) -> bool:
+    """Whether values can be compared with the table's: no bytes, no nanoseconds, no NaN, no dates beyond calendars."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_floating(kind):
+        return bool(pc.all(pc.is_finite(column)).as_py() is not False)
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        try:
+            pc.min_max(column).as_py()
+        except (ValueError, OverflowError):
+            return False
+    return not (_is_bytes(kind) or (pa.types.is_timestamp(kind) and kind.unit == "ns"))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def _feature(release: OpenedRelease, name: str, table: Any, role: str) -> Feature:

@@ -45,7 +45,7 @@ def compare(
     `keep_points` questions per method keep their estimate beside the truth, for the custodian's scatter plot;
     `frontier` adds the expected error at other bounds.
     """
-    setting = make_setting(source, roles=roles, bound=bound, **options)
+    setting = make_setting(source, roles=roles, bound=bound, secret=Secret.of(seed), **options)
     document = run(setting, releases=releases, methods=methods, seed=seed, progress=progress, keep_points=keep_points)
     return document | ({"frontier": risk_frontier(setting, document)} if frontier else {})
 
@@ -61,7 +61,7 @@ def run(
 ) -> dict[str, Any]:
     """`compare` on a setting that was read before."""
     names = [name for name in (*REGISTRY, LAPLACE) if methods is None or name in methods]
-    secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
+    secret = Secret.of(seed)
     entries = []
     for k, name in enumerate(names):
         if progress:

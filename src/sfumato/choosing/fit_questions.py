@@ -53,6 +53,7 @@ def true_fit(asked: FitQuestion, reader: Reader, types: dict[str, ColumnType], r
         lumpable=False,
         withheld=False,
         part=None,
+        sets={},
         estimate=_nothing_to_estimate,
         bound=no_bounds,
         estimators=(),

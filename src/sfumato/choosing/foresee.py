@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from ..analysis.fit import Fit
 from ..analysis.regression import fit
@@ -18,6 +17,7 @@ from ..answering.subject import Subject, no_bounds, no_functionals
 from ..engines.codes import Coder
 from ..engines.contract import Engine
 from ..errors import PlanError
+from ..lazily import special
 from ..model.public import Floats
 from ..publish import Prepared
 from ..query import ask
@@ -49,6 +49,7 @@ class ExpectedRelease:
             lumpable=foresight.lump,
             withheld=False,
             part=None,
+            sets={},
             estimate=foresight.answer,
             bound=no_bounds,
             estimators=prepared.method.estimators,
@@ -91,5 +92,5 @@ def mean_absolute_error(bias: Floats, se: Floats) -> Floats:
     spread = np.nan_to_num(se)
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(spread > 0, bias / spread, np.inf)
-        noisy = spread * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2) + bias * (1 - 2 * ndtr(-z))
+        noisy = spread * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2) + bias * (1 - 2 * special.ndtr(-z))
     return np.where(spread > 0, noisy, np.abs(bias))

@@ -7,19 +7,16 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from ..engines.contract import Engine, Table
 from ..engines.directory import engine_named
 from ..errors import DataError, SpecError
 from ..model.private import Needs
 from ..model.ratios import Ratio, exact
+from ..publishing.knowledge import CELL_LIMIT, uniqueness
 from ..publishing.roles import check_named, near_unique
 from ..reports.look_text import render
-from ..stats.joint_codes import distinct_cells
 from .suggested_roles import USUAL, suggested_role
 
-SMALL_CELL = 5
 EXAMPLES = 3
 
 
@@ -58,6 +55,7 @@ class Look:
     columns: tuple[LookedAt, ...]
     sensitive: tuple[str, ...]
     linkage: Linkage | None
+    notes: tuple[str, ...] = ()  # what reading the table brought up
 
     def __repr__(self) -> str:
         return f"<look at {self.rows:,} rows, {len(self.columns)} columns>"
@@ -134,31 +132,26 @@ def look(
         raise DataError("the table has no rows")
     limit = None if rho1 is None else exact(rho1, "rho1")
     found = linkage(table, tuple(quasi), named, limit) if quasi else None
-    return Look(rows=rows, columns=tuple(columns), sensitive=named, linkage=found)
+    return Look(rows=rows, columns=tuple(columns), sensitive=named, linkage=found, notes=table.notes)
 
 
 def linkage(table: Table, quasi: tuple[str, ...], sensitive: tuple[str, ...], rho1: Fraction | None) -> Linkage:
     """How many rows the quasi-identifiers single out, and how far they sharpen a sensitive value."""
-    units = (*((name,) for name in quasi), *((sensitive,) if sensitive else ()))
-    needs = Needs(units=units, joints=(tuple(range(len(units))),), changed=(False,) * len(units))
-    histogram = table.profile(needs, {}, null_as_value=True).histograms[0]
-    cells, place = distinct_cells(histogram.codes[:, : len(quasi)].astype(np.int64))
-    size = np.bincount(place, weights=histogram.true_counts, minlength=len(cells)).astype(np.int64)
-    rows = int(size.sum())
-    sharpened = None
-    if rho1 is not None:
-        value = histogram.codes[:, -1]
-        of_table = np.bincount(value, weights=histogram.true_counts).astype(np.int64)[value]
-        rare = of_table.astype(object) * rho1.denominator <= rows * rho1.numerator
-        stands_out = histogram.true_counts.astype(object) * rho1.denominator > size[place] * rho1.numerator
-        sharp = np.unique(place[np.asarray(rare & stands_out, dtype=bool)])
-        sharpened = int(size[sharp].sum())
+    domains = []
+    if sensitive:
+        needs = Needs(units=(sensitive,), joints=((0,),), changed=(False,))
+        domains = list(table.profile(needs, {}, null_as_value=True).domains)
+    joint = table.cells(quasi, domains, {}, limit=CELL_LIMIT)
+    if joint is None:
+        raise DataError(f"more than {CELL_LIMIT:,} combinations of these columns occur; name fewer of them (--qi)")
+    found = uniqueness(joint, rho1)
+    sharpened = found.sharpened_rows
     return Linkage(
         quasi=quasi,
-        cells=len(cells),
-        unique_rows=int((size == 1).sum()),
-        rows_in_small_cells=int(size[size < SMALL_CELL].sum()),
+        cells=found.cells,
+        unique_rows=found.unique_rows,
+        rows_in_small_cells=found.rows_below_5,
         rho1=None if rho1 is None else str(rho1),
         sharpened_rows=sharpened,
-        sharpened_share=None if sharpened is None else sharpened / rows,
+        sharpened_share=None if sharpened is None else sharpened / found.rows,
     )

@@ -45,14 +45,14 @@ def recommend(
         raise SpecError("give either a bound (--bound 1/6) or an accuracy to reach (--accuracy 0.2)", field="bound")
     if trust not in LABELS:
         raise SpecError(f'trust is proved or conditional, got "{trust}"', field="trust")
-    secret = Secret.fresh() if seed is None else Secret.from_seed(seed)
+    secret = Secret.of(seed)
     if bound is not None:
-        setting = make_setting(source, roles=roles, bound=bound, rho1=rho1, **options)
+        setting = make_setting(source, roles=roles, bound=bound, rho1=rho1, secret=secret, **options)
         return choose(setting, trust=trust, secret=secret, progress=progress)
     assert accuracy is not None
     if not accuracy > 0:
         raise SpecError(f"accuracy is a mean relative error above 0, got {accuracy}", field="accuracy")
-    setting = make_setting(source, roles=roles, bound="1/2", rho1=rho1, **options)
+    setting = make_setting(source, roles=roles, bound="1/2", rho1=rho1, secret=secret, **options)
     return strongest(setting, accuracy, trust=trust, rho1=rho1, secret=secret)
 
 
@@ -67,18 +67,9 @@ def choose(
             progress("recommend", k, len(REGISTRY))
         if REGISTRY[name].trust not in LABELS[trust]:
             continue
-        try:
-            own = REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)
-            tried = [c for c in own if c.estimator is None]
-        except SfumatoError as error:
-            refused.append({"method": name, "variant": "", "reason": str(error)})
-            continue
-        for candidate in tried:
-            result = _expect(setting, candidate, secret)
-            if not result.get("reason") and not result["holds_bound"]:
-                result["reason"] = _not_equal(setting, result)
+        for result in expected(setting, name, secret):
             if result.get("reason"):
-                refused.append({"method": name, "variant": candidate.variant, "reason": result["reason"]})
+                refused.append({key: result[key] for key in ("method", "variant", "reason")})
             elif Trust(result["trust"]) in LABELS[trust] and _score(result) is not None:
                 found.append(result)
     if not found:
@@ -99,6 +90,20 @@ def choose(
         "workload": setting.workload.describe(),
         "rows": setting.truth.rows,
     }
+
+
+def expected(setting: Setting, name: str, secret: Secret) -> Iterator[dict[str, Any]]:
+    """Each candidate of a method at the setting's bound: expected error and readers, or the "reason" against it."""
+    try:
+        own = REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)
+    except SfumatoError as error:
+        yield {"method": name, "variant": "", "reason": str(error)}
+        return
+    for candidate in (c for c in own if c.estimator is None):
+        result = _expect(setting, candidate, secret)
+        if not result.get("reason") and not result["holds_bound"]:
+            result["reason"] = _not_equal(setting, result)
+        yield result
 
 
 def strongest(

@@ -11,6 +11,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,9 +22,9 @@ from numpy.typing import NDArray
 from ..analysis.fit import Fit
 from ..answering.answer import Answer
 from ..engines import scratch
-from ..engines.contract import Engine, Table
+from ..engines.contract import Engine, Table, Transform
 from ..engines.statements import counted, select
-from ..errors import SpecError, UnsupportedQuery
+from ..errors import EngineError, SpecError, UnsupportedQuery
 from ..model.public import Floats, Scalar
 from ..sql.nodes import Schema
 from ..sql.scalar import quoted
@@ -60,7 +61,7 @@ class Original:
         path = self._folder / "truth.parquet"
         self.rows = table.write(columns, _AsItIs(), schema, _no_order, path, lambda _: None)
         self.types = {name: table.columns[name] for name in columns}
-        self.reader = engine.read(path, self.rows)
+        self.reader = engine.read([path], self.rows)
         self.reader.collapse()  # many questions follow
 
     def __repr__(self) -> str:
@@ -75,10 +76,29 @@ class Original:
 
 
 class _AsItIs:
-    """The transform that changes nothing."""
+    """The transform that changes nothing, on one machine: a cluster's table is not copied to it."""
+
+    units: tuple[tuple[str, ...], ...] = ()
+    dictionaries: Mapping[str, pa.Array] = MappingProxyType({})
 
     def split(self, _: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
         return lambda: batch
+
+    def share(self, number: int, here: Sequence[pa.Table]) -> Any:  # noqa: ARG002
+        raise _one_machine()
+
+    def away(self) -> Transform:
+        raise _one_machine()
+
+    def partition(self, number: int, share: Any) -> Transform:  # noqa: ARG002
+        raise _one_machine()
+
+    def close(self) -> None:
+        """Nothing was counted before."""
+
+
+def _one_machine() -> EngineError:
+    return EngineError("this copies the table to one machine; take the local engine, and a sample where it is large")
 
 
 def _no_order(_: int, rows: int) -> NDArray[np.uint64]:

@@ -1,4 +1,4 @@
-"""The commands of whoever has a release: query, inspect, verify."""
+"""The commands of whoever has a release: query, inspect, verify, export."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from ..errors import SpecError
-from .options import Json, ReleasePath
-from .terminal import say, say_json
+from .options import EngineOptions, Json, ReleasePath
+from .terminal import note, say, say_json
 
 DEFAULT_LEVEL = 0.95
 
@@ -25,6 +25,7 @@ def _refuse(said: Mapping[str, bool], why: str) -> None:
 
 def query(
     release: ReleasePath,
+    reading: EngineOptions,
     sql: Annotated[
         str | None, typer.Argument(help="the question; without it a prompt opens, or a pipe is read", metavar="SQL")
     ] = None,
@@ -67,7 +68,7 @@ def query(
         _refuse(said | {"--explain": explain}, "goes with a question; the prompt does not take it")
     elif explain:
         _refuse(said | {"--level": level != DEFAULT_LEVEL}, "goes with an answer; --explain gives none")
-    opened, tables = open_release(release), _tables(table)
+    opened, tables = open_release(release, engine=reading.chosen()), _tables(table)
     if sql is None:
         from .prompt import terminal
 
@@ -129,6 +130,7 @@ def inspect(release: ReleasePath, as_json: Json = False) -> None:
 
 def verify(
     release: ReleasePath,
+    reading: EngineOptions,
     test: Annotated[bool, typer.Option("--test", help="accept a release made with a seed")] = False,
     key: Annotated[
         str | None, typer.Option("--key", help="the custodian's public key (PEM); checks the signature", metavar="PUB")
@@ -146,7 +148,7 @@ def verify(
     from ..release.verify import verify as check
     from ..reports.readers_text import render_readers
 
-    opened = open_release(release).opened
+    opened = open_release(release, engine=reading.chosen()).opened
     for line in check(opened, test=test):
         say(f"ok  {line}")
     readers = describe(opened)["guarantee"].get("readers")
@@ -164,3 +166,29 @@ def verify(
             say(f"ok  {line}")
     for line in unseen(opened):
         say(f"--  cannot be seen: {line}")
+
+
+def export(
+    release: ReleasePath,
+    target: Annotated[
+        str,
+        typer.Argument(
+            help=".csv, .xlsx, .sav, .dta, .sqlite, .duckdb, or postgresql://...?table=SCHEMA", metavar="TARGET"
+        ),
+    ],
+    force: Annotated[bool, typer.Option("--force", help="replace a file")] = False,
+) -> None:
+    """Write a release for other tools: rows, value labels, and weights by which plain SQL gives estimates.
+
+    Example: sfumato export out out.duckdb
+    """
+    from ..engines.addresses import check_no_password
+    from ..exporting.export import export as run
+    from ..query import open_release
+
+    check_no_password(target)
+    contents = run(open_release(release).opened, target, force=force)
+    say(f"{contents.release.manifest.rows:,} rows written")
+    note(contents.about["warning"])
+    if not contents.weights:
+        note(f"{contents.release.method.name} has no weights; ask the release itself with sfumato query")

@@ -19,8 +19,9 @@ import typer
 from ..errors import SfumatoError
 from ..version import __version__
 from ..web.command import serve
+from ..web.studio.studio_command import studio
 from . import analyst, auditing, choice, custodian, evidence, inference
-from .method_options import method_options
+from .method_options import asked_method, method_options
 from .options import flattened
 from .terminal import ReaderGone, complain, say
 
@@ -38,18 +39,21 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compare": choice.compare,
     "recommend": choice.recommend,
     "reproduce": evidence.reproduce,
+    "export": analyst.export,
     "serve": serve,
+    "studio": studio,
     "clean": custodian.clean,
 }
 READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
 INTERRUPTED = 130  # as shells count an end by Ctrl-C
 STOPPED = "stopped; nothing was published"
-WITH_METHOD = ("publish", "plan")
-WITH_ROWS = ("publish", "plan", "compare", "recommend")  # they read a table in clear
+# commands that take the options of methods, and the fields whose option they read themselves
+WITH_METHOD = {"publish": frozenset[str](), "plan": frozenset({"report"})}
+WITH_ROWS = ("publish", "plan", "compare", "recommend", "studio")  # they read a table in clear
 
 
-def application(command: str | None) -> typer.Typer:
-    """The application; the options of methods are loaded only for the commands that take them."""
+def application(command: str | None, method: str | None = None) -> typer.Typer:
+    """The application; the options of methods, or of one, are loaded only for the commands that take them."""
     app = typer.Typer(
         name="sfumato",
         help="Publish a table with a stated privacy guarantee; ask it SQL and get every answer with its error.",
@@ -66,7 +70,7 @@ def application(command: str | None) -> typer.Typer:
         del version, debug  # `main` looks at them before anything is parsed
 
     for name, function in COMMANDS.items():
-        extra = method_options() if name in WITH_METHOD and name == command else {}
+        extra = method_options(WITH_METHOD[name], method) if name in WITH_METHOD and name == command else {}
         app.command(name)(flattened(function, extra))
     return app
 
@@ -82,8 +86,7 @@ def main(arguments: list[str] | None = None) -> None:
     command = next((a for a in arguments if not a.startswith("-")), None)
     with _interruptions() as interrupted:
         try:
-            app = application(command)
-            code = app(args=arguments, standalone_mode=False, prog_name="sfumato") or 0
+            code = _run(command, arguments)
             if command in WITH_ROWS:
                 custodian.mention_left_overs()
             raise SystemExit(code)
@@ -103,6 +106,17 @@ def main(arguments: list[str] | None = None) -> None:
                 _fail(str(error), error.exit_code, debug=debug)
             what = f"sfumato failed ({type(error).__name__}); this is a fault in sfumato, run with --debug"
             _fail(what, 1, debug=debug)
+
+
+def _run(command: str | None, arguments: list[str]) -> int:
+    """The exit code. One method is loaded where its options are all there are; else all, to say whose an option is."""
+    method = asked_method(arguments) if command in WITH_METHOD else None
+    try:
+        return int(application(command, method)(args=arguments, standalone_mode=False, prog_name="sfumato") or 0)
+    except (typer.TyperException, typer.BadParameter):  # found while parsing: nothing has run
+        if method is None:
+            raise
+    return int(application(command)(args=arguments, standalone_mode=False, prog_name="sfumato") or 0)
 
 
 @contextmanager

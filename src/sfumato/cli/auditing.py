@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
-from .options import Json, ReleasePath
+from .options import Json, ReleasePath, SourceOptions
 from .terminal import say, say_json
 
 
 def audit(
     release: ReleasePath,
     truth: Annotated[str, typer.Option("--truth", help="the table it was made of", metavar="SOURCE")],
+    where: SourceOptions,
     second: Annotated[
         str | None, typer.Option("--second", help="another release of the same table", metavar="RELEASE")
     ] = None,
@@ -33,7 +34,7 @@ def audit(
     check_places({"--report": report}, source=truth, force=force, twins=False)
 
     other = None if second is None else open_release(second).opened
-    document = run(open_release(release).opened, truth, second=other, targets=targets)
+    document = run(open_release(release).opened, where.source(truth), second=other, targets=targets)
     if report is not None:
         write_html(report, audit_page(document), force=force)
     if as_json:

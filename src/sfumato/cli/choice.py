@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import SpecError
-from .options import Json, ReadingOptions, RoleOptions, Source
+from .options import Json, ReadingOptions, RoleOptions, Source, SourceOptions
 from .terminal import ProgressBar, note, say, say_json
 
 Bound = Annotated[str | None, typer.Option("--bound", help="bound on the posterior, for example 1/6")]
@@ -20,6 +20,7 @@ Hierarchies = Annotated[str | None, typer.Option("--hierarchies", help="of l-div
 def compare(
     source: Source,
     roles: RoleOptions,
+    where: SourceOptions,
     reading: ReadingOptions,
     bound: Bound = None,
     rho1: PriorOption = None,
@@ -47,7 +48,7 @@ def compare(
     check_places({"--report": report, "--public-report": public}, charts=charts, source=source, force=force)
     with ProgressBar() as progress:
         document = run(
-            source,
+            where.source(source),
             roles=roles.roles(),
             releases=releases,
             methods=[m.strip() for m in methods.split(",")] if methods else None,
@@ -72,6 +73,7 @@ def compare(
 def recommend(
     source: Source,
     roles: RoleOptions,
+    where: SourceOptions,
     reading: ReadingOptions,
     bound: Bound = None,
     accuracy: Annotated[float | None, typer.Option("--accuracy", help="mean relative error to reach")] = None,
@@ -91,7 +93,7 @@ def recommend(
 
     with ProgressBar() as progress:
         document = run(
-            source,
+            where.source(source),
             roles=roles.roles(),
             accuracy=accuracy,
             trust=trust,

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..choosing import DEFAULT
 from ..errors import SpecError
-from .method_options import PREFIX, said, specification
-from .options import DEFAULT_MEMORY, Columns, Json, ReadingOptions, RoleOptions, Source, names
+from ..model.option_names import said
+from .method_options import PREFIX, specification
+from .options import DEFAULT_MEMORY, Columns, Json, ReadingOptions, RoleOptions, Source, SourceOptions, names
 from .terminal import ProgressBar, note, say, say_json
 
 if TYPE_CHECKING:
     pass
 
-DEFAULT = "uniform"
 MethodName = Annotated[str | None, typer.Option("--method", help=f"name of the method; default: {DEFAULT}")]
 
 
@@ -33,8 +36,28 @@ def _asked(roles: RoleOptions, method: str | None, options: dict[str, Any]) -> A
     return specification(file.method, options | given)
 
 
+def _own_bins(roles: RoleOptions, method: str | None, where: SourceOptions) -> dict[str, tuple[float, ...]]:
+    """Bins of sensitive columns that the method takes itself: it knows their order."""
+    if not where.bins:
+        return {}
+    from ..methods import method_named
+    from ..methods.specifications import fields_of
+    from ..model.recoding import bins
+
+    named = method or (roles.file().method if roles.roles_file is not None else None) or DEFAULT
+    if "bins" not in {field.name for field in fields_of(method_named(named).spec)}:
+        return {}
+    return {r.column: r.edges for r in bins(where.bins) if r.column in roles.roles().sensitive}
+
+
+def _without_bins(table: Any, own: Container[str]) -> Any:
+    """The source without the bins that the method makes itself."""
+    return replace(table, recode=tuple(r for r in table.recode if not (r.edges and r.column in own)))
+
+
 def look(
     source: Source,
+    where: SourceOptions,
     sa: Annotated[Columns, typer.Option("--sa", help="sensitive column(s)", metavar="COLUMNS")] = None,
     qi: Annotated[Columns, typer.Option("--qi", help="columns a reader may know about people", metavar="COLUMNS")] = (
         None
@@ -43,9 +66,6 @@ def look(
     show_values: Annotated[bool, typer.Option("--show-values", help="show the most frequent values")] = False,
     write_roles: Annotated[
         str | None, typer.Option("--write-roles", help="new file of suggested roles, for --roles", metavar="FILE.toml")
-    ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option("--delimiter", help="of a CSV file; found in its header otherwise")
     ] = None,
     memory: Annotated[
         str, typer.Option("--memory", help="what the engine may hold before it spills to disk")
@@ -60,14 +80,15 @@ def look(
     from ..engines.directory import engine_named
 
     found = run(
-        source,
+        where.source(source),
         quasi=names(qi),
         sensitive=names(sa),
         rho1=rho1,
         show_values=show_values,
         engine=engine_named(memory=memory),
-        delimiter=delimiter,
     )
+    for said_of_it in found.notes:
+        note(said_of_it)
     if write_roles is not None:
         from ..publishing.roles_file import roles_text
         from ..publishing.roles_file import write_roles as write
@@ -80,10 +101,14 @@ def look(
         say(str(found))
 
 
+REPORT_KINDS = ("set", "value")  # --report of a method; any other --report of `plan` names a page to write
+
+
 def publish(
     source: Source,
     out: Annotated[str, typer.Argument(help="folder to write", metavar="OUT")],
     roles: RoleOptions,
+    where: SourceOptions,
     reading: ReadingOptions,
     method: MethodName = None,
     force: Annotated[bool, typer.Option("--force", help="replace the release in OUT")] = False,
@@ -104,10 +129,13 @@ def publish(
     from ..release.verify import describe
     from ..reports.readers_text import render_readers, render_unprotected
 
-    asked = _asked(roles, method, options)
+    own = _own_bins(roles, method, where)
+    asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
+    table = where.source(source)
+    others = _more_accurate(table, roles, reading, asked) if _is_default(roles, method) else ()
     with ProgressBar() as progress:
         release = run(
-            source,
+            _without_bins(table, own),
             out,
             roles=roles.roles(),
             method=asked,
@@ -117,7 +145,7 @@ def publish(
             sign=sign,
             progress=progress,
             notify=note,
-            **reading.arguments(),
+            **reading.arguments(spark=True),
         )
     for unit in release.opened.domains:
         if not unit.declared:
@@ -132,17 +160,46 @@ def publish(
     left = render_unprotected(stated.get("unprotected"))
     if left:
         say(left)
+    for line in others:
+        say(line)
+
+
+def _is_default(roles: RoleOptions, method: str | None) -> bool:
+    return method is None and (roles.roles_file is None or roles.file().method is None)
+
+
+def _more_accurate(source: Any, roles: RoleOptions, reading: ReadingOptions, asked: Any) -> tuple[str, ...]:
+    """Why this method, and what others would give up for how much less error; by their plans."""
+    from ..choosing.default_choice import HELD, alternatives
+    from ..model.ratios import exact
+    from ..publishing.randomness import Secret
+
+    secret = Secret.of(reading.seed)
+    rhos = {"rho1": exact(asked.rho1, "rho1"), "rho2": exact(asked.rho2, "rho2")}
+    own, better = alternatives(source, roles=roles.roles(), secret=secret, **rhos, **reading.arguments())
+    why = (
+        f"{own.method}: no --method was given; it is the most accurate that holds the readers "
+        f"{' and '.join(HELD)}, and "
+        f"the values' counts will err by {own.error:.2%} of the rows in all"
+    )
+    return (why, *(found.against(own) for found in better))
 
 
 def plan(
     source: Source,
     roles: RoleOptions,
+    where: SourceOptions,
     reading: ReadingOptions,
     method: MethodName = None,
     as_json: Json = False,
     full: Annotated[bool, typer.Option("--full", help="with --json: the decoy sets of splu too")] = False,
-    page: Annotated[
-        str | None, typer.Option("--report", help="also write an HTML page with curves", metavar="FILE")
+    reports: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--report",
+            help="FILE: also write an HTML page with curves; set or value: what small-domain publishes",
+            metavar="FILE|set|value",
+        ),
     ] = None,
     fit: Annotated[
         str | None, typer.Option("--fit", help="foresee the errors of this model's coefficients", metavar="FORMULA")
@@ -166,15 +223,24 @@ def plan(
     from ..reports.places import check_places, write_html
     from ..reports.plan_text import render
 
-    asked = _asked(roles, method, options)
+    kinds, pages = ([r for r in reports or () if (r in REPORT_KINDS) is kind] for kind in (True, False))
+    page = pages[-1] if pages else None
+    if kinds:
+        options["m_report"] = kinds[-1]
+    own = _own_bins(roles, method, where)
+    asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
     check_places({"--report": page}, source=source, force=force, twins=False)
-    prepared = prepare(
-        source,
-        roles=roles.roles(),
-        method=asked,
-        secret=Secret.fresh() if reading.seed is None else Secret.from_seed(reading.seed),
-        **reading.arguments(),
-    )
+    with ProgressBar() as progress:
+        prepared = prepare(
+            _without_bins(where.source(source), own),
+            roles=roles.roles(),
+            method=asked,
+            secret=Secret.of(reading.seed),
+            progress=progress,
+            **reading.arguments(spark=True),
+        )
+    for said_of_it in prepared.table.notes:
+        note(said_of_it)
     report = prepared.report(full=full)
     if fit is not None:
         from ..choosing.foresee import foreseen_fit

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 from .. import datasets
+from ..choosing import DEFAULT
+from ..choosing.default_choice import alternatives
 from ..engines.duckdb.connection import connect
-from ..methods.uniform.method import UniformPerturbation
+from ..methods import REGISTRY
 from ..model.public import Roles
 from ..publish import publish
 from ..query import open_release
@@ -33,15 +36,18 @@ def run(out: Path) -> Iterator[str]:
     """The lines of the demonstration; leaves the release in `out`."""
     source = datasets.adult()
     yield f"UCI Adult, {source.num_rows:,} people; the sensitive column is occupation."
+    roles, rho1, rho2 = Roles(sensitive="occupation", rest="quasi"), Fraction(1, 5), Fraction(1, 2)
     release = publish(
         source,
         out,
-        roles=Roles(sensitive="occupation", rest="quasi"),
-        method=UniformPerturbation(rho1="1/5", rho2="1/2"),
+        roles=roles,
+        method=REGISTRY[DEFAULT].spec(rho1=rho1, rho2=rho2),
         null_as_value=True,
         force=out == Path(DEMO),  # only the folder that a demonstration makes when nobody names another
     )
-    yield f"Published in {out}/ by uniform ({release.guarantee.trust}): {release.guarantee.statement}"
+    yield f"Published in {out}/ by {DEFAULT} ({release.guarantee.trust}): {release.guarantee.statement}"
+    own, better = alternatives(source, roles=roles, rho1=rho1, rho2=rho2, null_as_value=True)
+    yield from (found.against(own) for found in better)
     opened = open_release(out)
     with connect() as con:
         con.register("release", source)

@@ -23,7 +23,7 @@ def demo(
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="pp, splu, distribution or rr", metavar="PAPER")],
+    paper: Annotated[str, typer.Argument(help="pp, splu, distribution, rr or channels", metavar="PAPER")],
     report: Annotated[str | None, typer.Option("--report", help="HTML file to write")] = None,
     force: Annotated[bool, typer.Option("--force", help="let reports replace files that are no reports")] = False,
     as_json: Json = False,

@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
 
-RENAMED = {"keep": "keep-probability"}  # --keep is a role
+from ..choosing import DEFAULT
+from ..model.option_names import said
+
+GENERAL = frozenset({"bins"})  # options of every table, whatever the method
 PREFIX = "m_"  # of the parameters that stand for fields of a specification
 
 
-def method_options() -> dict[str, Any]:
-    """Parameter name -> annotation, for every field of every method."""
+def asked_method(arguments: list[str]) -> str | None:
+    """The one method that the arguments name, or the default; None where all may be needed: help, a roles file."""
+    from ..methods import REGISTRY
+
+    if any(a == "--help" or a.split("=")[0] == "--roles" for a in arguments):
+        return None
+    named = [a.partition("=")[2] for a in arguments if a.startswith("--method=")]
+    named += [b for a, b in pairwise(arguments) if a == "--method"]
+    method = named[0] if named else DEFAULT
+    return method if len(named) < 2 and method in list(REGISTRY) else None
+
+
+def method_options(taken: frozenset[str] = frozenset(), only: str | None = None) -> dict[str, Any]:
+    """Parameter name -> annotation, for every field of every method, or of one, but those the command has itself."""
     from ..methods import REGISTRY
     from ..methods.specifications import fields_of
 
     found: dict[str, tuple[list[str], str, bool]] = {}
-    for name, method in REGISTRY.items():
-        for field in fields_of(method.spec):
+    for name in REGISTRY if only is None else (only,):
+        for field in fields_of(REGISTRY[name].spec):
+            if field.name in GENERAL:
+                continue
             methods, text, flag = found.setdefault(field.name, ([], field.help, field.kind is bool))
             methods.append(name)
             found[field.name] = (methods, text or field.help, flag)
     options = {}
     for name, (methods, help_text, flag) in found.items():
+        if name in taken:
+            continue
         text = f"{', '.join(methods)}{': ' + help_text if help_text else ''}"
         option = typer.Option(said(name), help=text, rich_help_panel="Options of methods", show_default=False)
         options[PREFIX + name] = Annotated[bool | None if flag else str | None, option]
     return options
-
-
-def said(field: str) -> str:
-    """A field of a specification as it is typed."""
-    return f"--{RENAMED.get(field, field.replace('_', '-'))}"
 
 
 def specification(method: str, options: dict[str, Any]) -> Any:

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from ..model.public import Roles
     from ..publishing.roles_file import RolesFile
 
-Source = Annotated[str, typer.Argument(help="CSV, Parquet (file, glob or folder) or Arrow IPC", metavar="SOURCE")]
-ReleasePath = Annotated[str, typer.Argument(help="folder of a release", metavar="RELEASE")]
+Source = Annotated[
+    str, typer.Argument(help="file, folder or glob, address of a database, or - for standard input", metavar="SOURCE")
+]
+ReleasePath = Annotated[str, typer.Argument(help="folder or zip archive of a release", metavar="RELEASE")]
 Json = Annotated[bool, typer.Option("--json", help="one JSON document on stdout")]
 Columns = list[str] | None
 DEFAULT_MEMORY = "1500MB"
@@ -85,7 +87,95 @@ class RoleOptions:
 
 def names(given: Columns) -> tuple[str, ...]:
     """Column names from options that may hold several, with commas."""
-    return tuple(name.strip() for part in given or () for name in part.split(",") if name.strip())
+    from ..model.names import listed
+
+    return tuple(name for part in given or () for name in listed(part))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """How the table is found and read."""
+
+    also: Annotated[Columns, typer.Option("--also", help="another file of the same table", metavar="FILE")] = None
+    table: Annotated[
+        str | None, typer.Option("--table", help="table of a database, or sheet of a workbook", metavar="NAME")
+    ] = None
+    query: Annotated[
+        str | None, typer.Option("--query", help="SELECT that a database answers with the table", metavar="SQL")
+    ] = None
+    delimiter: Annotated[
+        str | None, typer.Option("--delimiter", help="of a CSV file; found in its header otherwise")
+    ] = None
+    encoding: Annotated[
+        str | None, typer.Option("--encoding", help="of a CSV file; default: UTF-8", metavar="NAME")
+    ] = None
+    null: Annotated[Columns, typer.Option("--null", help="text that means missing in a CSV file", metavar="TEXT")] = (
+        None
+    )
+    types: Annotated[Columns, typer.Option("--types", help="type that a column must have", metavar="COLUMN=TYPE")] = (
+        None
+    )
+
+    bins: Annotated[
+        Columns, typer.Option("--bins", help="public edges of a column's bins", metavar="COLUMN=EDGE,EDGE,...")
+    ] = None
+    rounding: Annotated[
+        Columns, typer.Option("--round", help="to multiples of a step, or dates to year, month", metavar="COLUMN=STEP")
+    ] = None
+    top_code: Annotated[
+        Columns, typer.Option("--top-code", help="every larger number becomes this one", metavar="COLUMN=HIGHEST")
+    ] = None
+
+    def source(self, given: str) -> Any:
+        """The source as the library takes it; `-` is read to its end, privately."""
+        from ..engines.addresses import check_no_password
+        from ..engines.source import Source as Read
+        from ..model.names import assigned
+        from ..model.recoding import bins, rounded, top_coded
+
+        check_no_password(given)
+        if given == "-" and not Path(given).exists():
+            from .standard_input import standard_input
+
+            given = standard_input()
+        types: dict[str, str] = {}
+        for part in self.types or ():
+            column, kind = assigned(part, "types")
+            types[column] = kind
+        return Read(
+            [given, *self.also] if self.also else given,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
+            null=tuple(self.null or ()),
+            types=types,
+            table=self.table,
+            query=self.query,
+            recode=(
+                *bins(self.bins or ()),
+                *rounded(self.rounding or ()),
+                *top_coded(self.top_code or ()),
+            ),
+        )
+
+
+EngineName = Annotated[str, typer.Option("--engine", help="local or spark")]
+Master = Annotated[str | None, typer.Option("--master", help="of Spark: start it there; default: here", metavar="URL")]
+Remote = Annotated[
+    str | None, typer.Option("--remote", help="of Spark: join the Connect server sc://...", metavar="URL")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Who reads the release."""
+
+    engine: EngineName = "local"
+    master: Master = None
+    remote: Remote = None
+
+    def chosen(self) -> Engine:
+        """The engine as the library takes it."""
+        return _engine(self.engine, self.master, self.remote)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,35 +189,49 @@ class ReadingOptions:
     domain: Annotated[Columns, typer.Option("--domain", help="declared values, one a line", metavar="COLUMN=FILE")] = (
         None
     )
-    delimiter: Annotated[
-        str | None, typer.Option("--delimiter", help="of a CSV file; found in its header otherwise")
-    ] = None
-    engine: Annotated[str, typer.Option("--engine", help="local")] = "local"
+    engine: EngineName = "local"
+    master: Master = None
+    remote: Remote = None
     memory: Annotated[str, typer.Option("--memory", help="what the engine may hold before it spills to disk")] = (
         DEFAULT_MEMORY
     )
 
-    def arguments(self) -> dict[str, Any]:
-        """The keyword arguments of the library that read a table."""
+    def arguments(self, *, spark: bool = False) -> dict[str, Any]:
+        """The keyword arguments of the library that read a table; `spark`: a cluster may do what follows."""
+        if self.engine == "spark" and not spark:
+            raise SpecError("this command looks at rows on one machine; take --engine local", field="engine")
         return {
-            "engine": self._engine(),
+            "engine": _engine(self.engine, self.master, self.remote, memory=self.memory),
             "domains": _domains(self.domain),
             "null_as_value": self.null_as_value,
-            "delimiter": self.delimiter,
         }
 
-    def _engine(self) -> Engine:
-        from ..engines.directory import engine_named
 
-        return engine_named(self.engine, memory=self.memory)
+def _engine(name: str, master: str | None, remote: str | None, *, memory: str = DEFAULT_MEMORY) -> Engine:
+    """The engine of that name; SpecError for an option that is not its own."""
+    from ..engines.directory import LOCAL, SPARK, engine_named
+
+    if name == LOCAL:
+        for option, given in (("master", master), ("remote", remote)):
+            if given is not None:
+                raise SpecError(f"--{option} goes with --engine spark", field=option)
+        return engine_named(LOCAL, memory=memory)
+    if name == SPARK:
+        if memory != DEFAULT_MEMORY:
+            raise SpecError(
+                "--memory is the local engine's; tell Spark by spark.driver.memory and spark.executor.memory",
+                field="memory",
+            )
+        return engine_named(SPARK, master=master, remote=remote)
+    return engine_named(name)
 
 
 def _domains(given: Columns) -> dict[str, list[str | None]]:
     domains: dict[str, list[str | None]] = {}
+    from ..model.names import assigned
+
     for part in given or ():
-        column, separator, file = part.partition("=")
-        if not separator:
-            raise SpecError(f'--domain takes COLUMN=FILE, got "{part}"', field="domain")
+        column, file = assigned(part, "domain")
         try:
             lines = Path(file).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError):
@@ -136,7 +240,7 @@ def _domains(given: Columns) -> dict[str, list[str | None]]:
     return domains
 
 
-GROUPS = (RoleOptions, ReadingOptions)
+GROUPS = (RoleOptions, SourceOptions, ReadingOptions, EngineOptions)
 
 
 def flattened(function: Callable[..., None], extra: dict[str, Any] | None = None) -> Callable[..., None]:

@@ -61,9 +61,10 @@ class ProgressBar:
 
         def show(stage: str, done: int, rows: int) -> None:
             assert self._bar is not None
-            if stage not in tasks:
-                tasks[stage] = self._bar.add_task(stage, total=rows)
-            self._bar.update(tasks[stage], completed=done)
+            name = stage.partition(",")[0]  # what follows changes while the stage goes on
+            if name not in tasks:
+                tasks[name] = self._bar.add_task(stage, total=rows)
+            self._bar.update(tasks[name], completed=done, description=stage)
 
         return show
 

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError
-from ..model.public import Codes, Domain, Scalar
+from ..model.public import Codes, Domain, Integers, Listed, Scalar, SetWeights
+from ..model.types import INTEGER as WIDE
+from ..model.types import SMALLINT, ColumnType
 
 INDEX = np.int32
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999, from 1970
@@ -58,6 +60,14 @@ class Coder:
         """The columns that the codes stand for, dictionary-encoded."""
         return [pa.DictionaryArray.from_arrays(pa.array(codes), column) for column in self._columns]
 
+    def values(self) -> dict[str, pa.Array]:
+        """Column -> its value for every code."""
+        return dict(zip(self.domain.columns, self._columns, strict=True))
+
+    def columns(self, codes: Codes | Integers) -> list[pa.Array]:
+        """The columns that the codes stand for, as plain values."""
+        return [column.take(pa.array(codes)) for column in self._columns]
+
     def _joint(self, codes: list[Codes]) -> np.typing.NDArray[np.int64]:
         """One number for the codes of a row. Before it could outgrow 62 bits it is replaced by its rank in the domain,
         and what the domain has not by the rank after the last."""
@@ -79,6 +89,40 @@ class Coder:
                 self._ranks[j] = np.unique(self._joint(codes[:j]))
                 size = len(self._ranks[j]) + 1
             size *= len(distinct)
+
+
+def set_id_type(listed: Listed) -> ColumnType:
+    """The type of the column that numbers the published sets."""
+    return SMALLINT if len(listed) <= np.iinfo(np.int16).max else WIDE
+
+
+def set_coder(listed: Listed) -> Coder:
+    """Codes the column that numbers the published sets: code and number are the same."""
+    numbers = Domain(columns=(listed.column,), values=tuple((z,) for z in range(len(listed))))
+    return Coder(numbers, {listed.column: pa.int16() if set_id_type(listed) is SMALLINT else pa.int32()})
+
+
+def list_columns(listed: Listed, coder: Coder) -> dict[str, pa.ListArray]:
+    """The sets as people read them: for each column of the unit the list of its values in every set, domain order."""
+    start = pa.array(listed.start.astype(np.int32))
+    return {
+        name: pa.ListArray.from_arrays(start, column)
+        for name, column in zip(coder.domain.columns, coder.columns(listed.members), strict=True)
+    }
+
+
+def weights_table(found: SetWeights, numbers: Coder, values: Coder) -> pa.Table:
+    """weights.parquet: number of the set, value (a column each where the value is compound), and the two weights."""
+    names = values.domain.columns
+    said = ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
+    return pa.table(
+        {
+            **dict(zip(numbers.domain.columns, numbers.columns(found.set_id), strict=True)),
+            **dict(zip(said, values.columns(found.value), strict=True)),
+            "weight": found.weight,
+            "variance_weight": found.variance_weight,
+        }
+    )
 
 
 def _index(column: pa.Array, distinct: pa.Array) -> Codes:

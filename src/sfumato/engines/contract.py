@@ -7,7 +7,7 @@ SQL goes to a reader as an expression tree (see `statements`), so that its diale
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..model.codebook import Labels
 from ..model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ..model.public import Domain, Scalar
+from ..model.recoding import Recoding
 from ..model.types import ColumnType
 
 if TYPE_CHECKING:  # publishing loads no SQL parser
@@ -27,10 +29,44 @@ Progress = Callable[[int], None]  # rows done so far
 
 
 class Transform(Protocol):
-    """Rows in, rows out. `split` is called once for each batch, in their order; what it returns may run anywhere."""
+    """Rows in, rows out. `split` is called once for each batch, in their order; what it returns may run anywhere.
+
+    Where rows lie on several machines, each partition is a small table of its own: `share` is called once for each
+    partition, in their order, on counts alone; `partition`, in the process that has the rows, gives the transform of
+    that partition, which is then called batch by batch and closed. `away` is what is sent there.
+    """
+
+    @property
+    def units(self) -> Sequence[tuple[str, ...]]:
+        """Columns that are coded together: shares depend on how often which of their values occurs."""
+
+    @property
+    def dictionaries(self) -> Mapping[str, pa.Array]:
+        """Values of the columns that leave as codes into them."""
 
     def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
         """A function without arguments that gives the batch as it is published."""
+
+    def share(self, number: int, here: Sequence[pa.Table]) -> Any:
+        """What a partition gets of all that is dealt exactly; `here` counts the values of each unit there."""
+
+    def away(self) -> Transform:
+        """A copy that can be pickled, without what is dealt to others."""
+
+    def partition(self, number: int, share: Any) -> Transform:
+        """The transform of the partition of that number; its batches are numbered from 0."""
+
+    def close(self) -> None:
+        """Nothing; DataError where other rows came than were counted before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ListColumn:
+    """A column of lists, of which there are few: row r shows `lists[number]`, the number as in the column `numbers`."""
+
+    name: str
+    numbers: str
+    lists: pa.ListArray
 
 
 class Table(Protocol):
@@ -39,6 +75,10 @@ class Table(Protocol):
     @property
     def columns(self) -> Mapping[str, ColumnType]:
         """Name -> type as published, in the table's order."""
+
+    notes: tuple[str, ...]  # what reading it brought up, for the custodian; they quote no cell
+    labels: Mapping[str, Labels]  # titles and names of codes, where the source has some
+    recoded: tuple[Recoding, ...]  # columns that were made coarser
 
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """First pass: domains and joint counts."""
@@ -76,8 +116,12 @@ class Table(Protocol):
         keys: Keys,
         path: Path,
         progress: Progress,
+        lists: Sequence[ListColumn] = (),
     ) -> int:
-        """Second pass: stream the columns through the transform into one Parquet file in key order; rows written."""
+        """Second pass: stream the columns through the transform into one Parquet file in key order; rows written.
+
+        `lists` are added once rows are in order, each in front of its numbers: sorting them would cost far more.
+        """
 
 
 class Reader(Protocol):
@@ -108,12 +152,7 @@ class Engine(Protocol):
     name: str
 
     def open(self, source: Any, *, delimiter: str | None = None) -> Table:
-        """A handle on the source; nothing is read yet but its schema."""
+        """A handle on the source, whatever it is (see `source`); nothing of it is kept."""
 
-    def read(self, data: Path, rows: int) -> Reader:
-        """A reader of the rows in `data`, which a release says are `rows` many."""
-
-
-def bin_labels(edges: Sequence[float]) -> list[str]:
-    """Names of the half-open bins from each edge to the next; the last has no upper end."""
-    return [f"[{a:g}, {b:g})" for a, b in pairwise(edges)] + [f"[{edges[-1]:g}, inf)"]
+    def read(self, data: Sequence[Path], rows: int) -> Reader:
+        """A reader of the rows in these files, which a release says are `rows` many."""

@@ -7,11 +7,13 @@ from typing import Any
 
 from ..errors import SpecError
 from .contract import Engine
+from .source import Source
 
 ENGINES = {
     "local": ("duckdb.table", "LocalEngine"),
+    "spark": ("spark.table", "SparkEngine"),
 }
-LOCAL = "local"
+LOCAL, SPARK = "local", "spark"
 
 
 def engine_named(name: str = LOCAL, **options: Any) -> Engine:
@@ -21,3 +23,9 @@ def engine_named(name: str = LOCAL, **options: Any) -> Engine:
     module, maker = ENGINES[name]
     engine: Engine = vars(import_module(f".{module}", __package__))[maker](**options)
     return engine
+
+
+def engine_for(source: Any) -> Engine:
+    """The engine that holds the source already: Spark for its own DataFrames, else the local one."""
+    source = source.given if isinstance(source, Source) else source
+    return engine_named(SPARK if type(source).__module__.startswith("pyspark.sql") else LOCAL)

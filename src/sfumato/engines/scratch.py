@@ -123,9 +123,10 @@ def clear() -> None:
 def remove(path: Path) -> None:
     """Remove a folder, even while another thread still writes into it."""
     for _ in range(_ATTEMPTS):
-        shutil.rmtree(path, ignore_errors=True)
-        if not path.exists():
-            return
+        with suppress(OSError):
+            shutil.rmtree(path, ignore_errors=True)
+            if not path.exists():
+                return
 
 
 def _own() -> None:

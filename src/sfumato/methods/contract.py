@@ -27,10 +27,12 @@ from ..model.public import (
     Evidence,
     Floats,
     Guarantee,
+    Listed,
     Observed,
     Published,
     ReaderBound,
     Roles,
+    SetWeights,
     Trust,
 )
 
@@ -105,6 +107,7 @@ class Method(ABC, Generic[S, P]):
     classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: bool = False  # the plan itself is random: every release needs its own
     unseen: tuple[str, ...] = ()  # forgeries that the bundle alone cannot show, beside those that no bundle can
+    independent_rows: bool = False  # given its true value and its part, what a row shows depends on no other row
     several_rows: bool = False  # a person with several rows is held too, not only one row of hers
     estimators: tuple[str, ...] = ()  # names that a question may ask for besides the method's own; others are refused
 
@@ -152,6 +155,14 @@ class Method(ABC, Generic[S, P]):
     def released_domains(self, plan: P, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
         """Domain of what is published for each unit: the same, unless values are generalised."""
         return domains
+
+    def listed(self, plan: P, domains: tuple[Domain, ...]) -> tuple[Listed | None, ...]:
+        """For each unit whose cells show sets of values the published list: released codes then number its sets."""
+        return (None,) * len(domains)
+
+    def weights(self, plan: P, domains: tuple[Domain, ...]) -> SetWeights | None:
+        """What readers without sfumato count with; None where cells show no sets."""
+        return None
 
     def bound(
         self,
@@ -219,6 +230,10 @@ class Method(ABC, Generic[S, P]):
     def edges(self, spec: S) -> Mapping[str, Sequence[float]]:
         """Lower edges of the bins of columns that are published as bins."""
         return {}
+
+    def questions(self, spec: S) -> str | None:
+        """SQL whose questions the plan is made for, one statement each; planning finds them in the profile."""
+        return None
 
     def with_files(self, spec: S, read: ReadRows) -> S:
         """The specification with the files it names read by `read`."""

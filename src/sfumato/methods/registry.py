@@ -18,6 +18,7 @@ from .contract import Method, Specification
 AnyMethod = Method[Any, Any]
 GROUP = "sfumato.methods"
 BUILT_IN = {
+    "subset-response": "subset_response",
     "uniform": "uniform",
     "small-domain": "small_domain",
     "splu": "splu",

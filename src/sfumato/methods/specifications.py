@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import SpecError
+from ..model.names import listed
 from .registry import method_named
 
 
@@ -74,15 +75,20 @@ def _convert(value: Any, field: Field, said: str, readers: Mapping[str, Callable
         field.file is not None
         and field.file in readers
         and isinstance(value, str)
-        and value.lower().endswith((".csv", ".txt"))
+        and (value.lower().endswith((".csv", ".txt")) or _names_questions(field.file, value))
     ):
         return readers[field.file](value)
     if not isinstance(value, str) or field.kind is str:
         return value
     if field.kind is tuple:
-        return tuple(part.strip() for part in value.split(",") if part.strip())
+        return listed(value, field.name)
     try:
         return field.kind(value)
     except ValueError:
         what = "a whole number" if field.kind is int else "a number"
         raise SpecError(f'{said} must be {what}, got "{value}"', field=field.name) from None
+
+
+def _names_questions(sort: str, value: str) -> bool:
+    """Whether a text names a file of SQL, alone or in a mix; not whether it is SQL."""
+    return sort == "sql" and ".sql" in value.lower() and not value.strip().lower().startswith("select")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .public import Codes, Domain, Integers
+from .public import Codes, Domain, Floats, Integers
+
+Watch = Callable[[str, int, int], None]  # (stage, done, in all), as progress bars take it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,8 @@ class Profile:
     histograms: tuple[Histogram, ...]  # one per joint
     sensitive: tuple[int, ...] = ()  # as in Needs
     rows_per_person: int = 1  # that the plan must hold together
+    questions: Floats | None = None  # declared questions about unit 0: a number for every value, one row each
+    watch: Watch | None = None  # told about long searches while planning
 
     def true_counts(self, joint: int = 0, unit: int = 0) -> Integers:
         """Counts over the whole domain of a joint of one unit (number `unit`); 0 for values that do not occur."""

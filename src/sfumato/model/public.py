@@ -15,10 +15,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..errors import SpecError, VerificationError
+from ..lazily import sparse as sp
+from .option_names import said
 from .types import ColumnType
 
 Codes = NDArray[np.int32]  # positions in a domain
@@ -35,6 +36,7 @@ class Trust(StrEnum):
     BASELINE = "baseline"  # for comparison only
 
 
+ADDED = ("group", "set")  # roles of columns that a method adds: numbers of sub-tables, groups and published sets
 REST = {"quasi": "quasi", "keep": "insensitive", "drop": "identifying"}
 
 
@@ -112,6 +114,32 @@ class Domain:
 
     def __len__(self) -> int:
         return len(self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Listed:
+    """Sets of values, one of which is published in place of a value.
+
+    Set z holds the domain codes `members[start[z]:start[z + 1]]`, ascending. In data.parquet the unit's own columns
+    show the set's values as lists, `column` its number z.
+    """
+
+    column: str
+    start: Integers  # (sets + 1,)
+    members: Codes
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SetWeights:
+    """What a row that shows a set adds to the count of a value, and to its variance: the rows of weights.parquet."""
+
+    set_id: Integers
+    value: Codes
+    weight: Floats
+    variance_weight: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,15 +223,19 @@ class Candidate:
     estimator: str | None = None
     releases: int | None = None  # 1 where every release of a plan is the same; None: as many as wanted
 
-    def options(self) -> str:
-        """The parameters as typed on the command line."""
-        said = [f"--method {self.method}"]
+    def texts(self) -> dict[str, str]:
+        """Name -> parameter as it is typed."""
+        found = {}
         for name, value in self.parameters.items():
             text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
             if isinstance(value, Mapping):
                 text = ",".join(f"{k}={v}" for k, v in value.items())
-            said.append(f"--{name.replace('_', '-')} {text}")
-        return " ".join(said)
+            found[name] = text
+        return found
+
+    def options(self) -> str:
+        """The parameters as typed on the command line."""
+        return " ".join([f"--method {self.method}", *(f"{said(name)} {text}" for name, text in self.texts().items())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +263,7 @@ class Observed:
 
     stratum: NDArray[np.intp]
     part: NDArray[np.int64]  # sub-table or group id; 0 where the method has none
-    value: NDArray[np.intp]  # class of the published value(s); 0 where no randomised column was observed
+    value: NDArray[np.intp]  # class of the published value(s), or number of the published set; 0: none was observed
     moments: Floats  # (R, J)
     key: NDArray[np.intp]  # (T,)
     pattern: NDArray[np.intp]  # (T,)

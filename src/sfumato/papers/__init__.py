@@ -1,4 +1,4 @@
-"""The papers' tables and figures again: `sfumato reproduce pp|splu|distribution|rr`."""
+"""The papers' tables and figures again: `sfumato reproduce pp|splu|distribution|rr|channels`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import SpecError
 from ..reports.text import table
 from .findings import VERDICTS
 
-PAPERS = ("pp", "splu", "distribution", "rr")
+PAPERS = ("pp", "splu", "distribution", "rr", "channels")
 
 
 def reproduce(paper: str, say: Callable[[str], None] | None = None) -> dict[str, Any]:

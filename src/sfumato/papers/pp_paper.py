@@ -194,7 +194,7 @@ def methods(level: int, rho1: Fraction) -> dict[str, Candidate]:
     rhos: dict[str, Any] = {"rho1": str(rho1), "rho2": f"1/{level}"}
     return {
         "UP": Candidate(method="uniform", parameters=rhos),
-        "PP": Candidate(method="small-domain", parameters=rhos),
+        "PP": Candidate(method="small-domain", parameters=rhos | {"report": "value"}),
         "Ana": Candidate(method="anatomy", parameters={"l": level}, estimator="plain"),
     }
 

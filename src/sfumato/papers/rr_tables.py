@@ -20,6 +20,7 @@ from ..methods.l_diversity.lattice import search_lattice
 from ..methods.randomized_response.disclosure import RiskCells, views
 from ..methods.randomized_response.keep_search import KeepPlan, search_keep
 from ..methods.randomized_response.randomise import randomise_codes
+from ..methods.shared.grouping import largest_buckets
 from ..stats.kronecker import apply_maps, channel, inverse, theta_of_keep
 from ..stats.nonnegative import expectation_maximisation, project_to_simplex
 
@@ -85,24 +86,13 @@ def anatomy_table(codes: Array, sizes: tuple[int, ...], l: int, rng: np.random.G
     Groups take one row from each of the l largest buckets; leftovers join a group that lacks their value.
     """
     sensitive = codes[:, -1]
-    buckets = [list(rng.permutation(np.flatnonzero(sensitive == u))) for u in range(sizes[-1])]
-    left = np.array([len(b) for b in buckets])
-    if left.max() * l > len(codes):
-        raise ValueError(f"anatomy with l = {l} needs every value in at most 1/l of the rows")
+    grouping = largest_buckets(np.bincount(sensitive, minlength=sizes[-1]), l, rng)
+    values = np.concatenate([grouping.members.ravel(), grouping.leftover_values])
+    groups = np.concatenate([np.repeat(np.arange(grouping.groups), l), grouping.leftover_groups])
+    rows = rng.permutation(len(codes))
     group_of = np.empty(len(codes), dtype=np.int64)
-    holds: list[set[int]] = []
-    while (left > 0).sum() >= l:
-        chosen = np.argsort(-left, kind="stable")[:l]
-        for u in chosen:
-            group_of[buckets[u].pop()] = len(holds)
-        left[chosen] -= 1
-        holds.append(set(chosen.tolist()))
-    for u in np.flatnonzero(left):
-        for row in buckets[u]:
-            free = next(g for g in rng.permutation(len(holds)) if u not in holds[g])
-            holds[free].add(int(u))
-            group_of[row] = free
-    n = len(holds)
+    group_of[rows[np.argsort(sensitive[rows], kind="stable")]] = groups[np.argsort(values, kind="stable")]
+    n = grouping.groups
     share = np.zeros((n, sizes[-1]))
     np.add.at(share, (group_of, sensitive), 1.0)
     share /= share.sum(axis=1, keepdims=True)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ..engines.codes import Coder
-from ..engines.contract import Table
+from ..engines.codes import Coder, list_columns, set_coder, set_id_type, weights_table
+from ..engines.contract import ListColumn, Table
+from ..engines.profiling import ROWS
 from ..methods import AnyMethod
 from ..methods.contract import Planned
 from ..model.private import Batch, Deal, Needs, Profile
@@ -18,6 +21,16 @@ from ..model.public import Codes, Column, Integers, Roles, Scalar
 from ..model.types import INTEGER, TEXT, ColumnType
 from ..stats.allocation import Splitter, changed_between_passes, hand_out
 from .randomness import Secret
+
+PARTITION_BITS = 32  # of a batch's number: batches of one partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Share:
+    """How often the values of every unit occur in a partition, and what is dealt to it. Private."""
+
+    counts: tuple[Integers, ...]
+    deals: tuple[Deal, ...]
 
 
 class Applier:
@@ -47,7 +60,13 @@ class Applier:
             for coder, domain in zip(self._in, stated, strict=True)
         ]
         released = method.released_domains(planned.public, stated)
-        self._out = [c if c.domain is d else Coder(d, {}) for c, d in zip(self._base, released, strict=True)]
+        self._listed = method.listed(planned.public, stated)
+        self._out = [
+            set_coder(sets) if sets is not None else own if own.domain is new else Coder(new, {})
+            for own, new, sets in zip(self._base, released, self._listed, strict=True)
+        ]
+        self._first = 0  # number of the first batch
+        self.units = [domain.columns for domain in profile.domains]
         self._splitters = [Splitter(deal, secret.stream(f"shuffle {k}")) for k, deal in enumerate(planned.work.deals)]
         self._left = _marginals(needs, profile)
         published = [*roles.sensitive, *roles.quasi, *roles.insensitive]
@@ -56,11 +75,27 @@ class Applier:
         withheld = set(self._changed) if method.withheld else set()
         self.base = tuple(d for d, c in zip(stated, needs.changed, strict=True) if c)
         self.columns = self._describe(roles, table)
-        fields = []
+        self.lists = tuple(
+            ListColumn(name=name, numbers=sets.column, lists=lists)
+            for sets, coder in zip(self._listed, self._in, strict=True)
+            if sets is not None
+            for name, lists in list_columns(sets, coder).items()
+        )
+        fields: dict[str, pa.DataType] = {}
         for name in (n for n in self.reads if n not in withheld):
+            sets = self._listed[self._changed[name]] if name in self._changed else None
             coder = self._out[self._changed[name]] if name in self._changed else None
-            fields.append(pa.field(name, pa.dictionary(pa.int32(), coder.types[name]) if coder else types[name]))
-        self.schema = pa.schema([*fields, *([pa.field(method.part, pa.int32())] if method.part else [])])
+            if sets is not None and coder is not None:  # its lists follow from the set's number
+                fields[sets.column] = coder.types[sets.column]
+            else:
+                fields[name] = pa.dictionary(pa.int32(), coder.types[name]) if coder else types[name]
+        self.schema = pa.schema(fields | ({method.part: pa.int32()} if method.part else {}))
+        self.dictionaries = {
+            name: column
+            for coder in self._out
+            for name, column in coder.values().items()
+            if name in self.schema.names and pa.types.is_dictionary(self.schema.field(name).type)
+        }
 
     def _describe(self, roles: Roles, table: Table) -> tuple[Column, ...]:
         role_of = {name: role for role, names in roles.by_role().items() for name in names}
@@ -72,26 +107,67 @@ class Applier:
                 u = self._changed[name]
                 own, new = self._base[u], self._out[u]
                 domain = tuple(own.values_of(name))
-                kind = None if own is new else TEXT
+                kind = (
+                    None
+                    if own is new
+                    else TEXT
+                    if self._listed[u] is None
+                    else replace(table.columns[name], listed=True)
+                )
             columns.append(
                 Column(name=name, role=role_of[name], type=table.columns[name], domain=domain, released_type=kind)
             )
+        columns += [
+            Column(name=sets.column, role="set", type=set_id_type(sets)) for sets in self._listed if sets is not None
+        ]
         if self._method.part:
             columns.append(Column(name=self._method.part, role="group", type=INTEGER))
         return tuple(columns)
 
     def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
         """The rest of the work on a batch, once its share of what is dealt exactly has been split off."""
+        number += self._first
         codes = tuple(coder.encode([batch.column(n) for n in coder.domain.columns]) for coder in self._in)
         here = [np.bincount(unit, minlength=len(left)) for unit, left in zip(codes, self._left, strict=True)]
+        return partial(self._apply, number, batch, codes, self._dealt(number, here))
+
+    def _dealt(self, number: int, here: Sequence[Integers]) -> list[Deal]:
+        """The share of rows that hold the values of every unit so often."""
         for left, found in zip(self._left, here, strict=True):
             np.subtract(left, found, out=left)
         splitting = self._secret.stream("split", number)
-        shares = [
+        return [
             splitter.split(here[deal.unit], splitting)
             for splitter, deal in zip(self._splitters, self._planned.work.deals, strict=True)
         ]
-        return partial(self._apply, number, batch, codes, shares)
+
+    def share(self, number: int, here: Sequence[pa.Table]) -> Share:
+        """What a partition gets of what is dealt exactly, and the counts it must find; in the partitions' order."""
+        counts = []
+        for coder, left, table in zip(self._in, self._left, here, strict=True):
+            codes = coder.encode([table[name] for name in coder.domain.columns])
+            found = np.zeros(len(left), dtype=np.int64)
+            np.add.at(found, codes, table[ROWS].to_numpy())
+            counts.append(found)
+        return Share(counts=tuple(counts), deals=tuple(self._dealt(number, counts)))
+
+    def away(self) -> Applier:
+        """A copy for other processes, without what is dealt to others and the table's counts."""
+        twin, work = copy.copy(self), self._planned.work
+        twin._splitters, twin._left = [], []
+        twin._planned = replace(self._planned, work=replace(work, deals=(), side={}, notes=()))
+        return twin
+
+    def partition(self, number: int, share: Share) -> Applier:
+        """The applier of one partition: a table of its own, with streams that no other partition has."""
+        twin = copy.copy(self)
+        twin._left = [found.copy() for found in share.counts]
+        twin._planned = replace(self._planned, work=replace(self._planned.work, deals=share.deals))
+        twin._splitters = [
+            Splitter(deal, self._secret.stream(f"shuffle {k}", number + 1)) for k, deal in enumerate(share.deals)
+        ]
+        twin._first = (number + 1) << PARTITION_BITS  # the numbers below are those of whole partitions
+        return twin
 
     def _apply(
         self, number: int, batch: pa.RecordBatch, codes: tuple[Codes, ...], shares: list[Deal]
@@ -109,9 +185,10 @@ class Applier:
             self._secret.stream("apply", number),
         )
         new: dict[str, Any] = dict(released.extra)
-        for coder, out in zip(self._out, released.codes, strict=True):
+        for coder, out, sets in zip(self._out, released.codes, self._listed, strict=True):
             if out is not None:
-                new |= dict(zip(coder.domain.columns, coder.decode(out), strict=True))
+                shown = coder.decode(out) if sets is None else [out.astype(coder.types[sets.column].to_pandas_dtype())]
+                new |= dict(zip(coder.domain.columns, shown, strict=True))
         arrays = [new[f.name] if f.name in new else batch.column(f.name) for f in self.schema]
         arrays = [
             a if isinstance(a, pa.Array) else pa.array(a, type=f.type) for a, f in zip(arrays, self.schema, strict=True)
@@ -125,6 +202,14 @@ class Applier:
             splitter.close()
         if any(left.any() for left in self._left):
             raise changed_between_passes()
+
+    def weights(self) -> pa.Table | None:
+        """weights.parquet; None where cells show no sets."""
+        found = self._method.weights(self._planned.public, self.base)
+        if found is None:
+            return None
+        u = next(u for u, sets in enumerate(self._listed) if sets is not None)
+        return weights_table(found, self._out[u], self._in[u])
 
     def side_table(self) -> pa.Table:
         """Columns of sensitive.parquet: "unit0", "unit1" ... are codes and leave as the unit's own columns."""

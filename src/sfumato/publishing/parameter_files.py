@@ -63,4 +63,32 @@ def _unique(rows: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
     return weights
 
 
-READERS: dict[str, Callable[[str], Any]] = {"hierarchy": read_hierarchy, "target": read_target}
+def read_sql(text: str) -> str:
+    """The workload with the questions of the file that it names: FILE.sql, or a mix such as ranges:1,FILE.sql:2."""
+    if text.lower().endswith(".sql") and ("," not in text or Path(text).exists()):
+        return _questions(text)
+    files, mix = [], []
+    for item in text.split(","):
+        kind, _, share = item.rpartition(":") if ":" in item else (item, "", "1")
+        named = kind.strip().lower().endswith(".sql")
+        files += [kind.strip()] if named else []
+        mix.append(f"sql:{share}" if named else item)
+    if len(files) != 1:
+        raise SpecError("a workload names one file of questions", field="workload")
+    return f"{','.join(mix)}; {_questions(files[0])}"
+
+
+def _questions(path: str) -> str:
+    name = f'"{Path(path).name}"'
+    try:
+        if Path(path).stat().st_size > MAX_BYTES:
+            raise SpecError(f"the file {name} is larger than {MAX_BYTES // 2**20} MiB", field="workload")
+        text = Path(path).read_text(encoding="utf-8-sig").strip()
+    except (OSError, UnicodeDecodeError):
+        raise SpecError(f"the file {name} cannot be read as text", field="workload") from None
+    if not text.lower().startswith("select"):
+        raise SpecError(f"the file {name} must hold SELECT statements, one for each question", field="workload")
+    return text
+
+
+READERS: dict[str, Callable[[str], Any]] = {"hierarchy": read_hierarchy, "target": read_target, "sql": read_sql}

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..engines.contract import Table
 from ..errors import DataError, SpecError
+from ..model.names import quoted_name
 from ..model.private import Filled
 from ..model.public import Roles
 
@@ -31,7 +32,7 @@ def settled_roles(roles: Roles, table: Table, *, reserved: str | None = None) ->
         swept = [name for name in table.columns if name not in named]
         unique = [name for name, filled in table.filled(swept).items() if near_unique(filled)]
         if unique:
-            listed = ",".join(unique)
+            listed = ",".join(map(quoted_name, unique))
             shown = ", ".join(f'"{name}"' for name in unique)
             raise SpecError(
                 f"nearly every row has a value of its own in {shown}: --rest {roles.rest} would publish what tells "
@@ -62,7 +63,7 @@ def check_roles(roles: Roles, columns: Iterable[str], *, reserved: str | None = 
     if free:
         more = f" (and {len(free) - 1} more)" if len(free) > 1 else ""
         raise SpecError(
-            f'column "{free[0]}" has no role{more}; add --qi {",".join(free)} (or --keep, --drop), '
+            f'column "{free[0]}" has no role{more}; add --qi {",".join(map(quoted_name, free))} (or --keep, --drop), '
             "or --rest quasi|keep|drop for all the others",
             field=free[0],
         )
@@ -78,7 +79,13 @@ def check_roles(roles: Roles, columns: Iterable[str], *, reserved: str | None = 
     if internal:
         message = f'names that begin with "{INTERNAL}" are taken; rename column "{internal[0]}" or drop it'
         raise DataError(message, column=internal[0])
-    if reserved and reserved.lower() in {name.lower() for name in published}:
+    if reserved:
+        check_added(roles, reserved)
+
+
+def check_added(roles: Roles, name: str) -> None:
+    """Refuse a column that the method adds where the release would have one of that name already."""
+    if name.lower() in {known.lower() for known in (*roles.sensitive, *roles.quasi, *roles.insensitive)}:
         raise SpecError(
-            f'the method adds a column "{reserved}", which the table already has; rename or drop it', field=reserved
+            f'the method adds a column "{name}", which the table already has; rename or drop it', field=name
         )

@@ -11,6 +11,8 @@ max_rows_per_person = 1
 name = "uniform"
 rho1 = "1/5"
 rho2 = "1/2"
+
+A part [studio] holds what `sfumato studio` keeps besides; here it is passed over.
 """
 
 from __future__ import annotations
@@ -50,9 +52,9 @@ def read_roles(path: str) -> RolesFile:
         raise SpecError(f"{name} cannot be read as text", field="roles") from None
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{name} is not valid TOML: {error}", field="roles") from None
-    odd = [key for key in document if key not in {"roles", "method"}]
+    odd = [key for key in document if key not in {"roles", "method", "studio"}]
     if odd:
-        raise SpecError(f'{name} has a part "{odd[0]}"; parts: roles, method', field="roles")
+        raise SpecError(f'{name} has a part "{odd[0]}"; parts: roles, method, studio', field="roles")
     roles, method = document.get("roles"), document.get("method", {})
     if not isinstance(roles, dict) or not isinstance(method, dict):
         raise SpecError(f"{name} needs a part [roles], and may have a part [method]", field="roles")
@@ -89,15 +91,15 @@ def roles_text(roles: Mapping[str, Any], reasons: Mapping[str, str]) -> str:
     for key, value in roles.items():
         if isinstance(value, list):
             lines.append(f"{key} = [")
-            lines += [f"    {_quoted(n)},{'  # ' + reasons[n] if n in reasons else ''}" for n in value]
+            lines += [f"    {quoted(n)},{'  # ' + reasons[n] if n in reasons else ''}" for n in value]
             lines.append("]")
         else:
-            lines.append(f"{key} = {_quoted(value)}{'  # ' + reasons[value] if value in reasons else ''}")
+            lines.append(f"{key} = {quoted(value)}{'  # ' + reasons[value] if value in reasons else ''}")
     lines += ["", "# [method]", '# name = "uniform"', '# rho1 = "1/5"', '# rho2 = "1/2"', ""]
     return "\n".join(lines)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A TOML string."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 

@@ -20,6 +20,8 @@ from ..errors import ReleaseError, VerificationError
 from . import placing
 from .datapackage import datapackage
 from .manifest import FILES, FileModel, Manifest, parse_manifest
+from .placing import PARTS
+from .readme import README, readme
 
 MAX_MANIFEST = placing.MAX_MANIFEST
 # Rows in random order, one of several values in each: a release has well above a tenth of a bit for every row. A file
@@ -30,6 +32,7 @@ ROWS_A_BYTE, FEW_ROWS = 64, 5_000_000
 @contextmanager
 def writing(out: Path, *, force: bool = False, check: Callable[[Path], None] | None = None) -> Iterator[Path]:
     """A temporary folder that becomes `out` when the block and `check` end well, and vanishes when they do not."""
+    placing.check_place(out)
     name = out.name or str(out)
     if out.exists() or out.is_symlink():
         if not force:
@@ -44,23 +47,30 @@ def writing(out: Path, *, force: bool = False, check: Callable[[Path], None] | N
             raise ReleaseError(f'cannot write "{name}": {error.strerror}') from None
         try:
             yield partial
-            for file in partial.iterdir():
+            for file in partial.rglob("*"):
                 _sync(file)
             if check is not None:
                 check(partial)
-            partial.chmod(0o755)
+            for folder in (partial / PARTS, partial):
+                if folder.is_dir():
+                    folder.chmod(0o755)
             _sync(partial)
-            if force and (out.exists() or out.is_symlink()):
+            replaces = force and (out.exists() or out.is_symlink())
+            if replaces:
                 placing.replace(partial, out, old)
             else:
                 placing.move_in(partial, out)
-            _sync(out.parent)
-            shutil.rmtree(old, ignore_errors=True)
+            try:
+                _sync(out.parent)
+            except BaseException:  # a name that is not on the disk may be gone tomorrow: as if nothing had been done
+                placing.take_back(out, partial, old if replaces else None)
+                raise
+            scratch.remove(old)
         except OSError as error:
             reason = "the disk is full" if error.errno == ENOSPC else error.strerror
             raise ReleaseError(f'cannot write "{name}": {reason}; nothing was published') from None
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            scratch.remove(partial)
 
 
 def _sync(path: Path) -> None:
@@ -81,28 +91,54 @@ def write_side(table: pa.Table, path: Path) -> None:
     pq.write_table(table.cast(plain), path, use_dictionary=coded, column_encoding=packed or None, store_schema=False)
 
 
+def write_weights(table: pa.Table, path: Path) -> None:
+    """weights.parquet: one row per published set and value."""
+    numbers = ["weight", "variance_weight"]
+    named = [name for name in table.column_names if name not in numbers]
+    pq.write_table(table, path, use_dictionary=named, write_statistics=named, store_schema=False)
+
+
 def describe_files(folder: Path) -> dict[str, FileModel]:
     """Digest and rows of the data files in the folder."""
+    parts = sorted(f"{PARTS}/{file.name}" for file in (folder / PARTS).glob("*"))
     return {
         name: FileModel(sha256=digest(folder / name), rows=pq.read_metadata(folder / name).num_rows)
-        for name in FILES
+        for name in (*parts, *FILES)
         if (folder / name).exists()
     }
 
 
 def finish(folder: Path, manifest: Manifest) -> None:
-    """Write datapackage.json and, last of all, release.json."""
+    """Write datapackage.json, README.md where the manifest lists one, and, last of all, release.json."""
     sizes: dict[str, int] = {name: (folder / name).stat().st_size for name in manifest.files}
     package = datapackage(manifest, sizes, {name: pq.read_schema(folder / name) for name in manifest.files})
     (folder / "datapackage.json").write_text(json.dumps(package, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if manifest.documents is not None:
+        (folder / README).write_text(readme(manifest), encoding="utf-8")
     text = manifest.model_dump_json(indent=1, exclude_none=True)
     (folder / "release.json").write_text(text + "\n", encoding="utf-8")
+
+
+def copy_files(source: Path, folder: Path, manifest: Manifest) -> None:
+    """Nothing; the folder holds the files of the release in `source`, release.json last."""
+    for name in (*manifest.files, *(manifest.documents or ()), "datapackage.json", "release.json"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(source / name, folder / name)
 
 
 def digest(path: Path) -> str:
     """SHA-256 of the file, in hexadecimal."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Errors of the Parquet library in the block become a ReleaseError: a file of a release may hold anything."""
+    try:
+        yield
+    except (pa.ArrowException, OSError):  # ArrowInvalid is a ValueError too, ArrowKeyError a KeyError
+        raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -116,9 +152,14 @@ def read_manifest(folder: Path) -> Manifest:
         manifest = parse_manifest(path.read_bytes())
     except OSError as error:
         raise ReleaseError(f'cannot read "{folder.name}": {error.strerror}') from None
-    if "data.parquet" not in manifest.files:
+    data = manifest.data_files
+    if not data:
         raise ReleaseError("release.json names no data.parquet")
-    for name in manifest.files:
+    if "data.parquet" in data and len(data) > 1:
+        raise ReleaseError("release.json names data.parquet and parts of it; a release has one or the other")
+    if (folder / PARTS).is_symlink():
+        raise ReleaseError(f"{PARTS} is not a plain folder of the release")
+    for name in (*manifest.files, *(manifest.documents or {})):
         if (folder / name).is_symlink() or not (folder / name).is_file():
             raise ReleaseError(f"{name} is missing, or is not a plain file of the release")
     return manifest
@@ -129,19 +170,29 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
     if any(column.name.startswith("__") for column in manifest.columns):
         raise ReleaseError('release.json lists a column that begins with "__", which no release has')
     found: set[str] = set()
+    parts: set[str] = set()  # columns and types of the files that hold rows
     for name, stated in manifest.files.items():
-        try:
+        with readable(name):
             metadata = pq.read_metadata(folder / name)
+<<<<<<< HEAD
             found |= set(metadata.schema.to_arrow_schema().names)
         except (pa.ArrowException, OSError, UnicodeDecodeError):  # the last: a name that is no text
             raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
+=======
+            schema = metadata.schema.to_arrow_schema()
+            found |= set(schema.names)
+>>>>>>> main
         if metadata.num_rows > max(FEW_ROWS, ROWS_A_BYTE * (folder / name).stat().st_size):
             raise ReleaseError(
                 f"{name} claims {metadata.num_rows} rows in a file far too small for them; it is not read"
             )
         if metadata.num_rows != stated.rows:
             raise ReleaseError(f"{name} has {metadata.num_rows} rows, release.json states {stated.rows}")
-    if manifest.rows != manifest.files["data.parquet"].rows:
+        if name in manifest.data_files:
+            parts.add(str([(field.name, str(field.type)) for field in schema]))
+    if len(parts) > 1:
+        raise ReleaseError("the files that hold the rows have different columns")
+    if manifest.rows != sum(manifest.files[name].rows for name in manifest.data_files):
         raise ReleaseError("release.json states two different numbers of rows")
     # where values leave by group, a group's blocks may stand for the sensitive columns
     grouped = {n for unit in manifest.units for n in unit.columns} if "sensitive.parquet" in manifest.files else set()
@@ -152,6 +203,8 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
 
 def check_digests(folder: Path, manifest: Manifest) -> None:
     """Refuse files that are not the ones the manifest describes."""
-    for name, stated in manifest.files.items():
-        if digest(folder / name) != stated.sha256:
+    stated = {str(name): file.sha256 for name, file in manifest.files.items()}
+    stated |= {name: document.sha256 for name, document in (manifest.documents or {}).items()}
+    for name, sha256 in stated.items():
+        if digest(folder / name) != sha256:
             raise VerificationError(f"{name} is not the file that release.json describes: its digest differs")

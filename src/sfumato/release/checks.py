@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,24 +13,34 @@ import pyarrow.parquet as pq
 
 from ..errors import VerificationError
 from ..stats.tails import FALSE_ALARM, crowded
+from ..version import __version__
+from .bundle import readable
 from .datapackage import datapackage
 from .manifest import Manifest
 from .opened import OpenedRelease
+from .placing import PARTS
+from .readme import README, readme
 
 ALWAYS = ("release.json", "datapackage.json")
 SIGNATURE = "release.sig"
 MAX_PACKAGE = 64 * 2**20
-ENDS = 250_000  # rows at each end of a long file whose order is tested
+ENDS = 250_000  # rows at each end of a long file whose order is tested; of parts all together
+FEWEST = 1_000  # ... but at least so many of each part
 CUTS = 16  # places at which a column's values are cut into low and high ones
 
 
 def check_folder(folder: Path, manifest: Manifest) -> None:
     """Nothing; VerificationError where the folder holds a file that the release does not declare, or lacks one."""
-    found = {entry.name for entry in folder.iterdir()}
-    declared = {*ALWAYS, *manifest.files}
+    parts = folder / PARTS
+    found = {entry.name for entry in folder.iterdir() if entry != parts}
+    if parts.is_dir() and not parts.is_symlink():
+        found |= {f"{PARTS}/{entry.name}" for entry in parts.iterdir()} or {PARTS}
+    elif parts.exists() or parts.is_symlink():
+        found.add(PARTS)
+    declared = {*ALWAYS, *manifest.files, *(manifest.documents or {})}
     unknown = sorted(found - declared - {SIGNATURE})
     if unknown:
-        raise VerificationError(f"the folder holds {len(unknown)} files that release.json does not declare")
+        raise VerificationError(f"release.json does not declare {len(unknown)} of the files in the folder")
     if declared - found:
         raise VerificationError(f"{sorted(declared - found)[0]} is missing")
     if any(not (folder / name).is_file() or (folder / name).is_symlink() for name in found):
@@ -38,17 +49,41 @@ def check_folder(folder: Path, manifest: Manifest) -> None:
 
 def check_package(folder: Path, manifest: Manifest) -> None:
     """Nothing; VerificationError where datapackage.json does not describe the same files."""
+    read_once(folder / "release.json")
     path = folder / "datapackage.json"
     sizes = {str(name): (folder / name).stat().st_size for name in manifest.files}
     expected = datapackage(manifest, sizes, {name: pq.read_schema(folder / name) for name in manifest.files})
     try:
         if path.stat().st_size > MAX_PACKAGE:
             raise VerificationError("datapackage.json is too large to be what it should be")
-        stated = json.loads(path.read_text(encoding="utf-8"))
+        stated = read_once(path)
     except (OSError, ValueError, RecursionError):
         raise VerificationError("datapackage.json cannot be read") from None
     if stated != json.loads(json.dumps(expected)):
         raise VerificationError("datapackage.json describes other files than release.json")
+
+
+def check_readme(folder: Path, manifest: Manifest) -> None:
+    """Nothing; VerificationError where README.md says something else than release.json does.
+
+    Its words may differ between versions of sfumato, so only our own are compared.
+    """
+    if manifest.documents is None or manifest.software.version != __version__:
+        return
+    if (folder / README).read_text(encoding="utf-8", errors="replace") != readme(manifest):
+        raise VerificationError("README.md says something else than release.json")
+
+
+def read_once(path: Path) -> Any:
+    """The document of a JSON file; VerificationError where a name stands twice, which readers read in two ways."""
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        document = dict(found)
+        if len(document) < len(found):
+            raise VerificationError(f"{path.name} states something twice")
+        return document
+
+    return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
 
 
 def check_traces(folder: Path, manifest: Manifest) -> None:
@@ -84,13 +119,13 @@ def check_columns(release: OpenedRelease) -> None:
 
 
 def check_types(release: OpenedRelease) -> None:
-    """Nothing; VerificationError where data.parquet holds a column of another type than stated."""
-    schema = pq.read_schema(release.path / "data.parquet")
+    """Nothing; VerificationError where the rows hold a column of another type than stated."""
+    schema = pq.read_schema(release.path / release.manifest.data_files[0])  # parts have equal schemas
     stated = {c.name: c.released_type or c.type for c in release.columns if c.name in schema.names}
     expected = release.reader.arrow_types(stated)
     for name, wanted in expected.items():
         found = schema.field(name).type
-        kind = found.value_type if pa.types.is_dictionary(found) else found
+        kind = _value_type(found)
         if _family(kind) != _family(wanted):
             raise VerificationError(f'"{name}" of data.parquet is not of the type that release.json states')
 
@@ -115,25 +150,40 @@ def check_order(release: OpenedRelease) -> None:
 
     Every column is cut at up to 16 places; in a random order the rows below a cut fall on both halves of the file as a
     hypergeometric number does. Of long files the first and the last rows are looked at: they are a random choice too.
+    Parts are looked at one by one, and one against the next: where each is random by itself they may still be sorted.
     """
-    path = release.path / "data.parquet"
-    file = pq.ParquetFile(path)
-    names = file.schema_arrow.names
+    with readable("data.parquet"):
+        files = [pq.ParquetFile(release.path / name) for name in release.manifest.data_files]
+    names, most = files[0].schema_arrow.names, max(ENDS // len(files), FEWEST)
+    alarm = FALSE_ALARM / (len(names) * (2 * len(files) - 1))
     for name in names:
-        first, last = _ends(file, name)
-        if not _sortable(first.type) or not len(first):
+        if pa.types.is_list(files[0].schema_arrow.field(name).type):  # the numbers of the sets stand beside the lists
             continue
-        rank = _ranks(pa.concat_arrays([first, last]))
-        cuts = np.unique(np.quantile(rank, np.linspace(0, 1, CUTS + 2)[1:-1], method="lower"))
-        below = np.array([np.count_nonzero(rank[: len(first)] <= cut) for cut in cuts], dtype=np.int64)
-        whole = np.array([np.count_nonzero(rank <= cut) for cut in cuts], dtype=np.int64)
-        if crowded(below, whole, len(rank), len(first), FALSE_ALARM / len(names)):
-            raise VerificationError(f'the rows are not in random order: "{name}" crowds at one end of the file')
+        before: pa.Array | None = None
+        for file in files:
+            with readable("data.parquet"):
+                first, last = _ends(file, name, most)
+            whole = pa.concat_arrays([first, last])
+            crowds = _crowds(whole, len(first), alarm)
+            if crowds or (before is not None and _crowds(pa.concat_arrays([before, whole]), len(before), alarm)):
+                raise VerificationError(f'the rows are not in random order: "{name}" crowds at one end of the file')
+            before = whole if len(files) > 1 else None
 
 
-def _ends(file: pq.ParquetFile, name: str) -> tuple[pa.Array, pa.Array]:
-    """The first and the last half of a column, of at most ENDS rows each."""
-    groups, half = file.num_row_groups, min(file.metadata.num_rows // 2, ENDS)
+def _crowds(column: pa.Array, half: int, alarm: float) -> bool:
+    """Whether a random order would hardly put the values that the column has before `half` there."""
+    if not _sortable(column.type) or not half:
+        return False
+    rank = _ranks(column)
+    cuts = np.unique(np.quantile(rank, np.linspace(0, 1, CUTS + 2)[1:-1], method="lower"))
+    below = np.array([np.count_nonzero(rank[:half] <= cut) for cut in cuts], dtype=np.int64)
+    whole = np.array([np.count_nonzero(rank <= cut) for cut in cuts], dtype=np.int64)
+    return crowded(below, whole, len(rank), half, alarm)
+
+
+def _ends(file: pq.ParquetFile, name: str, most: int) -> tuple[pa.Array, pa.Array]:
+    """The first and the last half of a column, of at most so many rows each."""
+    groups, half = file.num_row_groups, min(file.metadata.num_rows // 2, most)
     sides = []
     for order in (range(groups), range(groups - 1, -1, -1)):
         taken, rows = [], 0
@@ -143,8 +193,13 @@ def _ends(file: pq.ParquetFile, name: str) -> tuple[pa.Array, pa.Array]:
             taken.append(g)
             rows += file.metadata.row_group(g).num_rows
         sides.append(file.read_row_groups(sorted(taken), columns=[name]).column(0) if taken else None)
-    first, last = (pa.array([]) if side is None else _plain(side) for side in sides)
+    empty = pa.array([], type=_value_type(file.schema_arrow.field(name).type))
+    first, last = (empty if side is None else _plain(side) for side in sides)
     return first[:half], last[len(last) - half :]
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:

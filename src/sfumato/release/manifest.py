@@ -3,36 +3,78 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_serializer
 
-from ..errors import ReleaseError
+from ..errors import ReleaseError, SpecError
+from ..model.codebook import Labels
 from ..model.people import People, with_people
 from ..model.public import Column, Domain, Guarantee, ReaderBound, Scalar, Trust, Unprotected
-from ..model.types import ColumnType, Kind, type_named
+from ..model.ratios import exact
+from ..model.recoding import Recoding
+from ..model.types import ColumnType, Kind, cell_type_named, type_named
+from .placing import PARTS
 
 FORMAT_VERSION = 1
 ASSUMED = People()  # one row each, unchecked
-FILES = ("data.parquet", "sensitive.parquet")
+FILES = ("data.parquet", "sensitive.parquet", "weights.parquet")
+MOST_LABEL = 1000
 JsonScalar = str | bool | int | float | None
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+FileName = Annotated[
+    str,
+    StringConstraints(pattern=r"^(data\.parquet|sensitive\.parquet|weights\.parquet|data/part-[0-9a-f]{16}\.parquet)$"),
+]
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class LabelModel(_Strict):
+    """What a code stands for."""
+
+    value: JsonScalar
+    label: Annotated[str, StringConstraints(max_length=1000)]
+
+
+class RecodingModel(_Strict):
+    """How a column was made coarser before anything else was done."""
+
+    column: Name
+    edges: list[float] | None = None
+    step: str | None = None
+    period: str | None = None
+    top: str | None = None
+
+    def noun(self) -> Recoding:
+        """As the rest of the package knows it; ReleaseError where it says nothing that can be."""
+        try:
+            return Recoding(
+                column=self.column,
+                edges=tuple(self.edges or ()),
+                step=None if self.step is None else exact(self.step, "round"),
+                period=self.period,
+                top=None if self.top is None else exact(self.top, "top-code"),
+            )
+        except SpecError:
+            raise ReleaseError(f'release.json says that "{self.column}" was recoded in a way there is not') from None
+
+
 class ColumnModel(_Strict):
     """A column: its role, DuckDB's type of the original values, and the domain where the method changes it."""
 
     name: Name
-    role: Literal["sensitive", "quasi", "insensitive", "group"]
+    role: Literal["sensitive", "quasi", "insensitive", "group", "set"]
     type: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_ ]*(\(\d+(,\s?\d+)?\))?$", max_length=60)]
     domain: list[JsonScalar] | None = None
     released_type: str | None = None
+    title: Annotated[str, StringConstraints(max_length=1000)] | None = None  # as a statistics package has it
+    labels: list[LabelModel] | None = None
 
     def noun(self) -> Column:
         """The column as the rest of the package knows it; ReleaseError for a type that no release has."""
@@ -41,7 +83,7 @@ class ColumnModel(_Strict):
             role=self.role,
             type=type_named(self.type),
             domain=None if self.domain is None else tuple(decode(type_named(self.type), v) for v in self.domain),
-            released_type=None if self.released_type is None else type_named(self.released_type),
+            released_type=None if self.released_type is None else cell_type_named(self.released_type),
         )
 
 
@@ -111,6 +153,12 @@ class FileModel(_Strict):
     rows: Annotated[int, Field(ge=0)]
 
 
+class DocumentModel(_Strict):
+    """Digest of a file for people."""
+
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
 class Software(_Strict):
     """What wrote the release."""
 
@@ -131,8 +179,19 @@ class Manifest(_Strict):
     columns: list[ColumnModel]
     units: list[UnitModel]
     guarantee: GuaranteeModel
-    files: dict[Literal["data.parquet", "sensitive.parquet"], FileModel]
+    files: Annotated[dict[FileName, FileModel], Field(json_schema_extra={"additionalProperties": False})]
+    recoded: list[RecodingModel] | None = None
+    documents: dict[Literal["README.md"], DocumentModel] | None = None  # not in releases of sfumato 0.1
     reproducible: bool
+
+    def recodings(self) -> tuple[Recoding, ...]:
+        """Columns that were made coarser, in the order in which it was done."""
+        return tuple(model.noun() for model in self.recoded or ())
+
+    @property
+    def data_files(self) -> tuple[str, ...]:
+        """The files that hold the published rows, in one order: data.parquet, or the parts in the folder data."""
+        return tuple(sorted(name for name in self.files if name.startswith(PARTS)))
 
     def domains(self) -> tuple[Domain, ...]:
         """The domain of every unit, values in their own types."""
@@ -179,7 +238,7 @@ def decode(kind: ColumnType, value: JsonScalar) -> Scalar:
 
 
 def columns_and_units(
-    columns: tuple[Column, ...], domains: tuple[Domain, ...]
+    columns: tuple[Column, ...], domains: tuple[Domain, ...], labels: Mapping[str, Labels] | None = None
 ) -> tuple[list[ColumnModel], list[UnitModel]]:
     """The two tables of release.json that describe columns and the units randomised together."""
     units = []
@@ -199,10 +258,37 @@ def columns_and_units(
             type=c.type.format_name,
             domain=None if c.domain is None else [encode(v) for v in c.domain],
             released_type=None if c.released_type is None else c.released_type.format_name,
+            **_labelled(c, (labels or {}).get(c.name)),
         )
         for c in columns
     ]
     return models, units
+
+
+def _labelled(column: Column, labels: Labels | None) -> dict[str, Any]:
+    """Title and labels of a column; codes that were replaced by wider ones have none."""
+    if labels is None:
+        return {}
+    values = () if column.released_type is not None else labels.values
+    found = [LabelModel(value=encode(value), label=text[:MOST_LABEL]) for value, text in values]
+    return {"title": None if labels.title is None else labels.title[:MOST_LABEL], "labels": found or None}
+
+
+def recoded_models(recoded: tuple[Recoding, ...], columns: list[ColumnModel]) -> list[RecodingModel] | None:
+    """What release.json says about columns that were made coarser; those that are not published are left out."""
+    names = {column.name for column in columns}
+    found = [
+        RecodingModel(
+            column=r.column,
+            edges=list(r.edges) or None,
+            step=None if r.step is None else str(r.step),
+            period=r.period,
+            top=None if r.top is None else str(r.top),
+        )
+        for r in recoded
+        if r.column in names
+    ]
+    return found or None
 
 
 def people_model(people: People) -> PeopleModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import weakref
 from collections.abc import Mapping
@@ -9,28 +10,34 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
-from ..engines.codes import Coder, factorise
+from ..engines.codes import Coder, factorise, list_columns, set_coder, weights_table
 from ..engines.contract import Engine, Reader
 from ..engines.directory import engine_named
 from ..engines.statements import COUNT, counted
 from ..errors import ReleaseError
 from ..methods import REGISTRY, AnyMethod
-from ..model.public import Codes, Evidence, Integers, Published
-from .bundle import check_contents, check_digests, read_manifest
+from ..model.public import Codes, Domain, Evidence, Integers, Published
+from .bundle import check_contents, check_digests, read_manifest, readable
 from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
 
 
-def open_folder(folder: Path, *, check: bool = True, engine: Engine | None = None) -> OpenedRelease:
-    """The release in a folder; `check` compares the digests of its files with those it states."""
+def open_folder(
+    folder: Path, *, check: bool = True, engine: Engine | None = None, scratch: Path | None = None
+) -> OpenedRelease:
+    """The release in a folder; `check` compares the digests of its files with those it states.
+
+    `scratch` is a temporary folder that goes when nobody holds the release any more.
+    """
     manifest = read_manifest(folder)
     if check:
         check_digests(folder, manifest)
     check_contents(folder, manifest)
-    return OpenedRelease(folder, manifest, engine=engine)
+    return OpenedRelease(folder, manifest, engine=engine, scratch=scratch)
 
 
 class OpenedRelease:
@@ -47,14 +54,37 @@ class OpenedRelease:
         self.domains = manifest.domains()
         self.columns = tuple(column.noun() for column in manifest.columns)
         self.types = {column.name: column.type for column in self.columns}
-        self.reader: Reader = (engine or engine_named()).read(folder / "data.parquet", manifest.rows)
+        self.reader: Reader = (engine or engine_named()).read(
+            [folder / name for name in manifest.data_files], manifest.rows
+        )
         with stated_by_a_stranger(ReleaseError, "release.json states a domain that does not fit its columns"):
             released = self.method.released_domains(self.plan, self.domains)
+            self.listed = self.method.listed(self.plan, self.domains)
             self.coders = tuple(
-                Coder(d, self.reader.arrow_types({n: self.types[n] for n in d.columns}) if d is base else {})
-                for d, base in zip(released, self.domains, strict=True)
+                set_coder(sets) if sets is not None else Coder(d, self._arrow_types(d) if d is base else {})
+                for d, base, sets in zip(released, self.domains, self.listed, strict=True)
             )
         self._evidence: Evidence | None = None
+
+    def _arrow_types(self, domain: Domain) -> dict[str, pa.DataType]:
+        return self.reader.arrow_types({name: self.types[name] for name in domain.columns})
+
+    def set_lists(self) -> dict[str, tuple[str, pa.ListArray]]:
+        """List column of data.parquet -> (column that numbers its sets, values of every set), as the plan has them."""
+        return {
+            name: (sets.column, lists)
+            for domain, sets in zip(self.domains, self.listed, strict=True)
+            if sets is not None
+            for name, lists in list_columns(sets, Coder(domain, self._arrow_types(domain))).items()
+        }
+
+    def set_weights(self) -> pa.Table | None:
+        """weights.parquet as the plan gives it; None where cells show no sets."""
+        found = self.method.weights(self.plan, self.domains)
+        if found is None:
+            return None
+        u = next(u for u, sets in enumerate(self.listed) if sets is not None)
+        return weights_table(found, self.coders[u], Coder(self.domains[u], self._arrow_types(self.domains[u])))
 
     @property
     def evidence(self) -> Evidence:
@@ -72,7 +102,7 @@ class OpenedRelease:
                 domains=self.domains,
                 totals=totals,
                 side=self._side(),
-                digest=self.manifest.files["data.parquet"].sha256,
+                digest=self._digest(),
             )
         return self._evidence
 
@@ -100,11 +130,17 @@ class OpenedRelease:
         stacked = np.stack(codes, axis=1) if codes else np.zeros((len(count), 0), dtype=np.int32)
         return parts.astype(np.int64), stacked, count
 
+    def _digest(self) -> str:
+        """That of data.parquet, or of the digests of its parts."""
+        digests = [self.manifest.files[name].sha256 for name in self.manifest.data_files]
+        return digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
     def _side(self) -> Mapping[str, Any]:
         """Columns of sensitive.parquet; a unit's columns come as codes under "unit0", "unit1" ..."""
         if "sensitive.parquet" not in self.manifest.files:
             return {}
-        table = pq.read_table(self.path / "sensitive.parquet").combine_chunks()
+        with readable("sensitive.parquet"):
+            table = pq.read_table(self.path / "sensitive.parquet").combine_chunks()
         side: dict[str, Any] = {}
         for u, coder in enumerate(self.coders):
             if set(coder.domain.columns) <= set(table.column_names):

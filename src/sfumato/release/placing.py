@@ -6,6 +6,7 @@ import ctypes
 import errno
 import json
 import os
+import shutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -14,10 +15,31 @@ from typing import Any
 from ..errors import ReleaseError
 
 MAX_MANIFEST = 256 * 2**20
-OWN_FILES = frozenset({"release.json", "datapackage.json", "release.sig"})  # besides those that release.json lists
+OWN_FILES = frozenset(
+    {"release.json", "datapackage.json", "release.sig", "README.md"}
+)  # besides those that release.json lists
+PARTS = "data"  # folder of the part files
 _NOREPLACE, _EXCHANGE = 1, 2  # of renameat2(2)
 _AT_FDCWD = -100
 _UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}  # what old kernels and some file systems say
+
+
+def check_place(out: Path) -> None:
+    """Refuse a place that cannot be written, and one inside another release, which would no longer verify."""
+    try:
+        str(out).encode()
+        os.lstat(out)
+    except FileNotFoundError:
+        pass
+    except UnicodeEncodeError:
+        raise ReleaseError(f'"{out.name}" is not a name in UTF-8; choose another place') from None
+    except NotADirectoryError:
+        raise ReleaseError(f'cannot write "{out.name}": it would lie inside a file') from None
+    except (OSError, ValueError):  # too long, or with a zero byte
+        raise ReleaseError(f'"{out.name[:40]}" is not a name that a folder can have; choose another place') from None
+    around = next((f for f in Path(os.path.realpath(out.parent), out.name).parents if _declared(f) is not None), None)
+    if around is not None:
+        raise ReleaseError(f'"{out.name}" would lie inside the release "{around.name}"; choose another place')
 
 
 def move_in(new: Path, out: Path) -> None:
@@ -38,12 +60,14 @@ def replace(new: Path, out: Path, aside: Path) -> None:
     """Put `new` in the place of the release in `out`, which goes to `aside`; where that fails `out` is as before."""
     check_replaceable(out)
     if _rename_with(_EXCHANGE, new, out):  # at every moment one of the two is there
-        new.rename(aside)
         try:
-            check_replaceable(aside, out.name)  # somebody may have put files there meanwhile
-        except ReleaseError:
-            _rename_with(_EXCHANGE, aside, out)
-            aside.rename(new)
+            check_replaceable(new, out.name)  # somebody may have put files there meanwhile
+            new.rename(aside)
+        except (OSError, ReleaseError):
+            try:
+                _rename_with(_EXCHANGE, new, out)
+            except OSError:
+                raise ReleaseError(_what_is_left(out, None)) from None
             raise
         return
     out.rename(aside)
@@ -58,6 +82,32 @@ def replace(new: Path, out: Path, aside: Path) -> None:
         raise
 
 
+def take_back(out: Path, new: Path, aside: Path | None) -> None:
+    """Undo `move_in` (no `aside`) or `replace`: `out` goes back to `new`, what lies in `aside` takes its place again.
+
+    Where the disk refuses that too, the error says what is in `out` and where the old release is.
+    """
+    try:
+        if aside is not None and _rename_with(_EXCHANGE, aside, out):
+            shutil.rmtree(aside, ignore_errors=True)  # the new one, by now
+            return
+        out.rename(new)
+        if aside is not None:
+            aside.rename(out)
+    except OSError:
+        raise ReleaseError(_what_is_left(out, aside)) from None
+
+
+def _what_is_left(out: Path, aside: Path | None) -> str:
+    """After a move and its undoing have both failed: the truth about both releases."""
+    if aside is None or not aside.exists():
+        return f'"{out.name}" holds the new release, but it may be gone after a power failure: the disk does not answer'
+    old = f'the old release is whole in "{aside.name}" beside it'
+    if out.exists():
+        return f'"{out.name}" holds the new release, but the disk does not answer; {old}'
+    return f'"{out.name}" could not be put back, and nothing was published; {old}'
+
+
 def check_replaceable(out: Path, name: str = "") -> None:
     """Refuse to replace anything but a release, and a folder that holds more than the release."""
     name = name or out.name
@@ -66,7 +116,12 @@ def check_replaceable(out: Path, name: str = "") -> None:
     declared = _declared(out)
     if declared is None:
         raise ReleaseError(f'"{name}" exists and is not a release; it is not replaced')
-    foreign = sorted(f.name for f in out.iterdir() if f.name not in declared or f.is_symlink() or not f.is_file())
+    parts = out / PARTS if any(name.startswith(f"{PARTS}/") for name in declared) else None
+    inside = [f for f in out.iterdir() if f != parts]
+    if parts is not None and parts.is_dir() and not parts.is_symlink():
+        inside += parts.iterdir()
+    names = ((str(f.relative_to(out)), f) for f in inside)
+    foreign = sorted(name for name, f in names if name not in declared or f.is_symlink() or not f.is_file())
     if foreign:
         raise ReleaseError(f'"{name}" holds "{foreign[0]}", which is no part of the release; it is not replaced')
 

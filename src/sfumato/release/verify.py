@@ -11,10 +11,12 @@ from ..methods.ladder import public_readers
 from ..methods.shared.readers import ONE_ROW
 from ..stats.tails import FALSE_ALARM
 from .bundle import check_digests
-from .checks import check_columns, check_folder, check_order, check_package, check_traces, check_types
+from .checks import check_columns, check_folder, check_order, check_package, check_readme, check_traces, check_types
+from .coarser import check_coarser
 from .hostile import stated_by_a_stranger
 from .manifest import encode, guarantee_model
 from .opened import OpenedRelease
+from .published_lists import check_sets
 
 
 def describe(release: OpenedRelease) -> dict[str, Any]:
@@ -30,10 +32,12 @@ def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     check_digests(release.path, manifest)
     yield "digests of all files"
     check_package(release.path, manifest)
+    check_readme(release.path, manifest)
     check_traces(release.path, manifest)
     yield "no file, column or note besides those that are declared"
     check_columns(release)
     check_types(release)
+    check_coarser(release)
     with stated_by_a_stranger(VerificationError, "the guarantee cannot be computed from the published parameters"):
         try:
             computed = guarantee_model(method.guarantee(release.plan), manifest.people.noun())
@@ -48,6 +52,7 @@ def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     yield from _check_readers(release)
     check_rows(release)
     with stated_by_a_stranger(VerificationError, "the published parameters do not fit the published rows"):
+        check_sets(release)
         method.verify(release.plan, release.published)
     yield f"what is published is what the parameters allow (false alarm: {FALSE_ALARM:g})"
     check_order(release)
@@ -79,7 +84,7 @@ def _check_readers(release: OpenedRelease) -> Iterator[str]:
             if not {str(c) for c in cells} <= allowed:
                 raise VerificationError("a value is said not to be covered that is not in the published domain")
         left = stated.unprotected
-        yield f"not covered, as stated: {len(left.values)} values, {left.share:.0%} of the rows"
+        yield f"not covered, as stated: {left.share:.0%} of the rows, by value: {len(left.values)}"
 
 
 def check_rows(release: OpenedRelease) -> None:

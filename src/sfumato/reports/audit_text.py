@@ -30,6 +30,10 @@ def render(document: dict[str, Any]) -> str:
         table(header, rows),
         *(f"{line['attack']}: she knows {line['knows']}" for line in document["attacks"]),
     ]
+    if document["not_looked_at"]:
+        parts.append(
+            f"columns not looked at (bytes, NaN, dates beyond calendars): {', '.join(document['not_looked_at'])}"
+        )
     parts += [f"not tried: {line['attack']} ({line['why']})" for line in document["left_out"]]
     return "\n".join(parts)
 

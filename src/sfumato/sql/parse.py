@@ -6,22 +6,19 @@ The steps, in order: syntax, clauses, columns of SELECT, WHERE, GROUP BY, aggreg
 
 from __future__ import annotations
 
-import itertools
-import math
-
 from sqlglot import exp
 
 from ..errors import QueryError
 from .aggregates import AGGREGATES, Terms, is_direct
 from .arithmetic import Part, as_aggregate, numbered, rounded, tree_of
+from .grouping_sets import grouping_sets
 from .nesting import Lookups, Nested, flattened
 from .nodes import Aggregate, Condition, Derived, Key, Query, Schema, conjunction
-from .scalar import Node, Scope, call_span, nearest, refuse, span
-from .single_select import known_clauses, single_select
+from .scalar import Node, Scope, call_span, conjuncts, default_name, refuse, span
+from .single_select import known_clauses, single_select, whole_number
 
 ENDS = {"INTERVAL_LOW": "_low", "INTERVAL_HIGH": "_high", "STD_ERROR": "_se"}
 ERROR_COLUMNS = ("_se", "_low", "_high", "_min", "_max")  # that an answer adds to an aggregate
-MOST_SETS = 1_024
 
 
 def parse(text: str, schema: Schema) -> Query:
@@ -94,8 +91,8 @@ class _Parser:
             columns=columns,
             having=having,
             order=order,
-            limit=self._number(select.args.get("limit")),
-            offset=self._number(select.args.get("offset")),
+            limit=whole_number(select.args.get("limit"), self.text),
+            offset=whole_number(select.args.get("offset"), self.text),
             lookups=tuple(self.terms.lookups),
             derived=tuple(self.derived),
             digits=tuple(self.digits.items()),
@@ -143,7 +140,7 @@ class _Parser:
             elif isinstance(node, exp.Column):
                 name = self.scope.column(node) if node.name.lower() not in self.aliases else node.name
             else:
-                name = _default_name(node)
+                name = default_name(node)
             items.append((name, node))
         return items
 
@@ -159,7 +156,7 @@ class _Parser:
         if where is None:
             return (), conjunction(())
         pushed, kept = [], []
-        for part in _conjuncts(where.this):
+        for part in conjuncts(where.this):
             self.scope.check(part)
             if self.scope.units(part) <= {None}:
                 self.terms.condition(part, count=False)  # registers look-ups only
@@ -171,40 +168,8 @@ class _Parser:
     # --- GROUP BY ------------------------------------------------------------------------------------------
 
     def _groups(self, group: Node | None, items: list[tuple[str, Node]]) -> tuple[tuple[int, ...], ...]:
-        if group is None:
-            return ((),)
-        extra = {k for k, v in group.args.items() if v} - {"expressions", "all"}
-        if extra:
-            raise refuse("this form of GROUP BY is not answered", self.text, group)
-        if group.args.get("all"):
-            nodes = [node for _, node in items if not self._is_aggregate(node)]
-        else:
-            nodes = group.expressions
-        choices = [self._grouping(node, items) for node in nodes]
-        if math.prod(map(len, choices)) > MOST_SETS:
-            raise refuse(f"GROUP BY asks for more than {MOST_SETS:,} grouping sets", self.text, group)
-        combined = [tuple(dict.fromkeys(itertools.chain(*pick))) for pick in itertools.product(*choices)]
-        return tuple(dict.fromkeys(combined))
-
-    def _grouping(self, node: Node, items: list[tuple[str, Node]]) -> list[tuple[int, ...]]:
-        """The alternatives that one element of GROUP BY stands for, as tuples of key numbers."""
-        if isinstance(node, exp.Cube):
-            if 2 ** len(node.expressions) > MOST_SETS:
-                raise refuse(f"CUBE asks for more than {MOST_SETS:,} grouping sets", self.text, node)
-            parts = [self._keys_of(n, items) for n in node.expressions]
-            picks = itertools.product(*[(part, ()) for part in parts])
-            return [tuple(itertools.chain(*pick)) for pick in picks]
-        if isinstance(node, exp.Rollup):
-            parts = [self._keys_of(n, items) for n in node.expressions]
-            return [tuple(itertools.chain(*parts[:k])) for k in range(len(parts), -1, -1)]
-        if isinstance(node, exp.GroupingSets):
-            return [alternative for n in node.expressions for alternative in self._grouping(n, items)]
-        return [self._keys_of(node, items)]
-
-    def _keys_of(self, node: Node, items: list[tuple[str, Node]]) -> tuple[int, ...]:
-        if isinstance(node, exp.Tuple):
-            return tuple(self._key(n, items) for n in node.expressions)
-        return (self._key(node, items),)
+        plain = [node for _, node in items if not self._is_aggregate(node)]
+        return grouping_sets(group, plain, lambda node: self._key(node, items), self.text)
 
     def _key(self, node: Node, items: list[tuple[str, Node]]) -> int:
         """Number of the key that the expression, its position in SELECT or its alias stands for."""
@@ -231,7 +196,7 @@ class _Parser:
         for i, key in enumerate(self.keys):
             if key.sql == sql:
                 return i
-        self.keys.append(Key(_default_name(node), sql, next(iter(units), None)))
+        self.keys.append(Key(default_name(node), sql, next(iter(units), None)))
         return len(self.keys) - 1
 
     def _only_alias(self, name: str) -> bool:
@@ -423,33 +388,3 @@ class _Parser:
         text = sql + (" DESC" if ordered.args.get("desc") else "")
         first = ordered.args.get("nulls_first")
         return text + (" NULLS FIRST" if first else " NULLS LAST")
-
-    def _number(self, limit: Node | None) -> int | None:
-        if limit is None:
-            return None
-        value = limit.args.get("expression")
-        more = {name for name, part in limit.args.items() if part} - {"expression"}  # PERCENT, WITH TIES, BY
-        if more or not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
-            raise refuse("LIMIT and OFFSET take a whole number", self.text, limit)
-        return int(value.name)
-
-
-def _conjuncts(node: Node) -> list[Node]:
-    node = node.unnest()
-    return _conjuncts(node.left) + _conjuncts(node.right) if isinstance(node, exp.And) else [node]
-
-
-def _default_name(node: Node) -> str:
-    """DuckDB's name for an item without an alias, for the forms people leave unnamed."""
-    if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
-        return "count_star()"
-    if isinstance(node, exp.Column):
-        return str(node.name)
-    text = str(node.sql(dialect="duckdb", comments=False))
-    if isinstance(node, exp.AggFunc):
-        head, _, rest = text.partition("(")
-        return head.lower() + "(" + rest
-    return text
-
-
-__all__ = ["nearest", "parse"]

@@ -142,3 +142,22 @@ class Scope:
             return part
 
         return str(node.copy().transform(qualify).sql(dialect="duckdb", comments=False))
+
+
+def conjuncts(node: Node) -> list[Node]:
+    """The conditions that AND joins."""
+    node = node.unnest()
+    return conjuncts(node.left) + conjuncts(node.right) if isinstance(node, exp.And) else [node]
+
+
+def default_name(node: Node) -> str:
+    """DuckDB's name for an item without an alias, for the forms people leave unnamed."""
+    if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
+        return "count_star()"
+    if isinstance(node, exp.Column):
+        return str(node.name)
+    text = str(node.sql(dialect="duckdb", comments=False))
+    if isinstance(node, exp.AggFunc):
+        head, _, rest = text.partition("(")
+        return head.lower() + "(" + rest
+    return text

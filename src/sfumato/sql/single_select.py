@@ -68,6 +68,17 @@ def known_clauses(select: Node, text: str) -> Node:
     return select
 
 
+def whole_number(limit: Node | None, text: str) -> int | None:
+    """The number of LIMIT or OFFSET."""
+    if limit is None:
+        return None
+    value = limit.args.get("expression")
+    more = {name for name, part in limit.args.items() if part} - {"expression"}  # PERCENT, WITH TIES, BY
+    if more or not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
+        raise refuse("LIMIT and OFFSET take a whole number", text, limit)
+    return int(value.name)
+
+
 def _syntax_error(text: str, error: ParseError) -> QueryError:
     first = error.errors[0] if error.errors else {}
     line, col = first.get("line"), first.get("col")

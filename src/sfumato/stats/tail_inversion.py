@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, gammainc, gammaincc, ndtr, ndtri
 
 from sfumato.errors import SpecError
+
+from ..lazily import special
 
 Floats = NDArray[np.float64]
 Cumulant = Callable[[Floats], Floats]  # of the estimate, at true counts x
@@ -82,10 +83,10 @@ def lower_tail(t: Floats, x: Floats, v: Floats, k: Floats) -> Floats:
         u, lam = np.where(normal, 1.0, u), np.where(normal, 1.0, lam)
         a = lam + (t - x) / u + 0.5
         inside = np.maximum(a, np.finfo(float).tiny)
-        poisson = np.where(u > 0, gammaincc(inside, lam), gammainc(inside, lam))
+        poisson = np.where(u > 0, special.gammaincc(inside, lam), special.gammainc(inside, lam))
         poisson = np.where(a <= 0, np.where(u > 0, 0.0, 1.0), poisson)
         standard = np.where(spread > 0, (t - x) / spread, np.where(t >= x, np.inf, -np.inf))
-    return np.asarray(np.where(normal, ndtr(standard), poisson))
+    return np.asarray(np.where(normal, special.ndtr(standard), poisson))
 
 
 def upper_tail(t: Floats, x: Floats, v: Floats, k: Floats) -> Floats:
@@ -112,7 +113,7 @@ def tail_interval(
     if not 0 < alpha < 1:
         raise SpecError(f"alpha must lie between 0 and 1, got {alpha!r}", field="alpha")
     value, least, most, unit = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (value, least, most, unit)))
-    outside = min(OUTSIDE, NARROW * float(-ndtri(alpha / 2)))
+    outside = min(OUTSIDE, NARROW * float(-special.ndtri(alpha / 2)))
     below, above = (outside * np.sqrt(np.maximum(v(end), 0.0)) for end in (least, most))
     t = np.clip(value, least - below, most + above)
     if isinstance(v, Line) and isinstance(k, Line):
@@ -139,7 +140,7 @@ def _linear(
     t: Floats, v: Line, k: Line, alpha: float, least: Floats, most: Floats, unit: Floats
 ) -> tuple[Floats, Floats]:
     """The same for linear cumulants: a normal test's ends in closed form where the law is nearly normal at both."""
-    start, z = np.clip(t, least, most), float(-ndtri(alpha / 2))
+    start, z = np.clip(t, least, most), float(-special.ndtri(alpha / 2))
     low = np.array(np.clip(_score(t - unit / 2, v, z)[0], least, start))
     high = np.array(np.clip(_score(t + unit / 2, v, z)[1], start, most))
     skewed = np.zeros(np.shape(t), dtype=bool)
@@ -193,11 +194,11 @@ def binomial_total_interval(published: Floats, size: float, alpha: float) -> tup
 
     def few(f: Floats) -> NDArray[np.bool_]:  # P(X <= o | f) >= alpha / 2; certain when size f = o
         room = size * f - o
-        return (room <= 0) | (betainc(np.maximum(room, tiny), o + 1.0, 1.0 - chance) >= alpha / 2)
+        return (room <= 0) | (special.betainc(np.maximum(room, tiny), o + 1.0, 1.0 - chance) >= alpha / 2)
 
     def many(f: Floats) -> NDArray[np.bool_]:  # P(X >= o | f) >= alpha / 2
         room = np.maximum(size * f - o, 0.0) + 1.0
-        return (o <= 0) | (betainc(np.maximum(o, tiny), room, chance) >= alpha / 2)
+        return (o <= 0) | (special.betainc(np.maximum(o, tiny), room, chance) >= alpha / 2)
 
     # P(X <= o) <= exp(-(f - o)^2 / 2 f), so that every total from `far` on is rejected; below o / size no draw gives o
     far = o + loss + np.sqrt(loss**2 + 2.0 * o * loss)

@@ -10,48 +10,103 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
-from scipy.stats import binom, hypergeom
+
+from ..lazily import special
 
 FALSE_ALARM = 1e-9  # of one run of `verify` on an honest release, for all tests of one kind together
+MOST_TILT = 20.0  # of the exponent in a limit on a tail: beyond it the limit hardly moves
+STEPS = 24  # of a search for it
 
 Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
-def too_few(counts: Counts, floor: float, alarm: float = FALSE_ALARM) -> int | None:
-    """How many values together show too rarely for a channel that shows each with a chance of at least `floor`."""
-    least = np.cumsum(np.sort(counts))[:-1]  # all values together show as often as there are rows
+def too_few(counts: Counts, floor: float | Floats, alarm: float = FALSE_ALARM) -> int | None:
+    """How many values together show too rarely for a channel that shows each with a chance of at least `floor`.
+
+    Values may have floors of their own: those that show most rarely beside theirs are looked at first.
+    """
+    floors = np.broadcast_to(np.asarray(floor, dtype=np.float64), counts.shape)
+    order = np.argsort(counts / np.maximum(floors, np.finfo(float).tiny), kind="stable")
+    least = np.cumsum(counts[order])[:-1]  # all values together show as often as there are rows
     sizes = np.arange(1, len(counts))
-    tail = np.asarray(binom.cdf(least, int(counts.sum()), np.minimum(sizes * floor, 1.0)))
-    return _first(tail, sizes, len(counts), alarm)
+    chance = np.minimum(np.cumsum(floors[order])[:-1], 1.0).astype(np.float64)
+    return _first(least, int(counts.sum()), chance, sizes, len(counts), alarm)
 
 
 def too_many(counts: Counts, ceiling: float, alarm: float = FALSE_ALARM) -> int | None:
     """How many values together show too often for a channel that shows each with a chance of at most `ceiling`."""
-    most = np.cumsum(np.sort(counts)[::-1])[:-1]
+    most, rows = np.cumsum(np.sort(counts)[::-1])[:-1], int(counts.sum())
     sizes = np.arange(1, len(counts))
     inside = sizes * ceiling < 1
-    tail = np.asarray(binom.sf(most[inside] - 1, int(counts.sum()), sizes[inside] * ceiling))
-    return _first(tail, sizes[inside], len(counts), alarm)
+    chance = (1 - sizes[inside] * ceiling).astype(np.float64)
+    return _first(rows - most[inside], rows, chance, sizes[inside], len(counts), alarm)
 
 
-def _first(tail: NDArray[np.float64], sizes: Counts, values: int, alarm: float) -> int | None:
-    """The size of the set with the least tail, if that is below its part of the alarm."""
-    sets = gammaln(values + 1) - gammaln(sizes + 1) - gammaln(values - sizes + 1)  # ln C(m, k)
-    part = np.log(alarm) - np.log(max(values - 1, 1)) - sets
+def log_part(alarm: float, sizes: Counts, values: int, looks: int) -> Floats:
+    """ln of the part of an alarm that each set of so many of the values has, where `looks` sizes are looked at."""
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, values + 1)))])  # ln n!
+    sets = logs[values] - logs[sizes] - logs[values - sizes]  # ln C(m, k)
+    return np.asarray(np.log(alarm) - np.log(max(looks, 1)) - sets)
+
+
+def _first(shown: Counts, rows: int, chance: Floats, sizes: Counts, values: int, alarm: float) -> int | None:
+    """The size k of the set whose P(Bin(rows, chance) <= shown) is farthest below its part of the alarm, if any is."""
+    part = log_part(alarm, sizes, values, values - 1)
+    if (_least_tail(shown, rows, chance) >= part).all():  # as for every honest release: no exact tail is needed
+        return None
     with np.errstate(divide="ignore"):
-        surprise = np.log(tail) - part
-    return int(sizes[np.argmin(surprise)]) if len(sizes) and surprise.min() < 0 else None
+        surprise = np.log(special.bdtr(shown, rows, chance)) - part
+    return int(sizes[np.argmin(surprise)]) if surprise.min() < 0 else None
+
+
+def _least_tail(shown: Counts, rows: int, chance: Floats) -> Floats:
+    """A lower limit of ln P(Bin(rows, chance) <= shown).
+
+    1/2 from the mean on, as the median is at most the mean rounded up; below it exp(-n KL) / sqrt(8 n x (1 - x)) with
+    x = shown / n [Ash, Information Theory, lemma 4.7.2], which is exp(-n KL) itself at 0.
+    """
+    x = shown / max(rows, 1)
+    width = np.maximum(8 * rows * x * (1 - x), 1.0)
+    return np.where(shown >= rows * chance, -np.log(2), -rows * _divergence(x, chance) - np.log(width) / 2)
+
+
+def _divergence(x: Floats, p: Floats) -> Floats:
+    """KL(x || p) of two coins; infinite where p rules x out."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        one = np.where(x > 0, x * np.log(x / p), 0.0)
+        other = np.where(x < 1, (1 - x) * np.log((1 - x) / (1 - p)), 0.0)
+    return one + other
 
 
 def crowded(first: Counts, totals: Counts, rows: int, half: int, alarm: float = FALSE_ALARM) -> bool:
     """Whether a random order would hardly put so many, or so few, of the `totals` among the first `half` of the rows.
 
-    In a random order their number is hypergeometric, exactly; the alarm is shared among the entries.
+    In a random order their number is hypergeometric. Its tails are at most exp(-n KL), drawing `half` rows or, turned
+    round, `totals` of them [Hoeffding 1963, theorem 4]; the alarm is shared among the entries.
     """
-    low = hypergeom.cdf(first, rows, totals, half)
-    high = hypergeom.sf(first - 1, rows, totals, half)
-    return bool((np.minimum(low, high) < alarm / (2 * max(len(totals), 1))).any())
+    drawn = half * _divergence(first / max(half, 1), totals / rows)
+    turned = totals * _divergence(first / np.maximum(totals, 1), np.full(len(totals), half / rows))
+    return bool((np.exp(-np.maximum(drawn, turned)) < alarm / (2 * max(len(totals), 1))).any())
+
+
+def low_sum(score: Floats, chances: Floats, rows: int, total: float) -> float:
+    """The logarithm of an upper limit on the chance that the scores of all rows add up to `total` or less.
+
+    Row r shows output z with chance `chances[z, x]` for a value x of its own, and scores `score[z]`. Rows are
+    independent, so P <= exp(t total) (max_x E[exp(-t score) | x])^rows for every t >= 0; a good t is searched.
+    """
+    shift = float(score.min())
+    own, left = score - shift, total - shift * rows
+
+    def limit(t: float) -> float:
+        return float(t * left + rows * np.log((np.exp(-t * own) @ chances).max()))
+
+    low, high = 0.0, MOST_TILT / max(float(own.max()), 1e-300)
+    for _ in range(STEPS):  # the limit is convex in t
+        near, far = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, far) if limit(near) < limit(far) else (near, high)
+    return min(0.0, limit((low + high) / 2))
 
 
 def chernoff(count: int, trials: int, mean: float) -> float:
@@ -59,8 +114,5 @@ def chernoff(count: int, trials: int, mean: float) -> float:
 
     P <= exp(-n KL(count / n || mean / n)) for trials of different chances too [Hoeffding 1963, theorem 1].
     """
-    x, p = count / trials, min(max(mean / trials, 0.0), 1.0)
-    terms = [(x, p), (1 - x, 1 - p)]
-    if any(b <= 0 < a for a, b in terms):
-        return 0.0
-    return float(np.exp(-trials * sum(a * np.log(a / b) for a, b in terms if a > 0)))
+    x, p = np.array(count / trials), np.array(min(max(mean / trials, 0.0), 1.0))
+    return float(np.exp(-trials * _divergence(x, p)))

@@ -79,7 +79,7 @@ class Served:
     @property
     def files(self) -> tuple[str, ...]:
         """Files of the bundle, as written in it."""
-        return ("release.json", "datapackage.json", *self.document["files"])
+        return ("release.json", "datapackage.json", *self.document["files"], *self.document.get("documents", ()))
 
     @property
     def summary(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import json
 import zipfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from starlette.concurrency import iterate_in_threadpool
@@ -21,6 +21,9 @@ from starlette.routing import Route
 from .api import Refused, caching, known, served, service
 from .catalogue import Served
 from .refusals import BUSY
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PIECE = 1 << 18  # bytes
 BATCH = 1 << 14  # rows
@@ -75,12 +78,16 @@ def rows_as_csv(release: Served) -> Iterator[bytes]:
                 if header:
                     writer.writerow(batch.schema.names)
                     header = False
-                columns = [_cells(column.to_pylist()) for column in batch.columns]
+                columns = [_cells(column) for column in batch.columns]
                 writer.writerows(zip(*columns, strict=True))
                 yield text.getvalue().encode()
 
 
-def _cells(values: list[Any]) -> list[Any]:
+def _cells(column: pa.Array) -> list[Any]:
+    try:
+        values = column.to_pylist()
+    except (ValueError, OverflowError):  # dates beyond Python's calendar
+        values = column.cast("string").to_pylist()
     return [json.dumps(v, ensure_ascii=False, default=str) if isinstance(v, list | dict) else v for v in values]
 
 

@@ -53,9 +53,11 @@ class Gate:
         max_body: int,
         cors: Iterable[str] = (),
         methods: tuple[str, ...] = METHODS,
+        streamed: Iterable[str] = (),
     ) -> None:
         self._app, self._hosts, self._max_body = app, frozenset(hosts), max_body
         self._cors, self._methods = frozenset(cors), methods
+        self._streamed = frozenset(streamed)  # paths whose handlers read the body themselves, piece by piece
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let lifespan events pass; answer or forward requests; close websockets."""
@@ -76,6 +78,9 @@ class Gate:
         if scope["method"] == "OPTIONS":
             await send({"type": "http.response.start", "status": 204, "headers": []})
             await send({"type": "http.response.body", "body": b""})
+            return
+        if scope["path"] in self._streamed:
+            await self._app(scope, receive, send)
             return
         try:
             body = await asyncio.wait_for(self._body(receive), BODY_SECONDS) if _has_body(headers) else b""
@@ -99,7 +104,7 @@ class Gate:
         if scope["method"] not in self._methods:
             return wrong(f"{scope['method'][:20]} is not among the methods of this server", status=405)
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self._max_body:
+        if scope["path"] not in self._streamed and (not length.isdigit() or int(length) > self._max_body):
             return self._too_large()
         return None
 

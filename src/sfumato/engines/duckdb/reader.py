@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,18 +23,22 @@ WEIGHT = "__n__"
 
 
 class DuckDBReader:
-    """Runs SQL over data.parquet, confined to that one file."""
+    """Runs SQL over data.parquet or its parts, confined to these files."""
 
-    def __init__(self, data: Path, rows: int) -> None:
+    def __init__(self, data: Sequence[Path], rows: int) -> None:
         self._rows, self._asked, self._cells = rows, 0, False
         self._con = connect()
-        path = plain_path(data.resolve()).replace("'", "''")
-        self._con.execute(f"SET allowed_paths=['{path}']")
+        paths = [plain_path(file.resolve()).replace("'", "''") for file in data]
+        files = "[" + ", ".join(f"'{path}'" for path in paths) + "]"
+        self._con.execute(f"SET allowed_paths={files}")
         self._con.execute("SET enable_external_access=false")
         self._con.execute("SET lock_configuration=true")
         try:
-            self._con.execute(f"CREATE VIEW release AS SELECT * FROM read_parquet('{path}', hive_partitioning = false)")
-            self.columns = tuple(name for name, *_ in self._con.execute("DESCRIBE release").fetchall())
+            self._con.execute(f"CREATE VIEW release AS SELECT * FROM read_parquet({files}, hive_partitioning = false)")
+            described = self._con.execute("DESCRIBE release").fetchall()
+            self.columns = tuple(name for name, *_ in described)
+            # lists say what their set's number says: questions look at the number
+            self._plain = tuple(name for name, kind, *_ in described if not kind.endswith("[]"))
         except duckdb.Error:
             raise ReleaseError("data.parquet cannot be read; the release is damaged") from None
 
@@ -48,7 +52,7 @@ class DuckDBReader:
     def collapse(self) -> bool:
         """Count the distinct cells once, where that pays; later questions run over them."""
         if not self._cells and self._rows > 10_000:
-            names = ", ".join(quoted(name) for name in self.columns)
+            names = ", ".join(quoted(name) for name in self._plain)
             distinct = self._con.execute(f"SELECT approx_count_distinct(hash({names})) FROM release").fetchall()[0][0]
             if distinct <= CELLS_SHARE * self._rows:
                 self._con.execute(

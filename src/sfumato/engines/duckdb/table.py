@@ -4,36 +4,35 @@ from __future__ import annotations
 
 import copy
 import os
-import re
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ...errors import DataError, EngineError, ReleaseError, SfumatoError, SpecError
-from ...model.private import Described, Filled, Histogram, JointCells, Needs, PeopleCount, Profile
+from ...errors import DataError, ReleaseError, SfumatoError, SpecError
+from ...model.bin_labels import bin_labels
+from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ...model.public import Domain, Scalar
+from ...model.recoding import Recoding
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
-from .. import scratch
-from ..codes import Coder, unreadable_dates
-from ..contract import Keys, Progress, Transform, bin_labels
-from .connection import connect, quoted
+from ..contract import Keys, ListColumn, Progress, Transform
+from ..private_copy import PrivateCopy
+from ..profiling import CELL, ROWS, joint_cells, profile_of
+from ..source import source_of
+from .bound import Bound
+from .connection import quoted
+from .ordered_rows import write_ordered
 from .people_rows import count_people, rows_that_stay
 from .reader import DuckDBReader
-from .sources import Bind, binder, csv_error
+from .session import Session, engine_error, reading_error
+from .sources import binder
 
 BATCH_ROWS = 131_072
 KEY = "__order__"
-CELL = "__cell__"
-LEAST_MEMORY = 60e6  # below this DuckDB fails on any table
 NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
 BELOW = "below the first bin"
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
@@ -55,44 +54,21 @@ class LocalEngine:
         self.memory, self.threads, self.batch_rows = memory, threads or os.cpu_count() or 1, batch_rows
         self.encrypted_spill = encrypted_spill  # costs a sort that spills about as much time again
 
-    def connect(self, spill: str) -> duckdb.DuckDBPyConnection:
-        """A private in-memory database with our limits and no access to the network or extensions."""
-        con = connect()
-        con.execute(f"SET threads={int(self.threads)}")
-        try:
-            if str(self.memory).strip().startswith("-"):  # DuckDB takes it for "no limit"
-                raise duckdb.ParserException
-            con.execute("SET memory_limit=?", [self.memory])
-        except duckdb.Error:
-            raise SpecError(f'memory must be a size such as 2GB, got "{self.memory}"', field="memory") from None
-        # What spills is encrypted under a key that dies with the process. DuckDB brings no generator of its own that it
-        # would call secure for this, hence the name of the switch; docs/limitations.md says so.
-        if self.encrypted_spill:
-            con.execute("SET force_mbedtls_unsafe=true")
-            con.execute("SET temp_file_encryption=true")
-        try:
-            enough = _bytes(con.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]) >= LEAST_MEMORY
-        except duckdb.Error:  # too little even to say how little
-            enough = False
-        if not enough:
-            raise SpecError(f'memory "{self.memory}" is too small; give at least 64MB', field="memory")
-        con.execute("SET temp_directory=?", [spill])
-        return con
-
     def open(self, source: Any, *, delimiter: str | None = None) -> LocalTable:
-        return source if isinstance(source, LocalTable) else LocalTable(self, binder(source, delimiter))
+        return source if isinstance(source, LocalTable) else LocalTable(self, binder(source_of(source, delimiter)))
 
-    def read(self, data: Path, rows: int) -> DuckDBReader:
+    def read(self, data: Sequence[Path], rows: int) -> DuckDBReader:
         return DuckDBReader(data, rows)
 
 
 class LocalTable:
     """A source opened by the local engine; `repr` shows nothing of it."""
 
-    def __init__(self, engine: LocalEngine, bind: Bind) -> None:
-        self._engine, self._bind = engine, bind
+    def __init__(self, engine: LocalEngine, bound: Bound) -> None:
+        self._engine, self._bind = engine, bound.bind
+        self.notes, self.labels, self.recoded = bound.notes, bound.labels, bound.recoded
         self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
-        self._copy: _Copy | None = None  # a file of rows that goes with the table
+        self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
         with self._session() as session:
             self.columns = {
                 name: _released_type(name, str(kind))
@@ -111,26 +87,12 @@ class LocalTable:
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """Joint counts by one GROUP BY per joint; domains from them, or as declared."""
         tables = [self._joint_counts([c for u in joint for c in needs.units[u]]) for joint in needs.joints]
-        domains: dict[int, Domain] = {}
-        for joint, table in zip(needs.joints, tables, strict=True):
-            for u in joint:
-                if u not in domains:
-                    looked_at = not needs.changed[u] and u not in needs.sensitive
-                    domains[u] = self._domain(needs.units[u], table, declared, null_as_value or looked_at)
-        ordered = tuple(domains[u] for u in range(len(needs.units)))
-        coders = [Coder(d, self._arrow) for d in ordered]
-        histograms = []
-        for joint, table in zip(needs.joints, tables, strict=True):
-            codes = [coders[u].encode([table[c] for c in needs.units[u]]) for u in joint]
-            counts = table[KEY].to_numpy().astype(np.int64)
-            histograms.append(Histogram(codes=np.stack(codes, axis=1).astype(np.int32), true_counts=counts))
-        rows = int(histograms[0].true_counts.sum())
-        return Profile(rows=rows, domains=ordered, histograms=tuple(histograms), sensitive=needs.sensitive)
+        return profile_of(tables, needs, declared, self.columns, self._arrow, null_as_value=null_as_value)
 
     def _joint_counts(self, columns: list[str]) -> pa.Table:
         with self._session() as session:
             return (
-                session.query(f"SELECT {self._select(columns)}, count(*) AS {KEY} FROM source GROUP BY ALL")
+                session.query(f"SELECT {self._select(columns)}, count(*) AS {ROWS} FROM source GROUP BY ALL")
                 .to_arrow_table()
                 .combine_chunks()
             )
@@ -145,57 +107,13 @@ class LocalTable:
         number = f"dense_rank() OVER (ORDER BY {order}) - 1" if quasi else "0"
         names = ", ".join(quoted(c) for c in shown)
         with self._session() as session:
-            session.run(
-                f"CREATE TEMP TABLE joint AS SELECT {self._select(columns)}, count(*) AS {KEY} FROM source GROUP BY ALL"
-            )
+            counted = f"SELECT {self._select(columns)}, count(*) AS {ROWS} FROM source GROUP BY ALL"
+            session.run(f"CREATE TEMP TABLE joint AS {counted}")
             if session.query("SELECT count(*) AS n FROM joint").to_arrow_table()["n"][0].as_py() > limit:
                 return None
-            found = session.query(f"SELECT {names}, CAST({number} AS BIGINT) AS {CELL}, {KEY} FROM joint")
+            found = session.query(f"SELECT {names}, CAST({number} AS BIGINT) AS {CELL}, {ROWS} FROM joint")
             table = found.to_arrow_table().combine_chunks()
-        codes = [Coder(d, self._arrow).encode([table[c] for c in d.columns]) for d in sensitive]
-        values, value = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
-        return JointCells(
-            codes=values.astype(np.int32),
-            value=value.reshape(-1).astype(np.int64),
-            cell=table[CELL].to_numpy().astype(np.int64),
-            true_counts=table[KEY].to_numpy().astype(np.int64),
-            looked_at={u: Coder(d, self._arrow).encode([table[c] for c in d.columns]) for u, d in looked_at.items()},
-        )
-
-    def _domain(
-        self, columns: tuple[str, ...], table: pa.Table, declared: Mapping[str, Sequence[Scalar]], nulls: bool
-    ) -> Domain:
-        for name in columns:
-            column, counts, kind = table[name], table[KEY], self.columns[name]
-            if kind.kind is Kind.BYTES or kind.unit == "ns":  # they have no exact form in JSON
-                raise DataError(f'column "{name}" has type {kind}; turn it into text, numbers or dates', column=name)
-            if pa.types.is_floating(column.type):
-                odd = pc.sum(pc.filter(counts, pc.invert(pc.is_finite(column)))).as_py()
-                if odd:
-                    message = f'{odd} rows of "{name}" are NaN or infinite; turn them into null or into numbers'
-                    raise DataError(message, column=name)
-            missing = pc.sum(pc.filter(counts, pc.is_null(column))).as_py()
-            if missing and not nulls:
-                raise DataError(
-                    f'{missing} rows have no value in "{name}"; fill them, drop them, or make missing a value of '
-                    "its own with --null-as-value",
-                    column=name,
-                )
-        for name, rows in unreadable_dates(table.select(list(columns))).items():
-            raise DataError(f'"{name}" has {rows} different dates outside the years 1 to 9999', column=name)
-        said = [name for name in columns if name in declared]
-        if said and len(said) < len(columns):
-            raise SpecError(f'declare the domain of every sensitive column or of none; "{said[0]}" alone is declared')
-        if said:
-            values = [tuple(_typed(name, declared[name], self._arrow[name])) for name in columns]
-            grid = np.meshgrid(*[np.arange(len(v)) for v in values], indexing="ij")
-            cells = zip(*[[values[j][k] for k in g.ravel()] for j, g in enumerate(grid)], strict=True)
-            return Domain(columns=columns, values=tuple(cells), declared=True)
-        distinct = table.select(list(columns)).group_by(list(columns)).aggregate([])
-        distinct = distinct.sort_by([(name, "ascending") for name in columns])
-        return Domain(
-            columns=columns, values=tuple(zip(*[distinct[name].to_pylist() for name in columns], strict=True))
-        )
+        return joint_cells(table, sensitive, looked_at, self._arrow)
 
     def write(
         self,
@@ -205,12 +123,13 @@ class LocalTable:
         keys: Keys,
         path: Path,
         progress: Progress,
+        lists: Sequence[ListColumn] = (),
     ) -> int:
         """Batches through the transform into DuckDB's external sort by our keys, and out as Parquet."""
         failure: list[SfumatoError] = []
         done = 0
 
-        def stream(session: _Session) -> Iterator[pa.RecordBatch]:
+        def stream(session: Session) -> Iterator[pa.RecordBatch]:
             nonlocal done
             try:
                 for number, batch in enumerate(self._batches(session, columns)):
@@ -229,15 +148,12 @@ class LocalTable:
             try:
                 sorting.con.register("released", reader)
                 names = ", ".join(quoted(name) for name in schema.names)
-                target = str(path).replace("'", "''")
-                sorting.con.execute(
-                    f"COPY (SELECT {names} FROM released ORDER BY {KEY}) TO '{target}' (FORMAT parquet)"
-                )
+                write_ordered(sorting.con, f"SELECT {names} FROM released ORDER BY {KEY}", path, lists)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
-                raise (failure[0] if failure else _engine_error(error)) from None
+                raise (failure[0] if failure else engine_error(error)) from None
         return done
 
-    def _batches(self, session: _Session, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, session: Session, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows in the source's order, cut into batches of exactly `batch_rows`: equal input, equal batches."""
         size = self._engine.batch_rows
         reader = session.query(f"SELECT {self._select(list(columns))} FROM source").to_arrow_reader(size)
@@ -281,6 +197,8 @@ class LocalTable:
             whens = [f"WHEN {column} < {cut!r} THEN '{name}'" for cut, name in zip(cuts, names, strict=True)]
             result._bins[binned] = f"CASE WHEN {empty} THEN NULL {' '.join(whens)} ELSE '{labels[-1]}' END"
             result.columns[binned], result._arrow[binned] = TEXT, pa.string()
+        more = tuple(Recoding(column=name, edges=tuple(cuts)) for name, cuts in edges.items())
+        result.recoded = (*self.recoded, *more)
         return result
 
     def people(self, column: str) -> PeopleCount:
@@ -288,7 +206,7 @@ class LocalTable:
             try:
                 return count_people(session.con, self._cast(column))
             except duckdb.Error as error:
-                raise _reading_error(error) from None
+                raise reading_error(error) from None
 
     def keeping(self, column: str, most: int, columns: Sequence[str], keys: Keys) -> LocalTable:
         """Chosen in one pass over the column, copied in a second one to a file that goes with the table."""
@@ -296,11 +214,11 @@ class LocalTable:
             try:
                 stay = rows_that_stay(choosing.con, self._batches(reading, [column]), most, keys)
             except (duckdb.Error, pa.ArrowException) as error:
-                raise _engine_error(error) from None
+                raise engine_error(error) from None
         result = copy.copy(self)
         result.columns = {name: self.columns[name] for name in columns}
         result._arrow = {name: self._arrow[name] for name in columns}
-        result._bins, result._copy = {}, _Copy()
+        result._bins, result._copy = {}, PrivateCopy()
         path = result._copy.folder / "rows.parquet"
         result._bind = lambda con: con.read_parquet(str(path))
         done = 0
@@ -326,7 +244,7 @@ class LocalTable:
         with self._session() as session:
             return {name: self._described(session, name, examples) for name in columns}
 
-    def _described(self, session: _Session, name: str, examples: int) -> Described:
+    def _described(self, session: Session, name: str, examples: int) -> Described:
         """Column by column: exact numbers of different values need room."""
         cell = self._cast(name)
         words = "regexp_matches(CAST(v AS VARCHAR), '\\S\\s+\\S+\\s+\\S+\\s+\\S')"
@@ -349,7 +267,7 @@ class LocalTable:
             examples=shown,
         )
 
-    def _counts(self, session: _Session, columns: list[str], distinct: str) -> dict[str, Filled]:
+    def _counts(self, session: Session, columns: list[str], distinct: str) -> dict[str, Filled]:
         cells = [self._cast(name) for name in columns]
         found = session.query(
             f"SELECT {', '.join(f'count({c}), ' + distinct.format(c) for c in cells)} FROM source"
@@ -360,73 +278,8 @@ class LocalTable:
             for i, name in enumerate(columns)
         }
 
-    def _session(self, *, bind: bool = True) -> _Session:
-        return _Session(self._engine, self._bind if bind else None)
-
-
-class _Copy:
-    """A private folder that goes when nobody holds it any more."""
-
-    def __init__(self) -> None:
-        self.folder = scratch.new_folder("rows")
-        weakref.finalize(self, scratch.remove, self.folder)
-
-
-class _Session:
-    """A connection with the source bound as `source`, and a spill folder that goes with it."""
-
-    def __init__(self, engine: LocalEngine, bind: Bind | None) -> None:
-        self._engine, self._bind = engine, bind
-
-    def __enter__(self) -> _Session:
-        with ExitStack() as stack:  # undone here when binding fails, kept for __exit__ when it does not
-            spill = stack.enter_context(scratch.folder("spill"))
-            self.con = stack.enter_context(self._engine.connect(str(spill)))
-            if self._bind is not None:
-                try:
-                    self.source = self._bind(self.con)
-                    self.source.create_view("source")
-                except (duckdb.Error, pa.ArrowException) as error:
-                    raise _reading_error(error) from None
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def query(self, sql: str) -> _Query:
-        return _Query(self.con, sql)
-
-    def run(self, sql: str) -> None:
-        try:
-            self.con.execute(sql)
-        except duckdb.Error as error:
-            raise _reading_error(error) from None
-
-
-class _Query:
-    """A relation whose errors do not quote the table."""
-
-    def __init__(self, con: duckdb.DuckDBPyConnection, sql: str) -> None:
-        self._con, self._sql = con, sql
-
-    def to_arrow_table(self) -> pa.Table:
-        try:
-            return self._con.sql(self._sql).to_arrow_table()
-        except duckdb.Error as error:
-            raise _reading_error(error) from None
-
-    def to_arrow_reader(self, rows: int) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from self._con.sql(self._sql).to_arrow_reader(rows)
-        except (duckdb.Error, pa.ArrowException) as error:
-            raise _reading_error(error) from None
-
-
-def _bytes(shown: str) -> float:
-    """What DuckDB shows as "1.3 GiB"."""
-    number, unit = re.fullmatch(r"([0-9.]+) ?(bytes?|KiB|MiB|GiB|TiB|PiB)", shown.strip()).groups()  # type: ignore[union-attr]
-    return float(number) * 1024.0 ** ["b", "K", "M", "G", "T", "P"].index(unit[0])
+    def _session(self, *, bind: bool = True) -> Session:
+        return Session(self._engine, self._bind if bind else None)
 
 
 def _one(table: pa.Table) -> pa.RecordBatch:
@@ -442,36 +295,3 @@ def _released_type(name: str, kind: str) -> ColumnType:
         raise DataError(
             f'column "{name}" has type {shown}; drop it or turn it into plain values', column=name
         ) from None
-
-
-def _typed(name: str, values: Sequence[Scalar], kind: pa.DataType) -> list[Scalar]:
-    """Declared values in the column's own type, sorted, null last."""
-    try:
-        array = pc.unique(pc.cast(pa.array(list(values)), kind))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        raise SpecError(f'the declared domain of "{name}" does not fit its type {kind}', field="domain") from None
-    return array.take(pc.sort_indices(array)).to_pylist()
-
-
-def _reading_error(error: Exception) -> SfumatoError:
-    text = str(error)
-    if "CSV" in text:
-        return csv_error(error)
-    if isinstance(error, duckdb.NotImplementedException):
-        return DataError("a column has a type that cannot be read; turn it into plain numbers, text or dates")
-    damaged = ("could not", "not a valid", "magic bytes", "parquet", "thrift", "protocol")
-    if isinstance(error, duckdb.InvalidInputException) or any(sign in text.lower() for sign in damaged):
-        return DataError("the file is damaged or not of the kind its name says")
-    return _engine_error(error)
-
-
-def _engine_error(error: Exception) -> SfumatoError:
-    """One line, without the engine's own text: it may quote cells."""
-    text = str(error)
-    if "No space left" in text or getattr(error, "errno", None) == 28:
-        return ReleaseError("the disk is full: no space left on device; nothing was published")
-    if isinstance(error, duckdb.OutOfMemoryException) or "memory" in text.lower():
-        return EngineError("the engine ran out of memory; give it more with --memory, or free disk space for spilling")
-    if isinstance(error, OSError | duckdb.IOException):
-        return ReleaseError("reading or writing failed in the operating system; nothing was published")
-    return EngineError(f"the engine failed ({type(error).__name__}); run with --debug for the details")

@@ -11,9 +11,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ...lazily import sparse as sp
 from ...model.public import Asked, Estimated, Floats, Integers, Observed
 
 CAVEAT = "estimates assume that the people of a class are spread evenly over its values; n_min and n_max are certain"

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from ...errors import SpecError
+from ...model.names import parts
 from ...model.ratios import Ratio, exact
 from ..contract import Specification
 from .lattice import KINDS
@@ -48,9 +49,9 @@ class LDiversity(Specification):
             return {}
         if isinstance(self.hierarchies, Mapping):
             return dict(self.hierarchies)
-        parts = [part.partition("=") for part in self.hierarchies.split(",") if part.strip()]
-        if not all(separator for _, separator, _ in parts):
+        found = parts(self.hierarchies, "hierarchies")
+        if any(what is None for _, what in found):
             raise SpecError(
                 f'hierarchies are written column=WHAT,column=WHAT, got "{self.hierarchies}"', field="hierarchies"
             )
-        return {column.strip(): what.strip() for column, _, what in parts}
+        return dict(found)

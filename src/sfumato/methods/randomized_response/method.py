@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...errors import DataError, PlanError, ReleaseError, SpecError
+from ...errors import PlanError, ReleaseError, SpecError
 from ...model.law import Law
 from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
@@ -40,7 +39,6 @@ from ...model.public import (
     Roles,
     Trust,
 )
-from ...stats.gamma import floor_significant, gamma_bound
 from ...stats.kronecker import apply_maps, channel, check_keep, theta_of_keep
 from ..contract import Example, Foresight, Method, Planned
 from ..shared import laws
@@ -49,16 +47,15 @@ from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
 from ..shared.linear_functionals import CodedUnit, Functionals
 from ..shared.perturbation import SubTables
 from . import response_estimate, response_report
-from .disclosure import RiskCells, epsilon, infimum, round_up, view, views
-from .keep_search import KeepPlan, search_keep
-from .posteriors import baseline
+from .disclosure import epsilon, round_up
+from .keep_choice import cells_of, check_categories, limits_of, most_frequent, moving, searched
+from .keep_search import KeepPlan
 from .randomise import randomise_codes
 from .readers import readers
 from .specification import SCOPES, RandomizedResponse
 from .verify import check_release
 
 GIVEN = "given"  # scope of a plan whose keep probabilities were given
-MOST_NUMBERS = 100  # distinct numbers a column may have without bins or a declared domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,97 +92,6 @@ class RandomizedResponsePlan:
         return tuple(1.0 if p >= 1 else theta_of_keep(p, d) for p, d in zip(self.keep, self.sizes, strict=True))
 
 
-def _randomised(spec: RandomizedResponse, profile: Profile) -> list[bool]:
-    """Which units may move; the same rule as in `needs`."""
-    given, sensitive = spec.keeps(), set(profile.sensitive)
-    if given:
-        return [domain.columns[0] in given for domain in profile.domains]
-    return [spec.scope == "both" or (spec.scope == "s") == (u in sensitive) for u in range(len(profile.domains))]
-
-
-def _check_categories(domain: Domain) -> None:
-    """Refuse a column of numbers that stands for a quantity: bins or a declared domain make it categories."""
-    if domain.declared:
-        return
-    values = [v[0] for v in domain.values if v[0] is not None]
-    fractional = any(isinstance(v, float | Decimal) for v in values)
-    whole = all(isinstance(v, int) and not isinstance(v, bool) for v in values)
-    if fractional or (whole and len(values) > MOST_NUMBERS):
-        raise DataError(
-            f'column "{domain.columns[0]}" holds {len(values)} different numbers; give public bins '
-            f"(--bins {domain.columns[0]}=EDGE,EDGE,...) or declare its domain (--domain)",
-            column=domain.columns[0],
-        )
-
-
-def cells_of(profile: Profile) -> RiskCells:
-    """The distinct cells of the table as the risk functions take them."""
-    histogram = profile.histograms[0]
-    return RiskCells(
-        codes=histogram.codes.astype(np.int64),
-        true_counts=histogram.true_counts,
-        sizes=tuple(len(domain) for domain in profile.domains),
-    )
-
-
-def _baseline(cells: RiskCells, unit: int) -> float:
-    others = [u for u in range(len(cells.sizes)) if u != unit]
-    one = view(cells, quasi=others[:0], sensitive=[unit], randomised=[False] * len(cells.sizes))
-    return round_up(baseline(one), 2)
-
-
-def keep_limit(rho1: Fraction, rho2: Fraction, size: int, columns: int) -> float:
-    """The largest keep probability, rounded down, of one of several sensitive columns whose gammas multiply.
-
-    gamma^columns <= gamma(rho1, rho2), and keep / other = gamma with (size - 1) other = 1 - keep.
-    """
-    whole = gamma_bound(rho1, rho2)
-    gamma = floor_significant(whole, 3)
-    if columns > 1:  # the root, rounded down by whole thousandths
-        steps = int(float(whole) ** (1 / columns) * 1000) + 1
-        while Fraction(steps, 1000) ** columns > whole:
-            steps -= 1
-        gamma = Fraction(steps, 1000)
-    if gamma <= 1:
-        raise PlanError(f"rho1 = {rho1} and rho2 = {rho2} are too close: gamma rounds down to {float(gamma):g}")
-    keep = gamma / (gamma + size - 1)
-    for digits in range(3, 13):
-        cut = Fraction(keep.numerator * 10**digits // keep.denominator, 10**digits)
-        if cut * size > 1:
-            return float(cut)
-    raise PlanError(f"rho1 = {rho1} and rho2 = {rho2} are too close for a column of {size} values")
-
-
-def _limits(spec: RandomizedResponse, profile: Profile) -> dict[int, float]:
-    """The largest keep probability of every sensitive unit; none where no rhos are given."""
-    rhos = spec.rhos()
-    if rhos is None:
-        return {}
-    if spec.scope == "qi":
-        raise SpecError('scope "qi" leaves the sensitive columns as they are: rho2 cannot be held', field="scope")
-    return {u: keep_limit(*rhos, len(profile.domains[u]), len(profile.sensitive)) for u in profile.sensitive}
-
-
-def _search(
-    spec: RandomizedResponse, profile: Profile, randomised: list[bool], tau: Fraction, limits: Mapping[int, float]
-) -> KeepPlan:
-    cells = cells_of(profile)
-    sensitive = list(profile.sensitive)
-    quasi = [u for u in range(len(cells.sizes)) if u not in sensitive]
-    seen = views(cells, quasi=quasi, sensitive=sensitive, randomised=randomised, cell_limit=spec.cell_limit)
-    try:
-        return search_keep(seen, sizes=cells.sizes, randomised=randomised, tau=tau, limits=limits)
-    except PlanError as refusal:
-        reached = {}
-        for scope in SCOPES:
-            moves = [scope == "both" or (scope == "s") == (u in sensitive) for u in range(len(cells.sizes))]
-            others = views(cells, quasi=quasi, sensitive=sensitive, randomised=moves, cell_limit=spec.cell_limit)
-            reached[scope] = infimum(others, moves)
-        able = [scope for scope, low in reached.items() if low < tau and scope != spec.scope]
-        hint = f"scope {' or '.join(able)} could reach it" if able else "no scope reaches it: merge or drop columns"
-        raise PlanError(f"scope {spec.scope}: {refusal}; {hint}", limit=refusal.limit) from None
-
-
 class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan]):
     """Every chosen column keeps its value with probability p, else shows another one."""
 
@@ -202,6 +108,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
     spec = RandomizedResponse
     plan_type = RandomizedResponsePlan
     unseen = ("true values put back, where the noise could have made such counts by chance",)
+    independent_rows = True
     example = Example(
         spec={"keep": {"disease": "0.6"}},
         options={"risk": "1/3"},
@@ -247,10 +154,10 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
     ) -> Planned[RandomizedResponsePlan]:
         """Keep probabilities from the table's distinct cells, or as given."""
         names = [domain.columns[0] for domain in profile.domains]
-        randomised = _randomised(spec, profile)
+        randomised = moving(spec, profile)
         for domain, moves in zip(profile.domains, randomised, strict=True):
             if moves:
-                _check_categories(domain)
+                check_categories(domain)
         given, tau = spec.keeps(), spec.tau()
         if tau is not None and profile.rows_per_person > 1:
             raise PlanError(
@@ -258,11 +165,11 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
                 "or give keep probabilities (--keep-probability): their epsilons add over a person's rows"
             )
         found: KeepPlan | None = None
-        limits, rhos = _limits(spec, profile), spec.rhos()
+        limits, rhos = limits_of(spec, profile), spec.rhos()
         if tau is None:
             keep = tuple(limits.get(u, float(given.get(name, Fraction(1)))) for u, name in enumerate(names))
         else:
-            found = _search(spec, profile, randomised, tau, limits)
+            found = searched(spec, profile, randomised, tau, limits)
             keep = found.keep
         for name, p, domain, moves in zip(names, keep, profile.domains, randomised, strict=True):
             if moves:
@@ -275,7 +182,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             sizes=tuple(len(profile.domains[u]) for u in changed),
             keep=tuple(keep[u] for u in changed),
             risk=tau,
-            baseline={names[s]: _baseline(cells, s) for s in profile.sensitive},
+            baseline={names[s]: most_frequent(cells, s) for s in profile.sensitive},
             rho1=rhos and rhos[0],
             rho2=rhos and rhos[1],
         )

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ...lazily import sparse as sp
 from ...model.public import Asked, Floats, Observed
 from ...stats.tail_inversion import Line, count_cumulants, tail_interval
 

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ...lazily import sparse as sp
 from ...model.public import Asked, Estimated, Floats, Observed
 from ...stats.kronecker import AxisMap, apply_maps, apply_transposed, channel, inverse, squared
 from .one_column import OneColumn, one_column

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import pairwise
 from typing import ClassVar
 
 from ...errors import SpecError
+from ...model.names import parts
 from ...model.ratios import Ratio, exact
 from ..contract import Specification
+from ..shared.column_bins import BINS_FIELD, parse_bins
 from ..shared.restricted import parse_rhos
 from .disclosure import CELL_LIMIT
 
@@ -32,9 +33,7 @@ class RandomizedResponse(Specification):
     risk: Ratio | None = None
     l: Ratio | None = None
     keep: Mapping[str, Ratio] | str | None = field(default=None, metadata={"help": "column=p, ..."})
-    bins: Mapping[str, Sequence[Ratio]] | str | None = field(
-        default=None, metadata={"help": "column=EDGE,EDGE,...,column=EDGE,... for columns of numbers"}
-    )
+    bins: Mapping[str, Sequence[Ratio]] | str | None = field(default=None, metadata=BINS_FIELD)
     cell_limit: int = CELL_LIMIT
     rho1: Ratio | None = None
     rho2: Ratio | None = None
@@ -85,14 +84,7 @@ class RandomizedResponse(Specification):
 
     def edges(self) -> dict[str, tuple[float, ...]]:
         """Lower edges of the bins of each binned column; the last bin has no upper end."""
-        if self.bins is None:
-            return {}
-        given = self.bins if isinstance(self.bins, Mapping) else _lists(self.bins)
-        found = {column: tuple(float(exact(e, "bins")) for e in edges) for column, edges in given.items()}
-        for column, edges in found.items():
-            if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
-                raise SpecError(f'bins of "{column}" need two or more edges that rise', field="bins")
-        return found
+        return parse_bins(self.bins)
 
     def keeps(self) -> dict[str, Fraction]:
         """Given keep probabilities by column."""
@@ -111,22 +103,8 @@ class RandomizedResponse(Specification):
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    parts = [part.partition("=") for part in text.split(",") if part.strip()]
-    if not parts or not all(separator for _, separator, _ in parts):
+    found = parts(text, "keep")
+    pairs = [(column, value) for column, value in found if value is not None]
+    if not pairs or len(pairs) < len(found):
         raise SpecError(f'keep probabilities are written column=p,column=p, got "{text}"', field="keep")
-    return [(column.strip(), value.strip()) for column, _, value in parts]
-
-
-def _lists(text: str) -> dict[str, list[str]]:
-    """ "age=17,25,35,hours=0,20,40": a name starts a new list."""
-    found: dict[str, list[str]] = {}
-    column = None
-    for part in text.split(","):
-        name, separator, value = part.partition("=")
-        if separator:
-            column = name.strip()
-            found[column] = []
-        if column is None:
-            raise SpecError(f'bins are written column=EDGE,EDGE,..., got "{text}"', field="bins")
-        found[column].append((value if separator else part).strip())
-    return found
+    return pairs

@@ -8,6 +8,7 @@ flat spectrum is best: every difference of positions occurs alike often. Everyth
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ Block = tuple[int, ...]
 SEED = 4_2016
 NODES = 4_000  # of the backtracking search for a perfect difference set
 STARTS = ((64, 24), (128, 12), (512, 8))  # (values up to, restarts of the swap search)
+MORE_STARTS = 40  # where the blocks of all starts have equal shifts
 FULL_TABLE = 128  # up to this many values every swap of a block is weighed
 BEST_EACH = 16  # beyond, only swaps between the positions whose first-order gain is best
 STEPS = 200  # swaps of one block at most; a domain beyond a thousand values may end there, not at a minimum
@@ -75,8 +77,18 @@ def spread_blocks(size: int, width: int, count: int) -> tuple[Block, ...]:
     """`count` blocks of `width` positions whose shifts cover pairs evenly: swap search from seeded starts."""
     search = _Swaps(size, width, count)
     starts = next((n for limit, n in STARTS if size <= limit), 1)
-    best = min((search.run(start) for start in range(starts)), key=lambda found: found[0])
-    return tuple(sorted(tuple(np.flatnonzero(row).tolist()) for row in best[1]))
+    found = sorted((search.run(start) for start in range(starts)), key=lambda made: made[0])
+    later = (search.run(start) for start in range(starts, starts + MORE_STARTS))
+    best = next((blocks for _, blocks in chain(found, later) if _shifts_differ(blocks)), None)
+    if best is None:
+        raise AssertionError(f"no {count} blocks of {width} among {size} values with different shifts")
+    return tuple(sorted(tuple(np.flatnonzero(row).tolist()) for row in best))
+
+
+def _shifts_differ(blocks: NDArray[np.bool_]) -> bool:
+    """Whether no block is a shift of itself or of another: else a set would be listed twice."""
+    shifts = {np.roll(row, t).tobytes() for row in blocks for t in range(blocks.shape[1])}
+    return len(shifts) == blocks.size
 
 
 class _Swaps:

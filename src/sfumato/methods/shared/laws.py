@@ -7,6 +7,7 @@ import numpy as np
 from ...model.law import Law
 from ...model.public import Codes, Evidence, Floats, Integers
 from .perturbation import SubTables
+from .set_tables import SetTables
 
 
 def published_table(evidence: Evidence, unit: int, parts: int) -> Floats:
@@ -30,6 +31,19 @@ def perturbed(tables: SubTables, evidence: Evidence, unit: int = 0) -> Law:
         return found
 
     return Law(counts=np.where(inside, np.maximum(estimate, 0.0), 0.0), chance=chance)
+
+
+def listed_sets(tables: SetTables, evidence: Evidence) -> Law:
+    """Sub-tables that show a listed set: n_ix = sum of the weights of value x over the rows of i, cut at 0."""
+    _, codes, count = evidence.totals((0,))
+    seen = np.bincount(codes[:, 0], weights=count, minlength=int(tables.start[-1]))
+    values = len(evidence.domains[0])
+    counts, shows = np.zeros((len(tables), values)), np.zeros((len(seen), values))
+    for i, held in enumerate(tables.values):
+        mine = slice(int(tables.start[i]), int(tables.start[i + 1]))
+        counts[i, held] = np.maximum(seen[mine] @ tables.answers(i).unit_weights, 0.0)
+        shows[mine, held] = tables.channels[i].matrix()
+    return Law(counts=counts, chance=lambda _, shown: shows[shown])
 
 
 def silent(counts: Floats, *, exact: bool = False) -> Law:

@@ -83,5 +83,19 @@ def least_partition(rho1: Fraction, rho2: Fraction, cap: Fraction) -> Fraction:
     return min(least_variance(m, gamma) for m, gamma in allowed if gamma > 1)
 
 
+def least_sized_partition(
+    rho1: Fraction, rho2: Fraction, cap: Fraction, *, values: int, rows: int, min_size: int
+) -> Fraction:
+    """The same where all of `values` occur and sub-tables hold at least `min_size` of the `rows` records.
+
+    U(m) = (m - 2 + 1/m) / tau - 1 + 1/m is convex, rising and at most V(m), and sum n_i m_i >= min_size * values, so
+    that sum n_i U(m_i) >= n U(min_size * values / n) (docs/explanation/set-channels.md, section 6).
+    """
+    least, mean = least_partition(rho1, rho2, cap), Fraction(min(min_size, rows) * values, rows)
+    if mean <= 1:
+        return least
+    return max(least, (mean - 2 + 1 / mean) / reach(cap) - 1 + 1 / mean)
+
+
 def _flat(prior: Floats) -> bool:
     return bool(np.ptp(prior) <= 1e-12 * prior.max())

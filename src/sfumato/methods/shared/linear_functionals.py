@@ -256,6 +256,32 @@ class PartWeights:
         return self.table.back(published)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SetListWeights:
+    """B of published sets, numbered through over the sub-tables: their weights for the values of their sub-table."""
+
+    blocks: tuple[tuple[NDArray[np.intp], Floats], ...]  # the values of each sub-table, and (sets, values) weights
+    values: int
+    table: WeightTable = field(init=False)
+
+    def __post_init__(self) -> None:
+        start = np.cumsum([0, *(len(B) for _, B in self.blocks)])
+        matrix = np.zeros((int(start[-1]), self.values))
+        for i, (held, B) in enumerate(self.blocks):
+            matrix[start[i] : start[i + 1], held] = B
+        object.__setattr__(self, "table", WeightTable(matrix=matrix))
+
+    @property
+    def states(self) -> int:
+        return self.table.states
+
+    def forward(self, h: Floats) -> Floats:
+        return self.table.forward(h)
+
+    def back(self, published: Floats) -> Floats:
+        return self.table.back(published)
+
+
 # --- rows randomised independently of each other --------------------------------------------------------------
 
 
@@ -283,7 +309,7 @@ class IndependentRows:
     @property
     def keeps_independence(self) -> bool:
         """Whether a row's noise knows nothing but its value: what is independent is published independent."""
-        return not isinstance(self.weights, PartWeights)
+        return not isinstance(self.weights, PartWeights | SetListWeights)
 
     def published(self, a: int = 0, b: int = 0) -> Floats:
         """(cells, states): sums of g_a g_b over the published rows."""

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ...lazily import sparse as sp
 from ...model.public import Asked, Codes, Estimated, Evidence, Floats, Observed
 from ...stats.tail_inversion import Line, second_cumulant, tail_interval, third_cumulant
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 
 import numpy as np
 
 from ...errors import VerificationError
 from ...model.public import Integers, Published
-from ...stats.tails import FALSE_ALARM, too_few, too_many
+from ...stats.tails import FALSE_ALARM, log_part, low_sum, too_few, too_many
+from .set_channel import Members
 
 
 def check_roles(published: Published, *roles: str) -> None:
@@ -37,6 +39,44 @@ def published_counts(published: Published, unit: int = 0) -> Integers:
     found = np.zeros(len(published.evidence.domains[unit]), dtype=np.int64)
     np.add.at(found, codes[:, 0], count)
     return found
+
+
+def published_sets(published: Published, sets: int) -> Integers:
+    """Rows that show each of the listed sets."""
+    _, codes, count = published.evidence.totals((0,))
+    found = np.zeros(sets, dtype=np.int64)
+    np.add.at(found, codes[:, 0], count)
+    return found
+
+
+def check_drawn_sets(
+    counts: Integers, members: Members, weights: Integers, gamma: Fraction, where: str, tests: int = 1
+) -> None:
+    """Nothing; VerificationError where sets, or values in them, show too rarely for the stated channel.
+
+    The channel is recomputed from its definition: Pr[Z | x] = n_Z (1 + (gamma - 1) [x in Z]) / (N + (gamma - 1) K).
+    """
+    covered = {int(weights @ members[:, x]) for x in range(members.shape[1])}
+    if len(covered) != 1:
+        raise VerificationError(f"{where}: the listed sets do not cover all values alike")
+    base = weights / float(int(weights.sum()) + (gamma - 1) * covered.pop())
+    rare = too_few(counts, base, FALSE_ALARM / (2 * tests))
+    if rare is not None:
+        raise VerificationError(
+            f"{where}: {rare} of {len(counts)} sets show too rarely for the stated noise "
+            f"(chance below {FALSE_ALARM:g}); they were not drawn by it"
+        )
+    chances = base[:, None] * (1 + (float(gamma) - 1) * members)
+    order = np.argsort(counts @ members, kind="stable")
+    looks = [size for size in (2**j for j in range(len(order).bit_length())) if size < len(order)]
+    part = log_part(FALSE_ALARM / (2 * tests), np.array(looks), len(order), len(looks))
+    for size, least in zip(looks, part, strict=True):
+        score = members[:, order[:size]].sum(axis=1).astype(np.float64)
+        if low_sum(score, chances, int(counts.sum()), float(counts @ score)) < least:
+            raise VerificationError(
+                f"{where}: {size} of {len(order)} values are in too few of the shown sets for the stated noise "
+                f"(chance below {FALSE_ALARM:g}); they were not drawn by it"
+            )
 
 
 def check_floor(counts: Integers, floor: float, where: str, tests: int = 1) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import PlanError
 from ...model.private import Profile
-from ...model.public import Guarantee, Integers, Trust
+from ...model.public import Floats, Guarantee, Integers, Trust
 from ...model.ratios import Ratio, exact
 from ...stats.gamma import gamma_bound, rooted_gamma
 from .perturbation import SubTables
@@ -96,7 +96,11 @@ def expected_error(tables: SubTables, true_counts: Integers, profile: Profile) -
     `true_counts` as for `standard_errors`. Every term of the variance is proportional to the rows asked about, so
     among a share a of the rows, chosen without regard to the value, the error is sqrt(a) times the total's.
     """
-    se = standard_errors(tables, true_counts, len(profile.domains[0]))
+    return errors_of(standard_errors(tables, true_counts, len(profile.domains[0])), profile)
+
+
+def errors_of(se: Floats, profile: Profile) -> dict[str, Any]:
+    """The `expected_error` of a report, from the standard error of every value's total."""
     return {
         "values": [value_label(v) for v in profile.domains[0].values],
         "total": se.tolist(),

@@ -90,6 +90,15 @@ def best_list(size: int, width: int) -> SetList:
     return SetList(size=size, width=width, blocks=spread_blocks(size, width, BASE_BLOCKS), cyclic=True)
 
 
+def list_for(size: int, gamma: Fraction) -> SetList:
+    """The list to publish: that of the best width, or singletons where a short list would lose what sets gain."""
+    listed = best_list(size, best_width(size, gamma))
+    one = float(total_variance(size, gamma, 1))
+    if listed.width > 1 and float(total_variance(size, gamma, listed.width)) * (1 + loss(listed, gamma)) >= one:
+        return best_list(size, 1)
+    return listed
+
+
 def loss(listed: SetList, gamma: Fraction) -> float:
     """By what fraction the list's total variance (mean over true values, flat prior) exceeds that of all subsets."""
     if not listed.cyclic:

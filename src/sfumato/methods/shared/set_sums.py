@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ...lazily import sparse as sp
 from .set_answers import SetAnswers
 from .set_channel import Floats
 

@@ -1,5 +1,6 @@
 """small-domain: sub-tables with few sensitive values, each perturbed by itself."""
 
-from .method import METHOD, SmallDomain
+from .method import METHOD
+from .specification import SmallDomain
 
 __all__ = ["METHOD", "SmallDomain"]

@@ -15,52 +15,47 @@ of a small sub-table, or other records' values; learning which values occur in a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache, partial
-from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 
-from ...errors import PlanError, SpecError, VerificationError
+from ...errors import PlanError, ReleaseError
 from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
     Candidate,
     Claim,
-    Codes,
     Domain,
     Estimated,
     Evidence,
     Floats,
     Guarantee,
-    Integers,
+    Listed,
     Observed,
     Published,
     ReaderBound,
     Roles,
+    SetWeights,
     Trust,
 )
-from ...model.ratios import Ratio
-from ...stats.gamma import gamma_bound, keep_probabilities, posterior
-from ..contract import Example, Foresight, Method, Planned, ReadRows, Specification
-from ..shared import laws, perturbation
-from ..shared.foreseen import entries, pushed, pushed_functionals, tensor, together
-from ..shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, PartWeights, keep_or_redraw
-from ..shared.restricted import (
-    BAD_RHOS,
-    expected_error,
-    parse_rhos,
-    protection,
-    restricted_guarantee,
-    row_gamma,
-    value_label,
-)
+from ...stats.gamma import gamma_bound, posterior
+from ..contract import Example, Foresight, Method, Planned, ReadRows
+from ..shared import laws, perturbation, set_estimate
+from ..shared.channel_design import Design
+from ..shared.column_bins import bin_order, parse_bins
+from ..shared.linear_functionals import Cells, CodedUnit, Functionals
+from ..shared.restricted import BAD_RHOS, parse_rhos, restricted_guarantee, row_gamma
+from ..shared.set_estimate import set_functionals
+from ..shared.workloads import parse_workload
+from . import set_reports, value_reports
 from .merging import Costs
-from .partitioning import Partition, distance_from_best, partition
-from .readers import readers, shares
+from .partition_report import partition_report
+from .partitioning import Partition, partition
+from .readers import readers, set_readers, shares
+from .specification import SmallDomain, SmallDomainPlan
 from .value_sets import SetLimits, about_sets, sets_to_hold
 from .verify import check_release
 
@@ -70,99 +65,6 @@ NOT_COVERED = (
     "sets of values that are not stated: one may have a larger share of a sub-table than of the table",
     "readers who know the composition of a small sub-table, or other records' true values",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SmallDomain(Specification):
-    """Restrict the posterior of every protected value to rho2, with far more values kept than `uniform` keeps."""
-
-    method: ClassVar[str] = "small-domain"
-
-    rho1: Ratio
-    rho2: Ratio
-    mode: Literal["strict", "paper"] = "strict"
-    objective: Literal["variance", "bound"] = "variance"
-    delta: float = 0.05  # of the bound objective; never changes the plan
-    min_size: int = 1000
-    protect_groups: Mapping[str, Any] | str | None = field(
-        default=None, metadata={"help": "column=FILE, ...: sets of values (a hierarchy, or a set a line) held too"}
-    )
-
-    def __post_init__(self) -> None:
-        parse_rhos(self.rho1, self.rho2)
-        for name, value, allowed in (
-            ("mode", self.mode, ("strict", "paper")),
-            ("objective", self.objective, ("variance", "bound")),
-        ):
-            if value not in allowed:
-                raise SpecError(f'{name} must be {allowed[0]} or {allowed[1]}, got "{value}"', field=name)
-        if not isinstance(self.delta, int | float) or not 0 < self.delta < 1:
-            raise SpecError(f"delta must be a number between 0 and 1, got {self.delta!r}", field="delta")
-        if isinstance(self.min_size, bool) or not isinstance(self.min_size, int) or self.min_size < 1:
-            raise SpecError(f"min_size must be a whole number of at least 1, got {self.min_size!r}", field="min_size")
-        if self.groups() and self.mode != "strict":
-            raise SpecError("sets of values are held in mode strict only", field="protect_groups")
-
-    def groups(self) -> dict[str, Any]:
-        """Files, or rows of them, by column."""
-        if self.protect_groups is None:
-            return {}
-        if isinstance(self.protect_groups, Mapping):
-            return dict(self.protect_groups)
-        parts = [part.partition("=") for part in self.protect_groups.split(",") if part.strip()]
-        if not parts or not all(column.strip() and file.strip() for column, _, file in parts):
-            raise SpecError(
-                f'groups are written column=FILE,column=FILE, got "{self.protect_groups}"', field="protect_groups"
-            )
-        return {column.strip(): file.strip() for column, _, file in parts}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SmallDomainPlan:
-    """What the release states: the parameters and, for each sub-table, its values, gamma and size."""
-
-    rho1: Fraction
-    rho2: Fraction
-    mode: Literal["strict", "paper"]
-    domains: tuple[tuple[int, ...], ...]  # codes of the values that occur in each sub-table, ascending
-    gammas: tuple[Fraction, ...]  # rounded down; what runs
-    sizes: tuple[int, ...]
-    rows_per_person: int = 1  # rows that are held together
-    sets: tuple[tuple[int, ...], ...] = ()  # codes of the sets of values that no sub-table gives away
-
-    def __post_init__(self) -> None:
-        gamma_bound(self.rho1, self.rho2)
-        if self.rows_per_person < 1:
-            raise ValueError("a person has at least one row")
-        if not 0 < len(self.domains) == len(self.gammas) == len(self.sizes):
-            raise ValueError("domains, gammas and sizes need one entry for each sub-table")
-        if any(g <= 1 for g in self.gammas) or any(n < 1 for n in self.sizes):
-            raise ValueError("a sub-table needs a gamma above 1 and at least one record")
-        if any(not d or d[0] < 0 or any(a >= b for a, b in pairwise(d)) for d in self.domains):
-            raise ValueError("the codes of a sub-table's domain must ascend from 0 on")
-
-    @property
-    def channels(self) -> tuple[tuple[Fraction, Fraction], ...]:
-        """(p, q) of every sub-table."""
-        return tuple(keep_probabilities(g, len(d)) for g, d in zip(self.gammas, self.domains, strict=True))
-
-    @property
-    def tables(self) -> perturbation.SubTables:
-        """The channels as arrays."""
-        return _tables(self.domains, self.gammas)
-
-
-@lru_cache(maxsize=4)  # every batch and every question asks for them
-def _tables(domains: tuple[tuple[int, ...], ...], gammas: tuple[Fraction, ...]) -> perturbation.SubTables:
-    kinds = {(g, len(d)) for g, d in zip(gammas, domains, strict=True)}
-    pair = {kind: tuple(float(x) for x in keep_probabilities(*kind)) for kind in kinds}
-    p, q = np.array([pair[g, len(d)] for g, d in zip(gammas, domains, strict=True)]).T
-    return perturbation.SubTables(
-        start=np.cumsum([0, *(len(d) for d in domains)]),
-        values=np.fromiter((v for d in domains for v in d), dtype=np.int32),
-        p=p,
-        q=q,
-    )
 
 
 def _costs(spec: SmallDomain, rows: int, rows_per_person: int) -> Costs:
@@ -200,6 +102,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     title = "Small-domain perturbation"
     trust = Trust.PROVED
     several_rows = True
+    independent_rows = True
     lumpable = True
     part = "sub_table"
     answers = "estimate, interval"
@@ -222,6 +125,12 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             {"min_size": 2.5},
             {"protect_groups": "disease"},
             {"protect_groups": {"disease": [["flu", "gout"]]}, "mode": "paper"},
+            {"bins": "disease=3"},
+            {"report": "list"},
+            {"report": "set", "mode": "paper"},
+            {"workload": "means"},
+            {"workload": "ranges", "report": "value"},
+            {"workload": "ranges", "mode": "paper"},
         ),
     )
 
@@ -235,6 +144,13 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         sets, notes = sets_to_hold(spec.groups(), profile.domains[0]) if costs.strict else ((), ())
         costs = replace(costs, sets=SetLimits.of(sets, true_counts, costs.rho1))
         found = partition(true_counts, costs)
+        workload, reports = parse_workload(spec.workload), None
+        designs: tuple[Design, ...] = ()
+        if workload is not None:
+            workload = replace(workload, order=bin_order(parse_bins(spec.bins), profile.domains[0]))
+            reports, designs = set_reports.made_for(workload, found.sub_tables, profile)
+        elif spec.report == "set" or (spec.report is None and costs.strict and set_reports.helps(found.sub_tables)):
+            reports = set_reports.best_reports(found.sub_tables)
         public = SmallDomainPlan(
             rho1=costs.rho1,
             rho2=costs.rho2,
@@ -244,13 +160,37 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             sizes=tuple(t.size for t in found.sub_tables),
             rows_per_person=profile.rows_per_person,
             sets=tuple(dict.fromkeys(s.codes for s in sets if len(s.codes) > 1)),
+            reports=reports,
         )
-        return Planned(public=public, work=Work(deals=(_deal(found),), secret=(found, costs), notes=notes))
+        return Planned(public=public, work=Work(deals=(_deal(found),), secret=(found, costs, designs), notes=notes))
+
+    def edges(self, spec: SmallDomain) -> Mapping[str, Sequence[float]]:
+        """Bins as given."""
+        return parse_bins(spec.bins)
+
+    def questions(self, spec: SmallDomain) -> str | None:
+        """The workload, where it is SQL."""
+        workload = parse_workload(spec.workload)
+        return None if workload is None else workload.sql
 
     def apply(self, plan: SmallDomainPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
         """Each value kept with its sub-table's p, else redrawn from its values; the sub-table is published."""
         (codes,), (part,) = batch.codes, batch.labels
+        if plan.reports is not None:
+            return Released(codes=(plan.set_tables.draw(codes, part, rng),), extra={"sub_table": part})
         return Released(codes=(perturbation.perturb_parts(plan.tables, codes, part, rng),), extra={"sub_table": part})
+
+    def listed(self, plan: SmallDomainPlan, domains: tuple[Domain, ...]) -> tuple[Listed | None, ...]:
+        """The sets of all sub-tables, where sets are published."""
+        if plan.reports is None:
+            return super().listed(plan, domains)
+        if len(domains) != 1 or max(d[-1] for d in plan.domains) >= len(domains[0]):
+            raise ReleaseError("release.json states lists of sets that do not fit its columns")
+        return (plan.set_tables.listed(domains[0].columns),)
+
+    def weights(self, plan: SmallDomainPlan, domains: tuple[Domain, ...]) -> SetWeights | None:
+        """The weights of single values, where sets are published."""
+        return None if plan.reports is None else plan.set_tables.weights()
 
     def guarantee(self, plan: SmallDomainPlan) -> Guarantee:
         """Restricted (rho1, rho2), computed from the channels that run."""
@@ -261,16 +201,17 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             plan.rho1, plan.rho2, reached, Trust.PROVED if strict else Trust.CONDITIONAL, extra_not_covered=NOT_COVERED
         )
         if strict:
+            shown = "value" if plan.reports is None else "set"
             return replace(
                 stated,
                 statement=(
                     f"For sensitive values that hold at most {plan.rho1} of the table: a reader who, knowing a "
                     f"record's sub-table, gave such a value at most {plan.rho1}, or its share of the sub-table, gives "
-                    f"it at most {plan.rho2} after seeing the record's published value."
+                    f"it at most {plan.rho2} after seeing the record's published {shown}."
                     if rows == 1
                     else f"For sensitive values that hold at most {plan.rho1} of the table: a reader who, knowing the "
                     f"sub-tables of a person's rows, up to {rows} of them, gave anything about such values of hers at "
-                    f"most {plan.rho1} gives it at most {plan.rho2} after seeing their published values."
+                    f"most {plan.rho1} gives it at most {plan.rho2} after seeing their published {shown}s."
                 )
                 + about_sets(len(plan.sets), plan.rho1),
             )
@@ -295,79 +236,40 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
     def readers(self, plan: SmallDomainPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
         """Published sub-tables, a channel in each."""
-        return readers(plan.channels, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
+        named = claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2)
+        if plan.reports is not None:
+            return set_readers(plan.set_tables, named, known)
+        return readers(plan.channels, named, known)
 
     def estimate(self, plan: SmallDomainPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Sub-table by sub-table, then added up."""
+        if plan.reports is not None:
+            return set_estimate.estimate(plan.set_tables, evidence, observed, asked)
         return perturbation.estimate(plan.tables, evidence, observed, asked)
 
     def functionals(
         self, plan: SmallDomainPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
     ) -> Functionals:
-        """Rows are independent given their sub-table, which is published; a state is (sub-table, value)."""
-        (unit,) = units
-        tables, blocks = plan.tables, []
-        for i in range(len(tables)):
-            held, sizes = np.unique(unit.classes[tables.domain(i)], return_counts=True)
-            blocks.append((held.astype(np.intp), keep_or_redraw(float(tables.p[i]), float(tables.q[i]), sizes)))
-        weights = PartWeights(blocks=tuple(blocks), values=unit.size)
-        return IndependentRows(cells, weights, weights.state[cells.part, cells.value])
+        """Rows are independent given their sub-table, which is published."""
+        if plan.reports is not None:
+            return set_functionals(plan.set_tables, evidence, cells, units)
+        return value_reports.functionals(plan.tables, evidence, cells, units)
 
     def report(self, plan: SmallDomainPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """The sub-tables beside plain `uniform`, which values are not protected, and the error to expect."""
-        found, costs = work.secret
-        values = profile.domains[0].values
-        uniform = keep_probabilities(row_gamma(plan.rho1, plan.rho2, plan.rows_per_person), len(values))
-        tables = []
-        for i, table in enumerate(found.sub_tables):
-            p, q = table.keep_probabilities
-            largest = int(table.true_counts[found.protected[table.values]].max())
-            tables.append(
-                {
-                    "id": i,
-                    "size": table.size,
-                    "domain": [value_label(values[v]) for v in table.values],
-                    "counts": table.true_counts.tolist(),
-                    "rho1": str(Fraction(largest, table.size)),
-                    "gamma": float(table.gamma),
-                    "keep": float(p + q),
-                    "retention": float(p),
-                }
-            )
-        best = distance_from_best(found, costs) if costs.strict and found.all_protected else None
-        notes = [
-            f"retention averaged over records: {found.retention:.1%}; plain uniform would keep {float(uniform[0]):.1%}"
-        ]
-        if best is not None:
-            notes.append(
-                f"the standard errors are {best:.3f} times the least possible for any sub-tables (root mean square)"
-            )
-        if len(tables) == 1:
-            notes.append("one table is best here: the release is that of uniform on the values that occur")
-        return protection(profile, plan.rho1) | {
-            "theta": found.theta,
-            "sub_tables": tables,
-            "retention": found.retention,
-            "uniform_retention": float(uniform[0]),
-            "distance_from_best": best,
-            "expected_error": expected_error(
-                plan.tables, np.concatenate([t.true_counts for t in found.sub_tables]), profile
-            ),
-            "notes": notes,
-        }
+        found, costs, designs = work.secret
+        sets = None if plan.reports is None else plan.set_tables
+        return partition_report(found, costs, designs, plan.tables, sets, profile)
 
     def law(self, plan: SmallDomainPlan, evidence: Evidence, unit: int) -> Law:
         """Every sub-table by itself."""
+        if plan.reports is not None:
+            return laws.listed_sets(plan.set_tables, evidence)
         return laws.perturbed(plan.tables, evidence)
 
     def verify(self, plan: SmallDomainPlan, published: Published) -> None:
         """Sub-tables have the stated sizes, at least two values, and publish no others; strict gammas are capped."""
         check_release(plan, published)
-        values = len(published.evidence.domains[0])
-        if any(not 0 <= code < values for codes in plan.sets for code in codes):
-            raise VerificationError("a stated set has a value outside the published domain")
-        if plan.mode == "strict" and max(plan.gammas) ** plan.rows_per_person > gamma_bound(plan.rho1, plan.rho2):
-            raise VerificationError("a sub-table's gamma is larger than rho1 and rho2 allow")
 
     def with_files(self, spec: SmallDomain, read: ReadRows) -> SmallDomain:
         """Groups given as files, read."""
@@ -386,45 +288,28 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
     def channel(self, plan: SmallDomainPlan, work: Work, profile: Profile) -> Floats:
         """Each sub-table's channel, weighted by the share of a value's records that the plan puts there."""
-        share, tables = shares(work, profile), plan.tables
-        made = np.zeros((share.shape[1], share.shape[1]))
-        for i in range(len(tables)):
-            values = tables.domain(i)
-            own = tables.p[i] * np.eye(len(values)) + tables.q[i]
-            made[np.ix_(values, values)] += share[i, values][:, None] * own
-        return made
+        share = shares(work, profile)
+        if plan.reports is not None:
+            return set_reports.channel(plan.set_tables, share)
+        return value_reports.channel(plan.tables, share)
 
     def rows_held(self, plan: SmallDomainPlan) -> int:
         """As planned: gamma is the root."""
         return plan.rows_per_person
 
-    def retention(self, plan: SmallDomainPlan) -> float:
-        """p averaged over records."""
+    def retention(self, plan: SmallDomainPlan) -> float | None:
+        """p averaged over records; a set keeps no value as it is."""
+        if plan.reports is not None:
+            return None
         sizes = np.array(plan.sizes, dtype=float)
         return float(plan.tables.p @ sizes / sizes.sum())
 
     def foresee(self, plan: SmallDomainPlan, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
         """Expected counts of every sub-table."""
-        true_counts, tables, share = profile.true_counts(), plan.tables, shares(work, profile)
-
-        def of_table(seen: Floats, i: int) -> Floats:
-            inside = np.zeros(len(true_counts))
-            inside[tables.domain(i)] = 1.0
-            moved = seen * share[i]
-            return tables.p[i] * moved + tables.q[i] * moved.sum(axis=-1, keepdims=True) * inside
-
-        def push(observed: Observed, _: Asked) -> Observed:
-            seen = tensor(observed, len(true_counts))
-            return together([entries(observed, of_table(seen, i), i) for i in range(len(tables))])
-
-        def totals(_: tuple[int, ...]) -> tuple[Integers, Codes, Floats]:
-            count = np.array([of_table(true_counts.astype(float), i) for i in range(len(tables))])
-            part, code = np.nonzero(count)
-            return part.astype(np.int64), code[:, None].astype(np.int32), count[part, code]
-
-        answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
-        sums = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
-        return Foresight(lump=False, answer=answer, functionals=sums)
+        share = shares(work, profile)
+        if plan.reports is not None:
+            return set_reports.foresight(plan.set_tables, share, profile, domains)
+        return value_reports.foresight(plan.tables, share, profile, domains)
 
 
 METHOD: Method[SmallDomain, SmallDomainPlan] = SmallDomainMethod()

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ...lazily import sparse as sp
 from ...model.public import Asked, Estimated, Floats, Observed
 from ...stats.tail_inversion import Line, binomial_total_interval, cut, tail_interval
 from .decoy_channel import DecoyChannel

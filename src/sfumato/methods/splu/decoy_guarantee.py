@@ -11,9 +11,9 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, bdtrc
 
 from ...errors import SpecError
+from ...lazily import special
 from ..shared.grouping import Counts
 
 CHUNK = 65_536
@@ -28,8 +28,8 @@ def _check(size: int, epsilon: Fraction) -> None:
 
 def _outside(low: Counts, high: Counts, n: Counts, p: float) -> NDArray[np.float64]:
     """Pr[X <= low] + Pr[X > high] for X ~ Binomial(n, p)."""
-    below = np.where(low < 0, 0.0, bdtr(np.clip(low, 0, n), n, p))
-    above = np.where(high < 0, 1.0, np.where(high >= n, 0.0, bdtrc(np.clip(high, 0, n), n, p)))
+    below = np.where(low < 0, 0.0, special.bdtr(np.clip(low, 0, n), n, p))
+    above = np.where(high < 0, 1.0, np.where(high >= n, 0.0, special.bdtrc(np.clip(high, 0, n), n, p)))
     return np.asarray(below + above)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ...errors import QueryError
+from ...lazily import sparse as sp
 from ...model.public import Asked, Floats, Observed
 from .decoy_channel import DecoyChannel
 

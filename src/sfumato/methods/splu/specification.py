@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from ...errors import SpecError
+from ...model.names import parts
 from ...model.ratios import Ratio, exact
 from ..contract import Specification
 
@@ -18,8 +19,7 @@ MOST_GAMMA, LEAST_EPSILON, MOST_ALPHA = 1000, Fraction(1, 1000), 10_000
 def parse_gamma(gamma: int | str | Mapping[str, int], columns: tuple[str, ...] | None = None) -> tuple[int, ...]:
     """gamma of every sensitive column: one number for all, or "occupation=5,age=8"."""
     if isinstance(gamma, str) and "=" in gamma:
-        pairs = [part.partition("=") for part in gamma.split(",") if part.strip()]
-        gamma = {name.strip(): _whole(text) for name, _, text in pairs}
+        gamma = {name: _whole(text) for name, text in parts(gamma, "gamma")}
     if not isinstance(gamma, Mapping):
         return (_whole(gamma),) * (1 if columns is None else len(columns))
     found = {name: _whole(value) for name, value in gamma.items()}

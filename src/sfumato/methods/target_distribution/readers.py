@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
+from ...lazily import sparse as sp
 from ...model.private import Known
 from ...model.public import Claim, Floats, ReaderBound
 from ..shared.readers import Found, in_parts, linked

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from ...errors import SpecError
+from ...lazily import special
 from .blocktree import BlockTree
 
 Number = int | float | Fraction
@@ -101,7 +101,8 @@ def quantise(tree: BlockTree, masses: Sequence[Number], *, max_weight: int | Non
         part = tree.child_slice(int(node))
         weights[part] = _node_weights(tuple(mass_of[part]), max_weight)
     probabilities = leaf_probabilities(tree, weights)
-    moved = sum((abs(m / sum(exact) - p) for m, p in zip(exact, probabilities, strict=True)), Fraction(0))
+    total = sum(exact)
+    moved = sum((abs(m / total - p) for m, p in zip(exact, probabilities, strict=True)), Fraction(0))
     return Target(weights=weights, probabilities=probabilities, distance=moved / 2)
 
 

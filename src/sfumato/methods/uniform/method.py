@@ -44,6 +44,7 @@ from ...stats.gamma import gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import laws, perturbation
 from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
+from ..shared.least_error import times_least
 from ..shared.linear_functionals import (
     Cells,
     CodedUnit,
@@ -62,6 +63,7 @@ from ..shared.restricted import (
     row_gamma,
     value_label,
 )
+from ..shared.set_lists import least_variance, total_variance
 from .readers import readers
 from .verify import check_release
 
@@ -122,6 +124,7 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
     title = "Uniform perturbation"
     trust = Trust.PROVED
     several_rows = True
+    independent_rows = True
     lumpable = True
     formula = "w = (h - q sum h) / p; Var = n b(1-b)/p^2 + f (1-p-2b)/p, f cut to [0, n]; counts: inverted test"
     answers = "estimate, interval"
@@ -194,9 +197,13 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
             "keep": float(plan.p + plan.q),
             "retention": float(plan.p),
         }
+        one, least = (find(plan.values, plan.gamma) for find in (partial(total_variance, width=1), least_variance))
+        distance = times_least(float(one), float(least))
         return protection(profile, plan.rho1) | {
             "sub_tables": [table],
+            "times_least": distance,
             "expected_error": expected_error(plan.tables, counts, profile),
+            "notes": [f"the standard errors of counts are {distance:.3f} times the least possible (root mean square)"],
         }
 
     def law(self, plan: UniformPlan, evidence: Evidence, unit: int) -> Law:

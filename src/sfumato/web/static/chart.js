@@ -28,6 +28,7 @@ function config(c) {
       interval: { color: c.accent, strokeWidth: 2, strokeCap: "round", opacity: 0.75 },
       dot: { color: c.accent, size: 55, opacity: 1 },
       thread: { color: c.mark, strokeWidth: 1.5 },
+      said: { fill: c.ink, font: c.font, fontSize: 13 },
     },
   };
 }

@@ -1,0 +1,86 @@
+"""Addresses of databases: `sqlite:///file`, `duckdb:///file`, `postgresql://host/name`, each with `?table=`.
+
+A password is taken from libpq's own places (PGPASSWORD, PGPASSFILE, ~/.pgpass, a service file). One that stands in
+the address works from Python; the command line refuses it, because everybody on the machine can read the arguments of
+a process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+
+from ..errors import SpecError
+
+SCHEMES = {"sqlite": "sqlite", "duckdb": "duckdb", "postgresql": "postgresql", "postgres": "postgresql"}
+SECRET = frozenset({"password", "sslpassword", "passfile"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Address:
+    """A database. `path` is its file, `uri` what a server's library takes; `repr` shows neither."""
+
+    kind: str
+    table: str | None
+    path: Path | None = None
+    uri: str = ""
+    secret: bool = False  # a password stands in it
+
+    def __repr__(self) -> str:
+        return f"<address of a {self.kind} database>"
+
+
+def address_of(given: object) -> Address | None:
+    """The address that a text is, or None. A path that exists is that path."""
+    if not isinstance(given, str) or "://" not in given or Path(given).exists():
+        return None
+    scheme, _, rest = given.partition("://")
+    kind = SCHEMES.get(scheme.lower())
+    if kind is None:
+        return None
+    if kind == "postgresql":
+        return _server(given)
+    path, _, options = rest.partition("?")
+    if not path.startswith("/") or not path[1:]:
+        raise SpecError(f"the address of a file is {kind}:///file, or {kind}:////folder/file", field="source")
+    table = _options(options, {"table"}).get("table")
+    return Address(kind=kind, table=table, path=Path(unquote(path[1:])))
+
+
+def _server(given: str) -> Address:
+    try:
+        parts = urlsplit(given)
+        password = parts.password is not None
+        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise SpecError("the address of the database cannot be read", field="source") from None
+    found = dict(pairs)
+    others = urlencode([(key, value) for key, value in pairs if key != "table"], quote_via=quote)
+    uri = urlunsplit(("postgresql", parts.netloc, parts.path, others, ""))
+    if not parts.netloc:  # urlunsplit would write one slash only
+        uri = f"postgresql://{parts.path}" + (f"?{others}" if others else "")
+    secret = password or bool(SECRET & {key.lower() for key in found})
+    return Address(kind="postgresql", table=found.get("table"), uri=uri, secret=secret)
+
+
+def _options(text: str, known: set[str]) -> dict[str, str]:
+    try:
+        found = dict(parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text)))
+    except ValueError:
+        raise SpecError("the part of the address after ? cannot be read; it is table=NAME", field="source") from None
+    odd = sorted(set(found) - known)
+    if odd:
+        raise SpecError(f'the address has an option "{odd[0]}"; there is table=NAME', field="source")
+    return found
+
+
+def check_no_password(typed: str) -> None:
+    """Nothing; SpecError for an address with a password, which stands in the arguments of a process for all to see."""
+    address = address_of(typed)
+    if address is not None and address.secret:
+        raise SpecError(
+            "the address holds a password, which everybody on this machine could read; leave it out and give it in "
+            "PGPASSWORD, in the file that PGPASSFILE names, or in ~/.pgpass",
+            field="source",
+        )

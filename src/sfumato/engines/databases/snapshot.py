@@ -1,0 +1,56 @@
+"""A table of a database as of one moment, and what to say when the database does not give it.
+
+Messages of drivers may quote cells, addresses and passwords, so none of them is passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...errors import DataError, SpecError
+from ..batches import Batches
+
+MISSING = "reading from databases needs the extra: pip install 'sfumato[databases]'"
+_STATES = {
+    "42P01": "the database has no such table, or the query names one that it does not have",
+    "42703": "the query names a column that the database does not have",
+    "42601": "the query is not one SELECT that the database understands",
+    "42501": "the database does not let this user read the table; she needs SELECT on it, and USAGE on its schema",
+    "3D000": "the server has no such database",
+    "28P01": "the server refused the user or the password",
+    "28000": "the server refused the user or the password",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Snapshot:
+    """The rows, read again each time, and SQL casts (of the engine) that bring columns into their types."""
+
+    batches: Batches
+    casts: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def asked(table: str | None, query: str | None, named: str | None, quoted_table: str) -> str:
+    """The SELECT that gives the rows; SpecError where neither a table nor a query says which."""
+    if named is not None and (table is not None or query is not None):
+        raise SpecError("the address names a table, and so does an option; say it in one place", field="table")
+    if query is not None:
+        text = query.strip().rstrip(";").strip()
+        if not text:
+            raise SpecError("the query is empty", field="query")
+        return text
+    if table is None and named is None:
+        raise SpecError(
+            "a database holds many tables; name one with ?table=NAME at the end of the address or --table NAME, or "
+            "give a query with --query",
+            field="table",
+        )
+    return f"SELECT * FROM {quoted_table}"
+
+
+def state_error(error: Exception) -> DataError:
+    """One line for an error of a driver, from its five-letter code."""
+    state = getattr(error, "sqlstate", None)
+    return DataError(_STATES.get(str(state), "the database failed while it was read; nothing of its message is shown"))

@@ -1,0 +1,175 @@
+"""SQLite through ADBC: the file is opened for reading only, and one transaction spans all passes.
+
+A cell of SQLite has its own type, whatever its column declares. All cells are looked at: whole numbers are BIGINT,
+with real ones among them DOUBLE; texts are VARCHAR, or dates where the column is declared so and every cell is one;
+bytes are BLOB. Numbers among texts become text, and a note says how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from ...errors import DataError, SpecError
+from ..addresses import Address
+from ..batches import Batches
+from ..source import Source
+from .snapshot import MISSING, Snapshot, asked
+
+KINDS = ("integer", "real", "text", "blob")
+BATCH = 65_536
+# SQL of a cell, a value that stands for its type in a first row (the driver takes types from the first rows), and
+# Arrow's type
+_AS = {
+    "integer": ("CAST({} AS INTEGER)", "0", pa.int64()),
+    "real": ("CAST({} AS REAL)", "0.5", pa.float64()),
+    "text": ("CAST({} AS TEXT)", "'x'", pa.string()),
+    "blob": ("{}", "x'00'", pa.binary()),
+}
+_DATES = {
+    "DATE": ("DATE", "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"),
+    "TIMESTAMP": ("TIMESTAMP", "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9][ T][0-9][0-9]:[0-9][0-9]*"),
+}
+_DATES["DATETIME"] = _DATES["TIMESTAMP"]
+
+
+def quoted(name: str) -> str:
+    """The name as an identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def snapshot(address: Address, source: Source) -> Snapshot:
+    """The rows that the address and the source ask for, as of now."""
+    name = address.table if address.table is not None else source.table
+    text = asked(source.table, source.query, address.table, quoted(name or ""))
+    database = _Database(address)
+    if source.query is None and name is not None:
+        database.check_table(name)
+    names = database.names(text)
+    declared = database.declared(name) if name is not None else {}
+    kinds, casts, notes = database.kinds(text, names, declared)
+    cells = ", ".join(f"{_AS[kinds[n]][0].format(quoted(n))} AS {quoted(n)}" for n in names)
+    first = ", ".join(f"{_AS[kinds[n]][1]} AS {quoted(n)}" for n in names)
+    rows = f"SELECT {first} UNION ALL SELECT {cells} FROM ({text}\n)"
+    schema = pa.schema([pa.field(n, _AS[kinds[n]][2]) for n in names])
+    return Snapshot(batches=Batches(schema, lambda: database.rows(rows, schema)), casts=casts, notes=tuple(notes))
+
+
+class _Database:
+    """A connection in one transaction."""
+
+    def __init__(self, address: Address) -> None:
+        try:
+            import adbc_driver_sqlite.dbapi as driver
+        except ImportError:
+            raise SpecError(MISSING, field="source") from None
+        assert address.path is not None
+        said = f'"{address.path.name}"'
+        try:
+            with address.path.open("rb") as handle:
+                sign = handle.read(16)
+        except OSError as error:
+            raise DataError(f"cannot read {said}: {error.strerror}") from None
+        if sign != b"SQLite format 3\x00":
+            raise DataError(f"{said} is not a SQLite database, or an empty one")
+        self._error = driver.Error
+        try:
+            self._connection = driver.connect(f"file:{quote(str(address.path.absolute()))}?mode=ro")
+            self._open: Any = None
+            self._one("SELECT count(*) FROM sqlite_master")  # the moment that all passes see
+        except driver.Error:
+            raise DataError(f"{said} cannot be read: it is damaged, locked by another program, or encrypted") from None
+
+    def __del__(self) -> None:
+        try:
+            self._close()
+            self._connection.close()
+        except Exception:  # noqa: S110 - nothing is left to be said
+            pass
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _one(self, text: str) -> list[tuple[Any, ...]]:
+        self._close()
+        with self._connection.cursor() as cursor:
+            cursor.execute(text)
+            return list(cursor.fetchall())
+
+    def _asked(self, text: str) -> list[tuple[Any, ...]]:
+        try:
+            return self._one(text)
+        except self._error:
+            raise DataError("the query is not one SELECT that SQLite can answer, or the database is damaged") from None
+
+    def check_table(self, name: str) -> None:
+        """Nothing; DataError where there is no such table or view."""
+        known = [n for (n,) in self._asked("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")]
+        if name.lower() not in {n.lower() for n in known}:
+            shown = ", ".join(sorted(known)[:10]) or "none"
+            raise DataError(f'the database has no table "{name}"; its tables: {shown}')
+
+    def names(self, text: str) -> list[str]:
+        """Names of the columns of a query."""
+        self._close()
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(f"SELECT * FROM ({text}\n) LIMIT 0")
+                return [str(column[0]) for column in cursor.description or ()]
+        except self._error:
+            raise DataError("the query is not one SELECT that SQLite can answer, or the database is damaged") from None
+
+    def declared(self, table: str) -> dict[str, str]:
+        """Types that the columns of a table are declared with, without their lengths."""
+        literal = table.replace("'", "''")
+        found = self._asked(f"SELECT name, type FROM pragma_table_info('{literal}')")
+        return {str(name): str(kind or "").upper().partition("(")[0].strip() for name, kind in found}
+
+    def kinds(
+        self, text: str, names: list[str], declared: dict[str, str]
+    ) -> tuple[dict[str, str], dict[str, str], list[str]]:
+        """(storage of every column, casts of those that are more than their storage, notes), from all cells."""
+        tests = []
+        for name in names:
+            cell = quoted(name)
+            tests += [f"sum(typeof({cell}) = '{kind}')" for kind in KINDS]
+            pattern = _DATES.get(declared.get(name, ""), ("", ""))[1]
+            tests.append(f"sum({cell} GLOB '{pattern}')" if pattern else "0")
+            tests.append(f"sum(typeof({cell}) = 'integer' AND {cell} IN (0, 1))")
+        found = [int(cell or 0) for cell in self._asked(f"SELECT {', '.join(tests)} FROM ({text}\n)")[0]]
+        kinds, casts, notes = {}, {}, []
+        for i, name in enumerate(names):
+            whole, real, texts, blobs, dates, bits = found[6 * i : 6 * i + 6]
+            if blobs and (whole or real or texts):
+                raise DataError(f'column "{name}" holds bytes among other values; leave it out', column=name)
+            kinds[name] = "blob" if blobs else "text" if texts or not whole + real else "real" if real else "integer"
+            if texts and (whole or real):
+                few, of = (texts, "texts") if texts < whole + real else (whole + real, "numbers")
+                notes.append(f'"{name}" is read as text: {few:,} of its cells are {of} and all others are not')
+            if texts and dates == texts and not whole + real:
+                casts[name] = _DATES[declared[name]][0]
+            if declared.get(name) in {"BOOLEAN", "BOOL"} and whole and bits == whole and not real + texts:
+                casts[name] = "BOOLEAN"
+        return kinds, casts, notes
+
+    def rows(self, text: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """All rows but the first, which says the types."""
+        self._close()
+        cursor = self._open = self._connection.cursor()
+        try:
+            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH)})
+            cursor.execute(text)
+            skip = 1
+            for batch in cursor.fetch_record_batch():
+                yield pa.RecordBatch.from_arrays(batch.slice(skip).columns, schema=schema)
+                skip = 0
+        except (self._error, pa.ArrowException):
+            raise DataError("the SQLite database failed while it was read; it may be damaged") from None
+        finally:
+            if self._open is cursor:
+                self._close()

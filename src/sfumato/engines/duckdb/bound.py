@@ -1,0 +1,23 @@
+"""A source as the local engine holds it: how to bind it to a connection, and what is to be said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import duckdb
+
+from ...model.codebook import Labels
+from ...model.recoding import Recoding
+
+Bind = Callable[[duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Bound:
+    """`bind` gives the source as a fresh relation on a connection, once per pass."""
+
+    bind: Bind
+    notes: tuple[str, ...] = ()  # for the custodian; they quote no cell
+    labels: Mapping[str, Labels] = field(default_factory=dict)
+    recoded: tuple[Recoding, ...] = ()

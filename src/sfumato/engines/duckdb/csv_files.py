@@ -1,0 +1,164 @@
+"""CSV files in their dialects: delimiter, encoding, compression, texts that mean "missing", and types from all cells.
+
+Messages of the reading libraries may quote cells of the table, so none of them is passed on.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ...errors import DataError
+from ..source import Source
+from .bound import Bound
+from .connection import connect, plain_path, quoted
+from .files import check_names, shown
+from .packed_files import compression_of, in_plain, unpacked
+
+DELIMITERS = (",", ";", "\t", "|")
+FEW, FEW_OF = 20, 10  # so many cells, and at most one of so many, decide a type alone: worth a note
+SHOWN_ROWS = 5
+UTF_8 = "utf-8-sig"
+
+# What a column of text becomes: the first type whose pattern every non-empty cell fits. Whole numbers with a leading
+# zero (01234) are codes, hence text. The reader's own sniffer is not used: it skips lines that it does not understand.
+PATTERNS = {
+    "BOOLEAN": "^(true|false|TRUE|FALSE|True|False)$",
+    "BIGINT": "^[+-]?(0|[1-9][0-9]{0,17})$",
+    "DOUBLE": r"^[+-]?([0-9]|[1-9][0-9]{1,17})?(\.[0-9]*)?([eE][+-]?[0-9]+)?$",
+    "DATE": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+    "TIMESTAMP": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?$",
+}
+_SAID = {
+    "BOOLEAN": "true or false",
+    "BIGINT": "whole numbers",
+    "DOUBLE": "numbers",
+    "DATE": "dates",
+    "TIMESTAMP": "dates with a time",
+}
+
+
+def csv_bound(files: Sequence[str], source: Source) -> Bound:
+    """The files as one table; the types of its columns are those that all their cells have."""
+    encoding = source.encoding or UTF_8
+    names, found = header(files[0], source.delimiter, encoding)
+    for file in files[1:]:
+        if header(file, found, encoding)[0] != names:
+            raise DataError(f"{shown(file)} has other columns than {shown(files[0])}")
+    plain, kept = in_plain(files, encoding)
+    options: dict[str, Any] = {
+        "delimiter": found,
+        "header": True,
+        "quotechar": '"',
+        "escapechar": '"',
+        "strict_mode": True,
+        "null_padding": False,
+        "auto_detect": False,
+        "hive_partitioning": False,
+        "compression": compression_of(plain[0]),
+        "na_values": ["", *source.null],
+    }
+    paths = [plain_path(Path(file)) for file in plain]
+    with connect() as con:
+        text = con.read_csv(paths, columns=dict.fromkeys(names, "VARCHAR"), **options)  # type: ignore[arg-type] # it takes lists
+        types, notes = _types(text, names, said=set(source.types))
+
+    def bind(con: duckdb.DuckDBPyConnection, _: object = kept) -> duckdb.DuckDBPyRelation:
+        return con.read_csv(paths, columns=types, **options)  # type: ignore[arg-type] # it takes lists
+
+    return Bound(bind=bind, notes=tuple(notes))
+
+
+def _types(text: duckdb.DuckDBPyRelation, names: list[str], said: set[str]) -> tuple[dict[str, str], list[str]]:
+    """(the type of every column from all its cells, notes on types that a few cells decided); `said` stay text."""
+    tests = ["count(*)"]
+    for name in names:
+        cell = quoted(name)
+        tests += [f"count({cell})"]
+        tests += [  # CASE, not FILTER: the engine needs quadratic time for many filtered aggregates
+            f"count(CASE WHEN regexp_matches({cell}, '{pattern}') THEN TRY_CAST({cell} AS {kind}) END)"
+            for kind, pattern in PATTERNS.items()
+        ]
+    try:
+        counts = text.aggregate(", ".join(tests)).fetchall()[0]
+        if not counts[0]:
+            raise DataError("the CSV file has a header and no rows")
+        width, types, notes = 1 + len(PATTERNS), {}, []
+        for i, name in enumerate(names):
+            filled, *fits = counts[1 + i * width : 1 + (i + 1) * width]
+            kinds = [kind for kind, fit in zip(PATTERNS, fits, strict=True) if filled and fit == filled]
+            types[name] = "VARCHAR" if name in said or not kinds else kinds[0]
+            almost = _almost(filled, dict(zip(PATTERNS, fits, strict=True)), types[name])
+            if almost and name not in said:
+                notes.append(_note(text, name, almost, types[name], filled - fits[list(PATTERNS).index(almost)]))
+    except duckdb.Error as error:
+        raise csv_error(error) from None
+    return types, notes
+
+
+def _almost(filled: int, fits: dict[str, int], chosen: str) -> str | None:
+    """The type that all but a few cells have, where it is not the one that was chosen."""
+    narrower = {"VARCHAR": tuple(PATTERNS), "DOUBLE": ("BIGINT",)}.get(chosen, ())
+    near = [kind for kind in narrower if 0 < filled - fits[kind] <= min(FEW, filled // FEW_OF)]
+    return max(near, key=lambda kind: fits[kind], default=None)
+
+
+def _note(text: duckdb.DuckDBPyRelation, name: str, almost: str, chosen: str, misfits: int) -> str:
+    """Which rows decided the type; never what they hold."""
+    cell = quoted(name)
+    fits = f"regexp_matches({cell}, '{PATTERNS[almost]}') AND TRY_CAST({cell} AS {almost}) IS NOT NULL"
+    numbered = text.project(f"row_number() OVER () AS row, {cell} IS NOT NULL AND NOT ({fits}) AS odd")
+    rows = [str(row) for (row,) in numbered.filter("odd").project("row").limit(SHOWN_ROWS).fetchall()]
+    more = ", ..." if misfits > len(rows) else ""
+    cells, where = ("1 cell", "row") if misfits == 1 else (f"{misfits} cells", "rows")
+    read = "text" if chosen == "VARCHAR" else "numbers with fractions"
+    return (
+        f'"{name}" is read as {read} because of {cells} ({where} {", ".join(rows)}{more} after the header); all others '
+        f"are {_SAID[almost]}: mend the file, or say --null or --types"
+    )
+
+
+def header(file: str, delimiter: str | None, encoding: str = UTF_8) -> tuple[list[str], str]:
+    """Column names of the first line, and the delimiter (the most frequent candidate in it unless given)."""
+    try:
+        with unpacked(file) as handle, io.TextIOWrapper(handle, encoding=encoding, newline="") as text:
+            found = delimiter or max(DELIMITERS, key=text.readline().count)
+        with unpacked(file) as handle, io.TextIOWrapper(handle, encoding=encoding, newline="") as text:
+            names = next(csv.reader(text, delimiter=found), [])
+    except UnicodeError:
+        raise DataError(not_text(shown(file), encoding)) from None
+    except csv.Error:
+        raise DataError(f"{shown(file)} cannot be read as CSV: its first line is no header") from None
+    if not names or any(not name.strip() for name in names):
+        raise DataError(f"{shown(file)} needs a header line that names every column")
+    check_names(names, shown(file))
+    return names, found
+
+
+def not_text(what: str, encoding: str) -> str:
+    """What to say about a file that is not in the encoding."""
+    if encoding == UTF_8:
+        return f"{what} is not UTF-8 text; say its encoding, for example --encoding latin-1"
+    return f"{what} is not text in the encoding {encoding}"
+
+
+def csv_error(error: Exception) -> DataError:
+    """One line without any cell of the file."""
+    text = str(error)
+    line = re.search(r"CSV Error on Line: (\d+)", text)
+    where = f" (line {line.group(1)})" if line else ""
+    if "Invalid unicode" in text:
+        return DataError(f"the CSV file is not UTF-8 text{where}; say its encoding, for example --encoding latin-1")
+    if "Expected Number of Columns" in text:
+        return DataError(f"the CSV file is ragged: a line has more or fewer fields than the header{where}")
+    if "unterminated quote" in text:
+        return DataError(f"the CSV file has an unbalanced quote{where}")
+    if "GZIP" in text or "gzip" in text:
+        return DataError("the compressed file is damaged or cut off")
+    return DataError(f"the file cannot be read as CSV{where}")

@@ -1,0 +1,137 @@
+"""Spark on a release: the reader's side."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ...errors import QueryError, ReleaseError, SfumatoError
+from ...model.types import ColumnType
+from ..codes import unreadable_dates
+from ..duckdb.connection import connect
+from ..statements import counted
+from .dialect import spark_text
+from .session import plainly
+from .sources import addresses
+
+WEIGHT = "__n__"
+MOST_CELLS = 2_000_000  # distinct cells of the columns of a question that are brought here
+_KIND = re.compile(r"\[([A-Z_]+)")
+
+
+class SparkReader:
+    """Runs SQL over the published rows: Spark counts the distinct cells of the columns that a question names, and what
+    the question says about them is evaluated here, by the same engine and in the same arithmetic as locally.
+
+    Where there are too many cells, and for statements that look at rows as such, the whole statement runs on Spark, in
+    its dialect. Statements over small tables of our own (a domain, an answer) never leave this process.
+    """
+
+    def __init__(self, session: Any, data: Sequence[Path], rows: int, *, most_cells: int = MOST_CELLS) -> None:
+        self._session, self._rows, self._most = session, rows, most_cells
+        self._view = f"sfumato_{secrets.token_hex(8)}"
+        self._con = connect()
+        self._con.execute("SET enable_external_access=false")
+        self._con.execute("SET lock_configuration=true")
+        self._cells: dict[tuple[str, ...], pa.Table | None] = {}
+        with plainly("the rows cannot be read", lambda _: ReleaseError("the rows cannot be read by Spark")):
+            frame = session.read.parquet(*addresses(data))
+            frame.createOrReplaceTempView(self._view)
+            self.columns = tuple(frame.columns)
+
+    def source(self) -> tuple[str, str | None]:
+        """The distinct cells of the columns that a question will name."""
+        return "cells", WEIGHT
+
+    def collapse(self) -> bool:
+        """Cells are counted question by question."""
+        return True
+
+    def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
+        selected = ", ".join(f"CAST(NULL AS {kind.format_name})" for kind in types.values())
+        schema = self._con.sql(f"SELECT {selected} LIMIT 0").to_arrow_table().schema
+        return {name: schema.field(j).type for j, name in enumerate(types)}
+
+    def run(
+        self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None
+    ) -> pa.Table:
+        named = {table.name for table in statement.find_all(exp.Table)}
+        if "release" in named:
+            found = self._on_spark(statement, text)
+        elif "cells" in named:
+            cells = self._counted(_columns(statement))
+            if cells is None:
+                found = self._on_spark(_over_rows(statement), text)
+            else:
+                found = self._here(statement, text, {**(tables or {}), "cells": cells})
+        else:
+            found = self._here(statement, text, tables or {})
+        if unreadable_dates(found):
+            raise QueryError("the question leads to a date outside the years 1 to 9999", sql=text)
+        return found
+
+    def _counted(self, columns: tuple[str, ...]) -> pa.Table | None:
+        """Rows of the distinct cells over some columns; None where there are too many of them."""
+        if columns not in self._cells:
+            statement = counted(columns, table="release").limit(self._most + 1)
+            table = self._on_spark(statement, None).rename_columns([*columns, WEIGHT])
+            self._cells[columns] = None if table.num_rows > self._most else table
+        return self._cells[columns]
+
+    def _on_spark(self, statement: exp.Query, text: str | None) -> pa.Table:
+        def asked(said: str) -> SfumatoError:
+            kind = _KIND.search(said)
+            return QueryError(f"Spark cannot evaluate this question ({kind[1] if kind else 'failed'})", sql=text)
+
+        with plainly("Spark failed on this question", asked):
+            found = self._session.sql(spark_text(statement, {"release": self._view})).toArrow()
+        return _plain(found).combine_chunks()
+
+    def _here(self, statement: exp.Query, text: str | None, tables: Mapping[str, pa.Table]) -> pa.Table:
+        import duckdb
+
+        for name, table in tables.items():
+            self._con.register(name, table)
+        try:
+            return self._con.sql(statement.sql(dialect="duckdb")).to_arrow_table().combine_chunks()
+        except duckdb.Error as error:
+            reason = str(error).split("\n")[0].split(": ", 1)[-1]
+            raise QueryError(f"DuckDB cannot evaluate this question: {reason}", sql=text) from None
+        finally:
+            for name in tables:
+                self._con.unregister(name)
+
+
+def _columns(statement: exp.Query) -> tuple[str, ...]:
+    """The columns of the release that a statement names."""
+    return tuple(sorted({column.name for column in statement.find_all(exp.Column)} - {WEIGHT}))
+
+
+def _over_rows(statement: exp.Query) -> exp.Query:
+    """The statement about cells as one about rows, each of which stands for itself."""
+
+    def change(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Table) and node.name == "cells":
+            return exp.table_("release")
+        if isinstance(node, exp.Column) and node.name == WEIGHT:
+            return exp.Literal.number(1)
+        return node
+
+    changed = statement.copy().transform(change)
+    assert isinstance(changed, exp.Query)
+    return changed
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Times of day zones as DuckDB gives them: Spark says the session's zone."""
+    fields = [
+        pa.field(f.name, pa.timestamp("us", tz="UTC") if pa.types.is_timestamp(f.type) and f.type.tz else f.type)
+        for f in table.schema
+    ]
+    return table.cast(pa.schema(fields))

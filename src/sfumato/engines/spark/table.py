@@ -1,0 +1,405 @@
+"""The Spark engine: Spark SQL counts, tasks in Python randomise, Spark shuffles, tasks in Python write the parts."""
+
+from __future__ import annotations
+
+import copy
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import EngineError, SpecError
+from ...model.bin_labels import bin_labels
+from ...model.codebook import Labels
+from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
+from ...model.public import Domain, Scalar
+from ...model.recoding import Recoding
+from ...model.types import TEXT, Kind
+from ...stats.allocation import changed_between_passes
+from .. import scratch
+from ..contract import Keys, ListColumn, Progress, Transform
+from ..duckdb.connection import connect
+from ..profiling import CELL, ROWS, joint_cells, profile_of
+from ..source import Source
+from ..statements import counted
+from . import tasks
+from .reader import SparkReader
+from .secret_door import door
+from .session import parallelism, plainly, silence, start
+from .sources import frame_of, is_frame
+from .spark_types import arrow_type, released_type, struct
+
+ROWS_A_PART = 4_000_000
+FEWEST_A_PART = 100_000  # a table with fewer rows is not cut further
+NUMBER = "__number__"  # of a row's partition
+BELOW = "below the first bin"
+
+
+class SparkEngine:
+    """A cluster, or the cores of this machine. `session` None: one is started, or joined, when first needed."""
+
+    name = "spark"
+
+    def __init__(
+        self,
+        *,
+        master: str | None = None,
+        remote: str | None = None,
+        session: Any = None,
+        rows_a_part: int = ROWS_A_PART,
+        batch_rows: int = tasks.BATCH_ROWS,
+    ) -> None:
+        self._master, self._remote, self._session = master, remote, session
+        self.rows_a_part, self.batch_rows = rows_a_part, batch_rows
+
+    @property
+    def session(self) -> Any:
+        """The Spark session."""
+        if self._session is None:
+            self._session = start(self._master, self._remote)
+        return self._session
+
+    def open(self, source: Any, *, delimiter: str | None = None) -> SparkTable:
+        if isinstance(source, SparkTable):
+            return source
+        if isinstance(source, Source):
+            source.refuse(
+                "encoding",
+                "null",
+                "types",
+                "table",
+                "query",
+                "recode",
+                why="is for the local engine",
+            )
+            source, delimiter = source.given, source.delimiter or delimiter
+        if is_frame(source):  # it lives in a session already
+            self._session = source.sparkSession
+            silence()
+        return SparkTable(self, *frame_of(self.session, source, delimiter))
+
+    def read(self, data: Sequence[Path], rows: int) -> SparkReader:
+        return SparkReader(self.session, data, rows)
+
+
+class SparkTable:
+    """A source opened by Spark; `repr` shows nothing of it. `stable`: a partition read again is the same rows."""
+
+    def __init__(self, engine: SparkEngine, frame: Any, stable: bool) -> None:
+        self._engine, self._frame, self._stable = engine, frame, stable
+        self.columns = {field.name: released_type(field.name, field.dataType) for field in frame.schema.fields}
+        self.notes: tuple[str, ...] = ()
+        self.labels: Mapping[str, Labels] = {}
+        self.recoded: tuple[Recoding, ...] = ()
+        self._bins: dict[str, Sequence[float]] = {}
+        self._kept: dict[tuple[str, ...], pa.Table] = {}  # what was counted before
+
+    def __repr__(self) -> str:
+        return f"<table with {len(self.columns)} columns>"
+
+    def arrow_types(self) -> Mapping[str, pa.DataType]:
+        return {name: arrow_type(kind) for name, kind in self.columns.items()}
+
+    # --- counting ----------------------------------------------------------------------------------------------
+
+    def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
+        """Joint counts by one GROUP BY per joint; domains from them, or as declared."""
+        tables = [self._counted([c for u in joint for c in needs.units[u]]) for joint in needs.joints]
+        return profile_of(tables, needs, declared, self.columns, self.arrow_types(), null_as_value=null_as_value)
+
+    def _counted(self, columns: Sequence[str], *, limit: int | None = None) -> pa.Table:
+        """Rows of every combination of some columns; no more combinations than `limit`."""
+        kept = self._kept.get(tuple(columns))
+        if kept is not None and (limit is None or kept.num_rows < limit):
+            return kept
+        with self._view(self._selected(columns)) as view, plainly("Spark failed while counting"):
+            statement = counted(columns, table=view)
+            found = self._engine.session.sql((statement.limit(limit) if limit else statement).sql(dialect="spark"))
+            table = self._typed(found.toArrow()).rename_columns([*columns, ROWS])
+        if limit is None or table.num_rows < limit:
+            self._kept[tuple(columns)] = table
+        return table
+
+    def cells(
+        self, quasi: Sequence[str], sensitive: Sequence[Domain], looked_at: Mapping[int, Domain], *, limit: int
+    ) -> JointCells | None:
+        """One GROUP BY on Spark; cells are numbered here."""
+        shown = list(dict.fromkeys(name for d in (*sensitive, *looked_at.values()) for name in d.columns))
+        joint = self._counted(list(dict.fromkeys((*quasi, *shown))), limit=limit + 1)
+        if joint.num_rows > limit:
+            return None
+        number = f"dense_rank() OVER (ORDER BY {', '.join(_quoted(c) for c in quasi)}) - 1" if quasi else "0"
+        with connect() as con:
+            con.register("joint", joint)
+            numbered = con.sql(f"SELECT *, CAST({number} AS BIGINT) AS {CELL} FROM joint").to_arrow_table()
+        return joint_cells(numbered.combine_chunks(), sensitive, looked_at, self.arrow_types())
+
+    def people(self, column: str) -> PeopleCount:
+        from pyspark.sql import functions as fn
+
+        with plainly("Spark failed while counting people"):
+            each = (
+                self._selected([column])
+                .groupBy(fn.col(_ticked(column)).alias("person"))
+                .agg(fn.count(fn.lit(1)).alias("n"))
+            )
+            named = fn.col("person").isNotNull()
+            row = each.agg(
+                fn.coalesce(fn.sum("n"), fn.lit(0)),
+                fn.coalesce(fn.sum(fn.when(~named, fn.col("n"))), fn.lit(0)),
+                fn.count("person"),
+                fn.count(fn.when(named & (fn.col("n") > 1), 1)),
+                fn.coalesce(fn.max(fn.when(named, fn.col("n"))), fn.lit(0)),
+            ).collect()[0]
+        rows, missing, people, several, most = (int(cell) for cell in row)
+        return PeopleCount(rows=rows, missing=missing, people=people, several=several, most=most)
+
+    def filled(self, columns: Sequence[str]) -> dict[str, Filled]:
+        from pyspark.sql import functions as fn
+
+        if not columns:
+            return {}
+        cells = [fn.col(_ticked(name)) for name in columns]
+        with plainly("Spark failed while counting"):
+            numbers = (
+                self._selected(columns)
+                .agg(*(f for c in cells for f in (fn.count(c), fn.count_distinct(c))))
+                .collect()[0]
+            )
+        return {name: Filled(rows=numbers[2 * i], distinct=numbers[2 * i + 1]) for i, name in enumerate(columns)}
+
+    def describe(self, columns: Sequence[str], *, examples: int = 0) -> dict[str, Described]:
+        return {name: self._described(name, examples) for name in columns}
+
+    def _described(self, name: str, examples: int) -> Described:
+        from pyspark.sql import functions as fn
+
+        cell, n = fn.col(_ticked(name)).cast("string"), fn.col("n")
+        with plainly("Spark failed while counting"):
+            each = self._selected([name]).groupBy(cell.alias("v")).agg(fn.count(fn.lit(1)).alias("n"))
+            v, there = fn.col("v"), fn.col("v").isNotNull()
+            row = each.agg(
+                fn.sum(n),
+                fn.sum(fn.when(there, n)),
+                fn.count(v),
+                fn.sum(fn.when(there, n * fn.length(v))),
+                fn.sum(fn.when(v.rlike(r"\S\s+\S+\s+\S+\s+\S"), n)),
+            ).collect()[0]
+            some = each.where(there).orderBy(n.desc(), v).limit(examples).collect() if examples else []
+        rows, filled, distinct, length, sentences = (int(cell or 0) for cell in row)
+        return Described(
+            rows=rows,
+            filled=Filled(rows=filled, distinct=distinct),
+            length=length / filled if filled else 0.0,
+            sentences=sentences / filled if filled else 0.0,
+            examples=tuple(str(one["v"]) for one in some),
+        )
+
+    # --- other tables of it ------------------------------------------------------------------------------------
+
+    def binned(self, edges: Mapping[str, Sequence[float]]) -> SparkTable:
+        """Bins [edge, next edge), the last without upper end; a value below the first edge gets no known label."""
+        result = copy.copy(self)
+        result._bins, result.columns, result._kept = dict(self._bins), dict(self.columns), {}
+        for name, cuts in edges.items():
+            kind = self.columns.get(name)
+            if kind is None or not kind.numeric:
+                raise SpecError(f'bins are given for "{name}", which is not a column of numbers', field="bins")
+            result._bins[name], result.columns[name] = tuple(cuts), TEXT
+            result.recoded = (*result.recoded, Recoding(column=name, edges=tuple(cuts)))
+        return result
+
+    def keeping(self, column: str, most: int, columns: Sequence[str], keys: Keys) -> SparkTable:
+        """Rows ranked by key within each person; the rest stays where it is."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as fn
+
+        result = copy.copy(self)
+        names = list(dict.fromkeys((column, *columns)))
+        with self._pinned(names) as frame, door(self._engine.session, keys) as load, plainly("Spark failed"):
+            rows = frame.mapInArrow(
+                tasks.keyed(load),
+                struct({name: self.arrow_types()[name] for name in names} | {tasks.ORDER: pa.int64()}),
+            )
+            person = Window.partitionBy(_ticked(column)).orderBy(tasks.ORDER)
+            ranked = rows.withColumn(NUMBER, fn.row_number().over(person)).where(fn.col(NUMBER) <= most)
+            chosen = ranked.select(*(_ticked(name) for name in columns))
+            kept = chosen.localCheckpoint(eager=True, storageLevel=_disk())  # now: it cannot be made again without keys
+        result._frame, result._stable, result._bins, result._kept = kept, True, {}, {}
+        result.columns = {name: self.columns[name] for name in columns}
+        if column in columns and result.people(column).most > most:
+            raise changed_between_passes()
+        return result
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    def write(
+        self,
+        columns: Sequence[str],
+        transform: Transform,
+        schema: pa.Schema,
+        keys: Keys,
+        path: Path,
+        progress: Progress,
+        lists: Sequence[ListColumn] = (),
+    ) -> int:
+        """Partitions through the transform, shuffled by key range, into parts in a folder beside `path`."""
+        folder = path.with_suffix("")
+        attempts = path.parent.with_name(path.parent.name + ".attempts")
+        with self._pinned(columns) as frame, scratch.doomed(attempts):
+            try:
+                folder.mkdir(mode=0o777)
+                attempts.mkdir(mode=0o777)
+                rows, shares = self._shares(frame, transform)
+                parts = self._parts(rows)
+                job = tasks.SharedJob(
+                    transform=transform.away(),
+                    shares=shares,
+                    keys=keys,
+                    parts=parts,
+                    batch_rows=self._engine.batch_rows,
+                )
+                names = tasks.tokens(keys, parts)
+                with door(self._engine.session, job) as load, plainly("Spark failed while publishing"):
+                    task = tasks.write_parts(names, schema, transform.dictionaries, lists, str(folder), str(attempts))
+                    done = self._run(frame, load, schema, parts, task)
+            except OSError as error:
+                raise EngineError(f"the parts cannot be written: {error.strerror}; nothing was published") from None
+            finally:
+                scratch.remove(attempts)
+        written = int(np.sum(done["rows"].to_numpy())) if done.num_rows else 0
+        progress(written)
+        return written
+
+    def _shares(self, frame: Any, transform: Transform) -> tuple[int, dict[int, Any]]:
+        """(rows, number of the partition -> its share), from counts of the values of every unit in each partition."""
+        counts = [self._by_partition(frame, unit) for unit in transform.units]
+        numbers = sorted({number for found in counts for number in found})
+        if any(set(found) != set(numbers) for found in counts):
+            raise changed_between_passes()
+        shares = {number: transform.share(number, [found[number] for found in counts]) for number in numbers}
+        rows = sum(int(np.sum(table[ROWS].to_numpy())) for table in (counts[0] if counts else {}).values())
+        return rows, shares
+
+    def _by_partition(self, frame: Any, unit: Sequence[str]) -> dict[int, pa.Table]:
+        from pyspark.sql import functions as fn
+
+        numbered = frame.select(*(_ticked(name) for name in unit)).withColumn(NUMBER, fn.spark_partition_id())
+        with self._view(numbered) as view, plainly("Spark failed while counting"):
+            statement = counted([NUMBER, *unit], table=view).sql(dialect="spark")
+            table = self._typed(self._engine.session.sql(statement).toArrow()).rename_columns([NUMBER, *unit, ROWS])
+        table = table.combine_chunks().sort_by(NUMBER)
+        found, start = table[NUMBER].to_numpy(), 0
+        result = {}
+        for number, rows in zip(*np.unique(found, return_counts=True), strict=True):
+            result[int(number)] = table.slice(start, int(rows)).select([*unit, ROWS])
+            start += int(rows)
+        return result
+
+    def _run(
+        self,
+        frame: Any,
+        load: Any,
+        schema: pa.Schema,
+        parts: int,
+        write: tasks.Task,
+    ) -> pa.Table:
+        """(name, rows, digest) of the parts."""
+        from pyspark.sql import functions as fn
+
+        kinds = {f.name: pa.int32() if pa.types.is_dictionary(f.type) else f.type for f in schema}
+        between = struct(kinds | {tasks.ORDER: pa.int64(), tasks.PART: pa.int32()})
+        changed = frame.mapInArrow(tasks.randomise(load), between)
+        ordered = changed.repartitionById(parts, fn.col(tasks.PART)).sortWithinPartitions(tasks.ORDER)
+        return ordered.mapInArrow(write, struct(tasks.WRITTEN)).toArrow()
+
+    def _parts(self, rows: int) -> int:
+        """How many files: none larger than `rows_a_part` by much, and work for every core."""
+        cores = parallelism(self._engine.session)
+        wanted = max(-(-rows // self._engine.rows_a_part), min(cores, -(-rows // FEWEST_A_PART)), 1)
+        return -(-wanted // cores) * cores if wanted > cores else wanted
+
+    # --- frames ------------------------------------------------------------------------------------------------
+
+    def _selected(self, columns: Sequence[str]) -> Any:
+        return self._frame.select(*(self._cell(name).alias(name) for name in columns))
+
+    def _cell(self, name: str) -> Any:
+        """A cell: its bin's label, or itself; -0.0 is 0.0, as equal numbers must be equal values."""
+        from pyspark.sql import functions as fn
+
+        cell = fn.col(_ticked(name))
+        if name in self._bins:
+            cuts = self._bins[name]
+            labels = bin_labels(cuts)
+            case = fn.when(cell.isNull() | fn.isnan(cell.cast("double")), None)
+            for cut, label in zip(cuts, [BELOW, *labels[:-1]], strict=True):
+                case = case.when(cell < cut, label)
+            return case.otherwise(labels[-1])
+        if self.columns[name].kind is Kind.REAL:
+            return fn.when(cell == 0, fn.lit(0).cast("float" if self.columns[name].bits == 32 else "double")).otherwise(
+                cell
+            )
+        return cell
+
+    @contextmanager
+    def _pinned(self, columns: Sequence[str]) -> Iterator[Any]:
+        """The columns as a frame whose partitions are the same rows in the same order whenever they are read.
+
+        Files are. Of another frame Spark keeps a copy while the run lasts, and rows are sorted in each partition:
+        where it has to make a part of the copy again, rows that come in another order end in the same one.
+        """
+        frame = self._selected(columns)
+        if self._stable:
+            yield frame
+            return
+        with plainly("Spark failed while reading"):
+            kept = frame.sortWithinPartitions(*(_ticked(name) for name in columns)).persist(_disk())
+        try:
+            yield kept
+        finally:
+            _forget(kept)
+
+    @contextmanager
+    def _view(self, frame: Any) -> Iterator[str]:
+        """A name for the frame in SQL."""
+        name = f"sfumato_{secrets.token_hex(8)}"
+        with plainly("Spark failed"):
+            frame.createOrReplaceTempView(name)
+        try:
+            yield name
+        finally:
+            self._engine.session.catalog.dropTempView(name)
+
+    def _typed(self, table: pa.Table) -> pa.Table:
+        """The table with the types that tasks see."""
+        kinds = self.arrow_types()
+        fields = [
+            pa.field(f.name, kinds.get(f.name, pa.int32() if f.name == NUMBER else pa.int64())) for f in table.schema
+        ]
+        return table.cast(pa.schema(fields))
+
+
+def _forget(frame: Any) -> None:
+    """Let go of Spark's copy of a frame; a session that has ended has done so."""
+    with suppress(EngineError), plainly("Spark failed"):
+        frame.unpersist()
+
+
+def _disk() -> Any:
+    from pyspark import StorageLevel
+
+    return StorageLevel.DISK_ONLY
+
+
+def _ticked(name: str) -> str:
+    """The name as Spark's SQL quotes it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

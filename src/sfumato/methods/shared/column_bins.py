@@ -1,0 +1,50 @@
+"""Bins that a specification gives for columns of numbers: `age=17,25,35,hours=0,20,40`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from ...errors import SpecError
+from ...model.bin_labels import bin_labels
+from ...model.names import parts
+from ...model.public import Domain
+from ...model.ratios import Ratio, exact
+
+Bins = Mapping[str, Sequence[Ratio]] | str | None
+BINS_FIELD = {"help": "column=EDGE,EDGE,...,column=EDGE,... for columns of numbers"}  # of a specification
+
+
+def parse_bins(bins: Bins) -> dict[str, tuple[float, ...]]:
+    """Lower edges of the bins of each binned column; the last bin has no upper end."""
+    if bins is None:
+        return {}
+    given = bins if isinstance(bins, Mapping) else _lists(bins)
+    found = {column: tuple(float(exact(e, "bins")) for e in edges) for column, edges in given.items()}
+    for column, edges in found.items():
+        if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
+            raise SpecError(f'bins of "{column}" need two or more edges that rise', field="bins")
+    return found
+
+
+def bin_order(edges: Mapping[str, Sequence[float]], domain: Domain) -> tuple[int, ...] | None:
+    """The place of every value of a domain among the bins of its column; None where it has no bins, or other values."""
+    if len(domain.columns) > 1 or domain.columns[0] not in edges:
+        return None
+    places = {label: place for place, label in enumerate(bin_labels(edges[domain.columns[0]]))}
+    found = tuple(places.get(str(value), -1) for (value,) in domain.values)
+    return None if -1 in found else found
+
+
+def _lists(text: str) -> dict[str, list[str]]:
+    """ "age=17,25,35,hours=0,20,40": a name starts a new list."""
+    found: dict[str, list[str]] = {}
+    column = None
+    for name, value in parts(text, "bins"):
+        if value is not None:
+            column = name
+            found[column] = []
+        if column is None:
+            raise SpecError(f'bins are written column=EDGE,EDGE,..., got "{text}"', field="bins")
+        found[column].append(name if value is None else value)
+    return found

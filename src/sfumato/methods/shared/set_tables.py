@@ -1,0 +1,129 @@
+"""The set channels of a release side by side, one per sub-table: what applying, answering and verifying share.
+
+The sets of all sub-tables are numbered through, so that the number of a published set tells its sub-table as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import SpecError
+from ...model.public import Codes, Floats, Integers, Listed, SetWeights
+from .set_answers import SetAnswers, set_answers
+from .set_channel import SetChannel, channel_of_blocks, channel_of_sets
+from .set_draw import SetSampler, sampler
+
+MOST_CELLS = 50_000_000  # k m: a stranger's list must fit into memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedList:
+    """A list of sets as a plan states it: the sets themselves, or base blocks that stand for all their cyclic shifts.
+
+    Sets are ascending positions among the values of the table or sub-table.
+    """
+
+    sets: tuple[tuple[int, ...], ...]
+    cyclic: bool
+    weights: tuple[int, ...] = ()  # one for each set; none: every set weighs 1
+
+    def channel(self, size: int, gamma: Fraction) -> SetChannel:
+        """The set channel over `size` values; SpecError where the list is not one of a set channel."""
+        if len(self.sets) * (size if self.cyclic else 1) * size > MOST_CELLS:
+            raise SpecError(f"a list of more than {MOST_CELLS:,} sets times values is not read", field="sets")
+        if self.cyclic:
+            if self.weights:
+                raise SpecError("sets that stand for their shifts weigh 1", field="weights")
+            return channel_of_blocks(size, gamma, self.sets)
+        return channel_of_sets(size, gamma, self.sets, self.weights or None)
+
+
+class SetTables:
+    """Channels of sub-tables; a channel that serves several is one object, worked out once."""
+
+    def __init__(self, values: Sequence[Codes], channels: Sequence[SetChannel]) -> None:
+        self.values, self.channels = tuple(values), tuple(channels)
+        self.start: Integers = np.cumsum([0, *(len(c.members) for c in channels)])
+        self._answers: dict[int, SetAnswers] = {}
+        self._samplers: dict[int, SetSampler] = {}
+
+    def __len__(self) -> int:
+        return len(self.channels)
+
+    def answers(self, i: int) -> SetAnswers:
+        """The weights of sub-table i."""
+        key = id(self.channels[i])
+        if key not in self._answers:
+            self._answers[key] = set_answers(self.channels[i])
+        return self._answers[key]
+
+    def part_of(self, set_id: NDArray[np.integer]) -> NDArray[np.intp]:
+        """The sub-table of each set."""
+        return np.searchsorted(self.start, set_id, side="right") - 1
+
+    def draw(self, codes: Codes, part: NDArray[np.int64] | None, rng: np.random.Generator) -> Codes:
+        """The number of a set for every row, from the channel of its sub-table; rows are independent."""
+        if part is None:
+            return self._sampler(0).draw(codes, rng)
+        shown = np.empty(len(codes), dtype=np.int32)
+        order = np.argsort(part, kind="stable")
+        ends = np.searchsorted(part[order], np.arange(len(self) + 1))
+        for i in np.flatnonzero(np.diff(ends)).tolist():
+            rows = order[ends[i] : ends[i + 1]]
+            position = np.searchsorted(self.values[i], codes[rows])
+            shown[rows] = self._sampler(i).draw(position, rng) + self.start[i]
+        return shown
+
+    def _sampler(self, i: int) -> SetSampler:
+        key = id(self.channels[i])
+        if key not in self._samplers:
+            self._samplers[key] = sampler(self.channels[i])
+        return self._samplers[key]
+
+    @cached_property
+    def _members(self) -> tuple[Integers, Codes]:
+        """(start, members) of all sets, as domain codes."""
+        sizes = np.concatenate([c.members.sum(axis=1) for c in self.channels])
+        members = [v[np.nonzero(c.members)[1]] for v, c in zip(self.values, self.channels, strict=True)]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), np.concatenate(members).astype(np.int32)
+
+    def listed(self, columns: Sequence[str]) -> Listed:
+        """The list that a release states for the unit of these columns."""
+        start, members = self._members
+        return Listed(column=set_column(columns), start=start, members=members)
+
+    def weights(self) -> SetWeights:
+        """One row per set and value of its sub-table."""
+        ids, values, weight, variance = [], [], [], []
+        for i, held in enumerate(self.values):
+            answers, k = self.answers(i), len(self.channels[i].members)
+            unit = np.eye(len(held))
+            ids.append(np.repeat(np.arange(k) + self.start[i], len(held)))
+            values.append(np.tile(held, k))
+            weight.append(answers.weights(unit).T.ravel())
+            variance.append(answers.weights(answers.variance(unit)).T.ravel())
+        return SetWeights(
+            set_id=np.concatenate(ids),
+            value=np.concatenate(values).astype(np.int32),
+            weight=np.concatenate(weight),
+            variance_weight=np.concatenate(variance),
+        )
+
+    def standard_errors(self, true_counts: Sequence[Integers], size: int) -> Floats:
+        """The standard error of the estimated total of every value; `true_counts[i]` are those of sub-table i."""
+        variance = np.zeros(size)
+        for i, counts in enumerate(true_counts):
+            own = self.answers(i).variance(np.eye(len(self.values[i]))) @ counts
+            np.add.at(variance, self.values[i], own)
+        return np.sqrt(np.maximum(variance, 0.0))
+
+
+def set_column(columns: Sequence[str]) -> str:
+    """The column of data.parquet that numbers the published sets."""
+    return f"{'_'.join(columns)}_set"

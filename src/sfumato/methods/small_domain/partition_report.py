@@ -1,0 +1,115 @@
+"""What the custodian sees of a small-domain plan before publishing; holds true counts."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ...model.private import Profile
+from ...stats.gamma import keep_probabilities
+from ..shared.channel_design import Design
+from ..shared.least_error import least_sized_partition, times_least
+from ..shared.perturbation import SubTables
+from ..shared.restricted import errors_of, expected_error, protection, row_gamma, value_label
+from ..shared.set_tables import SetTables
+from .merging import Costs
+from .partitioning import Partition, distance_from_best
+from .set_reports import total_variance
+
+
+def partition_report(
+    found: Partition,
+    costs: Costs,
+    designs: tuple[Design, ...],
+    tables: SubTables,
+    sets: SetTables | None,
+    profile: Profile,
+) -> dict[str, Any]:
+    """The sub-tables beside plain `uniform`, which values are not protected, and the error to expect."""
+    values = profile.domains[0].values
+    uniform = keep_probabilities(row_gamma(costs.rho1, costs.rho2, costs.rows_per_person), len(values))
+    counts = [t.true_counts for t in found.sub_tables]
+    bounded = costs.strict and found.all_protected
+    best = distance_from_best(found, costs) if bounded else None
+    variance = found.total_variance if sets is None else total_variance(sets, counts)
+    distance = None
+    if bounded and costs.cap is not None:
+        least = least_sized_partition(
+            costs.rho1,
+            costs.rho2,
+            costs.cap,
+            values=int(found.protected.sum()),
+            rows=found.rows,
+            min_size=costs.min_size,
+        )
+        distance = times_least(variance, found.rows * float(least))
+    if sets is None:
+        error = expected_error(tables, np.concatenate(counts), profile)
+    else:
+        error = errors_of(sets.standard_errors(counts, len(values)), profile)
+    return protection(profile, costs.rho1) | {
+        "theta": found.theta,
+        "sub_tables": [_sub_table(found, i, sets, profile) for i in range(len(counts))],
+        "report": "value" if sets is None else "set",
+        "retention": found.retention if sets is None else None,
+        "uniform_retention": float(uniform[0]),
+        "distance_from_best": best,
+        "times_least": distance,
+        "expected_error": error,
+        "notes": _notes(found, designs, sets, float(uniform[0]), distance),
+    }
+
+
+def _sub_table(found: Partition, i: int, sets: SetTables | None, profile: Profile) -> dict[str, Any]:
+    """A line of the report: `keep` is the chance that what is shown is, or holds, the true value."""
+    table, values = found.sub_tables[i], profile.domains[0].values
+    largest = int(table.true_counts[found.protected[table.values]].max())
+    p, q = table.keep_probabilities
+    shown: dict[str, Any] = {"keep": float(p + q), "retention": float(p)}
+    if sets is not None:
+        channel = sets.channels[i]
+        shown = {
+            "keep": float(channel.matrix()[:, 0] @ channel.members[:, 0]),
+            "retention": float(channel.keep),
+            "sets": len(channel.members),
+            "values_per_set": float(channel.weights @ channel.members.sum(axis=1) / channel.total),
+        }
+    return {
+        "id": i,
+        "size": table.size,
+        "domain": [value_label(values[v]) for v in table.values],
+        "counts": table.true_counts.tolist(),
+        "rho1": str(Fraction(largest, table.size)),
+        "gamma": float(table.gamma),
+        **shown,
+    }
+
+
+def _notes(
+    found: Partition, designs: tuple[Design, ...], sets: SetTables | None, uniform: float, distance: float | None
+) -> list[str]:
+    if sets is None:
+        notes = [f"retention averaged over records: {found.retention:.1%}; plain uniform would keep {uniform:.1%}"]
+    else:
+        notes = [f"one of {int(sets.start[-1]):,} listed sets of values is published in place of a value"]
+    if designs:
+        sizes = np.array([t.size for t in found.sub_tables], dtype=float)
+        error = times_least(
+            sizes @ np.array([d.variance for d in designs]), sizes @ np.array([d.least for d in designs])
+        )
+        proved = "proved" if all(d.certified for d in designs) else "among the sets tried"
+        notes.append(
+            f"for the declared questions the standard errors are {error:.3f} times the least possible in these "
+            f"sub-tables; {max(d.gap for d in designs):.1%} of variance at most is left to gain ({proved})"
+        )
+    if distance is not None:  # of at least min_size records
+        notes.append(
+            f"the standard errors of counts are {distance:.3f} times the least possible for any sub-tables of that "
+            "size (root mean square)"
+        )
+    if len(found.sub_tables) == 1:
+        same = "uniform" if sets is None else "subset-response"
+        notes.append(f"one table is best here: the release is that of {same} on the values that occur")
+    return notes

@@ -1,0 +1,60 @@
+"""One value published in every row: what each sub-table's channel does, beside `set_reports`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from ...model.private import Profile
+from ...model.public import Asked, Codes, Domain, Evidence, Floats, Integers, Observed
+from ..contract import Foresight
+from ..shared.foreseen import entries, pushed, pushed_functionals, tensor, together
+from ..shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, PartWeights, keep_or_redraw
+from ..shared.perturbation import SubTables, estimate
+
+
+def functionals(tables: SubTables, _: Evidence, cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
+    """Rows are independent given their sub-table, which is published; a state is (sub-table, value)."""
+    (unit,) = units
+    blocks = []
+    for i in range(len(tables)):
+        held, sizes = np.unique(unit.classes[tables.domain(i)], return_counts=True)
+        blocks.append((held.astype(np.intp), keep_or_redraw(float(tables.p[i]), float(tables.q[i]), sizes)))
+    weights = PartWeights(blocks=tuple(blocks), values=unit.size)
+    return IndependentRows(cells, weights, weights.state[cells.part, cells.value])
+
+
+def channel(tables: SubTables, share: Floats) -> Floats:
+    """(values, values): each sub-table's channel, weighted by the share of a value's records that goes there."""
+    made = np.zeros((share.shape[1], share.shape[1]))
+    for i in range(len(tables)):
+        values = tables.domain(i)
+        own = tables.p[i] * np.eye(len(values)) + tables.q[i]
+        made[np.ix_(values, values)] += share[i, values][:, None] * own
+    return made
+
+
+def foresight(tables: SubTables, share: Floats, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
+    """Expected counts of every value of every sub-table."""
+    true_counts = profile.true_counts().astype(float)
+
+    def of_table(seen: Floats, i: int) -> Floats:
+        inside = np.zeros(len(true_counts))
+        inside[tables.domain(i)] = 1.0
+        moved = seen * share[i]
+        return tables.p[i] * moved + tables.q[i] * moved.sum(axis=-1, keepdims=True) * inside
+
+    def push(observed: Observed, _: Asked) -> Observed:
+        seen = tensor(observed, len(true_counts))
+        return together([entries(observed, of_table(seen, i), i) for i in range(len(tables))])
+
+    def totals(_: tuple[int, ...]) -> tuple[Integers, Codes, Floats]:
+        count = np.array([of_table(true_counts, i) for i in range(len(tables))])
+        part, code = np.nonzero(count)
+        return part.astype(np.int64), code[:, None].astype(np.int32), count[part, code]
+
+    answer = pushed(push, totals, partial(estimate, tables), rows=profile.rows, domains=domains)
+    sums = pushed_functionals(push, totals, partial(functionals, tables), rows=profile.rows, domains=domains)
+    return Foresight(lump=False, answer=answer, functionals=sums)

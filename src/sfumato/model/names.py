@@ -1,0 +1,89 @@
+"""Names of columns as people type them: one rule for every option.
+
+Names are separated by commas. A name with a comma, an equals sign, a quote, or a space at either end stands in double
+quotes; a quote inside is written twice: `age,"hours, per week"," padded "` are three names.
+"""
+
+from __future__ import annotations
+
+from ..errors import SpecError
+
+QUOTE = '"'
+
+
+def listed(text: str, field: str | None = None) -> tuple[str, ...]:
+    """The names in a list; spaces around names without quotes are no part of them."""
+    found, rest = [], text
+    while rest.strip():
+        name, rest = _first(rest, ",", text, field)
+        if name:
+            found.append(name)
+    return tuple(found)
+
+
+def assigned(text: str, field: str | None = None) -> tuple[str, str]:
+    """(name, what stands behind its equals sign)."""
+    name, rest = _first(text, "=", text, field)
+    if not name or _end(text) >= len(text):
+        raise SpecError(f'--{field} is written COLUMN=VALUE, got "{text}"', field=field)
+    return name, rest.strip()
+
+
+def parts(text: str, field: str | None = None) -> list[tuple[str, str | None]]:
+    """The parts of a list such as `age=5,"hours, per week"=8`: (name, what stands behind its equals sign or None)."""
+    found: list[tuple[str, str | None]] = []
+    for piece in _pieces(text):
+        name, rest = _first(piece, "=", text, field)
+        bare = _end(piece) >= len(piece.rstrip())
+        if name or not bare:
+            found.append((name, None if bare else rest.strip()))
+    return found
+
+
+def _pieces(text: str) -> list[str]:
+    """The text cut at its commas, but not inside quotes."""
+    found, inside = [""], False
+    for letter in text:
+        inside ^= letter == QUOTE
+        if letter == "," and not inside:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [piece for piece in found if piece.strip()]
+
+
+def _end(piece: str) -> int:
+    """Where the first equals sign outside quotes stands, or the length of the text."""
+    inside = False
+    for place, letter in enumerate(piece):
+        inside ^= letter == QUOTE
+        if letter == "=" and not inside:
+            return place
+    return len(piece)
+
+
+def quoted_name(name: str) -> str:
+    """The name as it can be typed in a list."""
+    plain = name == name.strip() and not set(name) & {",", "=", QUOTE} and name
+    return name if plain else QUOTE + name.replace(QUOTE, QUOTE * 2) + QUOTE
+
+
+def _first(text: str, end: str, whole: str, field: str | None) -> tuple[str, str]:
+    """(the first name, what follows its end mark)."""
+    rest = text.lstrip()
+    if not rest.startswith(QUOTE):
+        name, _, rest = rest.partition(end)
+        return name.strip(), rest
+    name, place = "", 1
+    while True:
+        close = rest.find(QUOTE, place)
+        if close < 0:
+            raise SpecError(f"a quote is not closed in {whole}", field=field)
+        name += rest[place:close]
+        if rest[close + 1 : close + 2] != QUOTE:
+            break
+        name, place = name + QUOTE, close + 2
+    after = rest[close + 1 :].lstrip()
+    if after and not after.startswith(end):
+        raise SpecError(f'after a name in quotes comes "{end}", not "{after[:1]}", in {whole}', field=field)
+    return name, after[1:]

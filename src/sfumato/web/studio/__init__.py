@@ -1,0 +1,1 @@
+"""The custodian's page: `sfumato studio`, on her own machine only."""

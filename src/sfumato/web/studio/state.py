@@ -1,0 +1,164 @@
+"""The studio's one session: choices, the work under way and its results. Leaving the page loses nothing of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...choosing.compare import held
+from ...choosing.recommend import LABELS
+from ...engines import scratch
+from ...errors import SfumatoError, SpecError
+from ...model.public import Trust
+from . import machine_files
+from .choices import Choices
+from .hand import Hand, Job
+from .workbench import Errand, Workbench
+
+
+@dataclass(slots=True, kw_only=True)
+class Studio:
+    """What the pages show. Changes come one at a time: whoever changes something holds `lock`."""
+
+    choices: Choices
+    file: Path | None = None  # the choices are kept there
+    thinker: Hand = field(default_factory=lambda: Hand(Workbench))  # looks and foresees
+    publisher: Hand = field(default_factory=lambda: Hand(Workbench))  # plans, publishes, verifies
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    looked: Job | None = None
+    foreseen: Job | None = None
+    planned: Job | None = None
+    published: Job | None = None
+    verified: Job | None = None
+    settled: Job | None = None  # the look that the roles fit
+    before: set[Path] = field(default_factory=set)  # half-written folders that are not ours
+    looks: int = 0
+
+    def choose(self, **changes: Any) -> bool:
+        """Change choices, and keep them in the file if there is one; whether anything is new."""
+        before, self.choices = self.choices, replace(self.choices, **changes)
+        self._keep()
+        return self.choices != before
+
+    def _keep(self) -> None:
+        if self.file is not None:
+            with contextlib.suppress(OSError):
+                self.file.write_text(self.choices.text(), encoding="utf-8")
+
+    @property
+    def table(self) -> Mapping[str, Any] | None:
+        """What the look has found."""
+        return self.looked.result if self.looked is not None and self.looked.finished else None
+
+    async def open(self, source: str, *, delimiter: str = "", upload: bool = False) -> None:
+        """Look at another table; what was found for the last one is gone."""
+        if not source.strip():
+            raise SpecError("no table is named", field="source")
+        if self.choices.upload and self.choices.source != source:
+            machine_files.forget_upload(self.choices.source)
+        self.forget("foreseen", "planned", "published", "verified")
+        out = machine_files.proposed_release(source, upload=upload)
+        self.choose(source=source, delimiter=delimiter, upload=upload, out=out)
+        self.looked = await self.thinker.start(Errand(kind="look", choices=self.choices))
+        self.looks += 1
+
+    def forget(self, *names: str) -> None:
+        """Results that no longer fit the choices."""
+        for name in names:
+            setattr(self, name, None)
+
+    async def advance(self) -> None:
+        """What follows by itself: roles for a table that was looked at, checks of a release that was published."""
+        if self.looked is not None and self.looked.finished and self.settled is not self.looked:
+            self.settled = self.looked
+            found = self.looked.result["columns"]
+            self.choices = self.choices.for_columns(
+                [c["name"] for c in found], {c["name"]: c["suggested"] for c in found}
+            )
+            self._keep()
+        if self.published is not None and self.published.finished and self.verified is None:
+            self.verified = await self.publisher.start(Errand(kind="verify", choices=self.published.task.choices))
+
+    def missing(self) -> str | None:
+        """Why the roles are not complete; None where the library takes them."""
+        if not self.choices.columns("sensitive"):
+            return "choose the sensitive column: what must a reader not learn about somebody?"
+        try:
+            roles = self.choices.as_roles()
+        except SfumatoError as error:
+            return str(error)
+        return None if roles.quasi or self.choices.questions.strip() else "no column is one that others may know"
+
+    @property
+    def foreseen_as_chosen(self) -> bool:
+        """Whether what is foreseen, or under way, is for these choices: which readers to hold only sorts it."""
+        if self.foreseen is None or self.foreseen.refusal is not None:
+            return False
+        used, now = self.foreseen.task.choices, self.choices
+        return (used.bound, used.rho1, used.questions) == (now.bound, now.rho1, now.questions)
+
+    async def foresee(self) -> None:
+        """Foresee errors at the bound, for every method."""
+        self.publisher.warm()
+        self.foreseen = await self.thinker.start(Errand(kind="foresee", choices=self.choices))
+
+    async def enough(self) -> None:
+        """End foreseeing; what is known by now stays."""
+        if self.foreseen is not None:
+            await self.thinker.end(self.foreseen)
+
+    async def plan(self) -> None:
+        """Plan the chosen method."""
+        if self.published is not None and self.published.running:
+            raise SpecError("publishing is under way; cancel it first", field="method")
+        self.forget("published", "verified")
+        self.planned = await self.publisher.start(Errand(kind="plan", choices=self.choices))
+
+    async def publish(self) -> None:
+        """Publish what was planned; a folder that exists is never replaced."""
+        if Path(self.choices.out).exists():
+            raise SpecError(f'"{Path(self.choices.out).name}" exists; choose another folder', field="out")
+        self.forget("verified")
+        self.before = machine_files.partial_folders(self.choices.out)
+        self.published = await self.publisher.start(Errand(kind="publish", choices=self.choices))
+
+    async def cancel(self) -> None:
+        """End publishing; nothing of it stays, even if it was about to finish."""
+        job = self.published
+        if job is None or not job.running:
+            return
+        out = job.task.choices.out
+        await self.publisher.end(job)
+        for folder in machine_files.partial_folders(out) - self.before:
+            scratch.remove(folder)
+        scratch.remove(Path(out))  # it did not exist when we began
+
+    def close(self) -> None:
+        """End all work."""
+        self.thinker.close()
+        self.publisher.close()
+
+    def job(self, step: str) -> Job | None:
+        """The work that a step shows."""
+        jobs = {"source": self.looked, "methods": self.foreseen, "plan": self.planned, "publish": self.published}
+        return (jobs | {"hand": self.verified}).get(step)
+
+    # --- what the pages show -------------------------------------------------------------------------------------
+
+    def entries(self) -> list[dict[str, Any]]:
+        """The candidates foreseen so far, those that fit the choices first, then by error; refused ones last."""
+        if self.foreseen is None:
+            return []
+        wanted, allowed = set(self.choices.hold), LABELS[self.choices.trust]
+        found = []
+        for number, part in enumerate(self.foreseen.parts):
+            readers = held(part) if part["readers"] else ()
+            able = not part["reason"] and part["error"] is not None
+            fits = able and wanted <= set(readers) and Trust(part["trust"]) in allowed
+            label = f"{part['method']}, {part['variant']}" if part["variant"] else part["method"]
+            found.append(part | {"number": number, "held": readers, "able": able, "fits": fits, "label": label})
+        return sorted(found, key=lambda e: (not e["able"], not e["fits"], e["error"] or 0.0))

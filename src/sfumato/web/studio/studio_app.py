@@ -1,0 +1,82 @@
+"""The studio's application: its pages behind the gate (host name, sizes, policy) and the door (token, forgeries)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ...errors import SfumatoError
+from ..api import refused
+from ..app import layout, look, static
+from ..refusals import Refusal, refusal, wrong
+from ..security import PROTECTING, Gate
+from . import pages
+from .door import Door
+from .state import Studio
+
+HOST = "127.0.0.1"  # and no other name
+MAX_BODY = 4 * 2**20
+
+
+def application(studio: Studio, *, token: str, port: int) -> Starlette:
+    """The custodian's application for one session."""
+    stamp = look()
+    templates = layout(stamp)
+
+    def say(request: Request, said: Refusal) -> Response:
+        """A refusal as a page for browsers, as JSON for programs; a fragment where a part of a page was asked for."""
+        if "hx-request" in request.headers:
+            context = {"refusal": said}
+            return templates.TemplateResponse(request, "studio/problem.html", context, status_code=said.status)
+        if "text/html" in request.headers.get("accept", ""):
+            context = {"refusal": said}
+            return templates.TemplateResponse(request, "studio/failed.html", context, status_code=said.status)
+        return refused(request, said)
+
+    async def missing(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        usual = error.detail == HTTPStatus(error.status_code).phrase
+        message = "there is nothing at this address" if usual else error.detail
+        return say(request, wrong(message, status=error.status_code))
+
+    async def wrong_choice(request: Request, error: Exception) -> Response:
+        assert isinstance(error, SfumatoError)
+        return say(request, refusal(error, lambda _: False))
+
+    async def failed(request: Request, error: Exception) -> Response:
+        message = f"a fault of sfumato ({type(error).__name__}); nothing was published"
+        response = refused(request, Refusal(type="ServerError", message=message, status=500))
+        response.headers.update(PROTECTING)  # this answer does not pass the gate
+        return response
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        if studio.choices.source:
+            source, delimiter = studio.choices.source, studio.choices.delimiter
+            out = studio.choices.out
+            await studio.open(source, delimiter=delimiter)
+            if out:
+                studio.choose(out=out)
+        try:
+            yield
+        finally:
+            studio.close()
+
+    app = Starlette(
+        routes=[static(stamp), *pages.ROUTES],
+        middleware=[
+            Middleware(Gate, hosts=(HOST,), max_body=MAX_BODY, streamed=("/upload",)),
+            Middleware(Door, token=token, port=port, free=f"/static/{stamp}/", refuse=say),
+        ],
+        exception_handlers={HTTPException: missing, SfumatoError: wrong_choice, Exception: failed},
+        lifespan=lifespan,
+    )
+    app.state.studio, app.state.templates = studio, templates
+    return app

@@ -1,0 +1,110 @@
+"""Faults for tests of engines that run tasks elsewhere: they strike in a task's first attempt, after its first batch.
+
+Importable by the tasks themselves; every strike leaves a file, so that a test can count them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.engines.contract import Keys, ListColumn, Progress, Transform
+from sfumato.engines.spark.sources import frame_of
+from sfumato.engines.spark.table import SparkEngine, SparkTable
+
+SLOW = 120.0  # seconds; a copy of the task is done long before
+
+
+class Faulty:
+    """A transform whose partitions meet faults: number of the partition -> "raise", "kill", "executor", "slow" or
+    "always", which raises in every attempt."""
+
+    def __init__(self, inner: Transform, faults: Mapping[int, str], folder: Path) -> None:
+        self._inner, self._faults, self._folder = inner, dict(faults), folder
+        self.units, self.dictionaries = inner.units, inner.dictionaries
+
+    def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
+        return self._inner.split(number, batch)
+
+    def share(self, number: int, here: Sequence[pa.Table]) -> Any:
+        return self._inner.share(number, here)
+
+    def away(self) -> Faulty:
+        return Faulty(self._inner.away(), self._faults, self._folder)
+
+    def partition(self, number: int, share: Any) -> Transform:
+        inner = self._inner.partition(number, share)
+        fault = self._faults.get(number)
+        return inner if fault is None else FaultyPartition(inner, fault, self._folder / f"{fault}-{number}")
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class FaultyPartition(Faulty):
+    """The transform of a partition that meets one fault."""
+
+    def __init__(self, inner: Transform, fault: str, mark: Path) -> None:
+        super().__init__(inner, {}, mark.parent)
+        self._fault, self._mark = fault, mark
+
+    def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        if number == 1 and (context.attemptNumber() == 0 or self._fault == "always"):
+            self._mark.touch()
+            strike(self._fault)
+        return self._inner.split(number, batch)
+
+
+def strike(fault: str) -> None:
+    """An exception, the end of this process, the end of the executor above it, or a long wait."""
+    match fault:
+        case "raise" | "always":
+            raise MemoryError("injected")
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "executor":
+            above = int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill(above, signal.SIGKILL)
+            time.sleep(SLOW)
+        case "slow":
+            time.sleep(SLOW)
+
+
+class FaultyEngine(SparkEngine):
+    """Spark with faults; `folder` gets a file for each that struck."""
+
+    def __init__(self, faults: Mapping[int, str], folder: Path, **options: Any) -> None:
+        super().__init__(**options)
+        self.faults, self.folder = faults, folder
+
+    def open(self, source: Any, *, delimiter: str | None = None) -> SparkTable:
+        return FaultyTable(self, *frame_of(self.session, source, delimiter))
+
+
+class FaultyTable(SparkTable):
+    """A table that is written with faults."""
+
+    def write(
+        self,
+        columns: Sequence[str],
+        transform: Transform,
+        schema: pa.Schema,
+        keys: Keys,
+        path: Path,
+        progress: Progress,
+        lists: Sequence[ListColumn] = (),
+    ) -> int:
+        engine = self._engine
+        assert isinstance(engine, FaultyEngine)
+        faulty = Faulty(transform, engine.faults, engine.folder)
+        return super().write(columns, faulty, schema, keys, path, progress, lists)

@@ -1,0 +1,429 @@
+"""Releases of sets: what is in the files, counting without sfumato, questions, refusals."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from commands import sfumato
+from constants import SEED
+from sfumato.errors import PlanError, SpecError
+from sfumato.methods.shared.linear_functionals import Cells, CodedUnit, Functions
+from sfumato.methods.shared.workloads import parse_workload
+from sfumato.methods.small_domain.specification import SmallDomainPlan
+from sfumato.methods.subset_response.method import MOST_VALUES
+from sfumato.publish import prepare
+from sfumato.publishing.parameter_files import read_sql
+from sfumato.publishing.randomness import Secret
+from sfumato.release.verify import verify
+
+ROWS = 20_000
+PAYS = tuple(range(10, 34, 2))
+RHOS = {"rho1": "1/5", "rho2": "1/3"}
+ROLES = sf.Roles(sensitive="pay", quasi=["sex", "age"])
+
+
+def table(seed: int = 1) -> pa.Table:
+    """Twelve pays, not all alike frequent, that go with age."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(20, 60, ROWS)
+    shares = np.linspace(2, 1, len(PAYS))
+    pay = rng.choice(PAYS, ROWS, p=shares / shares.sum())
+    return pa.table({"age": age, "pay": np.where(age > 50, PAYS[-1], pay), "sex": rng.choice(["f", "m"], ROWS)})
+
+
+METHODS = {
+    "table-wide": sf.SubsetResponse(**RHOS),
+    "sub-tables": sf.SmallDomain(**RHOS, report="set"),
+    "ranges": sf.SubsetResponse(**RHOS, workload="ranges"),
+    "sums in sub-tables": sf.SmallDomain(**RHOS, workload="sum:0.5,histogram:0.5"),
+}
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> sf.Release:
+    out = tmp_path_factory.mktemp("sets") / "release"
+    return sf.publish(table(), out, roles=ROLES, method=METHODS[request.param], seed=SEED)
+
+
+def files(release: sf.Release) -> tuple[str, str]:
+    return str(release.path / "data.parquet"), str(release.path / "weights.parquet")
+
+
+def test_the_column_is_a_list_in_domain_order_beside_its_number(release: sf.Release) -> None:
+    data = pq.read_table(release.path / "data.parquet")
+    assert data.schema.names[:3] == ["age", "pay", "pay_set"]
+    assert data.schema.field("pay_set").type == pa.int16()
+    assert pa.types.is_list(data.schema.field("pay").type)
+    shown: dict[int, set[tuple[int, ...]]] = {}
+    for number, values in zip(data["pay_set"].to_pylist(), data["pay"].to_pylist(), strict=True):
+        shown.setdefault(number, set()).add(tuple(values))
+    assert all(len(lists) == 1 for lists in shown.values())
+    for (values,) in shown.values():
+        assert list(values) == sorted(set(values))
+        assert set(values) < set(PAYS)
+    stated = json.loads((release.path / "release.json").read_text())
+    columns = {c["name"]: c for c in stated["columns"]}
+    assert (columns["pay"]["type"], columns["pay"]["released_type"]) == ("BIGINT", "BIGINT[]")
+    assert (columns["pay_set"]["role"], columns["pay_set"]["type"]) == ("set", "SMALLINT")
+    package = json.loads((release.path / "datapackage.json").read_text())
+    fields = {f["name"]: f["type"] for r in package["resources"] for f in r["schema"]["fields"]}
+    assert fields["pay"] == "array"
+    assert {r["path"] for r in package["resources"]} == {"data.parquet", "weights.parquet"}
+
+
+def test_anybody_counts_by_one_join_in_duckdb(release: sf.Release) -> None:
+    data, weights = files(release)
+    for value, condition in ((10, "age BETWEEN 30 AND 39"), (PAYS[-1], "sex = 'f'"), (14, "age = 33")):
+        (row,) = release.sql(f"SELECT COUNT(*) AS n FROM release WHERE pay = {value} AND {condition}").rows()
+        [(n, variance)] = duckdb.sql(
+            f"SELECT SUM(w.weight), SUM(w.variance_weight) FROM '{data}' d JOIN '{weights}' w USING (pay_set) "
+            f"WHERE w.value = {value} AND {condition}"
+        ).fetchall()
+        assert n == pytest.approx(row["n"], rel=1e-9)
+        assert variance <= row["n_se"] ** 2 * (1 + 1e-9)  # sfumato states no less than any data would have
+        if condition != "age = 33":
+            assert variance == pytest.approx(row["n_se"] ** 2, rel=1e-9)
+
+
+def test_anybody_counts_by_one_join_in_pandas(release: sf.Release) -> None:
+    data, weights = (pd.read_parquet(file) for file in files(release))
+    joined = data[data.sex == "m"].merge(weights[weights["value"] == 20], on="pay_set")
+    (row,) = release.sql("SELECT COUNT(*) AS n FROM release WHERE pay = 20 AND sex = 'm'").rows()
+    assert joined.weight.sum() == pytest.approx(row["n"], rel=1e-9)
+
+
+def test_weights_give_back_every_count_in_the_mean(release: sf.Release) -> None:
+    """Sum over sets of Pr[Z | x] weight(Z, y) = [x = y], from the plan's exact probabilities."""
+    weights = pq.read_table(release.path / "weights.parquet")
+    tables = release.plan.set_tables if isinstance(release.plan, SmallDomainPlan) else release.plan.tables
+    found = np.zeros((int(tables.start[-1]), len(PAYS)))
+    found[weights["pay_set"].to_numpy(), np.searchsorted(PAYS, weights["value"].to_numpy())] = weights["weight"]
+    for i, values in enumerate(tables.values):
+        mean = tables.channels[i].matrix().T @ found[tables.start[i] : tables.start[i + 1]][:, values]
+        assert np.allclose(mean, np.eye(len(values)), atol=1e-8)
+
+
+def test_questions_of_every_kind_come_near_the_truth(release: sf.Release) -> None:
+    """Within six standard errors: 20 questions, false alarm below 1e-7."""
+    questions = (
+        "SELECT pay, COUNT(*) AS n FROM release GROUP BY pay ORDER BY pay",
+        "SELECT sex, SUM(pay) AS n FROM release GROUP BY sex ORDER BY sex",
+        "SELECT AVG(pay) AS n FROM release WHERE age < 40",
+        "SELECT SUM(age) AS n FROM release WHERE pay BETWEEN 14 AND 20",
+        "SELECT AVG(age) AS n FROM release WHERE pay IN (10, 12)",
+        "SELECT COUNT(*) AS n FROM release WHERE NOT (pay > 15 OR sex = 'f') OR age = 21",
+        "SELECT COUNT(*) AS n FROM release WHERE pay > 15 AND age = 21 AND sex = 'f'",
+    )
+    with duckdb.connect() as con:
+        con.register("release", table())
+        for sql in questions:
+            truth = [float(row[-1]) for row in con.sql(sql).fetchall()]
+            rows = release.sql(sql).rows()
+            assert len(rows) == len(truth)
+            for row, true in zip(rows, truth, strict=True):
+                assert row["n_se"] > 0
+                assert abs(row["n"] - true) < 6 * row["n_se"]
+                assert row["n_low"] <= row["n_high"]
+    (row,) = release.sql("SELECT COUNT(*) AS n FROM release WHERE age < 40").rows()
+    assert row["n_se"] == 0
+
+
+def test_what_cannot_be_answered_is_refused(release: sf.Release) -> None:
+    for sql in (
+        "SELECT MIN(pay) FROM release",
+        "SELECT COUNT(DISTINCT pay) FROM release",
+        "SELECT COUNT(*) FROM release WHERE pay_set = 1",
+        "SELECT pay_set, COUNT(*) FROM release GROUP BY pay_set",
+    ):
+        with pytest.raises(sf.errors.QueryError):
+            release.sql(sql)
+
+
+def test_verify_says_what_holds(release: sf.Release) -> None:
+    lines = list(verify(sf.open_release(release.path).opened, test=True))
+    assert any(line.startswith("guarantee recomputed") for line in lines)
+    assert any("held:" in line for line in lines)
+
+
+def test_explain_shows_the_weights() -> None:
+    release = sf.publish(table(), roles=ROLES, method=METHODS["table-wide"], seed=SEED)
+    told = release.explain("SELECT COUNT(*) AS n FROM release WHERE pay IN (10, 12) AND sex = 'f'")
+    assert "weights.parquet" in told
+    assert "weights of n, by set:" in told
+    weights = pq.read_table(release.path / "weights.parquet").to_pandas()
+    both = weights[weights["value"].isin([10, 12])].groupby("pay_set")["weight"].sum()
+    first = next(line for line in told.splitlines() if line.startswith("  +"))
+    assert first.split()[0] == f"{both.max():+.4f}"
+    assert " 10, 12" in first
+    assert "by set" not in release.explain("SELECT COUNT(*) FROM release WHERE sex = 'f'")
+
+
+def test_a_compound_value_is_one_list_for_each_column_positions_aligned(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    source = pa.table(
+        {"a": rng.integers(0, 4, ROWS), "b": rng.choice(["x", "y", None], ROWS), "age": rng.integers(0, 9, ROWS)}
+    )
+    roles = sf.Roles(sensitive=("a", "b"), quasi=["age"])
+    release = sf.publish(
+        source, tmp_path / "r", roles=roles, method=sf.SubsetResponse(**RHOS), null_as_value=True, seed=SEED
+    )
+    data = pq.read_table(release.path / "data.parquet")
+    assert {"a", "b", "a_b_set"} <= set(data.schema.names)
+    domain = list(release.domains[0].values)
+    for a, b in list(zip(data["a"].to_pylist(), data["b"].to_pylist(), strict=True))[:200]:
+        places = [domain.index(pair) for pair in zip(a, b, strict=True)]
+        assert places == sorted(places)
+    weights = pq.read_table(release.path / "weights.parquet")
+    assert weights.schema.names == ["a_b_set", "value_a", "value_b", "weight", "variance_weight"]
+    (row,) = release.sql("SELECT COUNT(*) AS n FROM release WHERE a = 2 AND b IS NULL").rows()
+    frame = data.to_pandas().merge(weights.to_pandas(), on="a_b_set")
+    alone = frame[(frame.value_a == 2) & frame.value_b.isna()]
+    assert alone.weight.sum() == pytest.approx(row["n"], rel=1e-9)
+    assert list(verify(sf.open_release(release.path).opened, test=True))
+
+
+def test_the_plan_depends_on_the_domain_alone() -> None:
+    plans = [
+        prepare(
+            table(seed), roles=ROLES, method=sf.SubsetResponse(**RHOS), secret=Secret.from_seed(seed)
+        ).planned.public
+        for seed in (1, 2)
+    ]
+    assert plans[0] == plans[1]
+
+
+def test_a_workload_lowers_its_own_error_and_says_how_far_it_is_from_the_best() -> None:
+    def planned(**options: Any) -> dict[str, Any]:
+        method = sf.SubsetResponse(**RHOS, **options)
+        return prepare(table(), roles=ROLES, method=method, secret=Secret.from_seed(1)).report()
+
+    plain, ranges = planned(), planned(workload="ranges")
+    assert plain["times_least"] == pytest.approx(1.0, abs=0.01)
+    assert plain["workload"] is None
+    assert ranges["workload"]["certified"]
+    assert 0 <= ranges["workload"]["gap"] <= 0.01
+    assert ranges["times_least"] > 1.02  # single values pay for it
+    assert any("least possible" in note for note in ranges["notes"])
+    question = "SELECT COUNT(*) AS n FROM release WHERE pay BETWEEN 16 AND 26"
+    se = {}
+    for name in ("table-wide", "ranges"):
+        release = sf.publish(table(), roles=ROLES, method=METHODS[name], seed=SEED)
+        se[name] = release.sql(question).rows()[0]["n_se"]
+    assert se["ranges"] < 0.95 * se["table-wide"]
+
+
+def test_foreseen_sums_are_the_true_ones_with_their_exact_covariance() -> None:
+    """Cov = sum over the cell's rows of v_hk(value), the covariance of one record's weights."""
+    found = prepare(table(), roles=ROLES, method=METHODS["table-wide"], secret=Secret.from_seed(1))
+    plan, profile = found.planned.public, found.profile
+    foresight = found.method.foresee(plan, found.planned.work, profile, profile.domains)
+    assert foresight is not None
+    assert foresight.functionals is not None
+    true = np.stack([profile.true_counts(), profile.true_counts()[::-1]]).astype(float)
+    cell, value = (a.ravel() for a in np.indices(true.shape))
+    moments = true.ravel()[:, None, None]
+    cells = Cells(cell=cell, part=np.zeros_like(cell), value=value, moments=moments, cells=2, rows=2 * ROWS)
+    sums = foresight.functionals(cells, [CodedUnit(unit=0, classes=np.arange(len(PAYS), dtype=np.int32))])
+    assert sums is not None
+    h = np.random.default_rng(2).normal(size=(2, 3, len(PAYS)))
+    np.testing.assert_allclose(sums.value(Functions.of(h)), np.einsum("cv,cfv->f", true, h))
+    answers = plan.tables.answers(0)
+    wanted = [
+        [sum(true[c] @ answers.covariance(h[c, [f]], h[c, [g]])[0] for c in (0, 1)) for g in range(3)] for f in range(3)
+    ]
+    np.testing.assert_allclose(sums.covariance(Functions.of(h), "table"), wanted, rtol=1e-8)
+
+
+def test_models_tests_and_quantiles_of_a_release_of_sets(release: sf.Release) -> None:
+    """Within six standard errors of the fit of the original rows, the median in its interval at 1 - 1e-9.
+
+    Sixteen coefficients, eight medians and tests: false alarm below 1e-6.
+    """
+    rows = table().to_pandas()
+    for x, y in (("pay", "age"), ("age", "pay")):
+        slope, intercept = np.polyfit(rows[x], rows[y], 1)
+        found = release.fit(f"{y} ~ {x}")
+        assert (np.asarray(found.bse_table) > 0).all()
+        assert (np.abs(np.asarray(found.estimates) - [intercept, slope]) < 6 * np.asarray(found.bse_table)).all()
+    bands = {"age": {"young": list(range(20, 51)), "old": list(range(51, 60))}}
+    assert release.test("pay", "age", recode=bands).pvalue < 1e-9
+    assert release.test("pay", "sex").pvalue > 1e-9
+    (median,) = release.quantile("pay", 0.5, level=1 - 1e-9).rows
+    assert median.low <= rows["pay"].median() <= median.high
+
+
+def test_sets_of_one_value_say_what_uniform_would() -> None:
+    method = sf.SubsetResponse(rho1="1/50", rho2="1/2")
+    rng = np.random.default_rng(1)
+    source = pa.table(
+        {"v": np.concatenate([np.zeros(9_900, dtype=int), rng.integers(1, 6, 100)]), "q": np.zeros(10_000, dtype=int)}
+    )
+    prepared = prepare(source, roles=sf.Roles(sensitive="v", quasi=["q"]), method=method, secret=Secret.from_seed(1))
+    assert set(prepared.planned.public.channel.members.sum(axis=1)) == {1}
+    assert any("uniform" in note for note in prepared.report()["notes"])
+
+
+@pytest.mark.parametrize(
+    ("column", "workload", "said"),
+    [
+        ("sex", "ranges", "numbers or dates"),
+        ("age", "means", "not known"),
+        ("wide", "sum", "128"),
+        ("wide", "ranges:x", "number"),
+    ],
+)
+def test_workloads_without_meaning_are_refused(column: str, workload: str, said: str) -> None:
+    rng = np.random.default_rng(1)
+    source = table().append_column("wide", pa.array(rng.integers(0, 200, ROWS)))
+    with pytest.raises(SpecError, match=said):
+        prepare(
+            source,
+            roles=sf.Roles(sensitive=column, rest="quasi"),
+            method=sf.SubsetResponse(rho1="1/2", rho2="2/3", workload=workload),
+            secret=Secret.from_seed(1),
+        )
+
+
+@pytest.mark.parametrize(
+    ("mode", "digest"),
+    [
+        ("strict", "1749311585386b827f95d714e447f6539b22f947d2dc2157dc27cc7883df55ad"),
+        ("paper", "8565105ea1c059b3ae6827a48b500cff91ed8c8a43544b51325fbe5cf8fddd53"),
+    ],
+)
+def test_one_value_in_sub_tables_is_what_it_was_before_there_were_sets(mode: Any, digest: str) -> None:
+    """Cells in their order; the digests were taken of releases with the same seed by a version without sets."""
+    method = sf.SmallDomain(**RHOS, mode=mode, report="value")
+    release = sf.publish(table(), roles=ROLES, method=method, seed=1307)
+    data = pq.read_table(release.path / "data.parquet")
+    found = hashlib.sha256()
+    for name in data.schema.names:
+        found.update(name.encode())
+        found.update(repr(data[name].to_pylist()).encode())
+    assert found.hexdigest() == digest
+
+
+def test_too_many_values_are_refused_with_the_way_out() -> None:
+    source = pa.table({"v": np.arange(MOST_VALUES + 1), "q": np.zeros(MOST_VALUES + 1, dtype=int)})
+    with pytest.raises(PlanError, match="small-domain"):
+        prepare(
+            source,
+            roles=sf.Roles(sensitive="v", quasi=["q"]),
+            method=sf.SubsetResponse(**RHOS),
+            secret=Secret.from_seed(1),
+        )
+
+
+def test_a_column_of_the_added_name_is_refused() -> None:
+    source = table().append_column("Pay_Set", pa.array(np.zeros(ROWS, dtype=int)))
+    with pytest.raises(SpecError, match="pay_set"):
+        sf.publish(source, roles=sf.Roles(sensitive="pay", rest="quasi"), method=sf.SubsetResponse(**RHOS), seed=1)
+
+
+SQL = "SELECT COUNT(*) FROM release WHERE pay > 20; SELECT sex, AVG(pay) FROM release WHERE age < 30 GROUP BY sex"
+
+
+@pytest.mark.parametrize("kind", [sf.SubsetResponse, sf.SmallDomain])
+def test_questions_in_sql_are_what_the_list_is_made_for(kind: Any, tmp_path: Path) -> None:
+    def se(workload: str | None) -> float:
+        release = sf.publish(table(), roles=ROLES, method=kind(**RHOS, workload=workload), seed=SEED)
+        return float(release.sql("SELECT COUNT(*) AS n FROM release WHERE pay > 20").rows()[0]["n_se"])
+
+    assert se(SQL) < 0.9 * se(None)
+    prepared = prepare(table(), roles=ROLES, method=kind(**RHOS, workload=SQL), secret=Secret.from_seed(1))
+    rows = prepared.profile.questions
+    assert rows is not None
+    assert rows.tolist() == [[float(pay > 20) for pay in PAYS], [float(pay) for pay in PAYS]]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT MIN(pay) FROM release", "MIN"),
+        ("SELECT COUNT(*) FROM release WHERE age > 3", "asks nothing"),
+        ("SELECT COUNT(*) FROM release WHERE wage = 3", "wage"),
+        ("SELECT COUNT(* FROM", "SQL"),
+    ],
+)
+def test_questions_that_are_no_sums_are_named(sql: str, said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        prepare(table(), roles=ROLES, method=sf.SubsetResponse(**RHOS, workload=sql), secret=Secret.from_seed(1))
+
+
+def test_mixes_of_kinds_and_questions_in_sql(tmp_path: Path) -> None:
+    both = parse_workload(f"ranges:1,sql:3; {SQL}")
+    assert both is not None
+    assert both.shares == (("ranges", 0.25), ("sql", 0.75))
+    assert both.sql == SQL
+    (tmp_path / "asked.sql").write_text(SQL)
+    assert read_sql(f"ranges:1,{tmp_path / 'asked.sql'}:3") == f"ranges:1,sql:3; {SQL}"
+    assert read_sql(str(tmp_path / "asked.sql")) == SQL
+    for text in ("ranges:1,sql:2", f"ranges:1; {SQL}", "ranges:1,sql:0; SELECT 1"):
+        with pytest.raises(SpecError):
+            parse_workload(text)
+    plans = [
+        prepare(table(), roles=ROLES, method=sf.SubsetResponse(**RHOS, workload=text), secret=Secret.from_seed(1))
+        for text in (SQL, f"sql:1,histogram:9; {SQL}")
+    ]
+    assert plans[0].report()["times_least"] > plans[1].report()["times_least"]  # the mix is nearer to single values
+
+
+def test_a_search_says_how_far_it_is_from_the_best() -> None:
+    told: list[tuple[str, int, int]] = []
+    for method in (METHODS["ranges"], METHODS["sums in sub-tables"]):
+        prepare(table(), roles=ROLES, method=method, secret=Secret.from_seed(1), progress=lambda *at: told.append(at))
+    assert told
+    assert all(stage.startswith("workload, gap ") and 0 < done <= whole for stage, done, whole in told)
+    assert any("sub-table 2 of" in stage for stage, _, _ in told)
+
+
+def test_a_file_of_questions_on_the_command_line(tmp_path: Path) -> None:
+    pq.write_table(table(), tmp_path / "t.parquet")
+    (tmp_path / "asked.sql").write_text(SQL)
+    arguments = ("--sa", "pay", "--rest", "quasi", "--rho1", "1/5", "--rho2", "1/3", "--json")
+    done = sfumato(
+        "plan", tmp_path / "t.parquet", *arguments, "--method", "subset-response", "--workload", tmp_path / "asked.sql"
+    )
+    assert done.code == 0, done.text
+    assert json.loads(done.out)["workload"]["gap"] <= 0.01
+    assert sfumato("plan", tmp_path / "t.parquet", *arguments, "--workload", tmp_path / "none.sql").code == 2
+
+
+@pytest.mark.parametrize(("kind", "gain"), [(sf.SubsetResponse, 0.9), (sf.SmallDomain, 1.0)])
+def test_a_wide_column_is_binned_and_ranges_run_over_bins_in_their_order(kind: Any, gain: float) -> None:
+    """Sub-tables have five or six of the twelve bins: fewer ranges to be made for, less to gain."""
+    rng = np.random.default_rng(4)
+    source = pa.table({"wage": rng.integers(-60, 60, ROWS), "age": rng.integers(20, 60, ROWS)})
+    roles = sf.Roles(sensitive="wage", quasi=["age"])
+    edges = tuple(range(-60, 60, 10))  # in the alphabet "[-10, 0)" comes before "[-20, -10)"
+    made = {
+        workload: sf.publish(
+            source, roles=roles, method=kind(**RHOS, bins={"wage": edges}, workload=workload), seed=SEED
+        )
+        for workload in (None, "ranges")
+    }
+    middle = ", ".join(f"'[{a}, {a + 10})'" for a in range(-30, 30, 10))
+    question = f"SELECT COUNT(*) AS n FROM release WHERE wage IN ({middle})"
+    rows = {workload: release.sql(question).rows()[0] for workload, release in made.items()}
+    assert rows["ranges"]["n_se"] < gain * rows[None]["n_se"]
+    true = int(np.isin(source["wage"].to_numpy() // 10, range(-3, 3)).sum())
+    for row in rows.values():
+        assert abs(row["n"] - true) < 6 * row["n_se"]  # false alarm below 1e-8
+    with pytest.raises(SpecError, match="no sum"):
+        prepare(
+            source,
+            roles=roles,
+            method=kind(**RHOS, bins={"wage": edges}, workload="sum"),
+            secret=Secret.from_seed(1),
+        )
