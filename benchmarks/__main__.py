@@ -11,17 +11,10 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-<<<<<<< HEAD
-from benchmarks import bench_fit, bench_import, bench_publish, bench_query, bench_serve
+from benchmarks import bench_fit, bench_import, bench_publish, bench_query, bench_serve, bench_sources, bench_spark
 from benchmarks.measure import Row
 
-PARTS = ("import", "publish", "query", "fit", "serve")
-=======
-from benchmarks import bench_import, bench_publish, bench_query, bench_serve, bench_sources, bench_spark
-from benchmarks.measure import Row
-
-PARTS = ("import", "publish", "query", "serve", "sources", "spark")
->>>>>>> main
+PARTS = ("import", "publish", "query", "fit", "serve", "sources", "spark")
 
 
 def options() -> argparse.Namespace:

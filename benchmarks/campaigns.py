@@ -23,14 +23,12 @@ from pathlib import Path
 
 from benchmarks import fault_campaign, formula_campaign, fuzz_campaign
 
-<<<<<<< HEAD
-FULL = {"SQL": 120_000, "formulas": 60_000, "options": 80_000, "bundles": 4_000, "tables": 1_500}
-=======
 WHAT = {
     "kills and faults": "killed, ENOSPC or EIO at every step of writing, every method, with and without --force",
     "short disks": "files that may not grow beyond 64 bytes to 200 kB",
     "changing sources": "nine changes in three gaps between the passes, every method",
     "SQL": "random words and questions with words changed, asked of every method",
+    "formulas": "formulas of random and hostile words, read, and some fitted, while the interpreter says what runs",
     "options": "odd values for the options of every method",
     "bundles": "bundles with mutated files, mutated JSON and digests made anew: opened, verified and asked",
     "tables": "mutated CSV and Parquet files, read and planned with every method",
@@ -49,8 +47,7 @@ a message, an error that is not one of `sfumato.errors`.
 | campaign | tried | wrong | seconds | ran |
 |---|---|---|---|---|"""
 )
-FULL = {"SQL": 100_000, "options": 100_000, "bundles": 4_000, "tables": 1_500}
->>>>>>> main
+FULL = {"SQL": 100_000, "formulas": 60_000, "options": 100_000, "bundles": 4_000, "tables": 1_500}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,18 +75,11 @@ def campaigns(share: float) -> dict[str, Campaign]:
         "kills and faults": lambda found: fault_campaign.kills_and_faults(stride, found=found),
         "short disks": lambda found: fault_campaign.short_disks(max(3, int(40 * share)), found),
         "changing sources": fault_campaign.changing_sources,
-<<<<<<< HEAD
-        "SQL": lambda: fuzz_campaign.sql(size("SQL"), rng),
-        "formulas": lambda: formula_campaign.formulas(size("formulas"), rng),
-        "options": lambda: fuzz_campaign.options(size("options"), rng),
-        "bundles": lambda: fuzz_campaign.bundles(size("bundles"), rng),
-        "tables": lambda: fuzz_campaign.tables(size("tables"), rng),
-=======
         "SQL": fuzz("SQL", fuzz_campaign.sql),
+        "formulas": fuzz("formulas", formula_campaign.formulas),
         "options": fuzz("options", fuzz_campaign.options),
         "bundles": fuzz("bundles", fuzz_campaign.bundles),
         "tables": fuzz("tables", fuzz_campaign.tables),
->>>>>>> main
     }
 
 
@@ -131,18 +121,10 @@ def _run(given: argparse.Namespace) -> int:
         print(f"{name}: {figures[name].tried:,} tried, {bad} went wrong, {figures[name].seconds} s", flush=True)
         for line, times in found.items():
             if line.startswith("!"):
-<<<<<<< HEAD
-                print(f"  {line} ({times})")
-    wrong = sum(n for k, n in total.items() if k.startswith("!"))
-    faults = sum(total[k] for k in ("kill", "ENOSPC", "EIO", "short disk", "source changed"))
-    inputs = sum(total[k] for k in ("SQL", "formula", "fit", "options", "bundle", "csv", "parquet"))
-    print(f"{faults:,} kills and faults, {inputs:,} fuzzed inputs; half releases, lost, leaked or uncaught: {wrong}")
-=======
                 print(f"  {line} ({times})", flush=True)
         if given.record is not None:
             given.record.write_text(page(figures), encoding="utf-8")
     print(summary(figures))
->>>>>>> main
     return int(wrong > 0)
 
 

@@ -67,9 +67,9 @@ def formula(rng: random.Random) -> str:
     return " ".join(words)
 
 
-def formulas(count: int, rng: random.Random) -> Counter[str]:
+def formulas(count: int, rng: random.Random, found: Counter[str] | None = None) -> Counter[str]:
     """So many formulas, read and in part fitted."""
-    found: Counter[str] = Counter()
+    found = Counter() if found is None else found
     release = sf.publish(table(), roles=ROLES, method=build("uniform", METHODS["uniform"]), seed=1)
     columns, listener = ("age", "sex", "disease"), Listener()
     setattr(builtins, NAME, lambda: listener.heard.append("the canary"))

@@ -137,7 +137,7 @@ def readable(name: str) -> Iterator[None]:
     """Errors of the Parquet library in the block become a ReleaseError: a file of a release may hold anything."""
     try:
         yield
-    except (pa.ArrowException, OSError):  # ArrowInvalid is a ValueError too, ArrowKeyError a KeyError
+    except (pa.ArrowException, OSError, UnicodeDecodeError):  # the last: a column whose name is no text
         raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
 
 
@@ -174,14 +174,8 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
     for name, stated in manifest.files.items():
         with readable(name):
             metadata = pq.read_metadata(folder / name)
-<<<<<<< HEAD
-            found |= set(metadata.schema.to_arrow_schema().names)
-        except (pa.ArrowException, OSError, UnicodeDecodeError):  # the last: a name that is no text
-            raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
-=======
             schema = metadata.schema.to_arrow_schema()
             found |= set(schema.names)
->>>>>>> main
         if metadata.num_rows > max(FEW_ROWS, ROWS_A_BYTE * (folder / name).stat().st_size):
             raise ReleaseError(
                 f"{name} claims {metadata.num_rows} rows in a file far too small for them; it is not read"
