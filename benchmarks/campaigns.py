@@ -28,7 +28,7 @@ WHAT = {
     "short disks": "files that may not grow beyond 64 bytes to 200 kB",
     "changing sources": "nine changes in three gaps between the passes, every method",
     "SQL": "random words and questions with words changed, asked of every method",
-    "formulas": "formulas of random and hostile words, read and in part fitted; nothing of them may run",
+    "formulas": "formulas of random and hostile words, read, and some fitted, while the interpreter says what runs",
     "options": "odd values for the options of every method",
     "bundles": "bundles with mutated files, mutated JSON and digests made anew: opened, verified and asked",
     "tables": "mutated CSV and Parquet files, read and planned with every method",

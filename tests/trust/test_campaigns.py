@@ -47,21 +47,6 @@ def test_the_fuzzers_judge_sees() -> None:
     assert sum(n for line, n in found.items() if line.startswith("!")) == 2
 
 
-def test_figures_survive_the_page(tmp_path: Path) -> None:
-    """A campaign that runs alone leaves the figures of the others alone; the short form is marked as a part."""
-    file = tmp_path / "campaigns.md"
-    kept = {"SQL": campaigns.Figure(tried=100_000, wrong=2, seconds=7, ran="whole")}
-    file.write_text(campaigns.page(kept), encoding="utf-8")
-    assert campaigns.recorded(file) == kept
-    code = "import sys; from benchmarks.campaigns import main; sys.exit(main(sys.argv[1:]))"
-    env = {**os.environ, "PYTHONPATH": f"{SRC}{os.pathsep}{ROOT}", "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-c", code, "--short", "--only", "options", "--record", str(file)]
-    subprocess.run(command, check=True, capture_output=True, env=env, cwd=ROOT)
-    found = campaigns.recorded(file)
-    assert (found["SQL"], found["options"].tried, found["options"].ran) == (kept["SQL"], 200, "in part")
-    assert "100,200 fuzzed inputs; half releases, lost, leaked or uncaught: 2" in file.read_text(encoding="utf-8")
-
-
 def test_a_column_whose_name_is_no_text(tmp_path: Path) -> None:
     sf.publish(
         fault_campaign.table(60),
@@ -87,6 +72,21 @@ def test_the_listener_hears() -> None:
     listener.fitting = False
     assert listener.heard[0] == "exec"
     assert "import" in listener.heard[1:]
+
+
+def test_figures_survive_the_page(tmp_path: Path) -> None:
+    """A campaign that runs alone leaves the figures of the others alone; the short form is marked as a part."""
+    file = tmp_path / "campaigns.md"
+    kept = {"SQL": campaigns.Figure(tried=100_000, wrong=2, seconds=7, ran="whole")}
+    file.write_text(campaigns.page(kept), encoding="utf-8")
+    assert campaigns.recorded(file) == kept
+    code = "import sys; from benchmarks.campaigns import main; sys.exit(main(sys.argv[1:]))"
+    env = {**os.environ, "PYTHONPATH": f"{SRC}{os.pathsep}{ROOT}", "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", code, "--short", "--only", "options", "--record", str(file)]
+    subprocess.run(command, check=True, capture_output=True, env=env, cwd=ROOT)
+    found = campaigns.recorded(file)
+    assert (found["SQL"], found["options"].tried, found["options"].ran) == (kept["SQL"], 200, "in part")
+    assert "100,200 fuzzed inputs; half releases, lost, leaked or uncaught: 2" in file.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -49,6 +49,7 @@ METHODS = {
     "anatomy": sf.Anatomy(l=3),
     "randomized-response": sf.RandomizedResponse(scope="s", keep={"s": 0.6}),
     "target-distribution": sf.TargetDistribution(),
+    "subset-response": sf.SubsetResponse(rho1="1/5", rho2="1/2"),
     "l-diversity": sf.LDiversity(l=2, suppression="1/10"),
     "distribution-draw": sf.DistributionDraw(),
 }

@@ -27,6 +27,7 @@ METHODS = {
     "splu": lambda rows: sf.Splu(gamma=3),
     "anatomy": lambda rows: sf.Anatomy(l=2),
     "randomized-response": lambda rows: sf.RandomizedResponse(scope="s", keep={"s": 0.7}),
+    "subset-response": lambda rows: sf.SubsetResponse(rho1="1/5", rho2="1/2"),
     "l-diversity": lambda rows: sf.LDiversity(l=2),
     "target-distribution": lambda rows: sf.TargetDistribution(),
     "distribution-draw": lambda rows: sf.DistributionDraw(),
