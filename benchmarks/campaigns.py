@@ -3,7 +3,8 @@
     python -m benchmarks.campaigns [--short] [--share 0.1] [--only SQL,bundles] [--record docs/campaigns.md]
 
 The full form tries every step of the write phase and more than 200,000 inputs; --share does a part of them. --record
-writes the figures into a page; campaigns that did not run keep theirs.
+writes the figures into a page after each campaign; those that did not run keep theirs. Ctrl-C or SIGTERM ends the
+campaign that runs and keeps what it has tried so far, marked as a part.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import fault_campaign, fuzz_campaign
@@ -40,30 +43,41 @@ a message, an error that is not one of `sfumato.errors`.
     + "\n".join(f"- {name}: {what}" for name, what in WHAT.items())
     + """
 
-| campaign | tried | wrong | seconds |
-|---|---|---|---|"""
+| campaign | tried | wrong | seconds | ran |
+|---|---|---|---|---|"""
 )
 FULL = {"SQL": 100_000, "options": 100_000, "bundles": 4_000, "tables": 1_500}
 
 
-def campaigns(share: float) -> dict[str, Callable[[], Counter[str]]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """What one campaign did."""
+
+    tried: int
+    wrong: int
+    seconds: int
+    ran: str  # "whole", or "in part"
+
+
+Campaign = Callable[[Counter[str]], Counter[str]]  # fills what it is given, so that an end by a signal loses nothing
+
+
+def campaigns(share: float) -> dict[str, Campaign]:
     """Name -> campaign, at a share of its full size."""
     stride = max(1, round(1 / share))
 
-    def size(name: str) -> int:
-        return max(5, int(FULL[name] * share))
-
-    def rng(name: str) -> random.Random:
-        return random.Random(f"20141 {name}")  # of its own: the same inputs whichever campaigns run
+    def fuzz(name: str, campaign: Callable[..., Counter[str]]) -> Campaign:
+        rng = random.Random(f"20141 {name}")  # of its own: the same inputs whichever campaigns run
+        return lambda found: campaign(max(5, int(FULL[name] * share)), rng, found)
 
     return {
-        "kills and faults": lambda: fault_campaign.kills_and_faults(stride),
-        "short disks": lambda: fault_campaign.short_disks(max(3, int(40 * share))),
+        "kills and faults": lambda found: fault_campaign.kills_and_faults(stride, found=found),
+        "short disks": lambda found: fault_campaign.short_disks(max(3, int(40 * share)), found),
         "changing sources": fault_campaign.changing_sources,
-        "SQL": lambda: fuzz_campaign.sql(size("SQL"), rng("SQL")),
-        "options": lambda: fuzz_campaign.options(size("options"), rng("options")),
-        "bundles": lambda: fuzz_campaign.bundles(size("bundles"), rng("bundles")),
-        "tables": lambda: fuzz_campaign.tables(size("tables"), rng("tables")),
+        "SQL": fuzz("SQL", fuzz_campaign.sql),
+        "options": fuzz("options", fuzz_campaign.options),
+        "bundles": fuzz("bundles", fuzz_campaign.bundles),
+        "tables": fuzz("tables", fuzz_campaign.tables),
     }
 
 
@@ -82,53 +96,63 @@ def main(arguments: list[str]) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     """All campaigns, one after the other; those that fork come first, before any engine runs here."""
-    fault_campaign.warm()
+    chosen = [name for name in WHAT if not given.only or name in given.only.split(",")]
+    if set(chosen) - set(FULL):
+        fault_campaign.warm()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     figures = {} if given.record is None else recorded(given.record)
-    wrong = 0
+    wrong, ended = 0, False
     for name, campaign in campaigns(0.002 if given.short else given.share).items():
-        if given.only and name not in given.only.split(","):
+        if ended or name not in chosen:
             continue
-        start = time.perf_counter()
-        found = campaign()
+        start, found = time.perf_counter(), Counter[str]()
+        try:
+            campaign(found)
+        except KeyboardInterrupt:
+            ended = True
         bad = sum(n for k, n in found.items() if k.startswith("!"))
-        figures[name] = (found.total() - bad, bad, round(time.perf_counter() - start))
+        ran = "in part" if ended or given.short or given.share < 1 else "whole"
+        figures[name] = Figure(
+            tried=found.total() - bad, wrong=bad, seconds=round(time.perf_counter() - start), ran=ran
+        )
         wrong += bad
-        print(f"{name}: {figures[name][0]:,} tried, {bad} went wrong, {figures[name][2]} s", flush=True)
+        print(f"{name}: {figures[name].tried:,} tried, {bad} went wrong, {figures[name].seconds} s", flush=True)
         for line, times in found.items():
             if line.startswith("!"):
                 print(f"  {line} ({times})", flush=True)
+        if given.record is not None:
+            given.record.write_text(page(figures), encoding="utf-8")
     print(summary(figures))
-    if given.record is not None:
-        given.record.write_text(page(figures), encoding="utf-8")
     return int(wrong > 0)
 
 
-Figures = dict[str, tuple[int, int, int]]  # campaign -> (tried, went wrong, seconds)
+Figures = dict[str, Figure]
 
 
 def summary(figures: Figures) -> str:
     """One line over all campaigns."""
-    faults = sum(tried for name, (tried, _, _) in figures.items() if name not in FULL)
-    inputs = sum(tried for name, (tried, _, _) in figures.items() if name in FULL)
-    wrong = sum(bad for _, bad, _ in figures.values())
+    faults = sum(f.tried for name, f in figures.items() if name not in FULL)
+    inputs = sum(f.tried for name, f in figures.items() if name in FULL)
+    wrong = sum(f.wrong for f in figures.values())
     return f"{faults:,} kills and faults, {inputs:,} fuzzed inputs; half releases, lost, leaked or uncaught: {wrong}"
 
 
 def page(figures: Figures) -> str:
     """The page of the figures, as Markdown."""
-    rows = [f"| {name} | {tried:,} | {bad} | {took} |" for name, (tried, bad, took) in _in_order(figures)]
+    named = [(name, figures[name]) for name in WHAT if name in figures]
+    rows = [f"| {name} | {f.tried:,} | {f.wrong} | {f.seconds} | {f.ran} |" for name, f in named]
     return "\n".join((HEAD, *rows, "", summary(figures) + ".", ""))
-
-
-def _in_order(figures: Figures) -> list[tuple[str, tuple[int, int, int]]]:
-    return [(name, figures[name]) for name in WHAT if name in figures]
 
 
 def recorded(file: Path) -> Figures:
     """The figures of a page that is there."""
-    rows = [line.strip("| ").split(" | ") for line in file.read_text("utf-8").splitlines()] if file.exists() else []
-    numbers = [(row[0], *(int(cell.replace(",", "")) for cell in row[1:])) for row in rows if row[0] in WHAT]
-    return {name: (tried, bad, took) for name, tried, bad, took in numbers}
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+    return {
+        row[0]: Figure(tried=int(row[1].replace(",", "")), wrong=int(row[2]), seconds=int(row[3]), ran=row[4])
+        for row in rows
+        if row[0] in WHAT
+    }
 
 
 if __name__ == "__main__":

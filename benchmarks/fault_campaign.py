@@ -231,10 +231,12 @@ def prepared(scratch: Path, method: str, *, force: bool) -> tuple[Path, Path]:
     return folder, source
 
 
-def kills_and_faults(stride: int = 1, methods: Sequence[str] = tuple(METHODS)) -> Counter[str]:
+def kills_and_faults(
+    stride: int = 1, methods: Sequence[str] = tuple(METHODS), found: Counter[str] | None = None
+) -> Counter[str]:
     """What was tried, and what went wrong (keys that begin with "!"): each kind at each step."""
     kinds = {"kill": die, "ENOSPC": fail(errno.ENOSPC), "EIO": fail(errno.EIO)}
-    found: Counter[str] = Counter()
+    found = Counter() if found is None else found
     for method in methods:
         for force in (False, True):
             with tempfile.TemporaryDirectory() as scratch:
@@ -265,9 +267,9 @@ def _one(
     return judge(folder, child(work), old=old, killed=killed)
 
 
-def short_disks(sizes: int = 20) -> Counter[str]:
+def short_disks(sizes: int = 20, found: Counter[str] | None = None) -> Counter[str]:
     """Files may not grow beyond a limit (RLIMIT_FSIZE), which the engine's own writes meet too."""
-    found: Counter[str] = Counter()
+    found = Counter() if found is None else found
     for limit in np.unique(np.geomspace(64, 200_000, sizes).astype(int)):
         with tempfile.TemporaryDirectory() as scratch:
             folder, source = prepared(Path(scratch), "uniform", force=False)
@@ -304,14 +306,14 @@ def changes() -> dict[str, Callable[[Path], None]]:
     }
 
 
-def changing_sources() -> Counter[str]:
+def changing_sources(found: Counter[str] | None = None) -> Counter[str]:
     """The source changes before the first pass, between the passes, and before the files are described."""
     from sfumato.engines.duckdb.table import LocalTable
     from sfumato.release import bundle
 
     gaps = {"before counting": (LocalTable, "profile"), "between the passes": (LocalTable, "write"),
             "before describing": (bundle, "finish")}  # fmt: skip
-    found: Counter[str] = Counter()
+    found = Counter() if found is None else found
     for gap, (owner, name) in gaps.items():
         for what, change in changes().items():
             for method in METHODS:

@@ -80,9 +80,9 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     return bytes(out)
 
 
-def sql(count: int, rng: random.Random) -> Counter[str]:
+def sql(count: int, rng: random.Random, found: Counter[str] | None = None) -> Counter[str]:
     """Random words, and questions with words changed, asked of small releases of every method in turn."""
-    found: Counter[str] = Counter()
+    found = Counter() if found is None else found
     releases = [sf.publish(table(), roles=ROLES, method=build(name, given), seed=1) for name, given in METHODS.items()]
     seeds = (
         "SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'a' GROUP BY sex ORDER BY n",
@@ -101,9 +101,9 @@ def sql(count: int, rng: random.Random) -> Counter[str]:
     return found
 
 
-def options(count: int, rng: random.Random) -> Counter[str]:
+def options(count: int, rng: random.Random, found: Counter[str] | None = None) -> Counter[str]:
     """Random values for the options of every method."""
-    found: Counter[str] = Counter()
+    found = Counter() if found is None else found
     names = {method: [field.name for field in fields_of(REGISTRY[method].spec)] for method in REGISTRY}
     for _ in range(count):
         method = rng.choice(list(names))
@@ -113,9 +113,9 @@ def options(count: int, rng: random.Random) -> Counter[str]:
     return found
 
 
-def tables(count: int, rng: random.Random) -> Counter[str]:
+def tables(count: int, rng: random.Random, found: Counter[str] | None = None) -> Counter[str]:
     """Mutated CSV and Parquet files, read, counted and planned with every method in turn."""
-    found: Counter[str] = Counter()
+    found = Counter() if found is None else found
     with tempfile.TemporaryDirectory() as scratch:
         here = Path(scratch)
         marked = table(60).append_column("name", [[f"{MARK}{i}" for i in range(60)]])
@@ -133,9 +133,9 @@ def tables(count: int, rng: random.Random) -> Counter[str]:
     return found
 
 
-def bundles(count: int, rng: random.Random) -> Counter[str]:
+def bundles(count: int, rng: random.Random, found: Counter[str] | None = None) -> Counter[str]:
     """Releases of every method with mutated files or mutated JSON, opened and verified."""
-    found: Counter[str] = Counter()
+    found = Counter() if found is None else found
     with tempfile.TemporaryDirectory() as scratch:
         here = Path(scratch)
         for method, given in METHODS.items():

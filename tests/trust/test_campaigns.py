@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks import fuzz_campaign
+from benchmarks import campaigns, fuzz_campaign
 
 from commands import SRC
 
@@ -44,11 +44,27 @@ def test_the_fuzzers_judge_sees() -> None:
     assert sum(n for line, n in found.items() if line.startswith("!")) == 2
 
 
+def test_figures_survive_the_page(tmp_path: Path) -> None:
+    """A campaign that runs alone leaves the figures of the others alone; the short form is marked as a part."""
+    file = tmp_path / "campaigns.md"
+    kept = {"SQL": campaigns.Figure(tried=100_000, wrong=2, seconds=7, ran="whole")}
+    file.write_text(campaigns.page(kept), encoding="utf-8")
+    assert campaigns.recorded(file) == kept
+    code = "import sys; from benchmarks.campaigns import main; sys.exit(main(sys.argv[1:]))"
+    env = {**os.environ, "PYTHONPATH": f"{SRC}{os.pathsep}{ROOT}", "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", code, "--short", "--only", "options", "--record", str(file)]
+    subprocess.run(command, check=True, capture_output=True, env=env, cwd=ROOT)
+    found = campaigns.recorded(file)
+    assert (found["SQL"], found["options"].tried, found["options"].ran) == (kept["SQL"], 200, "in part")
+    assert "100,200 fuzzed inputs; half releases, lost, leaked or uncaught: 2" in file.read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_kills_and_faults_leave_nothing_half(tmp_path: Path) -> None:
     """In a process of its own, whose children are forked before any engine runs: every 25th step."""
     code = (
-        "from benchmarks.fault_campaign import kills_and_faults as run, short_disks\n"
+        "from benchmarks.fault_campaign import kills_and_faults as run, short_disks, warm\n"
+        "warm()\n"
         "found = run(25) + short_disks(4)\n"
         "print(sum(found.values())); print(*[k for k in found if k[0] == '!'], sep='\\n')"
     )

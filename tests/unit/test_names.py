@@ -30,6 +30,8 @@ MOST_LINES = 400
 LOOKED_UP = {
     "__init__.py": "public names are imported when they are first used",
     "engines/duckdb/session.py": "only some of the engine's exceptions carry an error number",
+    "engines/databases/snapshot.py": "only some drivers' exceptions carry a code",
+    "engines/source.py": "options by their names, to refuse those that would not be honoured",
     "lazily.py": "names of a library, loaded when one is first used",
     "model/public.py": "columns of a role, by the role's name",
 }

@@ -18,7 +18,7 @@ from forging import forged, verified
 from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError, SpecError, VerificationError
 from sfumato.methods import REGISTRY
-from sfumato.model.recoding import Recoding, bins, rounded, top_coded
+from sfumato.model.coarsening import Recoding, bins, rounded, top_coded
 from tables import people
 
 DAYS = [datetime.date(2020, 2, 29), datetime.date(2021, 12, 31), None]

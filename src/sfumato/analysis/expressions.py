@@ -87,7 +87,7 @@ def label(value: Scalar) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class FormulaText:
     """A piece of a formula: `origin[i]` is the place of its i-th character in the whole text."""
 
     text: str  # as Python reads it: names in backticks are replaced by `names`' keys
@@ -125,7 +125,7 @@ class Source:
 class Expression:
     """A checked expression: its columns are known, and nothing else is in it."""
 
-    source: Source
+    source: FormulaText
     node: ast.expr
     columns: tuple[str, ...]
 
@@ -211,7 +211,7 @@ class Expression:
         return f"CAST(({parts[0]} {COMPARISON[type(node.ops[0])][1]} {parts[1]}) AS DOUBLE)"
 
 
-def expression(source: Source, node: ast.expr, known: Callable[[str], bool]) -> Expression:
+def expression(source: FormulaText, node: ast.expr, known: Callable[[str], bool]) -> Expression:
     """The node as an expression, or the refusal of the first part that is not on the list."""
     columns: dict[str, None] = {}
 
@@ -246,7 +246,7 @@ def expression(source: Source, node: ast.expr, known: Callable[[str], bool]) -> 
     return Expression(source=source, node=node, columns=tuple(columns))
 
 
-def _argument(source: Source, call: ast.Call) -> ast.expr:
+def _argument(source: FormulaText, call: ast.Call) -> ast.expr:
     """The one argument of np.log and its like."""
     name = call_name(call)
     plain = len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Starred)

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..errors import QueryError
-from .expressions import ALLOWED, Expression, Source, call_name, expression
+from .expressions import ALLOWED, Expression, FormulaText, call_name, expression
 
 MOST_CHARACTERS = 2_000
 MOST_TERMS = 200
@@ -255,7 +255,7 @@ class _Reader:
             place += 1
         raise self._refuse("a bracket or a quote is not closed", start)
 
-    def _source(self, start: int, end: int) -> Source:
+    def _source(self, start: int, end: int) -> FormulaText:
         """The piece of text with names in backticks replaced by identifiers, strings left alone."""
         out: list[str] = []
         origin: list[int] = []
@@ -283,9 +283,9 @@ class _Reader:
         text = "".join(out)
         if not text.strip():
             raise self._refuse("nothing stands between the braces", start)
-        return Source(text=text, origin=(*origin, end), names=names, formula=self.text)
+        return FormulaText(text=text, origin=(*origin, end), names=names, formula=self.text)
 
-    def _factor(self, source: Source, *, braced: bool) -> Factor:
+    def _factor(self, source: FormulaText, *, braced: bool) -> Factor:
         node = source.parse()
         if isinstance(node, ast.Call) and call_name(node) == "C":
             return self._levels(source, node)
@@ -298,10 +298,10 @@ class _Reader:
         plain = found.column is not None and not braced
         return Factor(name=self._name(source, node), expression=found, levels=None if plain else False)
 
-    def _expression(self, source: Source, node: ast.expr) -> Expression:
+    def _expression(self, source: FormulaText, node: ast.expr) -> Expression:
         return expression(source, node, lambda name: name in self.columns)
 
-    def _levels(self, source: Source, node: ast.Call) -> Factor:
+    def _levels(self, source: FormulaText, node: ast.Call) -> Factor:
         """C(x), C(x, contr.treatment(base="a")), or C(x, Treatment("a")) as patsy has it."""
         if not 1 <= len(node.args) <= 2 or node.keywords:
             raise source.refuse("C() takes a column and, if you like, contr.treatment(base=...)", node)
@@ -312,7 +312,7 @@ class _Reader:
         chosen = "" if base is None else f", base={base!r}"
         return Factor(name=f"C({self._name(source, node.args[0])}{chosen})", expression=inner, levels=True, base=base)
 
-    def _base(self, source: Source, node: ast.expr) -> str | float:
+    def _base(self, source: FormulaText, node: ast.expr) -> str | float:
         named = isinstance(node, ast.Call) and call_name(node) in {"contr.treatment", "Treatment"}
         if isinstance(node, ast.Call) and named and len(node.args) + len(node.keywords) == 1:
             fine = not node.keywords or node.keywords[0].arg in {"base", "reference"}
@@ -323,7 +323,7 @@ class _Reader:
             "only treatment contrasts are offered", node, 'Write C(x, contr.treatment(base="...")) for the reference.'
         )
 
-    def _name(self, source: Source, node: ast.expr) -> str:
+    def _name(self, source: FormulaText, node: ast.expr) -> str:
         """The expression as results name it: the text of the tree, with the columns' own names."""
         text = ast.unparse(node)
         for key, column in source.names.items():

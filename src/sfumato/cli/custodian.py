@@ -42,7 +42,7 @@ def _own_bins(roles: RoleOptions, method: str | None, where: SourceOptions) -> d
         return {}
     from ..methods import method_named
     from ..methods.specifications import fields_of
-    from ..model.recoding import bins
+    from ..model.coarsening import bins
 
     named = method or (roles.file().method if roles.roles_file is not None else None) or DEFAULT
     if "bins" not in {field.name for field in fields_of(method_named(named).spec)}:

@@ -130,8 +130,8 @@ class SourceOptions:
         """The source as the library takes it; `-` is read to its end, privately."""
         from ..engines.addresses import check_no_password
         from ..engines.source import Source as Read
+        from ..model.coarsening import bins, rounded, top_coded
         from ..model.names import assigned
-        from ..model.recoding import bins, rounded, top_coded
 
         check_no_password(given)
         if given == "-" and not Path(given).exists():

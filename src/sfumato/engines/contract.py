@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..model.coarsening import Recoding
 from ..model.codebook import Labels
 from ..model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ..model.public import Domain, Scalar
-from ..model.recoding import Recoding
 from ..model.types import ColumnType
 
 if TYPE_CHECKING:  # publishing loads no SQL parser

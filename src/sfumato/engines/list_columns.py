@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from .contract import ListColumn
 
 ROW_GROUP = 131_072
+WRITE_BATCH = 65_536  # cells that are encoded at a time; the library's 1,024 cost lists half as much again
 Repeater = Callable[[pa.Array], pa.ListArray]
 
 
@@ -35,8 +36,17 @@ def write_with_lists(
             for batch in rows:
                 made = _with_lists(batch, shown)
                 if writer is None:
+                    cells = [f"{name}.list.element" for name in plain]  # few lists, repeated: they pack well
                     counted = [name for name in made.schema.names if name not in plain]
-                    writer = pq.ParquetWriter(path, made.schema, store_schema=False, write_statistics=counted)
+                    writer = pq.ParquetWriter(
+                        path,
+                        made.schema,
+                        store_schema=False,
+                        write_statistics=counted,
+                        write_batch_size=WRITE_BATCH,
+                        compression=dict.fromkeys(counted, "snappy") | dict.fromkeys(cells, "zstd"),
+                        compression_level=dict.fromkeys(cells, 1),
+                    )
                 if waiting is not None:
                     waiting.result()
                 waiting = encoding.submit(writer.write_batch, made, row_group_size=ROW_GROUP)

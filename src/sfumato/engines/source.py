@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SpecError
-from ..model.recoding import Recoding
+from ..model.coarsening import Recoding
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..release.opened import OpenedRelease
-from .weights import Weights, weights_of
+from .weights import UnitWeights, weights_of
 
 BATCH = 65_536
 ROW = "row_id"
@@ -23,7 +23,7 @@ class Contents:
     """Everything that a target may hold. `rows` gives the published rows with their number, batch by batch."""
 
     release: OpenedRelease
-    weights: tuple[Weights, ...]
+    weights: tuple[UnitWeights, ...]
 
     @property
     def schema(self) -> pa.Schema:

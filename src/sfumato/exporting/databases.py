@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..engines.addresses import Address
 from ..errors import ReleaseError, SpecError
 from .contents import ROW, Contents, flat
-from .weights import WEIGHT, Weights
+from .weights import WEIGHT, UnitWeights
 
 MISSING = "writing to this database needs the extra: pip install 'sfumato[databases]'"
 SCHEMA = "sfumato_release"
@@ -25,7 +25,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def view(weights: Weights, rows: list[str], name: str, same: str) -> str:
+def view(weights: UnitWeights, rows: list[str], name: str, same: str) -> str:
     """CREATE VIEW: every row once for each value that it may have, with its weight.
 
     `same` compares two cells, of which both may be missing.
@@ -44,7 +44,7 @@ def view(weights: Weights, rows: list[str], name: str, same: str) -> str:
     )
 
 
-def names_of(weights: tuple[Weights, ...]) -> list[str]:
+def names_of(weights: tuple[UnitWeights, ...]) -> list[str]:
     """What follows "weights" and "estimates" in the names of each unit's table and view: nothing where it is one."""
     return [""] if len(weights) == 1 else ["_" + "_".join(w.columns) for w in weights]
 

@@ -10,7 +10,7 @@ from ..errors import ReleaseError, SpecError
 from ..release.opened import OpenedRelease
 from .contents import Contents, contents_of
 from .databases import to_duckdb, to_postgresql, to_sqlite
-from .statistics_files import to_statistics
+from .labelled_files import to_statistics
 from .text_files import to_csv, to_excel
 
 ENDINGS = {

@@ -23,7 +23,7 @@ WEIGHT = "weight"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
+class UnitWeights:
     """The weights of one unit, as a table: part or set, published columns (`shown_...`), true columns, weight.
 
     `errors`: rows are randomised by themselves, so that weight * (weight - 1) adds up to the variance.
@@ -41,7 +41,7 @@ class Weights:
         return any(self.table[name].null_count for name in self.shown)
 
 
-def weights_of(release: OpenedRelease) -> tuple[Weights, ...]:
+def weights_of(release: OpenedRelease) -> tuple[UnitWeights, ...]:
     """Weights of every unit that has some; none where the method gives no law of its rows, or a very large one."""
     sets = release.set_weights()
     if sets is not None:
@@ -56,7 +56,7 @@ def weights_of(release: OpenedRelease) -> tuple[Weights, ...]:
     return tuple(found)
 
 
-def _of_unit(release: OpenedRelease, domain: Domain, law: Law) -> Weights | None:
+def _of_unit(release: OpenedRelease, domain: Domain, law: Law) -> UnitWeights | None:
     parts, values = law.counts.shape
     if parts * values > MOST_CELLS:
         return None
@@ -86,7 +86,7 @@ def _of_unit(release: OpenedRelease, domain: Domain, law: Law) -> Weights | None
     for prefix, codes in ((SHOWN, shown), ("", true)):
         cells = coder.decode(np.concatenate(codes).astype(np.int32))
         columns |= {prefix + n: c.dictionary_decode() for n, c in zip(domain.columns, cells, strict=True)}
-    return Weights(
+    return UnitWeights(
         columns=domain.columns,
         part=release.method.part,
         shown=tuple(SHOWN + name for name in domain.columns),
@@ -95,12 +95,12 @@ def _of_unit(release: OpenedRelease, domain: Domain, law: Law) -> Weights | None
     )
 
 
-def _of_sets(release: OpenedRelease, table: pa.Table) -> Weights:
+def _of_sets(release: OpenedRelease, table: pa.Table) -> UnitWeights:
     """Where rows show sets: the weights that the release has itself, by the number of the set."""
     unit, listed = next((u, found) for u, found in enumerate(release.listed) if found is not None)
     columns = release.domains[unit].columns
     made = pa.table([*table.columns[: 1 + len(columns)], table[WEIGHT]], names=[listed.column, *columns, WEIGHT])
-    return Weights(columns=columns, part=listed.column, shown=(), table=made, errors=True)
+    return UnitWeights(columns=columns, part=listed.column, shown=(), table=made, errors=True)
 
 
 def _coder(release: OpenedRelease, domain: Domain) -> Coder:

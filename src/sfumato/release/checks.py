@@ -157,6 +157,8 @@ def check_order(release: OpenedRelease) -> None:
     names, most = files[0].schema_arrow.names, max(ENDS // len(files), FEWEST)
     alarm = FALSE_ALARM / (len(names) * (2 * len(files) - 1))
     for name in names:
+        if pa.types.is_list(files[0].schema_arrow.field(name).type):  # the numbers of the sets stand beside the lists
+            continue
         before: pa.Array | None = None
         for file in files:
             with readable("data.parquet"):

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..engines.statements import distinct
 from ..errors import VerificationError
-from ..model.recoding import Recoding
+from ..model.coarsening import Recoding
 from .opened import OpenedRelease
 
 NEAR = 1e-9  # of a step, to which a rounded real number is a multiple

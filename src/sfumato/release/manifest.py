@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_serializer
 
 from ..errors import ReleaseError, SpecError
+from ..model.coarsening import Recoding
 from ..model.codebook import Labels
 from ..model.people import People, with_people
 from ..model.public import Column, Domain, Guarantee, ReaderBound, Scalar, Trust, Unprotected
 from ..model.ratios import exact
-from ..model.recoding import Recoding
 from ..model.types import ColumnType, Kind, cell_type_named, type_named
 from .placing import PARTS
 

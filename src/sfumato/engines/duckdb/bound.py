@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import duckdb
 
+from ...model.coarsening import Recoding
 from ...model.codebook import Labels
-from ...model.recoding import Recoding
 
 Bind = Callable[[duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
 

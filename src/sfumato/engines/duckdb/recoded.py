@@ -8,7 +8,7 @@ from dataclasses import replace
 import duckdb
 
 from ...errors import DataError, SpecError
-from ...model.recoding import Recoding
+from ...model.coarsening import Recoding
 from ...model.types import MOST_DIGITS, ColumnType, Kind
 from .bound import Bound
 from .column_types import known_type, projected

@@ -16,7 +16,7 @@ import pyarrow.fs
 
 from ...errors import DataError, SpecError
 from ...lazily import dataset as ds
-from ...model.recoding import in_order
+from ...model.coarsening import in_order
 from ..addresses import SCHEMES, address_of
 from ..batches import ONCE, Batches, of_function, of_iterator
 from ..private_copy import PrivateCopy

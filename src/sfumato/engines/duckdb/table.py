@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from ...errors import DataError, ReleaseError, SfumatoError, SpecError
 from ...model.bin_labels import bin_labels
+from ...model.coarsening import Recoding
 from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ...model.public import Domain, Scalar
-from ...model.recoding import Recoding
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
 from ..contract import Keys, ListColumn, Progress, Transform

@@ -9,7 +9,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -140,3 +140,16 @@ def _known(text: str, what: str, name: str) -> SfumatoError:
     if "ModuleNotFoundError" in text:
         return EngineError("the machines that run tasks lack sfumato or one of its libraries; docs/spark.md")
     return EngineError(f"{what} ({name}); run with --debug for the details")
+
+
+def forget(frame: Any) -> None:
+    """Let go of Spark's copy of a frame; a session that has ended has done so."""
+    with suppress(EngineError), plainly("Spark failed"):
+        frame.unpersist()
+
+
+def disk_only() -> Any:
+    """Where Spark keeps a frame that is used twice."""
+    from pyspark import StorageLevel
+
+    return StorageLevel.DISK_ONLY

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from ...errors import EngineError, SpecError
 from ...model.bin_labels import bin_labels
+from ...model.coarsening import Recoding
 from ...model.codebook import Labels
 from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ...model.public import Domain, Scalar
-from ...model.recoding import Recoding
 from ...model.types import TEXT, Kind
 from ...stats.allocation import changed_between_passes
 from .. import scratch
@@ -27,9 +27,9 @@ from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..source import Source
 from ..statements import counted
 from . import tasks
-from .door import door
 from .reader import SparkReader
-from .session import parallelism, plainly, silence, start
+from .secret_door import door
+from .session import disk_only, forget, parallelism, plainly, silence, start
 from .sources import frame_of, is_frame
 from .spark_types import arrow_type, released_type, struct
 
@@ -228,7 +228,9 @@ class SparkTable:
             person = Window.partitionBy(_ticked(column)).orderBy(tasks.ORDER)
             ranked = rows.withColumn(NUMBER, fn.row_number().over(person)).where(fn.col(NUMBER) <= most)
             chosen = ranked.select(*(_ticked(name) for name in columns))
-            kept = chosen.localCheckpoint(eager=True, storageLevel=_disk())  # now: it cannot be made again without keys
+            kept = chosen.localCheckpoint(
+                eager=True, storageLevel=disk_only()
+            )  # now: it cannot be made again without keys
         result._frame, result._stable, result._bins, result._kept = kept, True, {}, {}
         result.columns = {name: self.columns[name] for name in columns}
         if column in columns and result.people(column).most > most:
@@ -256,7 +258,7 @@ class SparkTable:
                 attempts.mkdir(mode=0o777)
                 rows, shares = self._shares(frame, transform)
                 parts = self._parts(rows)
-                job = tasks.Job(
+                job = tasks.SharedJob(
                     transform=transform.away(),
                     shares=shares,
                     keys=keys,
@@ -358,11 +360,11 @@ class SparkTable:
             yield frame
             return
         with plainly("Spark failed while reading"):
-            kept = frame.sortWithinPartitions(*(_ticked(name) for name in columns)).persist(_disk())
+            kept = frame.sortWithinPartitions(*(_ticked(name) for name in columns)).persist(disk_only())
         try:
             yield kept
         finally:
-            _forget(kept)
+            forget(kept)
 
     @contextmanager
     def _view(self, frame: Any) -> Iterator[str]:
@@ -382,18 +384,6 @@ class SparkTable:
             pa.field(f.name, kinds.get(f.name, pa.int32() if f.name == NUMBER else pa.int64())) for f in table.schema
         ]
         return table.cast(pa.schema(fields))
-
-
-def _forget(frame: Any) -> None:
-    """Let go of Spark's copy of a frame; a session that has ended has done so."""
-    with suppress(EngineError), plainly("Spark failed"):
-        frame.unpersist()
-
-
-def _disk() -> Any:
-    from pyspark import StorageLevel
-
-    return StorageLevel.DISK_ONLY
 
 
 def _ticked(name: str) -> str:

@@ -36,7 +36,7 @@ Task = Callable[[Batches], Batches]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Job:
+class SharedJob:
     """What the tasks of one run share. It holds the secret, and is sent to them pickled, by a door of its own."""
 
     transform: Transform  # as `away` gives it
@@ -69,13 +69,13 @@ def randomise(load: Callable[[], bytes]) -> Task:
         assert context is not None
         number = context.partitionId()
         with hiding():
-            job: Job = pickle.loads(load())  # noqa: S301 - made by this run's own driver
+            job: SharedJob = pickle.loads(load())  # noqa: S301 - made by this run's own driver
             yield from _randomised(job, number, batches)
 
     return task
 
 
-def _randomised(job: Job, number: int, batches: Batches) -> Batches:
+def _randomised(job: SharedJob, number: int, batches: Batches) -> Batches:
     transform: Transform | None = None
     for k, batch in enumerate(exactly(batches, job.batch_rows)):
         if transform is None:
