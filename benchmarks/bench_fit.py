@@ -12,7 +12,13 @@ from pathlib import Path
 from benchmarks.bench_publish import methods, publish, source
 from benchmarks.measure import Row, python
 
-FITTED = ("uniform", "small-domain", "splu", "anatomy")  # one randomised column; the others have no errors to fit with
+FITTED = (
+    "uniform",
+    "small-domain",
+    "randomized-response",
+    "splu",
+    "anatomy",
+)  # one randomised column; the others have no errors to fit with
 SMALL_ROWS = 1_000_000
 FORMULA = "salary ~ age + C(gender) + C(occupation)"
 FIT = """

@@ -21,13 +21,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import fault_campaign, fuzz_campaign
+from benchmarks import fault_campaign, formula_campaign, fuzz_campaign
 
 WHAT = {
     "kills and faults": "killed, ENOSPC or EIO at every step of writing, every method, with and without --force",
     "short disks": "files that may not grow beyond 64 bytes to 200 kB",
     "changing sources": "nine changes in three gaps between the passes, every method",
     "SQL": "random words and questions with words changed, asked of every method",
+    "formulas": "formulas of random and hostile words, read and in part fitted; nothing of them may run",
     "options": "odd values for the options of every method",
     "bundles": "bundles with mutated files, mutated JSON and digests made anew: opened, verified and asked",
     "tables": "mutated CSV and Parquet files, read and planned with every method",
@@ -46,7 +47,7 @@ a message, an error that is not one of `sfumato.errors`.
 | campaign | tried | wrong | seconds | ran |
 |---|---|---|---|---|"""
 )
-FULL = {"SQL": 100_000, "options": 100_000, "bundles": 4_000, "tables": 1_500}
+FULL = {"SQL": 100_000, "formulas": 60_000, "options": 100_000, "bundles": 4_000, "tables": 1_500}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,7 @@ def campaigns(share: float) -> dict[str, Campaign]:
         "short disks": lambda found: fault_campaign.short_disks(max(3, int(40 * share)), found),
         "changing sources": fault_campaign.changing_sources,
         "SQL": fuzz("SQL", fuzz_campaign.sql),
+        "formulas": fuzz("formulas", formula_campaign.formulas),
         "options": fuzz("options", fuzz_campaign.options),
         "bundles": fuzz("bundles", fuzz_campaign.bundles),
         "tables": fuzz("tables", fuzz_campaign.tables),

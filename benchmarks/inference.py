@@ -4,10 +4,11 @@
 
 The table's own target: one table, published again and again; the truth is the fit of the original rows. The population:
 rows drawn with replacement from Adult, each draw published once; the truth is the fit of all of Adult. The size of the
-test is measured with sex dealt out at random, so that it goes with nothing. Releases are drawn in memory
+test is measured with sex dealt out at random over the table, so that it goes with nothing. Releases are drawn in memory
 (`benchmarks/redrawn.py`), each twentieth by the whole path of `publish`. `within` says whether a figure lies where it
 must: coverage of every coefficient in [.89, .995] with a mean in [.93, .97], of other numbers in [.89, 1], a bias of at
-most a quarter of the standard error where the information ratio is above 10, and sizes in [.02, .08].
+most a quarter of the standard error (plus twice what the simulation itself errs by, 1 / sqrt(releases)) where the
+information ratio is above 10, and sizes in [.02, .08].
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ ROLES = sf.Roles(sensitive="occupation", rest="quasi")
 FORMULA = "income ~ age + sex + C(occupation)"
 
 
+ROWS = 48_842
 WHOLE_PATH = 20  # each so many-th release is published with files and checks
 SIZE = "size of the test at 0.05"
 HEADER = "| method | target | question | answered | coverage | mean | bias / se | within |\n" + "|---" * 8 + "|"
@@ -71,7 +73,7 @@ class Finding:
         """Whether it lies in the stated range."""
         if self.question == SIZE:
             return 0.02 <= self.mean <= 0.08
-        if self.bias is not None and self.bias > 0.25:
+        if self.bias is not None and self.bias > 0.25 + 2 / self.releases**0.5:
             return False
         if self.question == "fit":
             return self.least >= 0.89 and self.largest <= 0.995 and 0.93 <= self.mean <= 0.97
@@ -147,13 +149,12 @@ def measure(method: str, target: str, releases: int, rows: int) -> Iterator[Find
             drawn = whole.take(rng.integers(0, whole.num_rows, rows))
             own = redrawn(drawn, METHODS[method]())
             release = own.published(r) if r % WHOLE_PATH == 0 else fixed.release(r, drawn)
-            free = fixed.release(releases + r, shuffled(drawn, rng))
         else:
             release = fixed.published(r) if r % WHOLE_PATH == 0 else fixed.release(r)
             free = fixed.release(releases + r, shuffled(table, rng), same_values=True)
+            rejected += free.test("sex", "occupation", recode=GROUPS).pvalue < 0.05
         for question, numbers in analyse(release, target).items():
             seen[question].append(numbers)
-        rejected += free.test("sex", "occupation", recode=GROUPS).pvalue < 0.05
     for question, found in seen.items():
         value, low, high, ratio = (np.array([n[i] for n in found]) for i in range(4))
         inside = ((low <= truth[question]) & (truth[question] <= high)).mean(axis=0)
@@ -171,6 +172,8 @@ def measure(method: str, target: str, releases: int, rows: int) -> Iterator[Find
             mean=float(inside.mean()),
             bias=float(judged.max()) if question != "median" and judged.size else None,
         )
+    if target == "population":
+        return
     share = rejected / releases
     yield Finding(
         method=method, target=target, question=SIZE, answered=releases, releases=releases,
@@ -182,7 +185,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--releases", type=int, default=200)
-    parser.add_argument("--rows", type=int, default=48_842)
+    parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--method", choices=METHODS, action="append")
     parser.add_argument("--target", choices=("table", "population"), action="append")
     asked = parser.parse_args()

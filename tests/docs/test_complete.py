@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from benchmarks import record
 from tools.build_method_tables import PAGES as TABLES
 from tools.build_method_tables import rewritten
 
@@ -89,3 +90,8 @@ def test_numbers_of_the_subset_response_page() -> None:
 def test_style_of_the_pages() -> None:
     words = re.compile(r"\b(simply|obviously)\b", re.IGNORECASE)
     assert [page.name for page in PAGES if words.search(page.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize("page", record.PAGES, ids=lambda page: page.name)
+def test_tables_of_coverage_are_those_measured(page: Path, golden: Callable[[Path, str], None]) -> None:
+    golden(page, record.rewritten(page))

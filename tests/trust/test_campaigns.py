@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks import campaigns, fuzz_campaign
+from benchmarks import campaigns, fault_campaign, formula_campaign, fuzz_campaign
 
+import sfumato as sf
 from commands import SRC
+from sfumato.errors import ReleaseError
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,6 +25,7 @@ def test_fuzzers_find_no_uncaught_error() -> None:
         fuzz_campaign.options(300, rng),
         fuzz_campaign.bundles(25, rng),
         fuzz_campaign.tables(15, rng),
+        formula_campaign.formulas(1_000, rng),
     ):
         assert sum(found.values()) >= 25
         assert [line for line in found if line.startswith("!")] == []
@@ -57,6 +60,33 @@ def test_figures_survive_the_page(tmp_path: Path) -> None:
     found = campaigns.recorded(file)
     assert (found["SQL"], found["options"].tried, found["options"].ran) == (kept["SQL"], 200, "in part")
     assert "100,200 fuzzed inputs; half releases, lost, leaked or uncaught: 2" in file.read_text(encoding="utf-8")
+
+
+def test_a_column_whose_name_is_no_text(tmp_path: Path) -> None:
+    sf.publish(
+        fault_campaign.table(60),
+        tmp_path / "out",
+        roles=fault_campaign.ROLES,
+        method=sf.UniformPerturbation(rho1="1/5", rho2="1/2"),
+        seed=1,
+    )
+    file = tmp_path / "out" / "data.parquet"
+    file.write_bytes(file.read_bytes().replace(b"sex", b"s\xcax"))
+    with pytest.raises(ReleaseError, match="cannot be read"):
+        sf.open_release(tmp_path / "out", check=False)
+
+
+def test_the_listener_hears() -> None:
+    """Code that runs while a formula is read, and what bears the canary's name while one is fitted."""
+    listener = formula_campaign.Listener()
+    listener.reading = True
+    eval("1 + 1")
+    listener.reading, listener.fitting = False, True
+    with pytest.raises(ImportError):
+        __import__(formula_campaign.NAME)
+    listener.fitting = False
+    assert listener.heard[0] == "exec"
+    assert "import" in listener.heard[1:]
 
 
 @pytest.mark.slow

@@ -245,7 +245,6 @@ def decoys() -> tuple[Functionals, Cells, np.ndarray, np.ndarray]:
     cells = cells_of(cell, np.zeros(100), value, RNG.normal(size=100))
     found = DecoyFunctionals(
         cells,
-        size=2,
         channel=channel,
         inverse=np.linalg.inv(channel),
         published=published,

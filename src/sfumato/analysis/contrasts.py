@@ -126,8 +126,9 @@ def compare(
             numbers_of = (None,) * 6
         else:
             gap, se = float(ratio[k] - ratio[0]), float(np.sqrt(max(S[k, k] + S[0, 0] - 2 * S[0, k], 0.0)))
-            score = gap / se if se > 0 else np.inf * np.sign(gap)
-            numbers_of = (gap, se, gap - z * se, gap + z * se, score, float(2 * ndtr(-abs(score))))  # type: ignore[assignment]
+            score = gap / se if se > 0 else None  # a difference without error is what it is
+            p_value = float(2 * ndtr(-abs(score))) if score is not None else 0.0 if gap else 1.0
+            numbers_of = (gap, se, gap - z * se, gap + z * se, score, p_value)  # type: ignore[assignment]
         difference, difference_se, low, high, score_of, p = numbers_of
         groups.append(
             ContrastGroup(

@@ -83,7 +83,7 @@ class Fit:
         return np.full(len(self.names), np.nan) if found is None else np.sqrt(np.maximum(np.diag(found), 0.0))
 
     def _p(self) -> Floats:
-        return 2 * ndtr(-np.abs(self.estimates / self._se()))
+        return 2 * ndtr(-np.abs(self._z()))
 
     def _ends(self, level: float) -> tuple[Floats, Floats]:
         half = -ndtri((1 - level) / 2) * self._se()
@@ -114,12 +114,13 @@ class Fit:
     @property
     def noise(self) -> Any:
         """The share of the population's variance that is randomisation."""
-        return self._series((self._se("table") / self._se("population")) ** 2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self._series((self._se("table") / self._se("population")) ** 2)
 
     @property
     def tvalues(self) -> Any:
         """Coefficients by their standard errors."""
-        return self._series(self.estimates / self._se())
+        return self._series(self._z())
 
     @property
     def pvalues(self) -> Any:
@@ -130,6 +131,11 @@ class Fit:
     def information(self) -> Any:
         """How many of its own standard errors the information about each coefficient is away from 0."""
         return self._series(self.information_ratio)
+
+    def _z(self) -> Floats:
+        """Infinite where nothing is randomised and the outcome is fitted without error."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.estimates / self._se()
 
     def conf_int(self, alpha: float | None = None) -> Any:
         """Both ends of the interval of every coefficient."""
@@ -284,7 +290,7 @@ class Fit:
     def summary(self) -> str:
         """The fit as text."""
         low, high = self._ends(self.level)
-        z = self.estimates / self._se()
+        z = self._z()
         header = ["", "coef", "std err", "of noise", "z", "P>|z|", f"{self.level:.0%} interval"]
         table, population = self._se("table"), self._se("population")
         lines = [
@@ -292,7 +298,7 @@ class Fit:
                 name,
                 f"{self.estimates[i]:.4g}",
                 f"{self._se()[i]:.3g}",
-                "-" if math.isnan(table[i]) else f"{(table[i] / population[i]) ** 2:.0%}",
+                "-" if math.isnan(table[i]) or population[i] == 0 else f"{(table[i] / population[i]) ** 2:.0%}",
                 f"{z[i]:.2f}",
                 f"{self._p()[i]:.3g}",
                 f"{low[i]:.4g} .. {high[i]:.4g}",

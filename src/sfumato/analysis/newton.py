@@ -88,22 +88,38 @@ def solve(problem: Problem, labels: Sequence[str]) -> Solution:
         raise UnsupportedQuery(
             f"too little information about {', '.join(poor)}: merge levels (recode) or exclude them (where)"
         )
+    covariance, caveats = _sandwich(problem, beta, inverse, labels)
+    return Solution(params=beta, covariance=covariance, information=ratio, steps=steps, caveats=caveats)
+
+
+def _sandwich(
+    problem: Problem, beta: Floats, inverse: Floats, labels: Sequence[str]
+) -> tuple[dict[Target, Floats | None], tuple[str, ...]]:
+    """A^-1 S A^-1 for both targets and what to say of them; refuses coefficients whose error comes out as none."""
     score = score_functions(problem, beta)
-    covariance: dict[Target, Floats | None] = {}
-    caveats: list[str] = []
-    targets: tuple[Target, ...] = ("population", "table")
-    largest = np.zeros(problem.size)
-    for target in targets:
-        S = problem.functionals.covariance(score, target)
-        largest = np.maximum(largest, np.diag(S))
-        # A score may be known exactly, as a sum over values whose totals are published: 0 but for rounding.
-        if target == "table" and (np.diag(S) < -ROUNDING * largest).any():
-            covariance[target] = None
-            caveats.append("errors of the randomisation alone cannot be told: their estimate is not positive")
-        else:
-            found = inverse @ S @ inverse
-            covariance[target] = (found + found.T) / 2
-    return Solution(params=beta, covariance=covariance, information=ratio, steps=steps, caveats=tuple(caveats))
+    S: dict[Target, Floats] = {t: problem.functionals.covariance(score, t) for t in ("population", "table")}
+    # A score may be known exactly, as a sum over values whose totals are published: 0 but for rounding.
+    known = bool((np.diag(S["table"]) >= -ROUNDING * np.abs(np.diag(S["population"]))).all())
+    if known:
+        # Sampling adds to the randomisation; estimated from counts below 0 it may come out as taking away.
+        eigen, vectors = np.linalg.eigh(S["population"] - S["table"])
+        if eigen[0] < 0:
+            S["population"] = S["table"] + (vectors * np.maximum(eigen, 0.0)) @ vectors.T
+    found: dict[Target, Floats | None] = {}
+    for target, middle in S.items():
+        both = inverse @ middle @ inverse
+        found[target] = (both + both.T) / 2
+    errors = np.diag(inverse @ S["population"] @ inverse)
+    none = [labels[int(j)] for j in np.flatnonzero(errors <= 0)]
+    if none and not problem.functionals.exact:
+        raise UnsupportedQuery(
+            f"the error of {', '.join(none)} cannot be told: too few rows, or the terms determine the outcome",
+            hint="Merge levels (recode), leave out a term, or take in more rows (where).",
+        )
+    if known:
+        return found, ()
+    caveat = "errors of the randomisation alone cannot be told: their estimate is not positive"
+    return found | {"table": None}, (caveat,)
 
 
 # --- score and information ----------------------------------------------------------------------------------------
@@ -257,7 +273,11 @@ def _outcome_scale(problem: Problem) -> float:
 def _start(problem: Problem) -> Floats:
     """0, or the constant predictor at the overall mean, as near as the design has it."""
     beta: Floats = np.zeros(problem.size)
-    eta = problem.family.link(_mean_outcome(problem))
+    mean = _mean_outcome(problem)
+    one_value = mean <= ROUNDING or (problem.family.name == "binomial" and mean >= 1 - ROUNDING)
+    if problem.outcome is None and problem.equations == 1 and not problem.family.bounded and one_value:
+        raise UnsupportedQuery("the outcome has one value among the rows that take part; there is nothing to model")
+    eta = problem.family.link(mean)
     if eta and problem.equations == 1:
         rows = np.repeat(problem.cell_rows, problem.x.shape[1]) if not problem.narrow else problem.cell_rows
         flat = problem.x.reshape(-1, problem.x.shape[2])

@@ -16,6 +16,7 @@ from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import Aggregate, Query
 from ..stats.joint_codes import distinct_rows
 from ..stats.tail_inversion import cut
+from .few_rows import hang_on_few_rows
 from .layout import Functional, Limits, coefficients, functionals, limits, products
 from .own_strata import estimate_apart
 from .strata import Frame, Strata, key_columns, sort_into_strata
@@ -109,6 +110,7 @@ def _answer_set(
         )
         return low.value[:, 0], high.value[:, 0]
 
+    few = hang_on_few_rows(observed, asked, shown=bool(frame.codes) or not frame.place.units)
     for j, (aggregate, (top, bottom)) in enumerate(zip(query.aggregates, parts, strict=True)):
         numbers = Numbers(found, possible, asked, J, len(combos))
         if aggregate.kind == "direct":
@@ -131,6 +133,8 @@ def _answer_set(
             result = numbers.total(top)
         kinds.add(result.kind)
         notes += result.notes
+        if aggregate.kind in {"sum", "ratio"} and any((few[:, i::J] & (result.se > 0)).any() for i in top):
+            notes.append(f"{aggregate.name}: the sum hangs on few rows; its interval is approximate")
         for end, array in zip(("", "_se", "_low", "_high", "_min", "_max"), result.columns(), strict=True):
             if array is not None:
                 columns[f"a{j}{end}"] = pa.array(array.ravel(), type=pa.float64(), from_pandas=True)

@@ -137,7 +137,7 @@ def readable(name: str) -> Iterator[None]:
     """Errors of the Parquet library in the block become a ReleaseError: a file of a release may hold anything."""
     try:
         yield
-    except (pa.ArrowException, OSError):  # ArrowInvalid is a ValueError too, ArrowKeyError a KeyError
+    except (pa.ArrowException, OSError, UnicodeDecodeError):  # the last: a column's name that is no text
         raise ReleaseError(f"{name} cannot be read; the release is damaged") from None
 
 

@@ -228,9 +228,7 @@ class SparkTable:
             person = Window.partitionBy(_ticked(column)).orderBy(tasks.ORDER)
             ranked = rows.withColumn(NUMBER, fn.row_number().over(person)).where(fn.col(NUMBER) <= most)
             chosen = ranked.select(*(_ticked(name) for name in columns))
-            kept = chosen.localCheckpoint(
-                eager=True, storageLevel=disk_only()
-            )  # now: it cannot be made again without keys
+            kept = chosen.localCheckpoint(eager=True, storageLevel=disk_only())  # now: later there are no keys
         result._frame, result._stable, result._bins, result._kept = kept, True, {}, {}
         result.columns = {name: self.columns[name] for name in columns}
         if column in columns and result.people(column).most > most:

@@ -30,7 +30,8 @@ class GroupedValues:
     def __init__(self, members: NDArray[np.intp], sizes: Floats, values: int) -> None:
         if values > MOST_VALUES:
             raise UnsupportedQuery(
-                f"the column has {values} values; covariances from groups are worked out for up to {MOST_VALUES}"
+                f"the column has {values} values; covariances from groups are worked out for up to {MOST_VALUES}",
+                hint="Ask for counts, sums and averages by SQL, or have the column published with fewer values.",
             )
         self.members, self.sizes, self.values = members, sizes, values
         width = values + 1

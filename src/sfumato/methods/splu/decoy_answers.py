@@ -292,15 +292,19 @@ class _Answering:
 
     def _variance(self, b: int, piece: _Piece, cells: RareCells) -> Floats:
         """Of counts at the estimate moved to what is possible; of sums by the squares of g."""
-        if piece.measure == 0:
+        if piece.measure == 0 or self.rebuilt is None:
             return cells.variance(np.clip(cells.estimate, 0.0, cells.rows))
         moments, column = self.parts[b].moments, self.asked.products
         first, second = (
             np.asarray(moments[column[g, piece.measure]].sum(axis=1), np.float64)[:, None] for g in (0, piece.measure)
         )
         least, most = np.minimum(first, 0.0), np.maximum(first, 0.0)
-        shown, estimate = (np.clip(x, least, most) for x in (piece.shown, cells.estimate))
-        return cells.sum_variance(shown, estimate, piece.own, second, piece.counted)
+        estimate = np.clip(cells.estimate, least, most)
+        explained, by_totals = np.zeros((2, *estimate.shape))
+        for q, f in enumerate(piece.at):
+            explained[:, q], by_totals[:, q] = self.rebuilt.beyond_rows(int(f), int(f))
+        beyond = explained / piece.scale**2, by_totals / piece.scale**2
+        return cells.sum_variance(estimate, piece.own, second, piece.counted, *beyond)
 
     def _interval(
         self, b: int, piece: _Piece, found: Estimates, cells: RareCells | None, everything: NDArray[np.bool_]

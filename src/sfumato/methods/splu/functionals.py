@@ -2,12 +2,10 @@
 
 The channel M is rebuilt from the published histogram f', which is a fixed point of it: f' M = f'. So the estimated
 counts always add up to f', the estimate knows the totals better than independent rows would, and its covariance is
-that of the randomisation, less what the totals explain, plus what the totals' own noise does to the sum:
+that of the randomisation, less what the totals explain, plus the variance of the totals themselves:
 
-    S = S_rows - X' E + D' T D,   G_c = B' diag(Y_c) B - diag(N_c),  G = sum G_c,  X = sum G_c h_c,  E = G+ X,
-    T = diag(f) (I - M), made symmetric,   D = E - J(h) + J(E),
-
-J(h) being by how much a sum of h falls when one more row shows a value, through the channel that is rebuilt from it.
+    S = S_rows - X' G+ X + X' G+ T G+ X,   G_c = B' diag(Y_c) B - diag(N_c),  G = sum G_c,  X = sum G_c h_c,
+    T = diag(f) (I - M), made symmetric.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from ..shared.linear_functionals import (
     sums,
 )
 from .decoy_channel import DecoyChannel
-from .decoy_covariance import RANK, slope
+from .decoy_covariance import RANK
 
 GAP = 1e-6  # relative gap between the estimated and the published totals that calibration closes
 
@@ -42,9 +40,15 @@ MOST_VALUES = 2_000  # the channel is worked out in full
 def check_units(units: Sequence[CodedUnit]) -> None:
     """Refuse what the covariance is not worked out for."""
     if len(units) > 1:
-        raise UnsupportedQuery("models over several decoy columns at once are not answered", hint="Use one of them.")
+        raise UnsupportedQuery(
+            "models over several decoy columns at once are not answered",
+            hint="Model one of them; counts of their combinations are answered by SQL (GROUP BY both).",
+        )
     if len(units[0].classes) > MOST_VALUES:
-        raise UnsupportedQuery(f"the column has {len(units[0].classes)} values; models read up to {MOST_VALUES}")
+        raise UnsupportedQuery(
+            f"the column has {len(units[0].classes)} values; models read up to {MOST_VALUES}",
+            hint="Ask for counts, sums and averages by SQL, or have the column published with fewer values.",
+        )
 
 
 def decoy_functionals(channel: DecoyChannel, cells: Cells, values: int) -> DecoyFunctionals:
@@ -54,7 +58,6 @@ def decoy_functionals(channel: DecoyChannel, cells: Cells, values: int) -> Decoy
     one = np.eye(len(channel.active))
     return DecoyFunctionals(
         cells,
-        size=channel.size,
         channel=channel.matrix.forward(one),
         inverse=channel.matrix.weights(one),
         published=channel.published,
@@ -71,7 +74,6 @@ class DecoyFunctionals:
         self,
         cells: Cells,
         *,
-        size: int,
         channel: Floats,
         inverse: Floats,
         published: Floats,
@@ -79,14 +81,11 @@ class DecoyFunctionals:
         values: int,
         active: NDArray[np.intp],
     ) -> None:
-        """`channel` M and its `inverse` over the `active` values; `published` is f', `total_counts` f as M knows it.
-
-        `size` is gamma, the values of a group.
-        """
+        """`channel` M and its `inverse` over the `active` values; `published` is f', `total_counts` f as M knows it."""
         B = np.zeros((values, values))
         B[np.ix_(active, active)] = inverse
         self._rows = IndependentRows(cells, WeightTable(matrix=B))
-        self._cells, self._B, self._keep = cells, B, 1.0 / size
+        self._cells, self._B = cells, B
         self.channel = np.zeros((values, values))
         self.channel[np.ix_(active, active)] = channel
         self._published, M, f = np.zeros(values), np.eye(values), np.zeros(values)
@@ -129,28 +128,17 @@ class DecoyFunctionals:
 
     def covariance(self, functions: Functions, target: Target) -> Floats:
         plain = self._rows.covariance(functions, "table")
-        X, falls = self._with_totals(functions)
+        X = self._with_totals(functions)
         explained = self._G_inverse @ X
-        # A constant is explained by the number of rows, which has no error; G+ leaves it out.
-        explained += (self.value(functions) - self._published @ explained) / self._cells.rows
-        # Asked of all rows J is known, (B - I) E: the product form only tells how h differs from E between cells.
-        f, through = self._published[:, None], self._B @ explained
-        moved = explained - falls + self._slope(f * through, f * explained, f * through)
-        found = plain - X.T @ explained + moved.T @ self._T @ moved
+        found = plain - X.T @ explained + explained.T @ self._T @ explained
         found = (found + found.T) / 2
         return found + sampling(self, functions, self._cells) if target == "population" else found
 
-    def _with_totals(self, functions: Functions) -> tuple[Floats, Floats]:
-        """(V, F) twice: the totals' covariance with the functions, sum over cells of B' (Y w) - N h; and J."""
-        through, direct, weighed = (np.zeros((self.values, functions.size)) for _ in range(3))
+    def _with_totals(self, functions: Functions) -> Floats:
+        """(V, F): covariance of the estimated totals with the functions; sum over cells of B' (Y w) - N h."""
+        through, direct = np.zeros((self.values, functions.size)), np.zeros((self.values, functions.size))
         for at in runs(self._cells.cells, functions.size * self.values):
             for a, h in functions.planes(at).items():
-                Y, N, w = self._rows.published(0, a)[at], self._rows.counts(0, a)[at], h @ self._B.T
-                through += np.einsum("ck,cfk->kf", Y, w, optimize=True)
-                direct += np.einsum("cv,cfv->vf", N, h, optimize=True)
-                weighed += np.einsum("ck,cfk->kf", N, w, optimize=True)
-        return self._B.T @ through - direct, self._slope(through, direct, weighed)
-
-    def _slope(self, shown: Floats, direct: Floats, weighed: Floats) -> Floats:
-        """J of every function, (V, F)."""
-        return slope(shown.T, direct.T, weighed.T, self._published, self._cells.rows, self._keep).T
+                through += np.einsum("ck,cfk->kf", self._rows.published(0, a)[at], h @ self._B.T, optimize=True)
+                direct += np.einsum("cv,cfv->vf", self._rows.counts(0, a)[at], h, optimize=True)
+        return self._B.T @ through - direct

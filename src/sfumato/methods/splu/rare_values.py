@@ -93,14 +93,16 @@ class RareCells:
         elsewhere = np.maximum(np.maximum(self.published, x) - x, 0.0)
         return np.asarray((b - j) ** 3 * (inside + x * gain) - j**3 * (outside + elsewhere * gain))
 
-    def sum_variance(self, shown: Floats, estimate: Floats, own: Floats, squares: Floats, counted: Floats) -> Floats:
+    def sum_variance(
+        self, estimate: Floats, own: Floats, squares: Floats, counted: Floats, explained: Floats, by_totals: Floats
+    ) -> Floats:
         """Variance of a sum of g: `squares` of g over the rows in P, `counted` its estimate over those that count.
 
-        other G2 + (own - other) E2 with E2 cut to what is possible, and the rebuilt channel's terms with sums of g
-        (`shown` over the rows that show the value, `estimate` over those that have it) in place of y and x^.
+        other G2 + (own - other) E2 with E2 cut to what is possible, less what the totals explain of it, plus what their
+        own noise adds (`decoy_covariance.py`); at least half of what the value's total alone does to `estimate`.
         """
         plain = self.other * squares + (own - self.other) * np.clip(counted, 0.0, squares)
-        found = plain + self.rebuilt(shown, estimate, self.slope_at(shown, estimate))
+        found = np.maximum(plain - explained, 0.0) + by_totals
         return np.maximum(found, SUM_FLOOR * self.totals[1] * _over(estimate, self.published) ** 2)
 
     def most(self, alpha: float) -> Floats:

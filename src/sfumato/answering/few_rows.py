@@ -1,0 +1,40 @@
+"""Sums that hang on few rows: one large number or a handful of rows carry most of them.
+
+An interval of a sum is normal. Where (sum g)^2 / sum g^2 over the rows that show a counted value is small, the sum is
+that of few terms and its interval is approximate; docs/explanation/intervals.md, section 7.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..model.public import Asked, Floats, Observed
+
+FEW = 30.0  # rows of equal size that a sum must at least amount to
+
+
+def hang_on_few_rows(observed: Observed, asked: Asked, *, shown: bool) -> NDArray[np.bool_]:
+    """(K, F): whether a functional sums a measure that few rows carry; False for counts and where no row is seen.
+
+    `shown`: the published value stands in the rows; else every row counts that may have a counted value.
+    """
+    K, F = observed.keys, asked.functionals
+    first, squares = np.zeros((K, F)), np.zeros((K, F))
+    key, pattern = observed.key[observed.stratum], observed.pattern[observed.stratum]
+    for g in np.unique(asked.measure[asked.measure > 0]):
+        mine = np.flatnonzero(asked.measure == g)
+        for b, H in enumerate(asked.coefficients):
+            at = np.flatnonzero(pattern == b)
+            counted = sp.csr_array(H[mine], copy=True)
+            counted.data = (counted.data != 0).astype(np.float64)
+            value = observed.value[at]
+            if not shown:
+                counted = sp.csr_array((counted.sum(axis=1) > 0)[:, None].astype(np.float64))
+                value = np.zeros(len(at), dtype=np.intp)
+            for total, column in ((first, asked.products[0, g]), (squares, asked.products[g, g])):
+                seen = sp.csr_array((observed.moments[at, column], (key[at], value)), shape=(K, counted.shape[1]))
+                total[:, mine] += (seen @ counted.T).toarray()
+    rows: Floats = np.divide(first**2, squares, out=np.full((K, F), np.inf), where=squares > 0)
+    return rows < FEW
