@@ -43,7 +43,7 @@ def test_the_default_is_proved() -> None:
 
 def test_publish_names_what_would_err_less_and_what_it_gives_up(tmp_path: Path) -> None:
     source, out = tmp_path / "t.parquet", tmp_path / "out"
-    pq.write_table(table(5, 12), source)
+    pq.write_table(table(5, 45), source)
     said = ["publish", source, out, "--sa", "disease", "--qi", "sex", "--rho1", "1/3", "--rho2", "3/5"]
     found = run(*said)
     assert found.code == 0, found.err

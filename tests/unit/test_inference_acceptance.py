@@ -112,7 +112,7 @@ def test_small_domain_against_the_rows() -> None:
     Shares nothing with the package but the published rows and the stated channel.
     """
     roles = sfumato.Roles(sensitive="occupation", rest="quasi")
-    method = sfumato.SmallDomain(rho1="1/5", rho2="1/2")
+    method = sfumato.SmallDomain(rho1="1/5", rho2="1/2", report="value")
     small = sfumato.publish(datasets.adult(), roles=roles, method=method, seed=1, null_as_value=True)
     rows = pq.read_table(small.path / "data.parquet").to_pydict()
     values = [v for (v,) in small.domains[0].values]

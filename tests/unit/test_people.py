@@ -25,6 +25,9 @@ from sfumato.methods import REGISTRY
 from sfumato.publish import prepare
 from sfumato.publishing.person_rows import kept_rows
 from sfumato.publishing.randomness import Secret
+from sfumato.release.bundle import finish
+from sfumato.release.manifest import Manifest
+from sfumato.release.readme import documented
 from sfumato.release.verify import verify
 from sfumato.stats.gamma import gamma_bound, rooted_gamma
 from tables import people as plain_people
@@ -299,7 +302,7 @@ def test_a_release_that_claims_more_rows_than_it_holds_is_caught(tmp_path: Path)
     stated["guarantee"]["assumptions"][-1] = stated["guarantee"]["assumptions"][-1].replace(
         "each person has one row: checked; one random row", "each person has at most 2 rows: checked; a random 2 rows"
     )
-    file.write_text(json.dumps(stated))
+    finish(tmp_path / "out", documented(Manifest.model_validate(stated)))  # with the README that belongs to it
     with pytest.raises(VerificationError, match="rows of a person"):
         list(verify(sf.open_release(tmp_path / "out").opened, test=True))
 

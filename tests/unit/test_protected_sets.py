@@ -73,7 +73,7 @@ def test_chapters_are_held_where_they_were_given_away() -> None:
 
     free = report(sf.SmallDomain(**rhos), table)
     assert exceeded(largest_shares(free, chapter), RHO1), "the example shows nothing"
-    held = report(sf.SmallDomain(**rhos, protect_groups={"code": CHAPTERS}), table)
+    held = report(sf.SmallDomain(**rhos, protect_groups={"code": CHAPTERS}, report="value"), table)
     assert len(held["sub_tables"]) > 1
     assert not exceeded(largest_shares(held, chapter), RHO1)
     assert held["retention"] > held["uniform_retention"]
@@ -204,7 +204,7 @@ def test_icd_chapters_of_diabetes130(data_dir: Path) -> None:
 
     free = largest_shares(report(sf.SmallDomain(**rhos), path, roles, null_as_value=True), set_of)
     assert max(free[k][1] for k in exceeded(free, rho1)) > Fraction(1, 4)
-    method = sf.SmallDomain(**rhos, protect_groups={"diag_1": chapters})
+    method = sf.SmallDomain(**rhos, protect_groups={"diag_1": chapters}, report="value")
     found = report(method, path, roles, null_as_value=True)
     assert not exceeded(largest_shares(found, set_of), rho1)
     assert len(found["sub_tables"]) > 20

@@ -138,7 +138,7 @@ def test_sizes_are_bounded(client: httpx.Client, server: Running) -> None:
 @pytest.mark.slow
 def test_a_runaway_question_is_stopped_and_blocks_nobody(releases: tuple[Path, ...]) -> None:
     """One worker runs away and is replaced; the other answers meanwhile; a third question finds no place: 503."""
-    options = ("--workers", "2", "--queue", "0", "--time-limit", "4", "--memory", "4096")
+    options = ("--workers", "2", "--queue", "0", "--time-limit", "2", "--memory", "4096")
     with running(releases[0], releases[2], options=options) as server, httpx.Client(base_url=server.url) as client:
         odd = client.build_request("GET", "/it's <odd>/query", params={"sql": RUNAWAY}, timeout=60)
         with concurrent.futures.ThreadPoolExecutor(3) as pool:

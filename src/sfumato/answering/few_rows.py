@@ -7,9 +7,9 @@ that of few terms and its interval is approximate; docs/explanation/intervals.md
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..lazily import sparse as sp
 from ..model.public import Asked, Floats, Observed
 
 FEW = 30.0  # rows of equal size that a sum must at least amount to

@@ -132,7 +132,7 @@ def publish(
     own = _own_bins(roles, method, where)
     asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
     table = where.source(source)
-    others = _more_accurate(table, roles, reading, asked) if _is_default(roles, method) else ()
+    others = _more_accurate(table, roles, reading, asked) if _is_default(roles, method, reading) else ()
     with ProgressBar() as progress:
         release = run(
             _without_bins(table, own),
@@ -164,8 +164,9 @@ def publish(
         say(line)
 
 
-def _is_default(roles: RoleOptions, method: str | None) -> bool:
-    return method is None and (roles.roles_file is None or roles.file().method is None)
+def _is_default(roles: RoleOptions, method: str | None, reading: ReadingOptions) -> bool:
+    """Whether no method was named, and its alternatives can be looked at: what is on a cluster stays there."""
+    return reading.engine == "local" and method is None and (roles.roles_file is None or roles.file().method is None)
 
 
 def _more_accurate(source: Any, roles: RoleOptions, reading: ReadingOptions, asked: Any) -> tuple[str, ...]:
