@@ -39,8 +39,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _started(command: str, source: Path, here: Path) -> subprocess.Popen[bytes]:
     """The command at work: its private folder is there and holds something."""
     (here / "temporary").mkdir(exist_ok=True)
-    (here / "t.parquet").unlink(missing_ok=True)
-    (here / "t.parquet").symlink_to(source)
+    if not (here / "t.parquet").exists():  # another run may be reading it
+        (here / "t.parquet").symlink_to(source)
     env = {**os.environ, "PYTHONPATH": str(SRC), "TMPDIR": str(here / "temporary")}
     arguments = [sys.executable, "-c", RUN, *COMMANDS[command]]
     child = subprocess.Popen(arguments, cwd=here, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
