@@ -148,6 +148,25 @@ def test_single_channels_of_a_real_table(name: str, method: str, request: pytest
 
 
 @pytest.mark.parametrize("name", list(TABLES))
+def test_sets_of_a_real_table(name: str, request: pytest.FixtureRequest) -> None:
+    frame, roles = read(name, request)
+    sensitive = roles.sensitive[0]
+    found = prepare(frame, roles=roles, method=sf.SubsetResponse(rho1="1/6", rho2="1/3"), secret=Secret.from_seed(1))
+    law = found.planned.public.channel.matrix()  # P(set | value), a row for every set
+    names = [v[0] for v in found.profile.domains[0].values]
+    looked = np.isin(names, list(looked_at(frame, sensitive, 1 / 6)))
+
+    def largest(prior: dict[Any, float]) -> float:
+        joint = law * np.array([prior.get(v, 0.0) for v in names])
+        return float((joint / joint.sum(axis=1, keepdims=True))[:, looked].max())
+
+    whole = frame[sensitive].value_counts(normalize=True).to_dict()
+    said = reached(found, "1/6")
+    assert said["histogram"] == pytest.approx(largest(whole), abs=1.1e-6)
+    assert said["linking"] == pytest.approx(worst_in_cells(frame, roles, lambda _, p: largest(p)), abs=1.1e-6)
+
+
+@pytest.mark.parametrize("name", list(TABLES))
 def test_groups_of_anatomy_on_a_real_table(name: str, request: pytest.FixtureRequest) -> None:
     frame, roles = read(name, request, rows=20_000)
     sensitive = roles.sensitive[0]
