@@ -19,6 +19,7 @@ from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, 
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
+from ..batch_sizes import exactly
 from ..contract import Keys, ListColumn, Progress, Transform
 from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
@@ -156,18 +157,9 @@ class LocalTable:
     def _batches(self, session: Session, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows in the source's order, cut into batches of exactly `batch_rows`: equal input, equal batches."""
         size = self._engine.batch_rows
-        reader = session.query(f"SELECT {self._select(list(columns))} FROM source").to_arrow_reader(size)
-        held: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in reader:
-            held.append(batch)
-            rows += batch.num_rows
-            while rows >= size:
-                table = pa.Table.from_batches(held)
-                yield _one(table.slice(0, size))
-                held, rows = table.slice(size).to_batches(), rows - size
-        if rows:
-            yield _one(pa.Table.from_batches(held))
+        yield from exactly(
+            session.query(f"SELECT {self._select(list(columns))} FROM source").to_arrow_reader(size), size
+        )
 
     def _select(self, columns: list[str]) -> str:
         return ", ".join(f"{self._cast(c)} AS {quoted(c)}" for c in columns)
@@ -280,10 +272,6 @@ class LocalTable:
 
     def _session(self, *, bind: bool = True) -> Session:
         return Session(self._engine, self._bind if bind else None)
-
-
-def _one(table: pa.Table) -> pa.RecordBatch:
-    return table.combine_chunks().to_batches()[0]
 
 
 def _released_type(name: str, kind: str) -> ColumnType:

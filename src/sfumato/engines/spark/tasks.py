@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ...errors import EngineError, SfumatoError
 from ...stats.allocation import changed_between_passes
+from ..batch_sizes import exactly
 from ..contract import Keys, ListColumn, Transform
 from ..list_columns import write_with_lists
 
@@ -213,25 +214,6 @@ def keyed(load: Callable[[], bytes]) -> Task:
                 yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(key)], names=[*batch.schema.names, ORDER])
 
     return task
-
-
-def exactly(batches: Batches, size: int) -> Batches:
-    """The rows in batches of exactly `size`, but for the last: however they came, the same batches."""
-    held: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        while rows >= size:
-            table = pa.Table.from_batches(held)
-            yield _one(table.slice(0, size))
-            held, rows = table.slice(size).to_batches(), rows - size
-    if rows:
-        yield _one(pa.Table.from_batches(held))
-
-
-def _one(table: pa.Table) -> pa.RecordBatch:
-    return table.combine_chunks().to_batches()[0]
 
 
 class hiding:  # noqa: N801 - used like a function

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ...lazily import sparse as sp
 from ...model.public import Asked, Codes, Estimated, Evidence, Floats, Observed
-from ...stats.tail_inversion import Line, second_cumulant, tail_interval, third_cumulant
+from ...stats.tail_inversion import second_cumulant, third_cumulant
+from .row_sums import RowSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,27 +81,10 @@ class _Active:
     least: Floats  # the least variance that one row can add
 
 
-@dataclass(slots=True)
-class _TableSums:
-    """Sums over sub-tables, (T, F); covariance (T, P)."""
-
-    value: Floats
-    variance: Floats
-    covariance: Floats
-    known: Floats  # rows that count whatever their true value is: part of `value`, without error
-    rows: Floats  # the others
-    v0: Floats  # variance and third cumulant of the value if no row has it ...
-    k0: Floats
-    slope: Floats  # ... and what a row that has it adds, times the weight
-    kslope: Floats
-    weight: Floats  # about how many records of the whole sub-tables count: where those of the value lie
-    unit: Floats  # the largest weight of one row
-
-
 def estimate(tables: SubTables, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
     """Unbiased estimates summed over sub-tables, the variance at the cut estimate, counts with inverted tests."""
     T, F, P = observed.strata, asked.functionals, len(asked.pairs)
-    sums = _TableSums(*(np.zeros((T, P if name == "covariance" else F)) for name in _TableSums.__slots__))
+    sums = RowSums.zeros(T, F, P)
     cells = _cells(tables, evidence, observed, asked)
     pattern = observed.pattern[cells.stratum]
     for b in np.unique(pattern):
@@ -109,7 +93,7 @@ def estimate(tables: SubTables, evidence: Evidence, observed: Observed, asked: A
         _add_values(sums, _active(tables, cells, H, pairs), cells, H, asked)
         if P:
             _add_covariance(sums, tables, cells, H, asked, pairs)
-    return _collect(sums, observed, asked)
+    return sums.collected(observed, asked)
 
 
 def _cells(tables: SubTables, evidence: Evidence, observed: Observed, asked: Asked) -> _TableCells:
@@ -160,7 +144,7 @@ def _active(tables: SubTables, cells: _TableCells, H: sp.csr_array, pairs: NDArr
     return _Active(np.repeat(pairs, length), *(x[flat] for x in by_combo))
 
 
-def _add_values(sums: _TableSums, on: _Active, cells: _TableCells, H: sp.csr_array, asked: Asked) -> None:
+def _add_values(sums: RowSums, on: _Active, cells: _TableCells, H: sp.csr_array, asked: Asked) -> None:
     """The formulas of docs/explanation/small-domain.md, 5, for every active combination, added up by stratum."""
     measure = asked.measure[on.functional]
     at = cells.stratum[on.pair], on.functional
@@ -224,7 +208,7 @@ def _lookup(matrix: sp.csr_array, row: NDArray[np.intp], column: NDArray[np.intp
 
 
 def _add_covariance(
-    sums: _TableSums, tables: SubTables, cells: _TableCells, H: sp.csr_array, asked: Asked, pairs: NDArray[np.intp]
+    sums: RowSums, tables: SubTables, cells: _TableCells, H: sp.csr_array, asked: Asked, pairs: NDArray[np.intp]
 ) -> None:
     """Cov = sum over true s of N_s [p(1-p) h1 h2 - p b2 h1 - p b1 h2 + b12 - b1 b2] / p^2, with N_s estimated."""
     mine = cells.pair_part[pairs]
@@ -239,36 +223,3 @@ def _add_covariance(
         e1, e2, e12 = ((M @ h - b * n) / p for h, b in ((h1, b1), (h2, b2), (h1 * h2, b12)))
         term = (p * (1 - p) * e12 - p * b2 * e1 - p * b1 * e2 + n * (b12 - b1 * b2)) / p**2
         np.add.at(sums.covariance[:, k], cells.stratum[pairs], term)
-
-
-def _collect(sums: _TableSums, observed: Observed, asked: Asked) -> Estimated:
-    """Strata of one output row added up; inverted tests for counts, normal ends for sums."""
-
-    def add(x: Floats) -> Floats:
-        out = np.zeros((observed.keys, x.shape[1]))
-        np.add.at(out, observed.key, x)
-        return out
-
-    # The slope of an output row whose strata have different ones is their average by rows.
-    rows = add(sums.rows)
-
-    def average(x: Floats) -> Floats:
-        of_stratum = np.divide(x, sums.weight, out=np.zeros_like(x), where=sums.weight > 0)
-        return np.divide(add(of_stratum * sums.rows), rows, out=np.zeros_like(rows), where=rows > 0)
-
-    value, variance, known = add(sums.value), np.maximum(add(sums.variance), 0.0), add(sums.known)
-    half = asked.z * np.sqrt(variance)
-    low, high = value - half, value + half
-    f = np.flatnonzero((asked.measure == 0) & asked.indicator)
-    inverted = np.zeros(value.shape, dtype=bool)
-    inverted[:, f] = True
-    unit = np.zeros_like(value)
-    np.maximum.at(unit, observed.key, sums.unit)
-    v = Line(constant=add(sums.v0)[:, f], slope=average(sums.slope)[:, f])
-    k = Line(constant=add(sums.k0)[:, f], slope=average(sums.kslope)[:, f])
-    hit = unit[:, f] if asked.full else 0.0
-    ends = tail_interval((value - known)[:, f], v, k, asked.alpha, 0.0, rows[:, f], hit)
-    low[:, f], high[:, f] = (known[:, f] + end for end in ends)
-    return Estimated(
-        value=value, variance=variance, low=low, high=high, covariance=add(sums.covariance), inverted=inverted
-    )

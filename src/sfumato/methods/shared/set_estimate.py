@@ -6,41 +6,23 @@ Weights and variances are those of docs/explanation/set-channels.md, section 5, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...lazily import sparse as sp
 from ...model.public import Asked, Estimated, Evidence, Floats, Observed
-from ...stats.tail_inversion import Line, tail_interval
 from .linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, SetListWeights
+from .row_sums import RowSums
 from .set_answers import count_cumulants
 from .set_sums import SetPart, add_up
 from .set_tables import SetTables
 
 
-@dataclass(slots=True)
-class _SetSums:
-    """Sums over sub-tables, (T, F); covariance (T, P). From `known` on for the intervals of counts."""
-
-    value: Floats
-    variance: Floats
-    covariance: Floats
-    known: Floats  # rows that count whatever their true value is: part of `value`, without error
-    rows: Floats  # the others
-    v0: Floats  # variance and third cumulant of the value if no row has it ...
-    k0: Floats
-    slope: Floats  # ... and what a row that has it adds, times the weight
-    kslope: Floats
-    weight: Floats  # about how many records of the whole sub-tables count: where those of the value lie
-    unit: Floats  # the largest step that one row can make
-
-
 def estimate(tables: SetTables, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
     """Unbiased estimates and variances, counts with inverted tests."""
     T, F, P = observed.strata, asked.functionals, len(asked.pairs)
-    sums = _SetSums(*(np.zeros((T, P if name == "covariance" else F)) for name in _SetSums.__slots__))
+    sums = RowSums.zeros(T, F, P)
     part = tables.part_of(observed.value)
     pattern = observed.pattern[observed.stratum]
     # the interval of a count asks in which sub-tables a value's records lie
@@ -52,7 +34,7 @@ def estimate(tables: SetTables, evidence: Evidence, observed: Observed, asked: A
     for here in np.split(order, starts[1:]):
         if len(here):
             _add_part(sums, tables, int(part[here[0]]), here, columns[pattern[here[0]]], observed, asked, whole)
-    return _collect(sums, observed, asked)
+    return sums.collected(observed, asked)
 
 
 def _whole(tables: SetTables, evidence: Evidence, asked: Asked) -> Floats:
@@ -62,7 +44,7 @@ def _whole(tables: SetTables, evidence: Evidence, asked: Asked) -> Floats:
 
 
 def _add_part(
-    sums: _SetSums,
+    sums: RowSums,
     tables: SetTables,
     i: int,
     here: NDArray[np.intp],
@@ -101,7 +83,7 @@ def _add_part(
 
 
 def _add_cumulants(
-    sums: _SetSums,
+    sums: RowSums,
     tables: SetTables,
     i: int,
     h: Floats,
@@ -134,39 +116,6 @@ def _add_cumulants(
     ):
         into[grid] += amount
     sums.unit[grid] = np.maximum(sums.unit[grid], np.where(every, 0.0, np.ptp(weights, axis=1)))
-
-
-def _collect(sums: _SetSums, observed: Observed, asked: Asked) -> Estimated:
-    """Strata of one output row added up; inverted tests for counts, normal ends for sums."""
-
-    def add(x: Floats) -> Floats:
-        out = np.zeros((observed.keys, x.shape[1]))
-        np.add.at(out, observed.key, x)
-        return out
-
-    rows = add(sums.rows)
-
-    def average(x: Floats) -> Floats:
-        """Of an output row whose strata have different slopes: by rows."""
-        of_stratum = np.divide(x, sums.weight, out=np.zeros_like(x), where=sums.weight > 0)
-        return np.divide(add(of_stratum * sums.rows), rows, out=np.zeros_like(rows), where=rows > 0)
-
-    value, variance, known = add(sums.value), np.maximum(add(sums.variance), 0.0), add(sums.known)
-    half = asked.z * np.sqrt(variance)
-    low, high = value - half, value + half
-    f = np.flatnonzero((asked.measure == 0) & asked.indicator)
-    inverted = np.zeros(value.shape, dtype=bool)
-    inverted[:, f] = True
-    unit = np.zeros_like(value)
-    np.maximum.at(unit, observed.key, sums.unit)
-    v = Line(constant=add(sums.v0)[:, f], slope=average(sums.slope)[:, f])
-    k = Line(constant=add(sums.k0)[:, f], slope=average(sums.kslope)[:, f])
-    hit = unit[:, f] if asked.full else 0.0
-    ends = tail_interval((value - known)[:, f], v, k, asked.alpha, 0.0, rows[:, f], hit)
-    low[:, f], high[:, f] = (known[:, f] + end for end in ends)
-    return Estimated(
-        value=value, variance=variance, low=low, high=high, covariance=add(sums.covariance), inverted=inverted
-    )
 
 
 def set_functionals(tables: SetTables, _: Evidence, cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
