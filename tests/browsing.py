@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,6 +64,14 @@ def _is_fault(message: Any, statuses: tuple[str, ...]) -> bool:
     answered = message.text.startswith("Response Status Error Code") and any(s in message.text for s in statuses)
     replaced = message.text.startswith(("htmx:afterRequest", "htmx:sendAbort"))  # a newer choice overtook this one
     return message.type in {"error", "warning"} and not (refused or answered or replaced)
+
+
+def until(page: Any, condition: str, *, seconds: float = 30) -> None:
+    """Wait until a condition holds; asked from outside, as the policy of our pages forbids `eval` inside them."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, f"did not come true in {seconds:g} s: {condition}"
+        page.wait_for_timeout(50)
 
 
 def picture(page: Any, name: str, update: bool, *, whole: bool = True) -> None:

@@ -16,7 +16,7 @@ pytest.importorskip("starlette", reason="the web extra is not installed")
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 import sfumato
-from browsing import BROWSER, accessible, chromium, picture, watched_page
+from browsing import BROWSER, accessible, chromium, picture, until, watched_page
 from serving import ARABIC, QUOTES, SCRIPT, Running, awkward_release, bounded_release, running
 
 ODD = "it's <odd>"
@@ -72,7 +72,7 @@ def test_from_choices_to_an_answer(page: Any, update_golden: bool) -> None:
     page.select_option("#v0", "Sales")
     page.select_option("#g0", "education")
     page.locator("#g1").wait_for()
-    page.wait_for_function("document.querySelector('#sql').value.includes('GROUP BY education')")
+    until(page, "document.querySelector('#sql').value.includes('GROUP BY education')")
     assert "WHERE occupation = 'Sales'" in page.locator("#sql").input_value()
     page.locator("#ask-form").click()
     page.locator(".chart[data-drawn]").wait_for()
@@ -139,7 +139,7 @@ def test_keyboard_alone_is_enough(page: Any) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     page.keyboard.type("Male")
-    page.wait_for_function("document.querySelector('#sql').value.includes(\"sex = 'Male'\")")
+    until(page, "document.querySelector('#sql').value.includes(\"sex = 'Male'\")")
     page.locator("#ask-form").focus()
     page.keyboard.press("Enter")
     page.locator(".headline strong").wait_for()

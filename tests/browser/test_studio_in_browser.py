@@ -26,7 +26,7 @@ pytest.importorskip("starlette", reason="the web extra is not installed")
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 import sfumato
-from browsing import BROWSER, accessible, chromium, picture, watched_page
+from browsing import BROWSER, accessible, chromium, picture, until, watched_page
 from commands import sfumato as command
 from serving import ARABIC, SCRIPT, WIDE, RunningStudio, awkward_table, running_studio
 from tables import MARK, people
@@ -118,7 +118,7 @@ def test_from_a_file_to_a_verified_release(page: Any, folder: Path, tmp_path: Pa
     page.locator("#bound-words", has_text="1/4").wait_for()
     page.locator("#asked", has_text="at the bound 1/4").wait_for(timeout=SLOW)
     page.check("#hold-value")
-    page.wait_for_function(HOLDING, timeout=SLOW)  # methods that do not hold this reader step back, at once
+    until(page, HOLDING, seconds=SLOW / 1000)  # methods that do not hold this reader step back, at once
     best = page.locator("tr.fits").first.get_by_role("rowheader").inner_text()
     assert best.endswith("least error")
     assert page.locator("#plan-best").inner_text() == f"Plan {best.removesuffix('least error').strip()}"
