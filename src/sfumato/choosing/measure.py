@@ -13,6 +13,7 @@ import numpy as np
 
 from ..engines import scratch
 from ..errors import QueryError, SfumatoError
+from ..methods.ladder import public_readers
 from ..model.public import READERS, Candidate, Floats, Roles
 from ..publish import Prepared, write
 from ..publishing.parameter_files import read_column_hierarchy
@@ -197,11 +198,19 @@ def _promise(prepared: Prepared, setting: Setting) -> dict[str, Any]:
 
 def reached(prepared: Prepared, setting: Setting) -> dict[str, Any]:
     """How far each reader gets at the setting's bound, and whether the reader that makes methods equal is held."""
-    found = prepared.readers(setting.claim)
+    claim = replace(setting.claim, rows_per_person=prepared.rows_per_person)
+    found = prepared.readers(claim)
+    public = public_readers(
+        prepared.method,
+        prepared.planned.public,
+        prepared.sensitive_domains(),
+        rows_per_person=prepared.rows_per_person,
+        claim=claim,
+    )
     return {
         "readers": found["readers"],
         "unprotected": found["unprotected"],
-        "public_readers": [r.document() for r in prepared.method.readers(prepared.planned.public, setting.claim, None)],
+        "public_readers": [r.document() for r in public],
         "holds_bound": bool(found["readers"][EQUAL]["held"]),
     }
 
