@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
+from fractions import Fraction as F
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import sfumato as sf
 from commands import METHODS, sfumato
+from sfumato.choosing.measure import laplace, reached
+from sfumato.choosing.setting import Setting, make_setting
+from sfumato.errors import PlanError
 from sfumato.methods import REGISTRY
+from sfumato.publishing.randomness import Secret
 from tables import DISEASES, ROLES, people
 
 NOBODY = "zoster"  # a declared value that no record has
@@ -23,7 +31,8 @@ def published(folder: Path, name: str, table: pa.Table, *options: object) -> dic
     pq.write_table(table, source)
     done = sfumato("publish", source, folder / name, *ROLES, "--method", name, *METHODS[name], "--seed", 1, *options)
     assert done.code == 0, done.text
-    return json.loads((folder / name / "release.json").read_text(encoding="utf-8"))
+    manifest: dict[str, Any] = json.loads((folder / name / "release.json").read_text(encoding="utf-8"))
+    return manifest
 
 
 def held(manifest: dict[str, Any]) -> set[str]:
@@ -37,7 +46,7 @@ def test_a_release_that_rules_a_value_out_holds_no_reader_with_any_prior(name: s
     Whether a release rules the value out is asked of the release itself: its count is 0 without any error.
     """
     (tmp_path / "domain.txt").write_text("\n".join([*DISEASES, NOBODY]), encoding="utf-8")
-    declared = ("--domain", f"disease={tmp_path / 'domain.txt'}")
+    declared: tuple[object, ...] = ("--domain", f"disease={tmp_path / 'domain.txt'}")
     if name == "l-diversity":
         declared = ()  # the sensitive column is published as it is, and has no domain to declare
     if name == "small-domain":
@@ -49,3 +58,63 @@ def test_a_release_that_rules_a_value_out_holds_no_reader_with_any_prior(name: s
     (row,) = json.loads(done.out)["rows"]
     if row["n_low"] == row["n_high"]:
         assert held(manifest).isdisjoint({"value", "set", "corruption", "person"})
+
+
+def visits(rows: int) -> pa.Table:
+    """The people again, `rows` rows each with the same value."""
+    whole = people().slice(0, 500)
+    table = pa.concat_tables([whole] * rows)
+    return table.append_column("who", pa.array(list(range(whole.num_rows)) * rows))
+
+
+@cache
+def visited(rows: int) -> Setting:
+    """What `compare` knows of them."""
+    roles = sf.Roles(sensitive="disease", quasi=["sex"], rest="drop", person="who", max_rows_per_person=rows)
+    return make_setting(visits(rows), roles=roles, bound="1/3", rho1="1/5", conditions=3)
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_methods_that_are_compared_are_held_for_a_person(name: str) -> None:
+    """What `compare` and `recommend` say of a person with several rows is what the release would say, for each method.
+
+    The amplification of one row is read off the plan; a person's rows multiply it.
+    """
+    rows, setting = 3, visited(3)
+    for candidate in REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1):
+        try:
+            prepared = setting.prepare(candidate, Secret.from_seed(1))
+        except PlanError:  # one row only, as tests/unit/test_people.py asks of every method
+            continue
+        person = reached(prepared, setting)["readers"][-1]
+        assert (person["reader"], person["rows"]) == ("person", rows)
+        assert "assuming" not in person["why"]
+        gamma = amplification(prepared.planned.public)
+        if gamma is not None:
+            odds = F(1, 4) * gamma**rows
+            assert person["posterior"] == pytest.approx(float(odds / (1 + odds)), abs=2e-6)
+            assert person["held"] == (odds / (1 + odds) <= F(1, 3))
+        if candidate.parameters.get("rho2") is not None:
+            assert person["held"] or gamma is None, "a pair of bounds that was asked for holds the person"
+
+
+def amplification(plan: Any) -> Fraction | None:
+    """The largest ratio of two chances of one output of one row; None where parts are published."""
+    match type(plan).__name__:
+        case "UniformPlan" | "SubsetResponsePlan":
+            return F(plan.gamma)
+        case "RandomizedResponsePlan":
+            at = plan.columns.index("disease")
+            keep = F(repr(plan.keep[at]))
+            return F(keep * (plan.sizes[at] - 1) / (1 - keep))
+        case "DistributionDrawPlan":
+            return F(1)
+    return None
+
+
+def test_noisy_answers_are_noisier_for_people_with_more_rows() -> None:
+    """The laplace row of `compare`: every row of a person moves the counts, so the noise grows with them."""
+    found = [laplace(visited(rows), Secret.from_seed(1)) for rows in (1, 3)]
+    one, three = (entry["expected_error"]["0.001"] for entry in found)
+    assert three == pytest.approx(one)  # three times the noise on three times the counts
+    assert found[1]["readers"][-1]["rows"] == 3

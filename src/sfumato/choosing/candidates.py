@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import SpecError
 from ..methods import method_named
-from ..methods.shared.readers import Found, independent
+from ..methods.shared.readers import Found, ladder
 from ..model.private import Facts
 from ..model.public import Candidate, Claim, ReaderBound
 from ..model.ratios import Ratio, exact
@@ -59,13 +59,11 @@ def choose_rho1(facts: Facts, tau: Fraction, given: Ratio | None = None) -> Frac
     )
 
 
-def laplace_readers(rho1: Fraction, tau: Fraction) -> tuple[ReaderBound, ...]:
-    """The readers of answers whose odds move by gamma(rho1, tau) at most: nothing is published about a record."""
-    reached = Found(posterior=tau, why="all answers together are the same, up to gamma, whatever the record holds")
+def laplace_readers(claim: Claim) -> tuple[ReaderBound, ...]:
+    """The readers of answers whose odds move by gamma(rho1, rho2) at most: nothing is published about a record."""
+    reached = Found(posterior=claim.rho2, why="all answers together are the same, up to gamma, whatever a person holds")
     linking = Found(posterior=None, why="a prior sharpened by other columns may be above rho1")
-    return independent(
-        Claim(rho1=rho1, rho2=tau), gamma_bound(rho1, tau), histogram=reached, linking=linking, corruption=reached
-    )
+    return ladder(claim, value=reached, histogram=reached, linking=linking, corruption=reached, person=reached)
 
 
 def epsilon_of(rho1: Fraction, tau: Fraction) -> float:
