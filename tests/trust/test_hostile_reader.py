@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from fractions import Fraction
 from fractions import Fraction as F
@@ -19,6 +20,8 @@ from sfumato.choosing.measure import laplace, reached
 from sfumato.choosing.setting import Setting, make_setting
 from sfumato.errors import PlanError
 from sfumato.methods import REGISTRY
+from sfumato.model.ratios import stated_share
+from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 from tables import DISEASES, ROLES, people
 
@@ -118,3 +121,47 @@ def test_noisy_answers_are_noisier_for_people_with_more_rows() -> None:
     one, three = (entry["expected_error"]["0.001"] for entry in found)
     assert three == pytest.approx(one)  # three times the noise on three times the counts
     assert found[1]["readers"][-1]["rows"] == 3
+
+
+COUNTED = range(13, 20)  # counts of a value above rho1 = 1/5 of 60 rows that no statement may tell apart
+
+
+def small(count: int) -> pa.Table:
+    """60 rows, `count` of which have the same disease."""
+    others = [f"d{i % 7}" for i in range(60 - count)]
+    return pa.table({"disease": ["cold"] * count + others, "sex": ["f", "m"] * 30})
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_what_is_stated_of_a_small_table_tells_no_count(name: str) -> None:
+    """The reader runs the method on every table that is possible, and looks which of them make the stated guarantee."""
+    roles = sf.Roles(sensitive="disease", quasi=["sex"])
+    spec = REGISTRY[name].spec(**REGISTRY[name].example.spec)
+    said = []
+    for count in COUNTED:
+        with contextlib.suppress(PlanError):
+            found = prepare(small(count), roles=roles, method=spec, secret=Secret.from_seed(1))
+            said.append(found.guarantee.model_dump_json())
+    assert said
+    assert len(set(said)) <= 2, "steps of ten rows or more"
+
+
+@pytest.mark.parametrize("rows", [1, 7, 19, 20, 60, 99, 100, 101, 500, 999, 1000, 12345])
+def test_a_stated_share_is_that_of_ten_counts(rows: int) -> None:
+    made: dict[float, int] = {}
+    for count in range(1, rows + 1):
+        share = stated_share(count, rows)
+        assert F(count, rows) <= F(str(share)) <= 1
+        made[share] = made.get(share, 0) + 1
+    assert min(made.values()) >= min(10, rows)
+    assert stated_share(0, rows) == 0
+
+
+def test_a_share_of_all_rows_is_not_more_than_all() -> None:
+    """A sensitive column with one value; the prior of whoever names it is 1, not 1.01."""
+    table = pa.table({"disease": ["cold"] * 60, "sex": ["f", "m"] * 30})
+    method = sf.RandomizedResponse(keep={"sex": "0.7"}, scope="qi")
+    found = prepare(
+        table, roles=sf.Roles(sensitive="disease", quasi=["sex"]), method=method, secret=Secret.from_seed(1)
+    )
+    assert found.planned.public.baseline == {"disease": 1.0}

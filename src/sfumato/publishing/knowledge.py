@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..engines.contract import Table
 from ..model.private import JointCells, Known, Needs, Profile, Work
 from ..model.public import Claim, Roles, Scalar, Unprotected
+from ..model.ratios import stated_share
 
 CELL_LIMIT = 5_000_000  # combinations of quasi-identifiers and sensitive values that are held at once
 FEW = 5  # rows of a cell that statistical offices call small
@@ -66,7 +67,7 @@ def others(found: Known) -> Known | None:
 def unprotected(found: Known, roles: Roles, needs: Needs) -> tuple[Unprotected, Fraction]:
     """The values that are not covered with their share as a release states it, rounded up, and the exact share."""
     counts, units = found.joint.of_values(), found.units
-    exact = Fraction(int(counts[~found.looked].sum()), int(counts.sum()))
+    left, rows = int(counts[~found.looked].sum()), int(counts.sum())
     values: list[tuple[Scalar, ...]] = []
     for codes in found.joint.codes[~found.looked]:
         cells = {
@@ -75,8 +76,7 @@ def unprotected(found: Known, roles: Roles, needs: Needs) -> tuple[Unprotected, 
             for name, cell in zip(needs.units[u], found.profile.domains[u].values[code], strict=True)
         }
         values.append(tuple(cells[name] for name in roles.sensitive))
-    share = -((-exact.numerator * 100) // exact.denominator) / 100
-    return Unprotected(values=tuple(values), share=share), exact
+    return Unprotected(values=tuple(values), share=stated_share(left, rows)), Fraction(left, rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

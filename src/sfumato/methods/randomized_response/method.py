@@ -67,7 +67,7 @@ class RandomizedResponsePlan:
     sizes: tuple[int, ...]
     keep: tuple[float, ...]
     risk: Fraction | None  # tau; None where keep probabilities were given
-    baseline: dict[str, float]  # per sensitive column, share of its most frequent value, rounded up to two digits
+    baseline: dict[str, float]  # per sensitive column, rounded share of its most frequent value
     intervals: str = "data set"  # what error bars speak about unless a question asks for a population
     rho1: Fraction | None = None  # the sensitive columns' channels together lift no prior up to rho1 above rho2
     rho2: Fraction | None = None
