@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections import Counter
 from fractions import Fraction
 from fractions import Fraction as F
 from functools import cache
@@ -23,6 +24,7 @@ from sfumato.methods import REGISTRY
 from sfumato.model.ratios import stated_share
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
+from sfumato.reports.plan_text import render
 from tables import DISEASES, ROLES, people
 
 NOBODY = "zoster"  # a declared value that no record has
@@ -165,3 +167,20 @@ def test_a_share_of_all_rows_is_not_more_than_all() -> None:
         table, roles=sf.Roles(sensitive="disease", quasi=["sex"]), method=method, secret=Secret.from_seed(1)
     )
     assert found.planned.public.baseline == {"disease": 1.0}
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_a_plan_names_the_prior_that_cells_are_compared_with(name: str) -> None:
+    table = small(13)
+    roles, spec = sf.Roles(sensitive="disease", quasi=["sex"]), REGISTRY[name].spec(**REGISTRY[name].example.spec)
+    report = prepare(table, roles=roles, method=spec, secret=Secret.from_seed(1)).report()
+    found = report["quasi_identifiers"]
+    assert (found["rho1"] is None) == (found["sharpened"] is None)
+    if found["rho1"] is None:
+        return
+    limit = F(found["rho1"])
+    both = Counter(zip(table["sex"].to_pylist(), table["disease"].to_pylist(), strict=True))
+    size, share = Counter(table["sex"].to_pylist()), Counter(table["disease"].to_pylist())
+    sharp = {sex for (sex, disease), n in both.items() if F(share[disease], 60) <= limit < F(n, size[sex])}
+    assert found["sharpened"] == pytest.approx(sum(size[sex] for sex in sharp) / 60)
+    assert f"a value of at most {found['rho1']} of the table" in render(report)

@@ -87,7 +87,8 @@ class Uniqueness:
     cells: int
     unique_rows: int  # alone with their quasi-identifiers
     rows_below_5: int  # in a cell of fewer than FEW rows
-    sharpened_rows: int | None  # whose cell gives a value of share at most rho1 more than rho1
+    rho1: Fraction | None = None
+    sharpened_rows: int | None = None  # whose cell gives a value of share at most rho1 more than rho1
 
     def document(self) -> dict[str, Any]:
         """As it stands in JSON; shares of the rows."""
@@ -95,6 +96,7 @@ class Uniqueness:
             "cells": self.cells,
             "unique_rows": self.unique_rows,
             "rows_below_5": self.rows_below_5,
+            "rho1": None if self.rho1 is None else str(self.rho1),
             "sharpened": None if self.sharpened_rows is None else self.sharpened_rows / self.rows,
         }
 
@@ -113,5 +115,6 @@ def uniqueness(joint: JointCells, rho1: Fraction | None) -> Uniqueness:
         cells=len(sizes),
         unique_rows=int((sizes == 1).sum()),
         rows_below_5=int(sizes[sizes < FEW].sum()),
+        rho1=rho1,
         sharpened_rows=sharpened,
     )
