@@ -62,7 +62,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 def test_the_archive_can_be_tested(built: Path) -> None:
     with tarfile.open(built / f"sfumato-{__version__}.tar.gz") as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "constraints.txt", "Makefile", "CITATION.cff", "tests/conftest.py"} <= held
+    assert {"pyproject.toml", "constraints.txt", "Makefile", "CITATION.cff", "mkdocs.yml", "tests/conftest.py"} <= held
 
 
 def test_the_wheel_works_alone(wheel: Path, tmp_path: Path) -> None:
