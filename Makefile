@@ -11,7 +11,7 @@
 #   make golden   rewrite the expected outputs in tests/ and docs/; read the diff
 #   make clean    remove what the targets made
 #
-# EXTRAS=dev,docs,report,web,sign,files,databases,spark sets up Spark too (400 MB); its tests are skipped without.
+# EXTRAS=dev,docs,report,web,sign,files,databases,odbc,spark sets up ODBC and Spark too (400 MB); their tests are skipped without.
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)

@@ -27,6 +27,7 @@ FOR = {
     "sign": "signed releases: `publish --sign`, `verify --key`",
     "files": "Excel, SPSS, Stata and SAS, read and written",
     "databases": "PostgreSQL and SQLite by their addresses",
+    "odbc": "any other database, through its ODBC driver",
     "spark": "`--engine spark`; it needs Java 17 as well",
     "docs": "this documentation: `make docs`",
     "dev": "tests, types, formatting, building",
