@@ -177,10 +177,10 @@ class Workload:
         """The release's answers, in the order of `truth`."""
         out = np.full((6, len(self)), np.nan)
         for chosen in self.sets:
-            number = free_alias((*chosen.columns, *self.sensitive))
-            for sql, prefix, keys in _pool_sql(chosen, self.sensitive, set(release.schema.units), number):
+            alias = free_alias((*chosen.columns, *self.sensitive))
+            for sql, prefix, keys in _pool_sql(chosen, self.sensitive, set(release.schema.units), alias):
                 table = release.sql(sql, estimator=estimator).table
-                _fill(out, table, number, keys, lambda key, p=prefix, s=chosen: s.places.get(p + key))
+                _fill(out, table, alias, keys, lambda key, p=prefix, s=chosen: s.places.get(p + key))
         for number, sql in enumerate(self.statements):
             answer = release.sql(sql, estimator=estimator)
             keys = _keys_of(answer.table.column_names, answer.aggregates)
