@@ -103,7 +103,6 @@ class Method(ABC, Generic[S, P]):
     lumpable: bool = False  # values the question does not tell apart may be counted together
     part: str | None = None  # name of the sub-table or group id column in data.parquet, if there is one
     withheld: bool = False  # the changed units are not in data.parquet but in sensitive.parquet, by group
-    foreseeable: bool = True  # `foresee` gives the answers to expect; False: only a trial release can tell
     classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: bool = False  # the plan itself is random: every release needs its own
     unseen: tuple[str, ...] = ()  # forgeries that the bundle alone cannot show, beside those that no bundle can
@@ -151,6 +150,11 @@ class Method(ABC, Generic[S, P]):
         """The method's own entry at a bound on the posterior, then its variants; SpecError where it has none."""
 
     # --- what only some methods can do --------------------------------------------------------------------------
+
+    @property
+    def foreseeable(self) -> bool:
+        """Whether the method has a `foresee` of its own; if not, only a trial release tells its errors."""
+        return type(self).foresee is not Method.foresee
 
     def released_domains(self, plan: P, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
         """Domain of what is published for each unit: the same, unless values are generalised."""

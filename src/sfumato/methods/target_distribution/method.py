@@ -186,7 +186,6 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
     spec = TargetDistribution
     plan_type = TargetDistributionPlan
     unseen = ("another target of the same weights: what was asked for is not in the bundle",)
-    foreseeable = False
     example = Example(
         spec={"partition_by": "sex", "fakes": "0.01"},
         options={"partition_by": "sex"},
