@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from inspect import isfunction
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow.parquet as pq
 import pytest
 
 from commands import Done, sfumato
 from sfumato.methods import REGISTRY
-from sfumato.methods.contract import Method
+from sfumato.methods.contract import Method, Specification
 from sfumato.methods.registry import GROUP
 from tables import ROLES, people
 
@@ -97,6 +99,24 @@ def test_what_it_cannot_do_is_refused_in_one_line(command: tuple[str, ...], fold
     assert done.code != 0
     assert len(done.err.strip().splitlines()) == 1
     assert NAME in done.err
+
+
+def test_a_field_that_is_typed_like_an_option_of_every_method_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the option would be read by the command, and never reach the method."""
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Seeded(Specification):
+        method: ClassVar[str] = NAME
+        share: float
+        seed: int | None = None
+
+    monkeypatch.setattr(type(REGISTRY[NAME]), "spec", Seeded)
+    done = sfumato("plan", "t.parquet", *ROLES, "--method", NAME, "--share", "0.5", "--seed", "1", cwd=folder)
+    assert done.code == 2
+    assert "rename the field" in done.err
+    assert sfumato("publish", "--help").code == 0
 
 
 def test_the_readme_of_its_release_says_what_to_install(folder: Path) -> None:

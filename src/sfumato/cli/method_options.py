@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..choosing import DEFAULT
+from ..errors import SpecError
 from ..model.option_names import said
 
 GENERAL = frozenset({"bins"})  # options of every table, whatever the method
@@ -26,8 +27,13 @@ def asked_method(arguments: list[str]) -> str | None:
     return method if len(named) < 2 and method in list(REGISTRY) else None
 
 
-def method_options(taken: frozenset[str] = frozenset(), only: str | None = None) -> dict[str, Any]:
-    """Parameter name -> annotation, for every field of every method, or of one, but those the command has itself."""
+def method_options(
+    taken: frozenset[str] = frozenset(), only: str | None = None, own: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """Parameter name -> annotation, for every field of every method, or of one, but those that the command reads.
+
+    `own` are the options of the command: SpecError where the one method has a field that would be typed like one.
+    """
     from ..methods import REGISTRY
     from ..methods.specifications import fields_of
 
@@ -43,6 +49,13 @@ def method_options(taken: frozenset[str] = frozenset(), only: str | None = None)
     for name, (methods, help_text, flag) in found.items():
         if name in taken:
             continue
+        if said(name) in own:
+            if only is None:
+                continue
+            raise SpecError(
+                f'{only} has a field "{name}", but {said(name)} is an option of every method; rename the field',
+                field="method",
+            )
         text = f"{', '.join(methods)}{': ' + help_text if help_text else ''}"
         option = typer.Option(said(name), help=text, rich_help_panel="Options of methods", show_default=False)
         options[PREFIX + name] = Annotated[bool | None if flag else str | None, option]

@@ -7,9 +7,10 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+from typer.models import OptionInfo
 
 from ..errors import SpecError
 
@@ -241,6 +242,16 @@ def _domains(given: Columns) -> dict[str, list[str | None]]:
 
 
 GROUPS = (RoleOptions, SourceOptions, ReadingOptions, EngineOptions)
+
+
+def typed(function: Callable[..., None]) -> frozenset[str]:
+    """The options of a command, as they are typed."""
+    kinds = inspect.get_annotations(function, eval_str=True).values()
+    hints = [hint for kind in kinds if kind in GROUPS for hint in inspect.get_annotations(kind, eval_str=True).values()]
+    parts = [part for hint in (*kinds, *hints) for part in get_args(hint)]
+    found = [part for part in parts if isinstance(part, OptionInfo)]
+    # the first name of an annotated option stands where the default would
+    return frozenset(name for option in found for name in (option.default, *(option.param_decls or ())))
 
 
 def flattened(function: Callable[..., None], extra: dict[str, Any] | None = None) -> Callable[..., None]:
