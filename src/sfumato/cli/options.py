@@ -251,7 +251,8 @@ def typed(function: Callable[..., None]) -> frozenset[str]:
     parts = [part for hint in (*kinds, *hints) for part in get_args(hint)]
     found = [part for part in parts if isinstance(part, OptionInfo)]
     # the first name of an annotated option stands where the default would
-    return frozenset(name for option in found for name in (option.default, *(option.param_decls or ())))
+    names = [name for option in found for name in (option.default, *(option.param_decls or ()))]
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def flattened(function: Callable[..., None], extra: dict[str, Any] | None = None) -> Callable[..., None]:
