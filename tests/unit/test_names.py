@@ -13,6 +13,11 @@ from commands import SRC
 
 ROOT = SRC / "sfumato"
 MODULES = sorted(ROOT.rglob("*.py"))
+TOP = SRC.parent
+BESIDE = sorted(
+    file for room in ("tests", "benchmarks", "tools", "docs", "examples") for file in (TOP / room).rglob("*.py")
+)
+HELPERS = {file.stem for file in (TOP / "tests").glob("*.py")}  # what tests share
 # Parts that several folders have by the same name, because they are the same thing in each.
 PARTS = {
     "__init__",
@@ -38,7 +43,7 @@ LOOKED_UP = {
 
 
 def shown(file: Path) -> str:
-    return file.relative_to(ROOT).as_posix()
+    return file.relative_to(ROOT if file.is_relative_to(ROOT) else TOP).as_posix()
 
 
 @cache
@@ -74,7 +79,28 @@ def test_nothing_is_found_by_looking_for_a_name() -> None:
     assert set(LOOKED_UP) <= set(places), "listed without need"
 
 
-@pytest.mark.parametrize("file", MODULES, ids=shown)
+def test_no_two_tests_have_the_same_name() -> None:
+    """Failures are reported by the name of their file."""
+    found = defaultdict(list)
+    for file in BESIDE:
+        if file.name.startswith("test_"):
+            found[file.stem].append(shown(file))
+    assert {name: files for name, files in found.items() if len(files) > 1} == {}
+
+
+def test_benchmarks_run_without_the_tests() -> None:
+    """`python -m benchmarks.x` finds its own modules and the package, nothing else of ours."""
+    own = {file.stem for file in (TOP / "benchmarks").glob("*.py")}
+    found = []
+    for file in (TOP / "benchmarks").rglob("*.py"):
+        for node in ast.walk(parsed(file)):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            found += [f"{shown(file)} imports {name}" for name in names if name.split(".")[0] in HELPERS | own]
+    assert found == []
+
+
+@pytest.mark.parametrize("file", [*MODULES, *BESIDE], ids=shown)
 def test_a_module_says_what_it_holds_and_holds_one_idea(file: Path) -> None:
     assert ast.get_docstring(parsed(file)), "no docstring"
     assert len(file.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
