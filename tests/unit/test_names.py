@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from commands import SRC
+from sfumato.methods.registry import BUILT_IN
 
 ROOT = SRC / "sfumato"
 MODULES = sorted(ROOT.rglob("*.py"))
@@ -31,6 +33,7 @@ PARTS = {
     *("reader", "session", "sources", "table"),  # of every engine
 }
 MOST_LINES = 400
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 # Where a name is known at run time only, and not that of a part of a method, a specification or a plan.
 LOOKED_UP = {
     "__init__.py": "public names are imported when they are first used",
@@ -39,6 +42,16 @@ LOOKED_UP = {
     "engines/source.py": "options by their names, to refuse those that would not be honoured",
     "lazily.py": "names of a library, loaded when one is first used",
     "model/public.py": "columns of a role, by the role's name",
+}
+
+
+# Where a method is named outside its own folder, and why that is not knowledge of how it works.
+NAMED = {
+    "__init__.py": "the specifications that people import",
+    "choosing/__init__.py": "the default, which a test holds to be the best",
+    "choosing/recommend.py": "the baseline that promises nothing",
+    "cli/evidence.py": "a paper, which is called like its method",
+    "methods/registry.py": "the registry",
 }
 
 
@@ -77,6 +90,28 @@ def test_nothing_is_found_by_looking_for_a_name() -> None:
                 places[shown(file)].append(node.lineno)
     assert {file: lines for file, lines in places.items() if file not in LOOKED_UP} == {}
     assert set(LOOKED_UP) <= set(places), "listed without need"
+
+
+def test_no_room_knows_a_method() -> None:
+    """What a method is lies in its folder: elsewhere it is asked, so that a method of another package is asked too."""
+    folders = set(BUILT_IN.values())
+    places = defaultdict(set)
+    for file in MODULES:
+        room = file.relative_to(ROOT).parts
+        if room[0] == "papers" or (room[0] == "methods" and room[1] in folders):
+            continue
+        texts = [
+            ast.get_docstring(node, clean=False) for node in ast.walk(parsed(file)) if isinstance(node, DOCUMENTED)
+        ]
+        for node in ast.walk(parsed(file)):
+            if isinstance(node, ast.ImportFrom) and folders & set((node.module or "").split(".")):
+                places[shown(file)].add(node.module)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in texts:
+                words = set(re.findall(r"[a-z]+(?:-[a-z]+)*", node.value)) if " " in node.value else {node.value}
+                places[shown(file)] |= words & (set(BUILT_IN) - {"uniform"} if " " in node.value else set(BUILT_IN))
+    found = {file: names for file, names in places.items() if names}
+    assert {file: names for file, names in found.items() if file not in NAMED} == {}
+    assert set(NAMED) <= set(found), "listed without need"
 
 
 def test_no_two_tests_have_the_same_name() -> None:

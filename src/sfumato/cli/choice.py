@@ -12,9 +12,9 @@ from .options import Json, ReadingOptions, RoleOptions, Source, SourceOptions
 from .terminal import ProgressBar, note, say, say_json
 
 Bound = Annotated[str | None, typer.Option("--bound", help="bound on the posterior, for example 1/6")]
-PriorOption = Annotated[str | None, typer.Option("--rho1", help="prior of uniform and small-domain; default: chosen")]
+PriorOption = Annotated[str | None, typer.Option("--rho1", help="prior of methods that have one; default: chosen")]
 WorkloadFile = Annotated[str | None, typer.Option("--workload", help="file of SQL questions; default: the query pool")]
-Hierarchies = Annotated[str | None, typer.Option("--hierarchies", help="of l-diversity: column=WHAT,...")]
+Hierarchies = Annotated[str | None, typer.Option("--hierarchies", help="of methods that generalise: column=WHAT,...")]
 
 
 def compare(

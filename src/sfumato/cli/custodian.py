@@ -193,12 +193,12 @@ def plan(
     reading: ReadingOptions,
     method: MethodName = None,
     as_json: Json = False,
-    full: Annotated[bool, typer.Option("--full", help="with --json: the decoy sets of splu too")] = False,
+    full: Annotated[bool, typer.Option("--full", help="with --json: also what is left out because it is long")] = False,
     reports: Annotated[
         list[str] | None,
         typer.Option(
             "--report",
-            help="FILE: also write an HTML page with curves; set or value: what small-domain publishes",
+            help="FILE: also write an HTML page with curves; set or value: what the method publishes",
             metavar="FILE|set|value",
         ),
     ] = None,
