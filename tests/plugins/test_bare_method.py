@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from inspect import isfunction
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 import pytest
 
 from commands import Done, sfumato
 from sfumato.methods import REGISTRY
-from sfumato.methods.contract import Method, Specification
+from sfumato.methods.contract import Foresight, Method, Specification
 from sfumato.methods.registry import GROUP
 from tables import ROLES, people
 
@@ -99,6 +99,18 @@ def test_what_it_cannot_do_is_refused_in_one_line(command: tuple[str, ...], fold
     assert done.code != 0
     assert len(done.err.strip().splitlines()) == 1
     assert NAME in done.err
+
+
+def test_a_model_that_is_not_foreseen_is_not_called_unknown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release by such a method may well be fitted: only its plan does not tell the errors."""
+
+    def foresee(*_: Any) -> Foresight:
+        return Foresight(lump=False, answer=lambda observed, asked: pytest.fail("no question was asked"))
+
+    monkeypatch.setattr(type(REGISTRY[NAME]), "foresee", foresee)
+    done = sfumato("plan", "t.parquet", *ROLES, *OPTIONS, "--fit", "age ~ C(disease)", cwd=folder)
+    assert done.code != 0
+    assert "foresees no errors of models" in done.err
 
 
 def test_a_field_that_is_typed_like_an_option_of_every_method_is_refused(
