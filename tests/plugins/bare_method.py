@@ -135,7 +135,11 @@ class KeptShareMethod(Method[KeptShare, KeptSharePlan]):
             raise VerificationError("the plan has another number of values than the published domain")
 
     def report(self, plan: KeptSharePlan, work: Work, profile: Profile) -> dict[str, Any]:
-        return {"kept": [float(share) for share in plan.kept]}
+        true_counts, B = profile.true_counts().astype(float), np.linalg.inv(plan.channel)
+        se = np.sqrt(np.maximum((true_counts @ plan.channel) @ B**2 - true_counts, 0.0))
+        names = [str(value[0]) for value in profile.domains[0].values]
+        shares = {"total": 1.0, "among_1_percent": 0.01, "among_10_percent": 0.1}
+        return {"expected_error": {"values": names} | {name: (se * at**0.5).tolist() for name, at in shares.items()}}
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         gamma, m = tau * (1 - rho1) / (rho1 * (1 - tau)), len(facts.true_counts)

@@ -143,7 +143,12 @@ class Method(ABC, Generic[S, P]):
 
     @abstractmethod
     def report(self, plan: P, work: Work, profile: Profile) -> dict[str, Any]:
-        """What the custodian wants to see before publishing; may hold true counts; never written to a release."""
+        """What the custodian wants to see before publishing; may hold true counts; never written to a release.
+
+        All of it is in `plan --json`. Drawn for people is "expected_error", which every report has: "values" and, for
+        each, "total", "among_1_percent" and "among_10_percent" (`shared.predicted_error`); where there are some also
+        "sub_tables", "amplification", "groups" with "groups_in_all", "audit", and lines of "notes" and "warnings".
+        """
 
     @abstractmethod
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
