@@ -92,13 +92,6 @@ ReadRows = Callable[[str, str], tuple[tuple[str, ...], ...]]  # (file, column it
 class Method(ABC, Generic[S, P]):
     """What publishing, asking, verifying and choosing ask of a method."""
 
-    name: str  # as typed on the command line
-    title: str
-    trust: Trust
-    answers: str  # what an answer carries, for tables
-    spec: type[S]
-    plan_type: type[P]  # frozen dataclass, JSON-serialisable: the public half of a plan
-    example: Example
     formula: str = ""  # weights and variance, for --explain
     lumpable: bool = False  # values the question does not tell apart may be counted together
     part: str | None = None  # name of the sub-table or group id column in data.parquet, if there is one
@@ -109,6 +102,45 @@ class Method(ABC, Generic[S, P]):
     independent_rows: bool = False  # given its true value and its part, what a row shows depends on no other row
     several_rows: bool = False  # a person with several rows is held too, not only one row of hers
     estimators: tuple[str, ...] = ()  # names that a question may ask for besides the method's own; others are refused
+
+    # --- what every method says, each as an attribute of its class ----------------------------------------------
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """As typed on the command line."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """As people read it."""
+
+    @property
+    @abstractmethod
+    def trust(self) -> Trust:
+        """How far the promise carries."""
+
+    @property
+    @abstractmethod
+    def answers(self) -> str:
+        """What an answer carries, for tables."""
+
+    @property
+    @abstractmethod
+    def spec(self) -> type[S]:
+        """The specification: its fields are the options."""
+
+    @property
+    @abstractmethod
+    def plan_type(self) -> type[P]:
+        """A frozen dataclass that survives JSON: the public half of a plan."""
+
+    @property
+    @abstractmethod
+    def example(self) -> Example:
+        """How the shared suites call the method."""
+
+    # --- what every method does -----------------------------------------------------------------------------------
 
     @abstractmethod
     def needs(self, spec: S, roles: Roles) -> Needs:
