@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from ..errors import SpecError
+from .late_pandas import without_pandas
 from .options import EngineOptions, Json, ReleasePath
 from .terminal import note, say, say_json
 
@@ -46,6 +47,7 @@ def query(
 
     Example: sfumato query out "SELECT sex, COUNT(*) AS n FROM release WHERE occupation = 'Sales' GROUP BY sex"
     """
+    without_pandas()
     from ..query import open_release
 
     if form not in {"table", "json", "csv"}:

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..engines.statements import counted
 from ..errors import VerificationError
 from .opened import OpenedRelease
 
@@ -16,7 +15,7 @@ CLOSE = 1e-9  # of the largest weight
 def check_sets(release: OpenedRelease) -> None:
     """Refuse lists that are not the published set of their number, in domain order, and weights that do not follow."""
     for name, (numbers, lists) in release.set_lists().items():
-        found = release.reader.run(counted((numbers, name), table="release"))
+        found = release.reader.count((numbers, name))
         shown = found[name].combine_chunks()
         if not pa.types.is_list(shown.type) or shown.type.value_type != lists.type.value_type:
             raise VerificationError(f'the cells of "{name}" are not lists of its values')

@@ -76,6 +76,9 @@ class SparkReader:
             raise QueryError("the question leads to a date outside the years 1 to 9999", sql=text)
         return found
 
+    def count(self, columns: Sequence[str]) -> pa.Table:
+        return self.run(counted(columns, table="release"))
+
     def _counted(self, columns: tuple[str, ...]) -> pa.Table | None:
         """Rows of the distinct cells over some columns; None where there are too many of them."""
         if columns not in self._cells:
