@@ -155,15 +155,16 @@ def check_order(release: OpenedRelease) -> None:
     """
     with readable("data.parquet"):
         files = [pq.ParquetFile(release.path / name) for name in release.manifest.data_files]
-    names, most = files[0].schema_arrow.names, max(ENDS // len(files), FEWEST)
+    schema = files[0].schema_arrow  # made anew each time it is asked for
+    names, most = schema.names, max(ENDS // len(files), FEWEST)
     alarm = FALSE_ALARM / (len(names) * (2 * len(files) - 1))
     for name in names:
-        if pa.types.is_list(files[0].schema_arrow.field(name).type):  # the numbers of the sets stand beside the lists
+        if pa.types.is_list(schema.field(name).type):  # the numbers of the sets stand beside the lists
             continue
         before: pa.Array | None = None
         for file in files:
             with readable("data.parquet"):
-                first, last = _ends(file, name, most)
+                first, last = _ends(file, schema.field(name), most)
             whole = pa.concat_arrays([first, last])
             crowds = _crowds(whole, len(first), alarm)
             if crowds or (before is not None and _crowds(pa.concat_arrays([before, whole]), len(before), alarm)):
@@ -181,7 +182,7 @@ def _crowds(column: pa.Array, half: int, alarm: float) -> bool:
     return crowded(first[cuts], upto[cuts], len(column), half, alarm)
 
 
-def _ends(file: pq.ParquetFile, name: str, most: int) -> tuple[pa.Array, pa.Array]:
+def _ends(file: pq.ParquetFile, field: pa.Field, most: int) -> tuple[pa.Array, pa.Array]:
     """The first and the last half of a column, of at most so many rows each."""
     groups, half = file.num_row_groups, min(file.metadata.num_rows // 2, most)
     sides = []
@@ -192,8 +193,8 @@ def _ends(file: pq.ParquetFile, name: str, most: int) -> tuple[pa.Array, pa.Arra
                 break
             taken.append(g)
             rows += file.metadata.row_group(g).num_rows
-        sides.append(file.read_row_groups(sorted(taken), columns=[name]).column(0) if taken else None)
-    empty = pa.array([], type=_value_type(file.schema_arrow.field(name).type))
+        sides.append(file.read_row_groups(sorted(taken), columns=[field.name]).column(0) if taken else None)
+    empty = pa.array([], type=_value_type(field.type))
     first, last = (empty if side is None else _plain(side) for side in sides)
     return first[:half], last[len(last) - half :]
 
