@@ -17,10 +17,11 @@ from .connection import connect, plain_path, quoted
 
 CELLS_AFTER = 2  # the question from which on distinct cells of its columns are counted once and kept
 FEW_ROWS = 10_000  # ... in a release of more rows
-SAMPLE = 500_000  # first rows, which are a random sample, whose distinct cells tell whether that pays:
+SAMPLE = 100_000  # first rows, which are a random sample, whose distinct cells tell whether that pays:
 OWN_SHARE = 0.25  # ... at most so many of the rows for the question's own columns
 MORE_SHARE = 0.05  # ... or for those of the questions before, too
-KEPT = 16  # tables of cells
+ALL_SHARE = 0.5  # ... or for all columns, where many questions are announced
+MISSES = 3  # questions whose cells are looked for; where later ones name other columns, rows are read
 CELLS, WEIGHT = "cells", "__n__"
 
 
@@ -28,7 +29,7 @@ class DuckDBReader:
     """Runs SQL over data.parquet or its parts, confined to these files."""
 
     def __init__(self, data: Sequence[Path], rows: int) -> None:
-        self._rows, self._asked = rows, 0
+        self._rows, self._asked, self._misses = rows, 0, 0
         self._cells: dict[frozenset[str], str | None] = {}  # columns -> table of their cells; None: does not pay
         self._seen: frozenset[str] = frozenset()  # columns of all questions about cells
         self._con = connect()
@@ -52,17 +53,23 @@ class DuckDBReader:
         return (CELLS, WEIGHT) if self._asked >= CELLS_AFTER and self._rows > FEW_ROWS else ("release", None)
 
     def collapse(self) -> bool:
-        """From now on cells are counted, column set by column set, where that pays."""
-        self._asked = max(self._asked, CELLS_AFTER)
-        return self._rows > FEW_ROWS
+        """Count the cells over all columns, where that pays."""
+        self._asked, self._misses = max(self._asked, CELLS_AFTER), MISSES
+        every = frozenset(self._plain)
+        if every not in self._cells and self._rows > FEW_ROWS:
+            names = ", ".join(quoted(name) for name in self._plain)
+            distinct = self._con.execute(f"SELECT approx_count_distinct(hash({names})) FROM release").fetchall()[0][0]
+            self._cells[every] = self._counted(every) if distinct <= ALL_SHARE * self._rows else None
+        return self._cells.get(every) is not None
 
     def _cells_of(self, columns: frozenset[str]) -> str | None:
         """The table of the distinct cells over at least these columns, counted once; None where that does not pay."""
         for known, table in self._cells.items():
             if table is not None and columns <= known:
                 return table
-        if columns in self._cells:
+        if columns in self._cells or self._misses >= MISSES:
             return None
+        self._misses += 1
         self._seen |= columns
         wanted, most = (self._seen, MORE_SHARE) if self._seen > columns else (columns, OWN_SHARE)
         if not self._pays(wanted, most):
@@ -70,14 +77,14 @@ class DuckDBReader:
             if paid or not self._pays(columns, OWN_SHARE):
                 self._cells[columns] = None
                 return None
-        while len(self._cells) >= KEPT:
-            oldest = self._cells.pop(next(iter(self._cells)))
-            if oldest is not None:
-                self._con.execute(f"DROP TABLE {oldest}")
-        name = f"cells{self._asked}"
-        names = "".join(f"{quoted(n)}, " for n in self._plain if n in wanted)
+        self._cells[wanted] = self._counted(wanted)
+        return self._cells[wanted]
+
+    def _counted(self, columns: frozenset[str]) -> str:
+        """A new table of the distinct cells over some columns."""
+        name = f"cells{len(self._cells)}"
+        names = "".join(f"{quoted(n)}, " for n in self._plain if n in columns)
         self._con.execute(f"CREATE TABLE {name} AS SELECT {names}count(*) AS {WEIGHT} FROM release GROUP BY ALL")
-        self._cells[wanted] = name
         return name
 
     def _pays(self, columns: frozenset[str], most: float) -> bool:
