@@ -6,10 +6,12 @@
 #   make check    format, lint, strict types, import rules
 #   make bench    the ratios of docs/performance.md, measured here   (BENCH="--rows 1000000 --only publish")
 #   make audit    kills, faults and fuzzers on publishing and reading      (AUDIT="--record docs/campaigns.md")
+#   make docs     the documentation as pages in site/, complete without a network
+#   make package  source archive and wheel in dist/, checked
 #   make golden   rewrite the expected outputs in tests/ and docs/; read the diff
 #   make clean    remove what the targets made
 #
-# EXTRAS=dev,report,web,sign,files,databases,spark sets up Spark too (400 MB); its tests are skipped without.
+# EXTRAS=dev,docs,report,web,sign,files,databases,odbc,spark sets up ODBC and Spark too (400 MB); their tests are skipped without.
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -17,13 +19,16 @@ BIN := .venv/bin
 READY := .venv/.ready
 SOURCES := src tests benchmarks tools examples
 PYTEST ?=
-EXTRAS ?= dev,report,web,sign,files,databases
+EXTRAS ?= dev,docs,report,web,sign,files,databases
 
-.PHONY: demo test quick check bench audit golden clean setup
+.PHONY: demo test quick check bench audit docs package golden clean setup
 .DELETE_ON_ERROR:
 
 demo: $(READY)
 	$(BIN)/sfumato demo
+
+# The workers share the cores out among themselves: linear algebra takes one thread in each.
+test quick: export OMP_NUM_THREADS ?= 1
 
 test: $(READY)
 	$(BIN)/python -m pytest -q -n auto --dist worksteal $(PYTEST)
@@ -43,6 +48,14 @@ bench: $(READY)
 audit: $(READY)
 	$(BIN)/python -m benchmarks.campaigns $(AUDIT)
 
+docs: $(READY)
+	$(BIN)/python -m tools.build_site site
+
+package: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m twine check --strict dist/*
+
 golden: $(READY)
 	$(BIN)/python -m pytest -q --update-golden tests/golden tests/docs tests/sql tests/unit/test_schema.py $(PYTEST)
 
@@ -55,5 +68,5 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist demo-release
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist site demo-release
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +

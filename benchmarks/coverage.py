@@ -27,8 +27,10 @@ WHOLE_PATH = 20  # each so many-th release is published with files and checks; t
 ROWS, VALUES, BLOCKS = 4_000, 24, 16
 ROLES = sf.Roles(sensitive="s", quasi=["sex", "block", "wage"])
 METHODS = {
+    "subset-response": sf.SubsetResponse(rho1="1/10", rho2="1/4"),
     "uniform": sf.UniformPerturbation(rho1="1/10", rho2="1/4"),
-    "small-domain": sf.SmallDomain(rho1="1/10", rho2="1/4", min_size=300, report="value"),
+    "small-domain": sf.SmallDomain(rho1="1/10", rho2="1/4", min_size=300),
+    "small-domain, values": sf.SmallDomain(rho1="1/10", rho2="1/4", min_size=300, report="value"),
     "splu": sf.Splu(gamma=3),
     "randomized-response": sf.RandomizedResponse(scope="s", keep={"s": 0.5}),
     "rr of two columns": sf.RandomizedResponse(scope="both", keep={"s": 0.5, "sex": 0.8}),

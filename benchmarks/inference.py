@@ -38,6 +38,7 @@ GROUPS = {
     }
 }
 METHODS = {
+    "subset-response": lambda: sf.SubsetResponse(rho1="1/5", rho2="1/2"),
     "uniform": lambda: sf.UniformPerturbation(rho1="1/5", rho2="1/2"),
     "small-domain": lambda: sf.SmallDomain(rho1="1/5", rho2="1/2"),
     "randomized-response": lambda: sf.RandomizedResponse(scope="s", keep={"occupation": "0.6"}),

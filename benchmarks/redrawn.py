@@ -21,6 +21,7 @@ from pydantic import TypeAdapter
 import sfumato as sf
 from sfumato.engines.duckdb.connection import connect, quoted
 from sfumato.engines.duckdb.reader import WEIGHT, DuckDBReader
+from sfumato.engines.list_columns import repeaters, with_lists
 from sfumato.methods import method_of
 from sfumato.publish import Prepared, prepare
 from sfumato.publishing.applier import Applier
@@ -40,7 +41,8 @@ class MemoryReader(DuckDBReader):
         self._con = connect()
         self._con.register("given", rows)
         self._con.execute("CREATE TABLE release AS SELECT * FROM given")
-        names = ", ".join(quoted(name) for name in rows.column_names)
+        self._plain = tuple(field.name for field in rows.schema if not pa.types.is_list(field.type))
+        names = ", ".join(quoted(name) for name in self._plain)
         self._con.execute(f"CREATE TABLE cells AS SELECT {names}, count(*) AS {WEIGHT} FROM release GROUP BY ALL")
         self._con.unregister("given")
         self.columns = tuple(rows.column_names)
@@ -108,7 +110,7 @@ class Redrawn:
         arrow = (self._table if table is None else table).select(applier.reads).combine_chunks()
         types = prepared.table.arrow_types()
         batch = arrow.cast(pa.schema([(name, types[name]) for name in applier.reads])).to_batches()[0]
-        rows = pa.Table.from_batches([applier.split(0, batch)()])
+        rows = pa.Table.from_batches([with_lists(applier.split(0, batch)(), repeaters(applier.lists))])
         applier.close()
         if self._manifest is None:
             self._manifest = self.published(seed).manifest

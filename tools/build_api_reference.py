@@ -27,8 +27,9 @@ text (`"1/13"`), a number or a `Fraction`. How to use them: [tutorial](../tutori
 [SQL](../sql.md).
 """
 SECTIONS = {
-    "Publishing": ("look", "publish", "Roles", "Source"),
-    "Asking": ("open_release", "Release", "Answer"),
+    "Publishing": ("look", "plan", "publish", "Roles", "Source"),
+    "Choosing a method": ("recommend", "compare"),
+    "Asking": ("open_release", "verify", "Release", "Answer"),
     "Methods": (),  # every specification, in the order of the registry
     "Tables to try": ("datasets",),
     "Errors": ("errors",),

@@ -12,7 +12,10 @@ from .version import __version__
 if TYPE_CHECKING:
     from . import datasets, errors
     from .answering.answer import Answer
+    from .choosing.compare import compare
     from .choosing.look import look
+    from .choosing.plan_report import plan
+    from .choosing.recommend import recommend
     from .engines.source import Source
     from .methods.anatomy.method import Anatomy
     from .methods.distribution_draw.method import DistributionDraw
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from .model.public import Roles
     from .publish import publish
     from .query import Release, open_release
+    from .release.verified import verify
 
 # Public names and where they live; loaded on first use, so that `import sfumato` is quick.
 _PUBLIC = {
@@ -42,10 +46,14 @@ _PUBLIC = {
     "SubsetResponse": "methods.subset_response.method",
     "TargetDistribution": "methods.target_distribution.method",
     "UniformPerturbation": "methods.uniform.method",
+    "compare": "choosing.compare",
     "datasets": "",
     "errors": "",
     "look": "choosing.look",
     "open_release": "query",
+    "plan": "choosing.plan_report",
+    "recommend": "choosing.recommend",
+    "verify": "release.verified",
 }
 
 
@@ -92,9 +100,13 @@ __all__ = [
     "TargetDistribution",
     "UniformPerturbation",
     "__version__",
+    "compare",
     "datasets",
     "errors",
     "look",
     "open_release",
+    "plan",
     "publish",
+    "recommend",
+    "verify",
 ]

@@ -10,20 +10,30 @@
     │   └── VerificationError       4   digests or the guarantee do not match the bundle
     └── EngineError                 1   the engine failed for a reason of its own
 
-Parameters and public labels may be quoted in a message; cells of the original table never.
+Parameters and public labels may be quoted in a message; cells of the original table never. Every class says what causes
+it and what to do: docs/reference/errors.md is made of that.
 """
 
 from __future__ import annotations
 
 
 class SfumatoError(Exception):
-    """Root of the tree. The command line prints `str(error)` and leaves with `exit_code`."""
+    """Root of the tree. The command line prints `str(error)` and leaves with `exit_code`.
+
+    Cause: a page that cannot be served (no free port, a missing extra); all other causes have a class of their own.
+    Remedy: do what the message says; in Python, `except SfumatoError` catches whatever sfumato refuses.
+    """
 
     exit_code = 1
 
 
 class SpecError(SfumatoError, ValueError):
-    """A parameter, a role or an option is wrong; `field` names it."""
+    """A parameter, a role or an option is wrong; `field` names it.
+
+    Cause: a value outside its range, two options that contradict each other, a column that the table lacks, that has no
+    role or two, an extra that is not installed.
+    Remedy: change what the message names; nothing has been read or written. `sfumato COMMAND --help` lists all options.
+    """
 
     exit_code = 2
 
@@ -33,7 +43,13 @@ class SpecError(SfumatoError, ValueError):
 
 
 class DataError(SfumatoError):
-    """The table cannot be read, or does not fit the request; `column` names the place."""
+    """The table cannot be read, or does not fit the request; `column` names the place.
+
+    Cause: a file that is not there or broken, missing sensitive values, values outside a declared domain, people with
+    several rows, no rows at all.
+    Remedy: mend the table, or say how it is meant: `--null`, `--types`, `--null-as-value`, `--domain`, `--person`.
+    `sfumato look` shows what is in it; the message gives row numbers, never cells.
+    """
 
     exit_code = 2
 
@@ -43,7 +59,13 @@ class DataError(SfumatoError):
 
 
 class PlanError(SfumatoError):
-    """The guarantee cannot be reached; `limit` is the nearest value that can (custodian's terminal only)."""
+    """The guarantee cannot be reached; `limit` is the nearest value that can (custodian's terminal only).
+
+    Cause: the table does not allow it: a value is too frequent for the bound, there are too few rows or values, or the
+    guarantee would leave most rows uncovered.
+    Remedy: weaken the bound towards the limit that the message gives, merge frequent values, or take another method:
+    `sfumato recommend` names one that reaches the bound.
+    """
 
     exit_code = 3
 
@@ -53,7 +75,11 @@ class PlanError(SfumatoError):
 
 
 class QueryError(SfumatoError):
-    """The question is wrong; `position` is the half-open span of the offending text."""
+    """The question is wrong; `position` is the half-open span of the offending text.
+
+    Cause: SQL that cannot be parsed, a column or a value that the release does not have.
+    Remedy: look where the caret points; near names are suggested. `sfumato inspect RELEASE` lists columns and values.
+    """
 
     exit_code = 2
 
@@ -79,20 +105,42 @@ class QueryError(SfumatoError):
 
 
 class UnsupportedQuery(QueryError):  # noqa: N818 - the name people read in a traceback
-    """Valid SQL that cannot be answered with its error from this release."""
+    """Valid SQL that cannot be answered with its error from this release.
+
+    Cause: the question needs the true rows, or its error is not known: rows themselves, joins of tables, functions that
+    are not on the list, aggregates that the method cannot estimate.
+    Remedy: ask for counts, sums, averages, shares or quantiles instead (docs/sql.md), or ask the custodian for a
+    release by a method that answers it.
+    """
 
 
 class ReleaseError(SfumatoError):
-    """The bundle is malformed, of an unknown format version, or not there."""
+    """The bundle is malformed, of an unknown format version, or not there.
+
+    Cause: a wrong path, a folder that was copied in part, a file that was changed, a release by a newer sfumato or by a
+    method that is not installed; a target folder that exists already.
+    Remedy: get the release again from whoever published it, or install the version that wrote it; `--force` replaces a
+    release of your own.
+    """
 
     exit_code = 2
 
 
 class VerificationError(ReleaseError):
-    """A digest or the guarantee recomputed from the bundle does not match what the bundle states."""
+    """A digest or the guarantee recomputed from the bundle does not match what the bundle states.
+
+    Cause: a release that was changed after it was made, that states more than its parameters give, or that was made
+    with a seed; a signature by another key.
+    Remedy: do not use the release and tell its custodian; `--test` accepts a seed, for tests only.
+    """
 
     exit_code = 4
 
 
 class EngineError(SfumatoError):
-    """The engine failed for a reason of its own (disk full, out of memory)."""
+    """The engine failed for a reason of its own (disk full, out of memory).
+
+    Cause: no space in the temporary folder, not enough memory, a database or a cluster that went away.
+    Remedy: make room or set `TMPDIR`, lower `--memory` so that it spills to disk earlier, try again; nothing was
+    published.
+    """

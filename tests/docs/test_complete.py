@@ -12,6 +12,7 @@ import pytest
 from benchmarks import record
 from tools.build_method_tables import PAGES as TABLES
 from tools.build_method_tables import rewritten
+from tools.draw_first_screen import FIGURE, drawing
 
 from sfumato import errors
 from sfumato.methods.registry import BUILT_IN
@@ -34,6 +35,10 @@ def test_every_command_has_its_heading() -> None:
 @pytest.mark.parametrize("page", TABLES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_tables_of_readers_are_computed(page: Path, golden: Callable[[Path, str], None]) -> None:
     golden(page, rewritten(page))
+
+
+def test_the_picture_of_the_first_screen_is_computed(golden: Callable[[Path, str], None]) -> None:
+    golden(FIGURE, drawing())
 
 
 @pytest.mark.parametrize("name", list(BUILT_IN))

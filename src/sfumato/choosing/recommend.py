@@ -40,7 +40,11 @@ def recommend(
     progress: Progress | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """The document of `sfumato recommend --json`; give a bound, or an accuracy (mean relative error) to reach."""
+    """A method and its parameters for a bound, or the strongest bound for an accuracy: `sfumato recommend --json`.
+
+    Give a `bound` on the posterior, or an `accuracy` (mean relative error) to reach. Options are those of `compare`:
+    `workload`, `hierarchies`, `engine`, `domains`, `null_as_value`, `delimiter`. For the custodian.
+    """
     if (bound is None) == (accuracy is None):
         raise SpecError("give either a bound (--bound 1/6) or an accuracy to reach (--accuracy 0.2)", field="bound")
     if trust not in LABELS:

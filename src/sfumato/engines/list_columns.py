@@ -26,7 +26,7 @@ def write_with_lists(
     rows: pa.RecordBatchReader | Iterable[pa.RecordBatch], path: Path, lists: Sequence[ListColumn]
 ) -> None:
     """One Parquet file of the rows in their order, every list column in front of its numbers."""
-    shown = [(column, _repeater(column.lists)) for column in lists]
+    shown = repeaters(lists)
     plain = {column.name for column in lists}
     writer: pq.ParquetWriter | None = None
     try:
@@ -34,7 +34,7 @@ def write_with_lists(
         with ThreadPoolExecutor(max_workers=1) as encoding:
             waiting: Future[None] | None = None
             for batch in rows:
-                made = _with_lists(batch, shown)
+                made = with_lists(batch, shown)
                 if writer is None:
                     cells = [f"{name}.list.element" for name in plain]  # few lists, repeated: they pack well
                     counted = [name for name in made.schema.names if name not in plain]
@@ -57,7 +57,13 @@ def write_with_lists(
             writer.close()
 
 
-def _with_lists(batch: pa.RecordBatch, shown: Sequence[tuple[ListColumn, Repeater]]) -> pa.RecordBatch:
+def repeaters(lists: Sequence[ListColumn]) -> Sequence[tuple[ListColumn, Repeater]]:
+    """Every list column with the function that shows a batch's numbers as lists."""
+    return [(column, _repeater(column.lists)) for column in lists]
+
+
+def with_lists(batch: pa.RecordBatch, shown: Sequence[tuple[ListColumn, Repeater]]) -> pa.RecordBatch:
+    """The batch with every list column in front of its numbers."""
     columns: dict[str, pa.Array] = {}
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
         columns |= {column.name: repeated(array) for column, repeated in shown if column.numbers == name}

@@ -36,7 +36,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _table(name: str) -> str:
+def table_name(name: str) -> str:
     """A table, with its schema before a point; quoted as people write it in SQL."""
     if '"' in name:
         return name if name.count('"') % 2 == 0 and ";" not in name else quoted(name)
@@ -46,7 +46,7 @@ def _table(name: str) -> str:
 def snapshot(address: Address, source: Source) -> Snapshot:
     """The rows that the address and the source ask for, as of now."""
     name = address.table if address.table is not None else source.table
-    text = asked(source.table, source.query, address.table, _table(name or ""))
+    text = asked(source.table, source.query, address.table, table_name(name or ""))
     server = _Server(address)
     schema = server.schema(f"SELECT * FROM ({text}\n) AS source LIMIT 0")
     numeric = [f.name for f in schema if _type(f) == "numeric"]

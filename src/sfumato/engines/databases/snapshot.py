@@ -14,6 +14,9 @@ from ..batches import Batches
 MISSING = "reading from databases needs the extra: pip install 'sfumato[databases]'"
 _STATES = {
     "42P01": "the database has no such table, or the query names one that it does not have",
+    "42S02": "the database has no such table, or the query names one that it does not have",
+    "42S22": "the query names a column that the database does not have",
+    "42000": "the query is not one SELECT that the database understands, or it may not be asked by this user",
     "42703": "the query names a column that the database does not have",
     "42601": "the query is not one SELECT that the database understands",
     "42501": "the database does not let this user read the table; she needs SELECT on it, and USAGE on its schema",
@@ -51,6 +54,10 @@ def asked(table: str | None, query: str | None, named: str | None, quoted_table:
 
 
 def state_error(error: Exception) -> DataError:
-    """One line for an error of a driver, from its five-letter code."""
-    state = getattr(error, "sqlstate", None)
-    return DataError(_STATES.get(str(state), "the database failed while it was read; nothing of its message is shown"))
+    """One line for an error of a driver that tells its five-letter code."""
+    return state_of(str(getattr(error, "sqlstate", None)))
+
+
+def state_of(code: str) -> DataError:
+    """One line for a five-letter code (SQLSTATE)."""
+    return DataError(_STATES.get(code, "the database failed while it was read; nothing of its message is shown"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..addresses import Address
-from ..databases import duckdb_file, postgresql, sqlite
+from ..databases import duckdb_file, odbc, postgresql, sqlite
 from ..databases.snapshot import Snapshot
 from ..source import Source
 from .bound import Bound
@@ -17,6 +17,7 @@ OPENED: dict[str, Callable[[Address, Source], Snapshot]] = {
     "sqlite": sqlite.snapshot,
     "duckdb": duckdb_file.snapshot,
     "postgresql": postgresql.snapshot,
+    "odbc": odbc.snapshot,
 }
 
 

@@ -40,6 +40,7 @@ from ...model.public import (
 from ...model.ratios import Ratio, exact
 from ..contract import Example, Method, Planned, Specification
 from ..shared import laws
+from ..shared.option_help import told
 from . import blockwise, target_report
 from . import target_parsing as parsing
 from . import target_planning as planning
@@ -73,18 +74,30 @@ class TargetDistribution(Specification):
 
     method: ClassVar[str] = "target-distribution"
 
-    target: Any = field(default="source", metadata={"file": "target", "help": "text, or a file of value,weight"})
-    hierarchy: Any = field(
-        default="balanced(2)", metadata={"file": "hierarchy", "help": "text, or a file of value;label;..;*"}
+    target: Any = field(
+        default="source",
+        metadata=told("source, uniform, normal(mean,sd), zipf(s), or a file of value,weight", "uniform", file="target"),
     )
-    partition_by: tuple[str, ...] | list[str] | str = ()
-    target_by: tuple[str, ...] | list[str] | str = ()
-    fakes: Ratio = "0.05"
-    max_weight: int = MAX_WEIGHT
-    min_group: int = 5
-    choose_fakes: str = "width"
-    randomise_depth: bool = False
-    work_limit: int = WORK_LIMIT
+    hierarchy: Any = field(
+        default="balanced(2)",
+        metadata=told("balanced(k), width(k), or a file of value;label;..;*", "balanced(4)", file="hierarchy"),
+    )
+    partition_by: tuple[str, ...] | list[str] | str = field(
+        default=(), metadata=told("columns or rules that make the groups", "age//10,sex")
+    )
+    target_by: tuple[str, ...] | list[str] | str = field(
+        default=(), metadata=told("columns or rules whose parts have a target each", "sex")
+    )
+    fakes: Ratio = field(default="0.05", metadata=told("fake values of a group: a share of its rows, or a number", "0"))
+    max_weight: int = field(default=MAX_WEIGHT, metadata=told("largest sum of weights at a node", "8"))
+    min_group: int = field(default=5, metadata=told("smaller groups are merged with their neighbours", "20"))
+    choose_fakes: str = field(default="width", metadata=told("for narrow bounds: width; as printed: paper", "paper"))
+    randomise_depth: bool = field(
+        default=False, metadata={"help": "pass on a random share of the blocks at every node; wider bounds"}
+    )
+    work_limit: int = field(
+        default=WORK_LIMIT, metadata=told("cell updates spent on fakes; beyond it fewer are tried", "1000000")
+    )
 
     def __post_init__(self) -> None:
         for name, given in (("partition_by", self.partition_by), ("target_by", self.target_by)):

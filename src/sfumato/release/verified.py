@@ -1,0 +1,26 @@
+"""`sfumato.verify`: a release in a folder or an archive, checked by whoever received it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .opened import open_folder
+from .verify import verify as check
+from .zipped import is_zip, unpacked
+
+
+def verify(path: str | Path, *, test: bool = False, key: str | Path | None = None) -> tuple[str, ...]:
+    """What holds of a release, line by line, recomputed from the bundle alone; VerificationError where something fails.
+
+    `path` is a folder or a zip archive. `test` accepts a release that was made with a seed. `key` is a file with the
+    custodian's public key in PEM: the signature is checked with it.
+    """
+    place = unpacked(Path(path)) if is_zip(Path(path)) else None
+    opened = open_folder(place or Path(path), scratch=place)
+    lines = tuple(check(opened, test=test))
+    if key is None:
+        return lines
+    from .signing import check_signature, read_public
+
+    check_signature(opened.path, read_public(key))
+    return (*lines, "signed with the private half of this key")
