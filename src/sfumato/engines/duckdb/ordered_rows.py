@@ -61,8 +61,12 @@ def write_ordered(
         if size > SHARE * room:
             break
     else:
-        con.register("released", _in_order(held, keyed))
-        _write(con, "SELECT * FROM released", path, lists)
+        table = _in_order(held, keyed)
+        if lists:
+            write_with_lists(table.to_batches(max_chunksize=ROW_GROUP), path, lists)
+        else:
+            con.register("released", table)
+            _write(con, "SELECT * FROM released", path, lists)
         return
     con.register("released", pa.RecordBatchReader.from_batches(keyed, chain(_used_up(held), rows)))
     names = ", ".join(quoted(name) for name in keyed.names if name != KEY)
