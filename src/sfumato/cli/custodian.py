@@ -37,7 +37,7 @@ MethodName = Annotated[
     option(
         "--method",
         "name of the method; docs/choosing.md helps",
-        example="small-domain",
+        example=DEFAULT,
         without=DEFAULT,
         metavar="NAME",
         rich_help_panel=METHOD,
@@ -235,12 +235,14 @@ def plan(
     reading: ReadingOptions,
     method: MethodName = None,
     as_json: Json = False,
-    full: Annotated[bool, option("--full", "with --json: the decoy sets of splu too", rich_help_panel=OUTPUT)] = False,
+    full: Annotated[
+        bool, option("--full", "with --json: also what is left out because it is long", rich_help_panel=OUTPUT)
+    ] = False,
     reports: Annotated[
         list[str] | None,
         option(
             "--report",
-            "FILE: also write an HTML page with curves; set or value: what small-domain publishes",
+            "FILE: also write an HTML page with curves; set or value: what the method publishes",
             example="plan.html",
             without=NONE,
             metavar="FILE|set|value",

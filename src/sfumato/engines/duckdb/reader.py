@@ -12,7 +12,7 @@ import pyarrow as pa
 from ...errors import QueryError, ReleaseError
 from ...model.types import ColumnType
 from ..codes import unreadable_dates
-from .connection import connect, plain_path, quoted
+from .connection import arrow_types, connect, plain_path, quoted
 
 if TYPE_CHECKING:  # the first count of a release that nobody asks SQL of needs no parser
     from sqlglot import exp
@@ -62,9 +62,7 @@ class DuckDBReader:
         return self._cells
 
     def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
-        selected = ", ".join(f"CAST(NULL AS {kind.format_name})" for kind in types.values())
-        schema = self._con.sql(f"SELECT {selected} LIMIT 0").to_arrow_table().schema
-        return {name: schema.field(j).type for j, name in enumerate(types)}
+        return arrow_types(self._con, types)
 
     def run(
         self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None
