@@ -291,13 +291,13 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
 
     def guarantee(self, plan: TargetDistributionPlan) -> Guarantee:
         """Exact marginals; and, at length, what they do not cover."""
-        moved = max((part.distance for part in plan.parts if part.distance is not None), default=0.0)
+        moved = max((part.distance for part in plan.parts if part.distance is not None), default=None)
         return Guarantee(
             model="P-private marginals",
             parameters={
                 "target": plan.target,
                 "groups": len(plan.group_rows),
-                **({} if plan.target_from_data else {"target_moved": moved}),
+                **({} if moved is None else {"target_moved": moved}),
                 "max_weight": plan.max_weight,
                 "min_group": plan.min_group,
             },
