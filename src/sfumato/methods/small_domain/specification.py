@@ -19,7 +19,7 @@ from ..shared.column_bins import BINS_FIELD, parse_bins
 from ..shared.perturbation import SubTables
 from ..shared.restricted import parse_rhos
 from ..shared.set_tables import SetTables
-from ..shared.workloads import WORKLOAD_FIELD, parse_workload
+from ..shared.workload_texts import WORKLOAD_FIELD, parse_workload
 from . import set_reports
 from .set_reports import SetReports
 
