@@ -16,7 +16,7 @@ Does not protect against: a reader to whom the difference between neighbours is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
@@ -34,6 +34,7 @@ from sfumato.methods.shared.linear_functionals import (
     WeightTable,
     inverse_of,
 )
+from sfumato.methods.shared.option_help import told
 from sfumato.methods.shared.published_checks import check_floor, one_unit, published_counts
 from sfumato.methods.shared.readers import Found, amplified, independent, linked
 from sfumato.methods.shared.record_laws import published_table
@@ -68,7 +69,7 @@ class OrderedResponse(Specification):
 
     method: ClassVar[str] = "ordered-response"
 
-    odds: Ratio
+    odds: Ratio = field(metadata=told("how many times as likely a value may become against another", "20"))
 
     def __post_init__(self) -> None:
         if exact(self.odds, "odds") <= 1:

@@ -227,8 +227,10 @@ def selected(aggregate: Aggregate, query: Query, keys: tuple[int, ...], strata: 
     condition = conjunction((query.where, *(t.condition for t in terms)))
     touched = any(query.leaves[i].unit is not None for i in condition.leaves())
     if touched or len(terms) != 1 or any(query.keys[i].unit is not None for i in keys):
+        typed = "" if aggregate.position is None else query.text[slice(*aggregate.position)].partition("(")[0]
+        said = (typed.strip() or aggregate.kind).upper()
         raise UnsupportedQuery(
-            f"{aggregate.kind.upper()} is answered for a column as it is, without conditions on changed columns",
+            f"{said} is answered for a column as it is, without conditions on changed columns",
             sql=query.text,
             position=aggregate.position,
             hint="Ask for COUNT, SUM or AVG with that condition, or drop it.",

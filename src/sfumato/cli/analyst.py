@@ -10,10 +10,12 @@ from typing import Annotated
 import typer
 
 from ..errors import SpecError
-from .options import EngineOptions, Json, ReleasePath
+from .options import NONE, EngineOptions, Json, ReleasePath
+from .teaching import option
 from .terminal import note, say, say_json
 
 DEFAULT_LEVEL = 0.95
+QUESTION, ERRORS = "Question", "Errors"
 
 
 def _refuse(said: Mapping[str, bool], why: str) -> None:
@@ -29,18 +31,54 @@ def query(
     sql: Annotated[
         str | None, typer.Argument(help="the question; without it a prompt opens, or a pipe is read", metavar="SQL")
     ] = None,
-    file: Annotated[str | None, typer.Option("--file", help="the question in a file", metavar="FILE.sql")] = None,
-    table: Annotated[
-        list[str] | None, typer.Option("--table", help="a small table to JOIN (CSV, Parquet)", metavar="NAME=FILE")
+    file: Annotated[
+        str | None,
+        option(
+            "--file",
+            "the question in a file",
+            example="question.sql",
+            without="the argument, a pipe, or a prompt",
+            metavar="FILE.sql",
+            rich_help_panel=QUESTION,
+        ),
     ] = None,
-    level: Annotated[float, typer.Option("--level", help="confidence level")] = DEFAULT_LEVEL,
-    form: Annotated[str, typer.Option("--format", help="table, json or csv")] = "table",
-    simultaneous: Annotated[bool, typer.Option("--simultaneous", help="level holds for all rows at once")] = False,
-    estimator: Annotated[str | None, typer.Option("--estimator", help="another estimator of the method")] = None,
-    population: Annotated[
-        bool, typer.Option("--population", help="errors for a population of which the table is a sample")
+    table: Annotated[
+        list[str] | None,
+        option(
+            "--table",
+            "a small table to JOIN (CSV, Parquet)",
+            example="jobs=jobs.csv",
+            without=NONE,
+            metavar="NAME=FILE",
+            rich_help_panel=QUESTION,
+        ),
+    ] = None,
+    level: Annotated[
+        float, option("--level", "confidence level", example="0.99", metavar="SHARE", rich_help_panel=ERRORS)
+    ] = DEFAULT_LEVEL,
+    form: Annotated[
+        str, option("--format", "table, json or csv", example="json", metavar="NAME", rich_help_panel="Output")
+    ] = "table",
+    simultaneous: Annotated[
+        bool, option("--simultaneous", "level holds for all rows at once", rich_help_panel=ERRORS)
     ] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="say how it would be answered; no data")] = False,
+    estimator: Annotated[
+        str | None,
+        option(
+            "--estimator",
+            "another estimator of the method",
+            example="plain",
+            without="the method's own",
+            metavar="NAME",
+            rich_help_panel=ERRORS,
+        ),
+    ] = None,
+    population: Annotated[
+        bool, option("--population", "errors for a population of which the table is a sample", rich_help_panel=ERRORS)
+    ] = False,
+    explain: Annotated[
+        bool, option("--explain", "say how it would be answered; no data", rich_help_panel=QUESTION)
+    ] = False,
 ) -> None:
     """Ask a release SQL and get every answer with its error.
 
@@ -131,12 +169,26 @@ def inspect(release: ReleasePath, as_json: Json = False) -> None:
 def verify(
     release: ReleasePath,
     reading: EngineOptions,
-    test: Annotated[bool, typer.Option("--test", help="accept a release made with a seed")] = False,
+    test: Annotated[bool, option("--test", "accept a release made with a seed")] = False,
     key: Annotated[
-        str | None, typer.Option("--key", help="the custodian's public key (PEM); checks the signature", metavar="PUB")
+        str | None,
+        option(
+            "--key",
+            "the custodian's public key (PEM); checks the signature",
+            example="custodian.pub",
+            without="the signature is not looked at",
+            metavar="PUB",
+        ),
     ] = None,
     truth: Annotated[
-        str | None, typer.Option("--truth", help="for the custodian: compare with the table", metavar="SOURCE")
+        str | None,
+        option(
+            "--truth",
+            "for the custodian: compare with the table",
+            example="adult.parquet",
+            without="the bundle alone",
+            metavar="SOURCE",
+        ),
     ] = None,
 ) -> None:
     """Recompute everything that the bundle states from the bundle alone; exit code 4 where it does not hold.
@@ -176,7 +228,7 @@ def export(
             help=".csv, .xlsx, .sav, .dta, .sqlite, .duckdb, or postgresql://...?table=SCHEMA", metavar="TARGET"
         ),
     ],
-    force: Annotated[bool, typer.Option("--force", help="replace a file")] = False,
+    force: Annotated[bool, option("--force", "replace a file")] = False,
 ) -> None:
     """Write a release for other tools: rows, value labels, and weights by which plain SQL gives estimates.
 

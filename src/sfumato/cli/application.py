@@ -22,7 +22,8 @@ from ..web.command import serve
 from ..web.studio.studio_command import studio
 from . import analyst, auditing, choice, custodian, evidence, inference
 from .method_options import asked_method, method_options
-from .options import flattened, typed
+from .option_groups import flattened, typed
+from .teaching import START, TaughtCommand, TaughtGroup, option
 from .terminal import ReaderGone, complain, say
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -46,6 +47,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
 INTERRUPTED = 130  # as shells count an end by Ctrl-C
+COMPLETE = "_SFUMATO_COMPLETE"  # set by the scripts of --show-completion
 STOPPED = "stopped; nothing was published"
 # commands that take the options of methods, and the fields whose option they read themselves
 WITH_METHOD = {"publish": frozenset[str](), "plan": frozenset({"report"})}
@@ -56,23 +58,23 @@ def application(command: str | None, method: str | None = None) -> typer.Typer:
     """The application; the options of methods, or of one, are loaded only for the commands that take them."""
     app = typer.Typer(
         name="sfumato",
+        cls=TaughtGroup,
         help="Publish a table with a stated privacy guarantee; ask it SQL and get every answer with its error.",
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
 
     @app.callback()
     def options(
-        version: Annotated[bool, typer.Option("--version", help="print the version", is_eager=True)] = False,
-        debug: Annotated[bool, typer.Option("--debug", help="show the traceback of an error")] = False,
+        version: Annotated[bool, option("--version", "print the version", is_eager=True)] = False,
+        debug: Annotated[bool, option("--debug", "show the traceback of an error")] = False,
     ) -> None:
         del version, debug  # `main` looks at them before anything is parsed
 
     for name, function in COMMANDS.items():
         asked = name in WITH_METHOD and name == command
         extra = method_options(WITH_METHOD[name], method, typed(function)) if asked else {}
-        app.command(name)(flattened(function, extra))
+        app.command(name, cls=TaughtCommand)(flattened(function, extra))
     return app
 
 
@@ -81,10 +83,14 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
+    completed = _completed_words()
+    if not arguments and completed is None:
+        say(START)
+        raise SystemExit(0)
     if arguments and arguments[0] == "--version":
         say(f"sfumato {__version__}")
         raise SystemExit(0)
-    command = next((a for a in arguments if not a.startswith("-")), None)
+    command = next((a for a in (completed or arguments) if not a.startswith("-")), None)
     with _interruptions() as interrupted:
         try:
             code = _run(command, arguments)
@@ -109,9 +115,16 @@ def main(arguments: list[str] | None = None) -> None:
             _fail(what, 1, debug=debug)
 
 
+def _completed_words() -> list[str] | None:
+    """The words that a shell asks us to complete, without the program's name; None where it does not."""
+    if COMPLETE not in os.environ:
+        return None
+    return (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]
+
+
 def _run(command: str | None, arguments: list[str]) -> int:
     """The exit code. One method is loaded where its options are all there are; else all, to say whose an option is."""
-    method = asked_method(arguments) if command in WITH_METHOD else None
+    method = asked_method(arguments) if arguments and command in WITH_METHOD else None
     try:
         return int(application(command, method)(args=arguments, standalone_mode=False, prog_name="sfumato") or 0)
     except (typer.TyperException, typer.BadParameter):  # found while parsing: nothing has run

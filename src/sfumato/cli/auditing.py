@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from .options import Json, ReleasePath, SourceOptions
+from .options import NONE, Json, ReleasePath, SourceOptions
+from .teaching import option
 from .terminal import say, say_json
 
 
 def audit(
     release: ReleasePath,
-    truth: Annotated[str, typer.Option("--truth", help="the table it was made of", metavar="SOURCE")],
+    truth: Annotated[str, option("--truth", "the table it was made of", example="adult.parquet", metavar="SOURCE")],
     where: SourceOptions,
     second: Annotated[
-        str | None, typer.Option("--second", help="another release of the same table", metavar="RELEASE")
+        str | None,
+        option("--second", "another release of the same table", example="out2", without=NONE, metavar="RELEASE"),
     ] = None,
-    targets: Annotated[int, typer.Option("--targets", help="people to attack", min=50)] = 1000,
+    targets: Annotated[int, option("--targets", "people to attack", example="5000", min=50, metavar="NUMBER")] = 1000,
     as_json: Json = False,
-    report: Annotated[str | None, typer.Option("--report", help="HTML file to write", metavar="FILE")] = None,
-    force: Annotated[bool, typer.Option("--force", help="replace the report")] = False,
+    report: Annotated[
+        str | None,
+        option(
+            "--report",
+            "HTML file to write",
+            example="audit.html",
+            without=NONE,
+            metavar="FILE",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    force: Annotated[bool, option("--force", "replace the report", rich_help_panel="Output")] = False,
 ) -> None:
     """Attack a release in every way that is built in, and count the successes beside what it promises.
 

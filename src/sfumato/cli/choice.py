@@ -5,16 +5,49 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from ..errors import SpecError
-from .options import Json, ReadingOptions, RoleOptions, Source, SourceOptions
+from .options import NONE, Json, ReadingOptions, RoleOptions, Source, SourceOptions
+from .teaching import option
 from .terminal import ProgressBar, note, say, say_json
 
-Bound = Annotated[str | None, typer.Option("--bound", help="bound on the posterior, for example 1/6")]
-PriorOption = Annotated[str | None, typer.Option("--rho1", help="prior of methods that have one; default: chosen")]
-WorkloadFile = Annotated[str | None, typer.Option("--workload", help="file of SQL questions; default: the query pool")]
-Hierarchies = Annotated[str | None, typer.Option("--hierarchies", help="of methods that generalise: column=WHAT,...")]
+BOUND, ASKED, OUTPUT = "What must hold", "What is asked", "Output"
+Bound = Annotated[
+    str | None,
+    option("--bound", "bound on the posterior", example="1/3", without=NONE, metavar="SHARE", rich_help_panel=BOUND),
+]
+PriorOption = Annotated[
+    str | None,
+    option(
+        "--rho1",
+        "prior up to which the bound must hold",
+        example="1/10",
+        without="the largest share below the bound",
+        metavar="SHARE",
+        rich_help_panel=BOUND,
+    ),
+]
+WorkloadFile = Annotated[
+    str | None,
+    option(
+        "--workload",
+        "file of SQL questions",
+        example="questions.sql",
+        without="the query pool",
+        metavar="FILE",
+        rich_help_panel=ASKED,
+    ),
+]
+Hierarchies = Annotated[
+    str | None,
+    option(
+        "--hierarchies",
+        "of methods that generalise: how columns are made coarser",
+        example="age=interval:5/10",
+        without="intervals, or whole columns",
+        metavar="COLUMN=WHAT,...",
+        rich_help_panel=BOUND,
+    ),
+]
 
 
 def compare(
@@ -25,13 +58,58 @@ def compare(
     bound: Bound = None,
     rho1: PriorOption = None,
     workload: WorkloadFile = None,
-    releases: Annotated[int, typer.Option("--releases", help="trial releases per method", min=1)] = 5,
-    methods: Annotated[str | None, typer.Option("--methods", help="only these, with commas")] = None,
+    releases: Annotated[
+        int,
+        option("--releases", "trial releases per method", example="20", min=1, metavar="NUMBER", rich_help_panel=ASKED),
+    ] = 5,
+    methods: Annotated[
+        str | None,
+        option(
+            "--methods",
+            "only these, with commas",
+            example="uniform,anatomy",
+            without="all",
+            metavar="NAMES",
+            rich_help_panel=ASKED,
+        ),
+    ] = None,
     hierarchies: Hierarchies = None,
-    report: Annotated[str | None, typer.Option("--report", help="HTML file for the custodian")] = None,
-    public: Annotated[str | None, typer.Option("--public-report", help="HTML file without anything private")] = None,
-    charts: Annotated[str | None, typer.Option("--charts", help="folder for the charts as PNG and SVG")] = None,
-    force: Annotated[bool, typer.Option("--force", help="let reports replace files that are no reports")] = False,
+    report: Annotated[
+        str | None,
+        option(
+            "--report",
+            "HTML file for the custodian",
+            example="compare.html",
+            without=NONE,
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    public: Annotated[
+        str | None,
+        option(
+            "--public-report",
+            "HTML file without anything private",
+            example="public.html",
+            without=NONE,
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    charts: Annotated[
+        str | None,
+        option(
+            "--charts",
+            "folder for the charts as PNG and SVG",
+            example="charts",
+            without=NONE,
+            metavar="FOLDER",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, option("--force", "let reports replace files that are no reports", rich_help_panel=OUTPUT)
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Compare every method at the same bound on the posterior. For the custodian: it knows the truth.
@@ -51,7 +129,7 @@ def compare(
             where.source(source),
             roles=roles.roles(),
             releases=releases,
-            methods=[m.strip() for m in methods.split(",")] if methods else None,
+            methods=None if methods is None else [m.strip() for m in methods.split(",")],
             seed=reading.seed,
             progress=progress,
             keep_points=400 if report or charts else 0,
@@ -76,8 +154,23 @@ def recommend(
     where: SourceOptions,
     reading: ReadingOptions,
     bound: Bound = None,
-    accuracy: Annotated[float | None, typer.Option("--accuracy", help="mean relative error to reach")] = None,
-    trust: Annotated[str, typer.Option("--trust", help="proved, or conditional for both")] = "proved",
+    accuracy: Annotated[
+        float | None,
+        option(
+            "--accuracy",
+            "mean relative error to reach, in place of a bound",
+            example="0.2",
+            without=NONE,
+            metavar="SHARE",
+            rich_help_panel=BOUND,
+        ),
+    ] = None,
+    trust: Annotated[
+        str,
+        option(
+            "--trust", "proved, or conditional for both", example="conditional", metavar="NAME", rich_help_panel=BOUND
+        ),
+    ] = "proved",
     rho1: PriorOption = None,
     workload: WorkloadFile = None,
     hierarchies: Hierarchies = None,

@@ -12,13 +12,37 @@ from ..choosing import DEFAULT
 from ..errors import SpecError
 from ..model.option_names import said
 from .method_options import PREFIX, specification
-from .options import DEFAULT_MEMORY, Columns, Json, ReadingOptions, RoleOptions, Source, SourceOptions, names
+from .options import (
+    DEFAULT_MEMORY,
+    NONE,
+    Json,
+    Memory,
+    Quasi,
+    ReadingOptions,
+    RoleOptions,
+    Sensitive,
+    Source,
+    SourceOptions,
+    names,
+)
+from .teaching import option
 from .terminal import ProgressBar, note, say, say_json
 
 if TYPE_CHECKING:
     pass
 
-MethodName = Annotated[str | None, typer.Option("--method", help=f"name of the method; default: {DEFAULT}")]
+METHOD, MODEL, OUTPUT = "Method", "Errors of a model", "Output"
+MethodName = Annotated[
+    str | None,
+    option(
+        "--method",
+        "name of the method; docs/choosing.md helps",
+        example="small-domain",
+        without=DEFAULT,
+        metavar="NAME",
+        rich_help_panel=METHOD,
+    ),
+]
 
 
 def _asked(roles: RoleOptions, method: str | None, options: dict[str, Any]) -> Any:
@@ -58,18 +82,27 @@ def _without_bins(table: Any, own: Container[str]) -> Any:
 def look(
     source: Source,
     where: SourceOptions,
-    sa: Annotated[Columns, typer.Option("--sa", help="sensitive column(s)", metavar="COLUMNS")] = None,
-    qi: Annotated[Columns, typer.Option("--qi", help="columns a reader may know about people", metavar="COLUMNS")] = (
-        None
-    ),
-    rho1: Annotated[str | None, typer.Option("--rho1", help="prior to compare shares in cells with")] = None,
-    show_values: Annotated[bool, typer.Option("--show-values", help="show the most frequent values")] = False,
-    write_roles: Annotated[
-        str | None, typer.Option("--write-roles", help="new file of suggested roles, for --roles", metavar="FILE.toml")
+    sa: Sensitive = None,
+    qi: Quasi = None,
+    rho1: Annotated[
+        str | None,
+        option("--rho1", "prior to compare shares in cells with", example="1/5", without=NONE, metavar="SHARE"),
     ] = None,
-    memory: Annotated[
-        str, typer.Option("--memory", help="what the engine may hold before it spills to disk")
-    ] = DEFAULT_MEMORY,
+    show_values: Annotated[bool, option("--show-values", "show the most frequent values", rich_help_panel=OUTPUT)] = (
+        False
+    ),
+    write_roles: Annotated[
+        str | None,
+        option(
+            "--write-roles",
+            "new file of suggested roles, for --roles",
+            example="roles.toml",
+            without=NONE,
+            metavar="FILE.toml",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    memory: Memory = DEFAULT_MEMORY,
     as_json: Json = False,
 ) -> None:
     """Look at a table before deciding: columns, suggested roles, how far they tell people apart. For the custodian.
@@ -111,12 +144,21 @@ def publish(
     where: SourceOptions,
     reading: ReadingOptions,
     method: MethodName = None,
-    force: Annotated[bool, typer.Option("--force", help="replace the release in OUT")] = False,
+    force: Annotated[bool, option("--force", "replace the release in OUT", rich_help_panel=OUTPUT)] = False,
     accept_unprotected: Annotated[
-        bool, typer.Option("--accept-unprotected", help="even if more than half of the rows are not covered")
+        bool,
+        option("--accept-unprotected", "even if more than half of the rows are not covered", rich_help_panel=METHOD),
     ] = False,
     sign: Annotated[
-        str | None, typer.Option("--sign", help="Ed25519 private key (PEM) to sign the release with", metavar="KEY")
+        str | None,
+        option(
+            "--sign",
+            "Ed25519 private key (PEM) to sign the release with",
+            example="key.pem",
+            without="not signed",
+            metavar="KEY",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     **options: Any,
 ) -> None:
@@ -193,23 +235,55 @@ def plan(
     reading: ReadingOptions,
     method: MethodName = None,
     as_json: Json = False,
-    full: Annotated[bool, typer.Option("--full", help="with --json: also what is left out because it is long")] = False,
+    full: Annotated[
+        bool, option("--full", "with --json: also what is left out because it is long", rich_help_panel=OUTPUT)
+    ] = False,
     reports: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--report",
-            help="FILE: also write an HTML page with curves; set or value: what the method publishes",
+            "FILE: also write an HTML page with curves; set or value: what the method publishes",
+            example="plan.html",
+            without=NONE,
             metavar="FILE|set|value",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     fit: Annotated[
-        str | None, typer.Option("--fit", help="foresee the errors of this model's coefficients", metavar="FORMULA")
+        str | None,
+        option(
+            "--fit",
+            "foresee the errors of this model's coefficients",
+            example='"age ~ C(sex)"',
+            without=NONE,
+            metavar="FORMULA",
+            rich_help_panel=MODEL,
+        ),
     ] = None,
-    family: Annotated[str, typer.Option("--family", help="of --fit: gaussian, binomial, poisson, multinomial")] = (
-        "gaussian"
-    ),
-    recode: Annotated[str | None, typer.Option("--recode", help="of --fit: merged levels", metavar="FILE.json")] = None,
-    force: Annotated[bool, typer.Option("--force", help="let reports replace files that are no reports")] = False,
+    family: Annotated[
+        str,
+        option(
+            "--family",
+            "of --fit: gaussian, binomial, poisson, multinomial",
+            example="binomial",
+            metavar="NAME",
+            rich_help_panel=MODEL,
+        ),
+    ] = "gaussian",
+    recode: Annotated[
+        str | None,
+        option(
+            "--recode",
+            "of --fit: merged levels",
+            example="groups.json",
+            without=NONE,
+            metavar="FILE.json",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, option("--force", "let reports replace files that are no reports", rich_help_panel=OUTPUT)
+    ] = False,
     **options: Any,
 ) -> None:
     """Show what would be published and what it costs; nothing is written. For the custodian: it holds true counts.
@@ -219,6 +293,9 @@ def plan(
     """
     if full and not as_json:
         raise SpecError("--full goes with --json", field="full")
+    if fit is None and (recode is not None or family != "gaussian"):
+        alone = "family" if recode is None else "recode"
+        raise SpecError(f"--{alone} goes with --fit", field=alone)
     from ..publish import prepare
     from ..publishing.randomness import Secret
     from ..reports.plan_text import render

@@ -8,14 +8,18 @@ from typing import Annotated
 
 import typer
 
-from .options import DEMO, Json
+from .options import DEMO, NONE, Json
+from .teaching import option
 from .terminal import note, say, say_json
 
 
 def demo(
-    out: Annotated[str, typer.Option("--out", help="folder for the release")] = DEMO,
+    out: Annotated[str, option("--out", "folder for the release", example="try", metavar="FOLDER")] = DEMO,
 ) -> None:
-    """Publish the bundled table, ask it questions, and show every answer beside the truth."""
+    """Publish the bundled table, ask it questions, and show every answer beside the truth.
+
+    Example: sfumato demo
+    """
     from .demo import run
 
     for line in run(Path(out)):
@@ -24,8 +28,10 @@ def demo(
 
 def reproduce(
     paper: Annotated[str, typer.Argument(help="pp, splu, distribution, rr or channels", metavar="PAPER")],
-    report: Annotated[str | None, typer.Option("--report", help="HTML file to write")] = None,
-    force: Annotated[bool, typer.Option("--force", help="let reports replace files that are no reports")] = False,
+    report: Annotated[
+        str | None, option("--report", "HTML file to write", example="rr.html", without=NONE, metavar="FILE")
+    ] = None,
+    force: Annotated[bool, option("--force", "let reports replace files that are no reports")] = False,
     as_json: Json = False,
 ) -> None:
     """Repeat a paper's tables and figures: published numbers beside ours, one line on every difference.

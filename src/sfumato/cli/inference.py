@@ -9,38 +9,95 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ..errors import SpecError
-from .options import ReleasePath
+from .options import NONE, ReleasePath
+from .teaching import option
 from .terminal import say, say_json
 
 if TYPE_CHECKING:
     from ..methods.shared.linear_functionals import Target
 
-Where = Annotated[str | None, typer.Option("--where", help="an SQL condition: only rows that meet it", metavar="SQL")]
+ROWS, ERRORS, OUTPUT = "Rows and levels", "Errors", "Output"
+Where = Annotated[
+    str | None,
+    option(
+        "--where",
+        "an SQL condition: only rows that meet it",
+        example='"age >= 18"',
+        without="all rows",
+        metavar="SQL",
+        rich_help_panel=ROWS,
+    ),
+]
 Recoding = Annotated[
     str | None,
-    typer.Option("--recode", help='merged levels: {"column": {"level": ["value", ...]}}', metavar="FILE.json"),
+    option(
+        "--recode",
+        'merged levels: {"column": {"level": ["value", ...]}}',
+        example="groups.json",
+        without=NONE,
+        metavar="FILE.json",
+        rich_help_panel=ROWS,
+    ),
 ]
 TargetName = Annotated[
-    str, typer.Option("--target", help="errors for a population of which the table is a sample, or for the table")
+    str,
+    option(
+        "--target",
+        "errors for a population of which the table is a sample, or for the table",
+        example="table",
+        metavar="NAME",
+        rich_help_panel=ERRORS,
+    ),
 ]
-Level = Annotated[float, typer.Option("--level", help="confidence level")]
+Level = Annotated[float, option("--level", "confidence level", example="0.99", metavar="SHARE", rich_help_panel=ERRORS)]
 MOST_BYTES = 10_000_000
 
 
 def fit(
     release: ReleasePath,
     formula: Annotated[str, typer.Argument(help="outcome ~ terms", metavar="FORMULA")],
-    family: Annotated[str, typer.Option("--family", help="gaussian, binomial, poisson or multinomial")] = "gaussian",
+    family: Annotated[
+        str,
+        option(
+            "--family",
+            "gaussian, binomial, poisson or multinomial",
+            example="binomial",
+            metavar="NAME",
+            rich_help_panel="Model",
+        ),
+    ] = "gaussian",
     where: Where = None,
     recode: Recoding = None,
-    weights: Annotated[str | None, typer.Option("--weights", help="a column of numbers", metavar="COLUMN")] = None,
+    weights: Annotated[
+        str | None,
+        option(
+            "--weights",
+            "a column of numbers",
+            example="hours",
+            without="every row counts once",
+            metavar="COLUMN",
+            rich_help_panel=ROWS,
+        ),
+    ] = None,
     target: TargetName = "population",
     level: Level = 0.95,
-    form: Annotated[str, typer.Option("--format", help="table, json or csv")] = "table",
+    form: Annotated[
+        str, option("--format", "table, json or csv", example="json", metavar="NAME", rich_help_panel=OUTPUT)
+    ] = "table",
     report: Annotated[
-        str | None, typer.Option("--report", help="also write an HTML page with a plot", metavar="FILE")
+        str | None,
+        option(
+            "--report",
+            "also write an HTML page with a plot",
+            example="fit.html",
+            without=NONE,
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="let the page replace a file that is no page of ours")] = False,
+    force: Annotated[
+        bool, option("--force", "let the page replace a file that is no page of ours", rich_help_panel=OUTPUT)
+    ] = False,
 ) -> None:
     """Fit a regression: the coefficients of the original rows, with errors that know the noise.
 
@@ -78,7 +135,9 @@ def independence(
     recode: Recoding = None,
     target: TargetName = "population",
     level: Level = 0.95,
-    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    form: Annotated[
+        str, option("--format", "table or json", example="json", metavar="NAME", rich_help_panel=OUTPUT)
+    ] = "table",
 ) -> None:
     """Test whether two columns go together, and how strongly.
 

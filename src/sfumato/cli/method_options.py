@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ..choosing import DEFAULT
 from ..errors import SpecError
 from ..model.option_names import said
+from .teaching import option
+
+if TYPE_CHECKING:
+    from ..methods.specifications import Field
 
 GENERAL = frozenset({"bins"})  # options of every table, whatever the method
+PARAMETERS = "Parameters of"
+METAVARS = {int: "NUMBER", float: "NUMBER", tuple: "COLUMNS"}
 PREFIX = "m_"  # of the parameters that stand for fields of a specification
 
 
@@ -37,16 +41,13 @@ def method_options(
     from ..methods import REGISTRY
     from ..methods.specifications import fields_of
 
-    found: dict[str, tuple[list[str], str, bool]] = {}
+    found: dict[str, dict[str, Field]] = {}  # name of a field -> method -> the field as the method has it
     for name in REGISTRY if only is None else (only,):
         for field in fields_of(REGISTRY[name].spec):
-            if field.name in GENERAL:
-                continue
-            methods, text, flag = found.setdefault(field.name, ([], field.help, field.kind is bool))
-            methods.append(name)
-            found[field.name] = (methods, text or field.help, flag)
+            if field.name not in GENERAL:
+                found.setdefault(field.name, {})[name] = field
     options = {}
-    for name, (methods, help_text, flag) in found.items():
+    for name, fields in found.items():
         if name in taken:
             continue
         if said(name) in own:
@@ -56,10 +57,39 @@ def method_options(
                 f'{only} has a field "{name}", but {said(name)} is an option of every method; rename the field',
                 field="method",
             )
-        text = f"{', '.join(methods)}{': ' + help_text if help_text else ''}"
-        option = typer.Option(said(name), help=text, rich_help_panel="Options of methods", show_default=False)
-        options[PREFIX + name] = Annotated[bool | None if flag else str | None, option]
+        first, flag = next(iter(fields.values())), any(f.kind is bool for f in fields.values())
+        required = all(f.required for f in fields.values())
+        made = option(
+            said(name),
+            _helps(fields) + ("; required" if required else ""),
+            example="" if flag else first.example,
+            without=not flag and not required and _defaults(fields),
+            metavar=None if flag else METAVARS.get(first.kind, "TEXT"),
+            rich_help_panel=f"{PARAMETERS} {', '.join(fields)}",
+        )
+        options[PREFIX + name] = Annotated[bool | None if flag else str | None, made]
     return options
+
+
+def _helps(fields: dict[str, Field]) -> str:
+    """What the option does: one sentence where the methods agree, else by method."""
+    said_by = {method: field.help for method, field in fields.items()}
+    if len(set(said_by.values())) == 1:
+        return next(iter(said_by.values()))
+    return "; ".join(f"{method}: {text}" for method, text in said_by.items())
+
+
+def _defaults(fields: dict[str, Field]) -> str:
+    """What holds without the option: one word where the methods agree, else by method."""
+    by_default: dict[str, list[str]] = {}
+    for method, field in fields.items():
+        by_default.setdefault("required" if field.required else _shown(field.default), []).append(method)
+    first, *others = by_default
+    return "; ".join((first, *(f"{default} for {', '.join(by_default[default])}" for default in others)))
+
+
+def _shown(default: Any) -> str:
+    return "none" if default in (None, ()) else str(default)
 
 
 def specification(method: str, options: dict[str, Any]) -> Any:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.models import OptionInfo
 
 from ..errors import SpecError
+from .teaching import option
 
 if TYPE_CHECKING:
     from ..engines.contract import Engine
@@ -23,37 +21,89 @@ Source = Annotated[
     str, typer.Argument(help="file, folder or glob, address of a database, or - for standard input", metavar="SOURCE")
 ]
 ReleasePath = Annotated[str, typer.Argument(help="folder or zip archive of a release", metavar="RELEASE")]
-Json = Annotated[bool, typer.Option("--json", help="one JSON document on stdout")]
+Json = Annotated[bool, option("--json", "one JSON document on stdout", rich_help_panel="Output")]
 Columns = list[str] | None
 DEFAULT_MEMORY = "1500MB"
 DEMO = "demo-release"
+NONE = "none"
+ROLES, READING, COARSER, ENGINE = "Roles of columns", "Reading the table", "Making columns coarser", "Engine"
+Sensitive = Annotated[
+    Columns,
+    option("--sa", "sensitive column(s)", example="occupation", without=NONE, metavar="COLUMNS", rich_help_panel=ROLES),
+]
+Quasi = Annotated[
+    Columns,
+    option(
+        "--qi",
+        "columns a reader may know about people",
+        example="age,sex",
+        without=NONE,
+        metavar="COLUMNS",
+        rich_help_panel=ROLES,
+    ),
+]
+Memory = Annotated[
+    str,
+    option(
+        "--memory",
+        "what the engine may hold before it spills to disk",
+        example="4GB",
+        metavar="SIZE",
+        rich_help_panel=ENGINE,
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoleOptions:
     """Which column plays which part."""
 
-    sa: Annotated[Columns, typer.Option("--sa", help="sensitive column(s)", metavar="COLUMNS")] = None
-    qi: Annotated[Columns, typer.Option("--qi", help="columns a reader may know about people", metavar="COLUMNS")] = (
-        None
-    )
-    drop: Annotated[Columns, typer.Option("--drop", help="identifying columns, not published", metavar="COLUMNS")] = (
-        None
-    )
-    keep: Annotated[
-        Columns, typer.Option("--keep", help="insensitive columns, published as they are", metavar="COLUMNS")
+    sa: Sensitive = None
+    qi: Quasi = None
+    drop: Annotated[
+        Columns,
+        option("--drop", "identifying columns, not published", example="name,email", without=NONE, metavar="COLUMNS"),
     ] = None
-    rest: Annotated[str | None, typer.Option("--rest", help="role of all other columns: quasi, drop or keep")] = None
+    keep: Annotated[
+        Columns,
+        option("--keep", "insensitive columns, published as they are", example="year", without=NONE, metavar="COLUMNS"),
+    ] = None
+    rest: Annotated[
+        str | None,
+        option(
+            "--rest",
+            "role of all other columns: quasi, drop or keep",
+            example="quasi",
+            without="each must be named",
+            metavar="ROLE",
+        ),
+    ] = None
     person: Annotated[
-        str | None, typer.Option("--person", help="column that tells people apart, not published", metavar="COLUMN")
+        str | None,
+        option(
+            "--person",
+            "column that tells people apart, not published",
+            example="patient",
+            without="one row per person is assumed",
+            metavar="COLUMN",
+        ),
     ] = None
     max_rows_per_person: Annotated[
         int | None,
-        typer.Option("--max-rows-per-person", help="random rows kept of a person, held together", metavar="K"),
+        option(
+            "--max-rows-per-person",
+            "random rows kept of a person, held together",
+            example="3",
+            without="several are refused",
+            metavar="K",
+        ),
     ] = None
-    one_row: Annotated[bool, typer.Option("--one-row", help="one random row kept of each person")] = False
+    one_row: Annotated[bool, option("--one-row", "one random row kept of each person")] = False
     roles_file: Annotated[
-        str | None, typer.Option("--roles", help="TOML file of roles, method and parameters", metavar="FILE")
+        str | None,
+        option(
+            "--roles", "TOML file of roles, method and parameters", example="roles.toml", without=NONE, metavar="FILE"
+        ),
     ] = None
 
     def roles(self) -> Roles:
@@ -97,34 +147,83 @@ def names(given: Columns) -> tuple[str, ...]:
 class SourceOptions:
     """How the table is found and read."""
 
-    also: Annotated[Columns, typer.Option("--also", help="another file of the same table", metavar="FILE")] = None
+    also: Annotated[
+        Columns, option("--also", "another file of the same table", example="more.csv", without=NONE, metavar="FILE")
+    ] = None
     table: Annotated[
-        str | None, typer.Option("--table", help="table of a database, or sheet of a workbook", metavar="NAME")
+        str | None,
+        option(
+            "--table",
+            "table of a database, or sheet of a workbook",
+            example="visits",
+            without="the only one",
+            metavar="NAME",
+        ),
     ] = None
     query: Annotated[
-        str | None, typer.Option("--query", help="SELECT that a database answers with the table", metavar="SQL")
+        str | None,
+        option(
+            "--query",
+            "SELECT that a database answers with the table",
+            example='"SELECT * FROM visits"',
+            without=NONE,
+            metavar="SQL",
+        ),
     ] = None
     delimiter: Annotated[
-        str | None, typer.Option("--delimiter", help="of a CSV file; found in its header otherwise")
+        str | None, option("--delimiter", "of a CSV file", example="';'", without="found in its header", metavar="TEXT")
     ] = None
     encoding: Annotated[
-        str | None, typer.Option("--encoding", help="of a CSV file; default: UTF-8", metavar="NAME")
+        str | None, option("--encoding", "of a CSV file", example="latin-1", without="UTF-8", metavar="NAME")
     ] = None
-    null: Annotated[Columns, typer.Option("--null", help="text that means missing in a CSV file", metavar="TEXT")] = (
-        None
-    )
-    types: Annotated[Columns, typer.Option("--types", help="type that a column must have", metavar="COLUMN=TYPE")] = (
-        None
-    )
-
+    null: Annotated[
+        Columns,
+        option(
+            "--null", "text that means missing in a CSV file", example="NA", without="an empty cell", metavar="TEXT"
+        ),
+    ] = None
+    types: Annotated[
+        Columns,
+        option(
+            "--types",
+            "type that a column must have",
+            example="age=INTEGER",
+            without="by all its cells",
+            metavar="COLUMN=TYPE",
+        ),
+    ] = None
     bins: Annotated[
-        Columns, typer.Option("--bins", help="public edges of a column's bins", metavar="COLUMN=EDGE,EDGE,...")
+        Columns,
+        option(
+            "--bins",
+            "public edges of a column's bins",
+            example="age=0,18,40,65",
+            without=NONE,
+            metavar="COLUMN=EDGE,EDGE,...",
+            rich_help_panel=COARSER,
+        ),
     ] = None
     rounding: Annotated[
-        Columns, typer.Option("--round", help="to multiples of a step, or dates to year, month", metavar="COLUMN=STEP")
+        Columns,
+        option(
+            "--round",
+            "to multiples of a step, or dates to year, month",
+            example="income=1000",
+            without=NONE,
+            metavar="COLUMN=STEP",
+            rich_help_panel=COARSER,
+        ),
     ] = None
     top_code: Annotated[
-        Columns, typer.Option("--top-code", help="every larger number becomes this one", metavar="COLUMN=HIGHEST")
+        Columns,
+        option(
+            "--top-code",
+            "every larger number becomes this one",
+            example="age=90",
+            without=NONE,
+            metavar="COLUMN=HIGHEST",
+            rich_help_panel=COARSER,
+        ),
     ] = None
 
     def source(self, given: str) -> Any:
@@ -159,10 +258,31 @@ class SourceOptions:
         )
 
 
-EngineName = Annotated[str, typer.Option("--engine", help="local or spark")]
-Master = Annotated[str | None, typer.Option("--master", help="of Spark: start it there; default: here", metavar="URL")]
+EngineName = Annotated[
+    str,
+    option("--engine", "who reads the rows: local or spark", example="spark", metavar="NAME", rich_help_panel=ENGINE),
+]
+Master = Annotated[
+    str | None,
+    option(
+        "--master",
+        "of Spark: start it there",
+        example="spark://host:7077",
+        without="here",
+        metavar="URL",
+        rich_help_panel=ENGINE,
+    ),
+]
 Remote = Annotated[
-    str | None, typer.Option("--remote", help="of Spark: join the Connect server sc://...", metavar="URL")
+    str | None,
+    option(
+        "--remote",
+        "of Spark: join the Connect server",
+        example="sc://host:15002",
+        without=NONE,
+        metavar="URL",
+        rich_help_panel=ENGINE,
+    ),
 ]
 
 
@@ -183,19 +303,34 @@ class EngineOptions:
 class ReadingOptions:
     """How the table is read, and by whom."""
 
-    seed: Annotated[int | None, typer.Option("--seed", help="for tests: stamps the release as reproducible")] = None
-    null_as_value: Annotated[bool, typer.Option("--null-as-value", help="missing is a sensitive value of its own")] = (
-        False
-    )
-    domain: Annotated[Columns, typer.Option("--domain", help="declared values, one a line", metavar="COLUMN=FILE")] = (
-        None
-    )
+    seed: Annotated[
+        int | None,
+        option(
+            "--seed",
+            "for tests: repeatable noise, and the release says so",
+            example="1",
+            without="fresh noise",
+            metavar="NUMBER",
+        ),
+    ] = None
+    null_as_value: Annotated[
+        bool, option("--null-as-value", "missing is a sensitive value of its own", rich_help_panel=READING)
+    ] = False
+    domain: Annotated[
+        Columns,
+        option(
+            "--domain",
+            "file of all possible values, one a line",
+            example="disease=codes.txt",
+            without="those that occur",
+            metavar="COLUMN=FILE",
+            rich_help_panel=READING,
+        ),
+    ] = None
     engine: EngineName = "local"
     master: Master = None
     remote: Remote = None
-    memory: Annotated[str, typer.Option("--memory", help="what the engine may hold before it spills to disk")] = (
-        DEFAULT_MEMORY
-    )
+    memory: Memory = DEFAULT_MEMORY
 
     def arguments(self, *, spark: bool = False) -> dict[str, Any]:
         """The keyword arguments of the library that read a table; `spark`: a cluster may do what follows."""
@@ -239,54 +374,3 @@ def _domains(given: Columns) -> dict[str, list[str | None]]:
             raise SpecError(f'the domain file "{Path(file).name}" cannot be read', field="domain") from None
         domains[column] = [line or None for line in lines]
     return domains
-
-
-GROUPS = (RoleOptions, SourceOptions, ReadingOptions, EngineOptions)
-
-
-def typed(function: Callable[..., None]) -> frozenset[str]:
-    """The options of a command, as they are typed."""
-    kinds = inspect.get_annotations(function, eval_str=True).values()
-    hints = [hint for kind in kinds if kind in GROUPS for hint in inspect.get_annotations(kind, eval_str=True).values()]
-    parts = [part for hint in (*kinds, *hints) for part in get_args(hint)]
-    found = [part for part in parts if isinstance(part, OptionInfo)]
-    # the first name of an annotated option stands where the default would
-    names = [name for option in found for name in (option.default, *(option.param_decls or ()))]
-    return frozenset(name for name in names if isinstance(name, str))
-
-
-def flattened(function: Callable[..., None], extra: dict[str, Any] | None = None) -> Callable[..., None]:
-    """The function as typer takes it: every group of options in its signature spelled out as single options.
-
-    `extra` are options to add at the end (name -> annotation); they arrive as the function's keyword arguments.
-    """
-    signature = inspect.signature(function, eval_str=True)
-    groups: dict[str, tuple[type, list[str]]] = {}
-    parameters = []
-    for parameter in signature.parameters.values():
-        if parameter.kind is parameter.VAR_KEYWORD:
-            continue
-        if parameter.annotation not in GROUPS:
-            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
-            continue
-        fields = dataclasses.fields(parameter.annotation)
-        hints = inspect.get_annotations(parameter.annotation, eval_str=True)
-        groups[parameter.name] = (parameter.annotation, [f.name for f in fields])
-        parameters += [
-            inspect.Parameter(f.name, parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
-            for f in fields
-        ]
-    parameters += [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-        for name, kind in (extra or {}).items()
-    ]
-
-    def call(**arguments: Any) -> None:
-        for name, (group, fields) in groups.items():
-            arguments[name] = group(**{field: arguments.pop(field) for field in fields})
-        function(**arguments)
-
-    call.__doc__, call.__name__ = function.__doc__, function.__name__
-    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {p.name: p.annotation for p in parameters}
-    return call

@@ -22,6 +22,8 @@ class Field:
     kind: type
     required: bool
     help: str
+    example: str = ""
+    default: Any = None  # of a field that is not required
     file: str | None = None  # the text may name a file of this sort (see parameter_files)
 
 
@@ -33,7 +35,18 @@ def fields_of(spec: type) -> list[Field]:
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         text = field.metadata.get("help", "")
         kind, file = _kind(hints[field.name]), field.metadata.get("file")
-        found.append(Field(name=field.name, kind=kind, required=required, help=text, file=file))
+        default = None if required else field.default
+        found.append(
+            Field(
+                name=field.name,
+                kind=kind,
+                required=required,
+                help=text,
+                example=field.metadata.get("example", ""),
+                default=default,
+                file=file,
+            )
+        )
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from .nodes import ALWAYS, Aggregate, Condition, Leaf, Lookup, Term, conjunction
-from .scalar import BOOLEAN, Node, Scope, call_span, refuse, span
+from .scalar import BOOLEAN, Node, Scope, call_span, refuse, span, typed
 
 QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc)
 AGGREGATES = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, *QUANTILES)
@@ -164,9 +164,9 @@ class Terms:
         """The refusal of an aggregate that the engine would compute from randomised rows."""
         call = node.this if isinstance(node, exp.Filter) else node
         distinct = " DISTINCT" if isinstance(call.this, exp.Distinct) else ""
-        name = call.name.upper() if isinstance(call, exp.Anonymous) else call.sql_name()
+        said = typed(call, self.scope.text) + distinct
         return refuse(
-            f"{name}{distinct} is answered for untouched columns only, under conditions on untouched columns",
+            f"{said} is answered for untouched columns only, under conditions on untouched columns",
             self.scope.text,
             at=call_span(node, self.scope.text),
         )

@@ -28,7 +28,7 @@ class Part:
 
 
 Leaf = Callable[[Node], Part | None]  # the aggregate that a node is; None for anything else
-Refuse = Callable[[str, Node], Exception]
+Refuse = Callable[[Node], Exception]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,8 @@ def tree_of(node: Node, leaf: Leaf, refuse: Refuse) -> Tree:
         return tree_of(node.this, leaf, refuse)  # a division by 0 has no answer anyway
     op = OPERATIONS.get(type(node))
     if op is None:
-        raise refuse(f"{_name(node)} of an aggregate has no error formula", node)
+        raise refuse(node)
     return Tree(op, (tree_of(node.left, leaf, refuse), tree_of(node.right, leaf, refuse)))
-
-
-def _name(node: Node) -> str:
-    if isinstance(node, exp.Anonymous):
-        return str(node.name).upper()
-    return node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()
 
 
 def as_aggregate(tree: Tree, like: Aggregate) -> Aggregate | None:

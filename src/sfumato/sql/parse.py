@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..errors import QueryError
+from ..errors import QueryError, UnsupportedQuery
 from .aggregates import AGGREGATES, Terms, is_direct
 from .arithmetic import Part, as_aggregate, numbered, rounded, tree_of
 from .grouping_sets import grouping_sets
 from .nesting import Lookups, Nested, flattened
 from .nodes import Aggregate, Condition, Derived, Key, Query, Schema, conjunction
-from .scalar import Node, Scope, call_span, conjuncts, default_name, refuse, span
+from .scalar import Node, Scope, call_span, conjuncts, default_name, refuse, span, typed
 from .single_select import known_clauses, single_select, whole_number
 
 ENDS = {"INTERVAL_LOW": "_low", "INTERVAL_HIGH": "_high", "STD_ERROR": "_se"}
@@ -235,8 +235,8 @@ class _Parser:
         if isinstance(target, AGGREGATES) or is_direct(target):
             return self._register(self.terms.aggregate(name, node, hidden=hidden), hidden=hidden)
         if isinstance(target, exp.AggFunc):
-            name = target.sql_name() if not isinstance(target, exp.AnonymousAggFunc) else target.name
-            raise refuse(f"{name.upper()} is not answered with its error", self.text, at=call_span(node, self.text))
+            said = typed(target, self.text)
+            raise refuse(f"{said} is not answered with its error", self.text, at=call_span(node, self.text))
         if self._is_aggregate(node):
             return self._computed(name, node, hidden=hidden)
         self.scope.check(node)
@@ -255,7 +255,7 @@ class _Parser:
             if not hidden:
                 self.digits[name] = digits
             return self._column(name, inner, hidden=hidden)
-        tree = tree_of(node, self._part, lambda why, part: refuse(why, self.text, part))
+        tree = tree_of(node, self._part, self._no_formula)
         text, place = str(node.sql(dialect="duckdb", comments=False)), span(node)
         like = Aggregate(name=name, kind="sum", numerator=(), text=text, position=place, hidden=hidden)
         simple = as_aggregate(tree, like)
@@ -282,9 +282,8 @@ class _Parser:
         if isinstance(target, AGGREGATES) or is_direct(target):
             return Part(self.terms.aggregate("", node, hidden=True))
         if isinstance(target, exp.AggFunc):
-            raise refuse(
-                f"{target.sql_name()} is not answered with its error", self.text, at=call_span(node, self.text)
-            )
+            said = typed(target, self.text)
+            raise refuse(f"{said} is not answered with its error", self.text, at=call_span(node, self.text))
         return None
 
     def _check_window(self, node: Node) -> None:
@@ -362,7 +361,11 @@ class _Parser:
 
         for part in replaced.walk():
             if not isinstance(part, (*ALLOWED, exp.Ordered)):
-                raise refuse(f"{type(part).__name__.upper()} is not allowed here", self.text, node)
+                raise refuse(f"{typed(part, self.text)} is not allowed here", self.text, node)
+
+    def _no_formula(self, node: Node) -> UnsupportedQuery:
+        of = " of an aggregate" if isinstance(node, exp.Func) else ""
+        return refuse(f"{typed(node, self.text)}{of} has no error formula", self.text, node)
 
     def _having(self, having: Node | None) -> str | None:
         return None if having is None else self._on_answer(having.this)

@@ -79,6 +79,16 @@ def call_span(node: Node, text: str) -> tuple[int, int] | None:
     return (before.start() if before else found[0], found[1] + (after.end() if after else 0))
 
 
+def typed(node: Node, text: str) -> str:
+    """The node in the words of the question: the name of a function in capitals, or the expression as it was typed."""
+    if isinstance(node, exp.Func) and "start" in node.meta:
+        return text[node.meta["start"] : node.meta["end"] + 1].upper()
+    place = call_span(node, text) if isinstance(node, exp.Func) else span(node)
+    said = text[slice(*place)] if place else str(node.sql(dialect="duckdb", comments=False))
+    name = re.match(r"\w+(?=\s*\()", said) if isinstance(node, exp.Func) else None
+    return name[0].upper() if name else f"`{said}`"
+
+
 def refuse(
     what: str, text: str, node: Node | None = None, *, hint: str | None = None, at: tuple[int, int] | None = None
 ) -> UnsupportedQuery:
@@ -124,10 +134,10 @@ class Scope:
             if isinstance(part, exp.Window):
                 raise refuse("window functions are not answered from a release", self.text, part)
             if isinstance(part, exp.AggFunc):
-                raise refuse(f"{part.sql_name()} is not allowed here", self.text, part)
+                raise refuse(f"{typed(part, self.text)} is not allowed here", self.text, part)
             if not isinstance(part, ALLOWED):
-                name = part.name if isinstance(part, exp.Anonymous) else type(part).__name__
-                raise refuse(f"{name.upper()} is not among the functions sfumato answers", self.text, part)
+                said = typed(part, self.text)
+                raise refuse(f"{said} is not among the functions sfumato answers", self.text, part)
 
     def units(self, node: Node) -> set[int | None]:
         """Units of the columns mentioned; None stands for untouched columns."""

@@ -12,24 +12,89 @@ import typer
 
 from ..errors import SfumatoError, SpecError
 
+HEARD, WORK, LIMITS = "Who may ask", "Work", "Limits"
+
 
 def serve(
     releases: Annotated[list[str], typer.Argument(help="folders of releases", metavar="RELEASE...")],
-    host: Annotated[str, typer.Option("--host", help="address to listen on")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="port; 0 takes a free one")] = 8001,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host", help="address to listen on; e.g. --host 0.0.0.0", metavar="ADDRESS", rich_help_panel=HEARD
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port", help="port; 0 takes a free one; e.g. --port 8080", metavar="NUMBER", rich_help_panel=HEARD
+        ),
+    ] = 8001,
     allow_host: Annotated[
-        list[str] | None, typer.Option("--allow-host", help="further host name", metavar="NAME")
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            help="further host name; e.g. --allow-host data.example.org",
+            metavar="NAME",
+            show_default="this machine's",
+            rich_help_panel=HEARD,
+        ),
     ] = None,
     cors: Annotated[
-        list[str] | None, typer.Option("--cors", help="origin whose pages may ask", metavar="ORIGIN")
+        list[str] | None,
+        typer.Option(
+            "--cors",
+            help="origin whose pages may ask; e.g. --cors https://example.org",
+            metavar="ORIGIN",
+            show_default="none",
+            rich_help_panel=HEARD,
+        ),
     ] = None,
-    workers: Annotated[int | None, typer.Option("--workers", help="questions answered at the same time")] = None,
-    queue: Annotated[int, typer.Option("--queue", help="questions that may wait; beyond: 503")] = 64,
-    time_limit: Annotated[float, typer.Option("--time-limit", help="seconds for one question")] = 20.0,
-    memory: Annotated[int, typer.Option("--memory", help="MiB of each worker")] = 2048,
-    max_rows: Annotated[int, typer.Option("--max-rows", help="rows of an answer")] = 10_000,
-    max_sql: Annotated[int, typer.Option("--max-sql", help="characters of a question")] = 10_000,
-    cache: Annotated[int, typer.Option("--cache", help="MiB of finished answers to keep")] = 64,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            help="questions answered at the same time; e.g. --workers 4",
+            metavar="NUMBER",
+            show_default="one a core",
+            rich_help_panel=WORK,
+        ),
+    ] = None,
+    queue: Annotated[
+        int,
+        typer.Option(
+            "--queue",
+            help="questions that may wait; beyond: 503; e.g. --queue 16",
+            metavar="NUMBER",
+            rich_help_panel=WORK,
+        ),
+    ] = 64,
+    time_limit: Annotated[
+        float,
+        typer.Option(
+            "--time-limit", help="for one question; e.g. --time-limit 5", metavar="SECONDS", rich_help_panel=LIMITS
+        ),
+    ] = 20.0,
+    memory: Annotated[
+        int,
+        typer.Option("--memory", help="of each worker; e.g. --memory 4096", metavar="MIB", rich_help_panel=LIMITS),
+    ] = 2048,
+    max_rows: Annotated[
+        int,
+        typer.Option("--max-rows", help="of an answer; e.g. --max-rows 1000", metavar="NUMBER", rich_help_panel=LIMITS),
+    ] = 10_000,
+    max_sql: Annotated[
+        int,
+        typer.Option(
+            "--max-sql",
+            help="characters of a question; e.g. --max-sql 2000",
+            metavar="NUMBER",
+            rich_help_panel=LIMITS,
+        ),
+    ] = 10_000,
+    cache: Annotated[
+        int,
+        typer.Option("--cache", help="finished answers to keep; e.g. --cache 256", metavar="MIB", rich_help_panel=WORK),
+    ] = 64,
     log_sql: Annotated[bool, typer.Option("--log-sql", help="log questions with their literals")] = False,
 ) -> None:
     """Serve releases to analysts: pages in the browser and a JSON API.

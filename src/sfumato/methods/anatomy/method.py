@@ -14,7 +14,7 @@ values of a group; it publishes the histogram exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -47,6 +47,7 @@ from ..shared.grouping import Grouping, largest_buckets, random_margins
 from ..shared.groups_at_bound import group_size
 from ..shared.left_out import rows_left_out
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals
+from ..shared.option_help import told
 from ..shared.restricted import value_label
 from . import anatomised
 from .functionals import AssignmentFunctionals, GroupedValues, GroupFunctionals, checked, grouped_values
@@ -62,9 +63,11 @@ class Anatomy(Specification):
 
     method: ClassVar[str] = "anatomy"
 
-    l: int
-    grouping: str = "random"
-    suppress: bool = False
+    l: int = field(metadata=told("different values in a group: a guess is right with at most 1/l", "4"))
+    grouping: str = field(
+        default="random", metadata=told("random: by random margins; largest: from the largest buckets", "largest")
+    )
+    suppress: bool = field(default=False, metadata={"help": "leave out records of too frequent values"})
 
     def __post_init__(self) -> None:
         if isinstance(self.l, bool) or not isinstance(self.l, int) or self.l < 2:

@@ -11,6 +11,7 @@ from ...errors import SpecError
 from ...model.names import parts
 from ...model.ratios import Ratio, exact
 from ..contract import Specification
+from ..shared.option_help import told
 from .lattice import KINDS
 
 
@@ -24,12 +25,15 @@ class LDiversity(Specification):
 
     method: ClassVar[str] = "l-diversity"
 
-    l: Ratio
-    kind: str = "frequency"
+    l: Ratio = field(metadata=told("diversity of every class", "3"))
+    kind: str = field(default="frequency", metadata=told("of diversity: frequency, entropy or distinct", "entropy"))
     hierarchies: Mapping[str, Any] | str | None = field(
-        default=None, metadata={"help": "column=FILE.csv|interval:5/10|prefix:3/1|suppress, ..."}
+        default=None,
+        metadata=told("column=FILE.csv|interval:5/10|prefix:3/1|suppress, ...", "age=interval:5/10"),
     )
-    suppression: Ratio = Fraction(0)
+    suppression: Ratio = field(
+        default=Fraction(0), metadata=told("share of the rows that may be left out instead", "1/50")
+    )
 
     def __post_init__(self) -> None:
         if exact(self.l, "l") < 1:

@@ -12,6 +12,7 @@ from ...model.names import parts
 from ...model.ratios import Ratio, exact
 from ..contract import Specification
 from ..shared.column_bins import BINS_FIELD, parse_bins
+from ..shared.option_help import RHO1, RHO2, told
 from ..shared.restricted import parse_rhos
 from .disclosure import CELL_LIMIT
 
@@ -29,14 +30,20 @@ class RandomizedResponse(Specification):
 
     method: ClassVar[str] = "randomized-response"
 
-    scope: str = "both"
-    risk: Ratio | None = None
-    l: Ratio | None = None
-    keep: Mapping[str, Ratio] | str | None = field(default=None, metadata={"help": "column=p, ..."})
+    scope: str = field(
+        default="both", metadata=told("randomise sensitive columns (s), quasi-identifiers (qi), or both", "s")
+    )
+    risk: Ratio | None = field(default=None, metadata=told("bound on the paper's disclosure risk", "1/3"))
+    l: Ratio | None = field(default=None, metadata=told("risk = 1/l", "3"))
+    keep: Mapping[str, Ratio] | str | None = field(
+        default=None, metadata=told("keep probabilities of columns", "occupation=0.6")
+    )
     bins: Mapping[str, Sequence[Ratio]] | str | None = field(default=None, metadata=BINS_FIELD)
-    cell_limit: int = CELL_LIMIT
-    rho1: Ratio | None = None
-    rho2: Ratio | None = None
+    cell_limit: int = field(
+        default=CELL_LIMIT, metadata=told("cells up to which the risk is computed exactly", "100000")
+    )
+    rho1: Ratio | None = field(default=None, metadata=RHO1)
+    rho2: Ratio | None = field(default=None, metadata=RHO2)
 
     def __post_init__(self) -> None:
         if self.scope not in SCOPES:

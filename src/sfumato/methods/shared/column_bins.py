@@ -12,7 +12,7 @@ from ...model.public import Domain
 from ...model.ratios import Ratio, exact
 
 Bins = Mapping[str, Sequence[Ratio]] | str | None
-BINS_FIELD = {"help": "column=EDGE,EDGE,...,column=EDGE,... for columns of numbers"}  # of a specification
+BINS_FIELD = {"help": "column=EDGE,EDGE,...,column=EDGE,... for columns of numbers", "example": "age=0,18,40,65"}
 
 
 def parse_bins(bins: Bins) -> dict[str, tuple[float, ...]]:

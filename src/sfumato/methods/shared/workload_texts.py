@@ -19,6 +19,7 @@ KINDS = ("histogram", "prefixes", "ranges", "sum")
 FLOOR = 0.05  # share of the histogram that is always added, so that single values stay answerable
 WORKLOAD_FIELD = {  # of the field of a specification
     "help": "questions to be made for: histogram, prefixes, ranges, sum, FILE.sql, or a mix: ranges:1,FILE.sql:2",
+    "example": "ranges",
     "file": "sql",
 }
 SQL = "sql"

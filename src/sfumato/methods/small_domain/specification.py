@@ -16,6 +16,7 @@ from ...model.ratios import Ratio
 from ...stats.gamma import gamma_bound, keep_probabilities
 from ..contract import Specification
 from ..shared.column_bins import BINS_FIELD, parse_bins
+from ..shared.option_help import RHO1, RHO2, told
 from ..shared.perturbation import SubTables
 from ..shared.restricted import parse_rhos
 from ..shared.set_tables import SetTables
@@ -30,18 +31,23 @@ class SmallDomain(Specification):
 
     method: ClassVar[str] = "small-domain"
 
-    rho1: Ratio
-    rho2: Ratio
-    mode: Literal["strict", "paper"] = "strict"
-    objective: Literal["variance", "bound"] = "variance"
-    delta: float = 0.05  # of the bound objective; never changes the plan
-    min_size: int = 1000
+    rho1: Ratio = field(metadata=RHO1)
+    rho2: Ratio = field(metadata=RHO2)
+    mode: Literal["strict", "paper"] = field(
+        default="strict", metadata=told("strict: proved; paper: the partition as it was printed", "paper")
+    )
+    objective: Literal["variance", "bound"] = field(
+        default="variance", metadata=told("what sub-tables are chosen for: variance, or the paper's bound", "bound")
+    )
+    delta: float = field(default=0.05, metadata=told("of the bound objective; never changes the plan", "0.01"))
+    min_size: int = field(default=1000, metadata=told("least rows of a sub-table", "500"))
     protect_groups: Mapping[str, Any] | str | None = field(
-        default=None, metadata={"help": "column=FILE, ...: sets of values (a hierarchy, or a set a line) held too"}
+        default=None,
+        metadata=told("column=FILE, ...: sets of values (a hierarchy, or a set a line) held too", "disease=groups.csv"),
     )
     report: Literal["set", "value"] | None = field(
         default=None,
-        metadata={"help": "set: publish a set of values in place of one; value: one value. Default: what errs less"},
+        metadata=told("set: publish a set of values in place of one; value: one value. None: what errs less", "value"),
     )
     workload: str | None = field(default=None, metadata=WORKLOAD_FIELD)
     bins: Mapping[str, Sequence[Ratio]] | str | None = field(default=None, metadata=BINS_FIELD)

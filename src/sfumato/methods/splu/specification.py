@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
 
@@ -11,6 +11,7 @@ from ...errors import SpecError
 from ...model.names import parts
 from ...model.ratios import Ratio, exact
 from ..contract import Specification
+from ..shared.option_help import told
 
 RULES = {"random": "random-margins", "largest": "largest-buckets"}
 MOST_GAMMA, LEAST_EPSILON, MOST_ALPHA = 1000, Fraction(1, 1000), 10_000
@@ -60,12 +61,16 @@ class Splu(Specification):
 
     method: ClassVar[str] = "splu"
 
-    gamma: int | str | Mapping[str, int]
-    epsilon: Ratio = "3/10"
-    alpha: int = 3
-    t_e: Ratio = "1/20"
-    grouping: str = "random"
-    silent: bool = False
+    gamma: int | str | Mapping[str, int] = field(
+        metadata=told("values in a decoy group, or one number a column; 1/gamma bounds a guess", "5")
+    )
+    epsilon: Ratio = field(default="3/10", metadata=told("relative error that T_p and T_f speak of", "1/10"))
+    alpha: int = field(default=3, metadata=told("totals up to this one are small: hidden", "5"))
+    t_e: Ratio = field(default="1/20", metadata=told("how seldom a large total may be missed", "1/100"))
+    grouping: str = field(
+        default="random", metadata=told("random: by random margins; largest: from the largest buckets", "largest")
+    )
+    silent: bool = field(default=False, metadata={"help": "allow a value that is in every group"})
 
     def __post_init__(self) -> None:
         parse_gamma(self.gamma)

@@ -50,6 +50,7 @@ from ..shared.column_bins import BINS_FIELD, bin_order, parse_bins
 from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor
 from ..shared.least_error import times_least
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals
+from ..shared.option_help import RHO1, RHO2
 from ..shared.restricted import (
     BAD_RHOS,
     check_protectable,
@@ -76,8 +77,8 @@ class SubsetResponse(Specification):
 
     method: ClassVar[str] = "subset-response"
 
-    rho1: Ratio
-    rho2: Ratio
+    rho1: Ratio = field(metadata=RHO1)
+    rho2: Ratio = field(metadata=RHO2)
     workload: str | None = field(default=None, metadata=WORKLOAD_FIELD)
     bins: Mapping[str, Sequence[Ratio]] | str | None = field(default=None, metadata=BINS_FIELD)
 

@@ -40,6 +40,7 @@ from ...model.public import (
 from ...model.ratios import Ratio, exact
 from ..contract import Example, Method, Planned, Specification
 from ..shared import record_laws
+from ..shared.option_help import told
 from . import blockwise, target_report
 from . import target_parsing as parsing
 from . import target_planning as planning
@@ -75,18 +76,30 @@ class TargetDistribution(Specification):
 
     method: ClassVar[str] = "target-distribution"
 
-    target: Any = field(default="source", metadata={"file": "target", "help": "text, or a file of value,weight"})
-    hierarchy: Any = field(
-        default="balanced(2)", metadata={"file": "hierarchy", "help": "text, or a file of value;label;..;*"}
+    target: Any = field(
+        default="source",
+        metadata=told("source, uniform, normal(mean,sd), zipf(s), or a file of value,weight", "uniform", file="target"),
     )
-    partition_by: tuple[str, ...] | list[str] | str = ()
-    target_by: tuple[str, ...] | list[str] | str = ()
-    fakes: Ratio = "0.05"
-    max_weight: int = MAX_WEIGHT
-    min_group: int = 5
-    choose_fakes: str = "width"
-    randomise_depth: bool = False
-    work_limit: int = WORK_LIMIT
+    hierarchy: Any = field(
+        default="balanced(2)",
+        metadata=told("balanced(k), width(k), or a file of value;label;..;*", "balanced(4)", file="hierarchy"),
+    )
+    partition_by: tuple[str, ...] | list[str] | str = field(
+        default=(), metadata=told("columns or rules that make the groups", "age//10,sex")
+    )
+    target_by: tuple[str, ...] | list[str] | str = field(
+        default=(), metadata=told("columns or rules whose parts have a target each", "sex")
+    )
+    fakes: Ratio = field(default="0.05", metadata=told("fake values of a group: a share of its rows, or a number", "0"))
+    max_weight: int = field(default=MAX_WEIGHT, metadata=told("largest sum of weights at a node", "8"))
+    min_group: int = field(default=5, metadata=told("smaller groups are merged with their neighbours", "20"))
+    choose_fakes: str = field(default="width", metadata=told("for narrow bounds: width; as printed: paper", "paper"))
+    randomise_depth: bool = field(
+        default=False, metadata={"help": "pass on a random share of the blocks at every node; wider bounds"}
+    )
+    work_limit: int = field(
+        default=WORK_LIMIT, metadata=told("cell updates spent on fakes; beyond it fewer are tried", "1000000")
+    )
 
     def __post_init__(self) -> None:
         for name, given in (("partition_by", self.partition_by), ("target_by", self.target_by)):
@@ -117,7 +130,7 @@ class TargetPart:
 
     weights: tuple[int, ...]
     probabilities: tuple[Fraction, ...]  # over the leaves, in the order of `TargetDistributionPlan.order`
-    distance: float  # total variation to the distribution asked for, rounded up
+    distance: float | None  # total variation to the distribution asked for, rounded up; None: taken from the data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,10 +253,11 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
     ) -> Planned[TargetDistributionPlan]:
         """Tree, targets, groups, fakes and blocks; nothing is random but, where asked for, the depth of the blocks."""
         made = planning.make(spec, profile, rng if spec.randomise_depth else None)
+        taken = parsing.from_data(spec.target)  # how far weights moved a true histogram would tell its counts
         public = TargetDistributionPlan(
             scheme=SCHEME,
             target=parsing.target_text(spec.target),
-            target_from_data=parsing.from_data(spec.target),
+            target_from_data=taken,
             hierarchy=parsing.hierarchy_text(spec.hierarchy),
             numeric=made.shape.values is not None,
             order=made.shape.order,
@@ -253,7 +267,9 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
             target_by=tuple(spec.target_by),
             parts=tuple(
                 TargetPart(
-                    weights=tuple(t.weights.tolist()), probabilities=t.probabilities, distance=_round_up(t.distance)
+                    weights=tuple(t.weights.tolist()),
+                    probabilities=t.probabilities,
+                    distance=None if taken else _round_up(t.distance),
                 )
                 for t in made.targets
             ),
@@ -275,13 +291,13 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
 
     def guarantee(self, plan: TargetDistributionPlan) -> Guarantee:
         """Exact marginals; and, at length, what they do not cover."""
-        moved = max((part.distance for part in plan.parts), default=0.0)
+        moved = max((part.distance for part in plan.parts if part.distance is not None), default=0.0)
         return Guarantee(
             model="P-private marginals",
             parameters={
                 "target": plan.target,
                 "groups": len(plan.group_rows),
-                "target_moved": moved,
+                **({} if plan.target_from_data else {"target_moved": moved}),
                 "max_weight": plan.max_weight,
                 "min_group": plan.min_group,
             },

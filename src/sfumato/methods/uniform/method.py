@@ -12,7 +12,7 @@ Does not protect against: priors above rho1; values more frequent than rho1; sev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
@@ -53,6 +53,7 @@ from ..shared.linear_functionals import (
     KroneckerWeights,
     keep_or_redraw,
 )
+from ..shared.option_help import RHO1, RHO2
 from ..shared.restricted import (
     BAD_RHOS,
     check_protectable,
@@ -74,8 +75,8 @@ class UniformPerturbation(Specification):
 
     method: ClassVar[str] = "uniform"
 
-    rho1: Ratio
-    rho2: Ratio
+    rho1: Ratio = field(metadata=RHO1)
+    rho2: Ratio = field(metadata=RHO2)
 
     def __post_init__(self) -> None:
         parse_rhos(self.rho1, self.rho2)

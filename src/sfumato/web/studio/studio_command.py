@@ -17,9 +17,17 @@ HOST = "127.0.0.1"
 
 def studio(
     source: Annotated[str | None, typer.Argument(help="table to begin with", metavar="SOURCE")] = None,
-    port: Annotated[int, typer.Option("--port", help="port on this machine; 0 takes a free one")] = 0,
+    port: Annotated[
+        int, typer.Option("--port", help="port on this machine; 0 takes a free one; e.g. --port 8002", metavar="NUMBER")
+    ] = 0,
     choices: Annotated[
-        str | None, typer.Option("--choices", help="file that keeps your choices; read if it exists", metavar="FILE")
+        str | None,
+        typer.Option(
+            "--choices",
+            help="file that keeps your choices; read if it exists; e.g. --choices clinic.toml",
+            metavar="FILE",
+            show_default="not kept",
+        ),
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="open the page in the browser of this machine")] = False,
 ) -> None:
