@@ -15,7 +15,7 @@ Does not protect against: a reader to whom the difference between neighbours is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
@@ -56,7 +56,9 @@ class OrderedResponse(Specification):
 
     method: ClassVar[str] = "ordered-response"
 
-    odds: Ratio
+    odds: Ratio = field(
+        metadata={"help": "how many times as likely a value may become against another", "example": "4"}
+    )
 
     def __post_init__(self) -> None:
         if exact(self.odds, "odds") <= 1:
