@@ -16,6 +16,7 @@ from ..model.public import Candidate, Roles, Trust
 from ..model.ratios import Ratio, exact
 from ..publishing.randomness import Secret
 from ..release.manifest import guarantee_model
+from .candidates import check_hierarchies
 from .compare import held
 from .measure import EQUAL, foresee, measure, reached
 from .setting import Setting, make_setting
@@ -49,6 +50,8 @@ def recommend(
         raise SpecError("give either a bound (--bound 1/6) or an accuracy to reach (--accuracy 0.2)", field="bound")
     if trust not in LABELS:
         raise SpecError(f'trust is proved or conditional, got "{trust}"', field="trust")
+    considered = [name for name, method in REGISTRY.items() if method.trust in LABELS[trust]]
+    check_hierarchies(options.get("hierarchies"), considered)
     secret = Secret.of(seed)
     if bound is not None:
         setting = make_setting(source, roles=roles, bound=bound, rho1=rho1, secret=secret, **options)

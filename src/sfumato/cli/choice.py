@@ -129,7 +129,7 @@ def compare(
             where.source(source),
             roles=roles.roles(),
             releases=releases,
-            methods=[m.strip() for m in methods.split(",")] if methods else None,
+            methods=None if methods is None else [m.strip() for m in methods.split(",")],
             seed=reading.seed,
             progress=progress,
             keep_points=400 if report or charts else 0,

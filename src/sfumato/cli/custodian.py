@@ -291,6 +291,9 @@ def plan(
     """
     if full and not as_json:
         raise SpecError("--full goes with --json", field="full")
+    if fit is None and (recode is not None or family != "gaussian"):
+        alone = "family" if recode is None else "recode"
+        raise SpecError(f"--{alone} goes with --fit", field=alone)
     from ..publish import prepare
     from ..publishing.randomness import Secret
     from ..reports.places import check_places, write_html

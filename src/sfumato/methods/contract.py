@@ -223,6 +223,10 @@ class Method(ABC, Generic[S, P]):
         """The prior and the posterior that the plan names; nothing where it names none."""
         return Claim()
 
+    def rules_out(self, plan: P, domains: Sequence[Domain]) -> bool:
+        """Whether the plan tells that a value of the sensitive columns' domains is no record's."""
+        return False
+
     def rows_held(self, plan: P) -> int | None:
         """Rows of one person that the plan holds together; None where the losses of any number of them add."""
         return 1

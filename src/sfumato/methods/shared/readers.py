@@ -25,6 +25,8 @@ ONE_ROW = "assuming that each person has one row"
 SAME_QUASI = "prior: the share among the rows with the same quasi-identifiers; the table decides"
 TOO_MANY = "the table has too many quasi-identifier cells to look at"
 
+ANY_PRIOR = ("value", "set", "corruption", "person")  # readers who may think any values likely
+
 Figure = Fraction | float | None
 
 
@@ -84,6 +86,17 @@ def with_domain(bounds: tuple[ReaderBound, ...], *, declared: bool, known: Known
     return tuple(
         replace(b, held=False if certain else None, posterior=1.0 if certain else None, why=why)
         if b.reader == "corruption" and b.held
+        else b
+        for b in bounds
+    )
+
+
+def values_ruled_out(bounds: tuple[ReaderBound, ...]) -> tuple[ReaderBound, ...]:
+    """The same where a plan tells that some values of the domain do not occur: a prior may be on them but for rho1."""
+    why = "the plan tells which declared values do not occur: a prior may leave no chance to those that do"
+    return tuple(
+        replace(b, held=False, posterior=1.0, why=f"{why}; {ONE_ROW}" if ONE_ROW in b.why else why)
+        if b.reader in ANY_PRIOR and b.held is not False
         else b
         for b in bounds
     )

@@ -128,7 +128,7 @@ class TargetPart:
 
     weights: tuple[int, ...]
     probabilities: tuple[Fraction, ...]  # over the leaves, in the order of `TargetDistributionPlan.order`
-    distance: float  # total variation to the distribution asked for, rounded up
+    distance: float | None  # total variation to the distribution asked for, rounded up; None: taken from the data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,10 +234,11 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
     ) -> Planned[TargetDistributionPlan]:
         """Tree, targets, groups, fakes and blocks; nothing is random but, where asked for, the depth of the blocks."""
         made = planning.make(spec, profile, rng if spec.randomise_depth else None)
+        taken = parsing.from_data(spec.target)  # how far weights moved a true histogram would tell its counts
         public = TargetDistributionPlan(
             scheme=SCHEME,
             target=parsing.target_text(spec.target),
-            target_from_data=parsing.from_data(spec.target),
+            target_from_data=taken,
             hierarchy=parsing.hierarchy_text(spec.hierarchy),
             numeric=made.shape.values is not None,
             order=made.shape.order,
@@ -247,7 +248,9 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
             target_by=tuple(spec.target_by),
             parts=tuple(
                 TargetPart(
-                    weights=tuple(t.weights.tolist()), probabilities=t.probabilities, distance=_round_up(t.distance)
+                    weights=tuple(t.weights.tolist()),
+                    probabilities=t.probabilities,
+                    distance=None if taken else _round_up(t.distance),
                 )
                 for t in made.targets
             ),
@@ -269,13 +272,13 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
 
     def guarantee(self, plan: TargetDistributionPlan) -> Guarantee:
         """Exact marginals; and, at length, what they do not cover."""
-        moved = max((part.distance for part in plan.parts), default=0.0)
+        moved = max((part.distance for part in plan.parts if part.distance is not None), default=0.0)
         return Guarantee(
             model="P-private marginals",
             parameters={
                 "target": plan.target,
                 "groups": len(plan.group_rows),
-                "target_moved": moved,
+                **({} if plan.target_from_data else {"target_moved": moved}),
                 "max_weight": plan.max_weight,
                 "min_group": plan.min_group,
             },
