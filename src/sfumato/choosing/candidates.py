@@ -43,7 +43,7 @@ def parse_bound(bound: Ratio) -> Fraction:
 
 
 def choose_rho1(facts: Facts, tau: Fraction, given: Ratio | None = None) -> Fraction:
-    """The prior that `uniform` and `small-domain` start from: as given, or the largest share below the bound.
+    """The prior that methods with a bound start from: as given, or the largest share below the bound.
 
     The share is rounded up to 1/k, or to three decimals where 1/k would reach the bound, so that it states no count;
     where that reaches the bound too, it is refused.

@@ -41,7 +41,7 @@ Hierarchies = Annotated[
     str | None,
     option(
         "--hierarchies",
-        "of l-diversity: how columns are made coarser",
+        "of methods that generalise: how columns are made coarser",
         example="age=interval:5/10",
         without="intervals, or whole columns",
         metavar="COLUMN=WHAT,...",

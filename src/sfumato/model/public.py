@@ -283,7 +283,7 @@ class Asked:
     Functional f uses measure g number `measure[f]` (0 is the constant 1) and, in stratum t, the coefficients
     h = `coefficients[pattern[t]][f]` over the V joint classes of the involved units.
     `classes[i][code]` is the class of a domain value of unit `units[i]`; joint classes are numbered as by
-    `numpy.ravel_multi_index` over `shape`. A mechanism that is not `LUMPABLE` gets one class per value.
+    `numpy.ravel_multi_index` over `shape`. A method that is not `lumpable` gets one class per value.
     """
 
     units: tuple[int, ...]

@@ -13,8 +13,8 @@ know other rows of the group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -46,11 +46,13 @@ from . import target_parsing as parsing
 from . import target_planning as planning
 from .blocktree import BlockTree, from_blocks
 from .fake_choice import WORK_LIMIT
+from .group_audit import audit_group
 from .readers import readers
 from .targets import MAX_WEIGHT
 from .verify import check_release
 
 SCHEME = 1
+MOST_BLOCKS = 200  # of a group whose exact posterior is computed; larger ones are read as they stand
 GROUP_ROWS = 50  # at a bound: groups are made of columns while they hold this many rows on average
 QUICK_WORK = 100_000_000  # at a bound: a second or two of choosing fakes
 KNOWS_ALGORITHM = (
@@ -187,6 +189,24 @@ def _round_up(x: Fraction, digits: int = 6) -> float:
     return -((-x.numerator * scale) // x.denominator) / scale
 
 
+def _knowing(plan: TargetDistributionPlan, evidence: Evidence, counts: Floats) -> Callable[[int, Floats], int]:
+    """The likeliest value of a row of a group, to a reader who knows how blocks are chosen."""
+    tree, order = plan.tree, np.array(plan.order)
+    of_group, block, count = (np.asarray(evidence.side[name]) for name in ("group_id", "block", "count"))
+
+    def likeliest(group: int, prior: Floats) -> int:
+        blocks = np.zeros(tree.nodes, dtype=np.int64)
+        np.add.at(blocks, block[of_group == group], count[of_group == group])
+        if blocks.sum() <= MOST_BLOCKS:
+            weights = np.array(plan.parts[plan.group_part[group]].weights, dtype=np.int64)
+            found = audit_group(tree, weights, blocks, np.maximum(prior[order], 1e-9).tolist())
+            if found is not None:
+                return int(order[int(np.argmax([float(p) for p in found.posterior]))])
+        return int(np.argmax(counts[group]))
+
+    return likeliest
+
+
 class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan]):
     """Inside each group, sensitive values look like the target."""
 
@@ -199,7 +219,6 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
     spec = TargetDistribution
     plan_type = TargetDistributionPlan
     unseen = ("another target of the same weights: what was asked for is not in the bundle",)
-    foreseeable = False
     example = Example(
         spec={"partition_by": "sex", "fakes": "0.01"},
         options={"partition_by": "sex"},
@@ -348,7 +367,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
                 at = np.array(plan.order)[leaves]
                 counts[np.ix_(blocks.group[mine], at)] += blocks.count[mine][:, None] * share
         counts *= (np.array(plan.group_rows) / np.maximum(blocks.sizes, 1))[:, None]
-        return laws.silent(counts)
+        return replace(laws.silent(counts), knowing=_knowing(plan, evidence, counts))
 
     def verify(self, plan: TargetDistributionPlan, published: Published) -> None:
         """The published blocks are exactly P-private, and every group has the rows it states and as many blocks."""
