@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
@@ -87,10 +88,12 @@ def calls(*arguments: object, cwd: Path) -> list[str]:
 
     before = sys.getprofile()
     sys.setprofile(note)
+    threading.setprofile(note)
     try:
         done = sfumato(*arguments, cwd=cwd)
     finally:
         sys.setprofile(before)
+        threading.setprofile(None)
     assert done.code == 0, done.text
     return found
 
