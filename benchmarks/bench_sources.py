@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from benchmarks import local_postgres
 from benchmarks.bench_publish import METHODS, source
 from benchmarks.measure import SFUMATO, Row, Run, median, python, run
 
@@ -85,12 +85,9 @@ def _published(given: str, folder: Path, repeat: int) -> list[Run]:
 
 def _server(stack: ExitStack, table: Path) -> str | None:
     """A server of our own with the table; None where none can be started."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    import postgres
-
-    if postgres.missing():
+    if local_postgres.missing():
         return None
-    server = stack.enter_context(postgres.server())
-    os.environ["PGPASSWORD"] = postgres.PASSWORD
+    server = stack.enter_context(local_postgres.server())
+    os.environ["PGPASSWORD"] = local_postgres.PASSWORD
     python(WRITE + TO_SERVER, table, server.address())
     return server.address(table="people")

@@ -1,6 +1,6 @@
 """Set-valued reports on the census stand-in: errors expected by algebra beside those of one release.
 
-    SFUMATO_DATA=folder python benchmarks/set_channels.py [conditions]
+    SFUMATO_DATA=folder python -m benchmarks.set_channels [conditions]
 
 Needs `census_like_acs2018.parquet`. rho1 = 1/13, rho2 = 1/6 (gamma 2.4). The pool is that of small_domain_errors.py:
 mean relative error of counts of true selectivity of at least 0.1, 0.5 and 1 %. Then AVG(salary) over the conditions
@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from small_domain_errors import QUASI, SEED, SELECTIVITIES, answers, census, pool, truths
 
 import sfumato as sf
+from benchmarks.small_domain_errors import QUASI, SEED, SELECTIVITIES, answers, census, pool, truths
 from sfumato.choosing.foresee import ExpectedRelease
 from sfumato.choosing.workload import Original
 from sfumato.engines.directory import engine_named

@@ -1,6 +1,6 @@
 """Mean relative error of the query pool on the census stand-in: uniform, small-domain and anatomy side by side.
 
-    SFUMATO_DATA=folder python benchmarks/small_domain_errors.py [conditions]
+    SFUMATO_DATA=folder python -m benchmarks.small_domain_errors [conditions]
 
 The pool (docs/explanation/query-pool.md): conditions on one to three of seven columns, a value drawn uniformly from
 each column's domain, crossed with all occupations; questions of true selectivity of at least 0.1, 0.5 and 1 %.

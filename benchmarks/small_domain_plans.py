@@ -1,6 +1,6 @@
 """Plans for the census stand-in: retention, sub-tables and distance from the best possible, as Markdown tables.
 
-    SFUMATO_DATA=folder python benchmarks/small_domain_plans.py
+    SFUMATO_DATA=folder python -m benchmarks.small_domain_plans
 
 Needs `census_like_acs2018.parquet` and, for the larger domains, `diabetes130.parquet` and
 `canada_vigilance_reactions.parquet` in the folder. Planning only: nothing is published, nothing is random.

@@ -1,9 +1,9 @@
 """Accuracy of decoy releases on real tables: bias and coverage, error by selectivity, two sensitive columns.
 
-    SFUMATO_DATA=... python benchmarks/splu.py bias         [--releases 200]
-    SFUMATO_DATA=... python benchmarks/splu.py bands        [--releases 3]
-    SFUMATO_DATA=... python benchmarks/splu.py canada       [--releases 3]
-    SFUMATO_DATA=... python benchmarks/splu.py two-columns  [--releases 100]
+    SFUMATO_DATA=... python -m benchmarks.splu bias         [--releases 200]
+    SFUMATO_DATA=... python -m benchmarks.splu bands        [--releases 3]
+    SFUMATO_DATA=... python -m benchmarks.splu canada       [--releases 3]
+    SFUMATO_DATA=... python -m benchmarks.splu two-columns  [--releases 100]
 
 Each prints one Markdown table. Releases are drawn row by row with the package's own functions and answered from the
 published histogram alone, as a reader would.
@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks import decoy_counts
-from dealing import Dealer
 from sfumato.methods.shared.grouping import largest_size, random_margins
 from sfumato.methods.splu import decoy_estimate as de
 from sfumato.methods.splu.decoy_channel import rebuild_channel
 from sfumato.methods.splu.decoys import draw_slots, slot_table
 from sfumato.methods.splu.two_state import iterate
 from sfumato.model.private import Deal
+from sfumato.stats.allocation import Splitter, hand_out
 
 Z = 1.959963984540054
 BANDS = [(0.005, 0.01), (0.01, 0.02), (0.02, 0.03), (0.03, 0.04), (0.04, 0.05), (0.05, 0.08)]
@@ -51,7 +51,8 @@ def publish(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarra
     """The published codes of every row, in the order of the rows (a real release is shuffled)."""
     slots = draw_slots(random_margins(np.bincount(codes), size, rng), rng)
     deal = Deal(unit=0, start=slots.offsets, labels=slots.published.astype(np.int64), counts=slots.counts)
-    return Dealer(deal, rng).deal(codes, rng)
+    share = Splitter(deal, rng).split(np.bincount(codes, minlength=len(slots.offsets) - 1), rng)
+    return hand_out(share, codes, rng)
 
 
 def tally(masks: np.ndarray, codes: np.ndarray, values: int) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The experiments of "Distribution-based Microdata Anonymization" on Adult and on synthetic tables.
 
-    python benchmarks/target_distribution.py [--out FOLDER] [--quick]
+    python -m benchmarks.target_distribution [--out FOLDER] [--quick]
 
 Prints one table per experiment and writes results.json and one SVG per experiment to FOLDER. The question is always
 AVG(value) WHERE age BETWEEN X AND X + R; the error is (upper - lower) / truth, averaged over 100 random X.

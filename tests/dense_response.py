@@ -7,7 +7,31 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.stats.kronecker import Floats, Maps, apply_maps, inverse, log_error
-from sfumato.stats.response import Weighted, linear_estimate, weights
+from sfumato.stats.response import Weighted, weights
+
+
+def linear_estimate(observed: Floats, channels: Maps, question: Floats, *, rows: int | None = None) -> Weighted:
+    """Estimates of sum a over true rows, one per leading index of `observed`.
+
+    `rows` (all rows of the release, in or out of the group) switches to the variance for a population.
+    """
+    axes = tuple(range(observed.ndim - len(channels), observed.ndim))
+    w = weights(channels, question)
+    estimate = (observed * w).sum(axis=axes)
+    second = (observed * w**2).sum(axis=axes)
+    if rows is None:
+        variance = second - (observed * weights(channels, question**2)).sum(axis=axes)
+    else:
+        variance = (second - estimate**2 / rows) * (rows / max(rows - 1, 1))
+    exact = all(m is None for m in channels)
+    if exact and rows is None:
+        variance = np.zeros_like(estimate)
+    return Weighted(
+        estimate=np.asarray(estimate),
+        variance=np.asarray(variance),
+        weight_max=0.0 if exact else float(np.abs(w).max()),
+        exact=exact,
+    )
 
 
 def covariance(observed: Floats, channels: Maps, first: Floats, second: Floats) -> Floats:

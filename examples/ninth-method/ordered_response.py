@@ -15,6 +15,7 @@ Does not protect against: a reader to whom the difference between neighbours is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -24,9 +25,20 @@ import numpy as np
 
 from sfumato.errors import PlanError, SpecError, VerificationError
 from sfumato.methods.contract import Example, Foresight, Method, Planned, Specification
-from sfumato.methods.shared.foreseen import entries, pushed, tensor
+from sfumato.methods.shared.foreseen import entries, pushed, pushed_functionals, tensor
+from sfumato.methods.shared.laws import published_table
+from sfumato.methods.shared.linear_functionals import (
+    Cells,
+    CodedUnit,
+    Functionals,
+    IndependentRows,
+    WeightTable,
+    inverse_of,
+)
+from sfumato.methods.shared.published_checks import check_floor, one_unit, published_counts
 from sfumato.methods.shared.readers import Found, amplified, independent, linked
 from sfumato.methods.shared.restricted import value_label
+from sfumato.model.law import Law
 from sfumato.model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from sfumato.model.public import (
     Asked,
@@ -103,6 +115,7 @@ class OrderedResponseMethod(Method[OrderedResponse, OrderedResponsePlan]):
     formula = "w = C^-1 h; Var = sum w^2 - C^-1 h^2; z sqrt(Var + z^2 max|w|^2 / 4)"
     spec = OrderedResponse
     plan_type = OrderedResponsePlan
+    independent_rows = True
     example = Example(
         spec={"odds": 20},
         options={"odds": "20"},
@@ -189,10 +202,12 @@ class OrderedResponseMethod(Method[OrderedResponse, OrderedResponsePlan]):
         return Estimated(value=value, variance=variance, low=value - half, high=value + half, covariance=covariance)
 
     def verify(self, plan: OrderedResponsePlan, published: Published) -> None:
-        """The channel runs over the published domain of the sensitive column."""
-        published.check_units()
+        """The channel runs over the published domain of the sensitive column, and the rows may have come out of it."""
+        one_unit(published)
         if plan.values != len(published.evidence.domains[0]):
             raise VerificationError("the channel has another number of values than the published domain")
+        # whatever the true values are, no value shows more rarely than for those that are farthest from it
+        check_floor(published_counts(published), plan.channel.min(axis=0), "data.parquet")
 
     def report(self, plan: OrderedResponsePlan, work: Work, profile: Profile) -> dict[str, Any]:
         """The chance to be kept, and the error of every value's total."""
@@ -213,6 +228,18 @@ class OrderedResponseMethod(Method[OrderedResponse, OrderedResponsePlan]):
         """The odds that take a prior of rho1 to tau."""
         return (Candidate(method=self.name, parameters={"odds": str(gamma_bound(rho1, tau))}),)
 
+    def functionals(
+        self, plan: OrderedResponsePlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
+    ) -> Functionals:
+        """The same weights for `fit` and `test`: rows are independent, and values come one by one (not `lumpable`)."""
+        return IndependentRows(cells, WeightTable(matrix=inverse_of(plan.channel)))
+
+    def law(self, plan: OrderedResponsePlan, evidence: Evidence, unit: int) -> Law:
+        """What attacks know, and what `export` makes weights of: estimated counts, and the channel by shown value."""
+        channel = plan.channel
+        counts = published_table(evidence, unit, 1) @ np.linalg.inv(channel)
+        return Law(counts=np.maximum(counts, 0.0), chance=lambda _, shown: channel[:, shown].T)
+
     def channel(self, plan: OrderedResponsePlan, work: Work, profile: Profile) -> Floats:
         """The same for every record."""
         return plan.channel
@@ -229,7 +256,8 @@ class OrderedResponseMethod(Method[OrderedResponse, OrderedResponsePlan]):
             raise NotImplementedError  # the estimator does not look at totals
 
         answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
-        return Foresight(lump=False, answer=answer)
+        models = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
+        return Foresight(lump=False, answer=answer, functionals=models)
 
 
 def _largest(plan: OrderedResponsePlan, known: Known, *, cells: bool) -> float:

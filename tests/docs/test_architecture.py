@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import reduce
+from itertools import groupby
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -26,6 +27,8 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 ROOMS = [room for layer in layers() for room in layer]
 NAME = re.compile(rf"`((?:{'|'.join(ROOMS)})\.[A-Za-z_.]+)`")
 FILES = (".json", ".parquet")
+STORIES = {"cli", "publish", "query"}  # they call the rooms one after the other
+BELOW = {"model", "errors", "lazily", "version", "stats", "reports"}  # nouns and formulas that every room uses
 
 
 def names(text: str) -> list[str]:
@@ -88,7 +91,7 @@ def calls(*arguments: object, cwd: Path) -> list[str]:
 
     before = sys.getprofile()
     sys.setprofile(note)
-    threading.setprofile(note)
+    threading.setprofile(note)  # batches are worked on in threads
     try:
         done = sfumato(*arguments, cwd=cwd)
     finally:
@@ -102,6 +105,19 @@ def first_out_of_order(wanted: list[str], called: list[str]) -> str | None:
     """The first name that is not called after those before it; None where all are."""
     rest = iter(called)
     return next((name for name in wanted if name not in rest), None)
+
+
+def entered_again(called: list[str]) -> set[str]:
+    """Rooms that are left and entered again, besides the stories that call the others, and what lies below all."""
+    rooms = [room for room in (name.split(".")[0] for name in called) if room not in STORIES | BELOW]
+    in_turn = [room for room, _ in groupby(rooms)]
+    return {room for room in in_turn if in_turn.count(room) > 1}
+
+
+def said_again(number: int) -> set[str]:
+    """The rooms of the table behind a walk."""
+    table = PAGE.split(f"\n## Walk {number}:")[1].split("Rooms that this walk")[1].split("\n## ")[0]
+    return set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
 
 
 @pytest.fixture
@@ -120,7 +136,9 @@ def test_the_walks_happen_in_their_order(folder: Path) -> None:
     assert len(asking) > 25
     called = calls("publish", "t.parquet", "out", *roles, *method, "--seed", 1, cwd=folder)
     assert first_out_of_order(publishing, called) is None
+    assert entered_again(called) == said_again(1)
     sql = PAGE.split("\n## Walk 2:")[1].split('"')[1]
     called = calls("query", "out", sql, cwd=folder)
     assert first_out_of_order(asking, called) is None
+    assert entered_again(called) == said_again(2)
     assert first_out_of_order([*asking, "sql.parse.parse"], called) == "sql.parse.parse"  # the checker itself

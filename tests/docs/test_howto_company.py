@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks import local_postgres as postgres
 
-import postgres
 from commands import sfumato
 
 pytest.importorskip("adbc_driver_postgresql")

@@ -15,8 +15,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from benchmarks import local_postgres as postgres
 
-import postgres
 import sfumato as sf
 from commands import SRC, sfumato
 from patients import METHOD, ROLES, digests, patients, rows_digest

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
+from benchmarks import local_postgres as postgres
 
-import postgres
 import sfumato as sf
 from commands import METHODS, sfumato
 from sfumato.errors import ReleaseError, SpecError

@@ -1,6 +1,6 @@
 """splu on the census stand-in with conditions that go with the occupation: no bias, intervals that cover.
 
-20 releases; false alarm ALPHA for each assertion that holds. `python benchmarks/splu.py bias` runs 200.
+20 releases; false alarm ALPHA for each assertion that holds. `python -m benchmarks.splu bias` runs 200.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def test_there_are_forty_kinds() -> None:
 
 
 def test_the_page_shows_every_kind_and_method() -> None:
-    """docs/forgeries.md is what `python tools/forgeries.py` prints; its marks are held by the test below."""
+    """docs/forgeries.md is what `python tools/build_forgery_table.py` prints; its marks are held by the test below."""
     page = (Path(__file__).parents[2] / "docs" / "forgeries.md").read_text(encoding="utf-8")
     header, _, *rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("|")]
     methods = [cell.strip() for cell in header[1:]]

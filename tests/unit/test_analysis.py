@@ -17,7 +17,6 @@ import sfumato
 from sfumato import datasets
 from sfumato.analysis.cells import read
 from sfumato.analysis.independence import PUBLISHED, WALD, pearson
-from sfumato.analysis.smoothing import smoothed
 from sfumato.errors import QueryError, SpecError, UnsupportedQuery
 from sfumato.methods.shared.linear_functionals import Functions
 
@@ -346,14 +345,6 @@ def test_shares_and_means_are_compared_between_groups() -> None:
         mild().compare(by="sex")
     with pytest.raises(UnsupportedQuery, match=r"too little information about occupation\[Armed-Forces\]"):
         released(occupation="0.4").compare(by="occupation", mean="age")
-
-
-def test_a_smoothed_table_has_no_negative_count_and_keeps_the_cells() -> None:
-    for release in (released(occupation="0.4"), released(income="0.9", occupation="0.8")):
-        grid = read(release.subject, ("race", "sex", "occupation"))
-        drawn = smoothed(grid.functionals)
-        assert grid.functionals.counts().min() < 0 <= drawn.min()
-        np.testing.assert_allclose(drawn.sum(axis=1), grid.cell_rows)
 
 
 def test_the_ends_of_a_quantile_are_where_sql_counts_stop_contradicting_it() -> None:

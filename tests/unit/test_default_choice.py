@@ -14,8 +14,11 @@ import sfumato
 from commands import sfumato as run
 from sfumato.choosing import DEFAULT
 from sfumato.choosing.default_choice import HELD, alternatives
+from sfumato.choosing.measure import measure
+from sfumato.choosing.setting import make_setting
 from sfumato.methods import REGISTRY
 from sfumato.model.public import Trust
+from sfumato.publishing.randomness import Secret
 
 
 def table(seed: int, values: int, rows: int = 2000) -> pa.Table:
@@ -61,3 +64,34 @@ def test_publish_names_what_would_err_less_and_what_it_gives_up(tmp_path: Path) 
     assert named.code == 0
     assert "no --method was given" not in named.out
     assert sfumato.open_release(out).manifest.method == DEFAULT
+
+
+def odd() -> pa.Table:
+    """A table whose columns have the names that questions of our own would give to counts and their errors."""
+    rows = table(6, 6, rows=240)
+    return pa.table({"n": rows["disease"], "N_se": rows["sex"]})
+
+
+def test_a_sensitive_column_named_like_a_count_is_published(tmp_path: Path) -> None:
+    pq.write_table(odd(), tmp_path / "t.parquet")
+    options = ["--sa", "n", "--qi", "N_se", "--rho1", "1/3", "--rho2", "3/5"]
+    found = run("publish", tmp_path / "t.parquet", tmp_path / "out", *options)
+    assert found.code == 0, found.text
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_every_method_is_foreseen_on_columns_named_like_counts(name: str) -> None:
+    roles = sfumato.Roles(sensitive="n", quasi=("N_se",))
+    setting = make_setting(odd(), roles=roles, bound="3/5", conditions=2)
+    for candidate in REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1):
+        found = measure(setting, candidate, 1, Secret.from_seed(1))
+        assert found["applicable"], found["reason"]
+
+
+def test_a_question_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
+    pq.write_table(odd(), tmp_path / "t.parquet")
+    (tmp_path / "q.sql").write_text("SELECT n, COUNT(*) AS n FROM release GROUP BY n", encoding="utf-8")
+    options = ["--sa", "n", "--qi", "N_se", "--bound", "3/5", "--workload", tmp_path / "q.sql"]
+    found = run("recommend", tmp_path / "t.parquet", *options)
+    assert found.code == 2
+    assert "alias" in found.err

@@ -21,7 +21,7 @@ COLUMNS = ("income", "age", "sex", "occupation", "hours per week", "Größe")
 
 def terms(text: str) -> list[str]:
     formula = read_formula(text, COLUMNS)
-    return [formula.term_name(term) for term in formula.terms]
+    return [":".join(formula.factors[i].name for i in term) or "Intercept" for term in formula.terms]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,26 @@ def test_a_wrong_import_is_found(part: str, line: str) -> None:
 def test_a_right_import_is_not() -> None:
     right = "from ...model.private import Profile\nfrom ...stats import gamma\nimport numpy as np\nimport math\n"
     assert breaches("methods", "sfumato.methods.uniform.method", right) == []
+
+
+# The contracts of import-linter that list their modules, the folder they speak of, and what stands outside them.
+LISTED = {
+    "methods do not import each other": ("methods", {"contract", "ladder", "registry", "shared", "specifications"}),
+    "the analysts' pages know nothing of the custodian's studio": ("web", {"studio"}),
+    "attacks never see what the custodian knows; score alone does": ("audit", {"custody", "score"}),
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_a_contract_that_lists_modules_lists_all_of_its_folder(name: str) -> None:
+    """A module that nobody lists may import what it likes."""
+    settings = tomllib.loads((SRC.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = (c for c in settings["tool"]["importlinter"]["contracts"] if c["name"] == name)
+    listed = {module.rpartition(".")[2] for module in contract.get("source_modules") or contract["modules"]}
+    folder, outside = LISTED[name]
+    there = {file.stem for file in (SRC / "sfumato" / folder).iterdir() if file.suffix == ".py" or _is_package(file)}
+    assert listed == there - outside - {"__init__"}
+
+
+def _is_package(folder: Path) -> bool:
+    return (folder / "__init__.py").is_file()

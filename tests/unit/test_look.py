@@ -103,6 +103,17 @@ def test_linkage_is_what_a_recount_gives(table: pa.Table, rho1: str) -> None:
     assert found.sharpened_rows == sum(size[cell] for cell in sharp)
 
 
+def test_quasi_identifiers_alone_are_counted(table: pa.Table, tmp_path: Path) -> None:
+    pq.write_table(table, tmp_path / "t.parquet")
+    done = sfumato("look", tmp_path / "t.parquet", "--qi", "patient_nbr,sex", "--json")
+    assert done.code == 0, done.text
+    size = collections.Counter(zip(table["patient_nbr"].to_pylist(), table["sex"].to_pylist(), strict=True))
+    linkage = json.loads(done.out)["linkage"]
+    assert linkage["cells"] == len(size)
+    assert linkage["unique_rows"] == sum(n == 1 for n in size.values())
+    assert linkage["rows_in_small_cells"] == sum(n for n in size.values() if n < 5)
+
+
 def test_plan_prints_how_far_people_are_told_apart(table: pa.Table, tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "t.parquet")
     options = ("--sa", "disease", "--qi", "sex", "--rest", "drop", "--rho1", "1/3", "--rho2", "1/2")
@@ -116,7 +127,16 @@ def test_plan_prints_how_far_people_are_told_apart(table: pa.Table, tmp_path: Pa
     assert document["sharpened"] == looked.sharpened_share
 
 
-@pytest.mark.parametrize("bad", [{"rho1": "1/4"}, {"quasi": ["nobody"]}, {"sensitive": "nobody"}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"rho1": "1/4"},
+        {"quasi": ["nobody"]},
+        {"sensitive": "nobody"},
+        {"sensitive": "disease", "quasi": ["sex"], "rho1": "2"},
+        {"sensitive": "disease", "quasi": ["disease"]},
+    ],
+)
 def test_bad_looks_are_refused(table: pa.Table, bad: dict[str, object]) -> None:
     with pytest.raises(SpecError):
         sf.look(table, **bad)

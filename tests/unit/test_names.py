@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -10,9 +11,15 @@ from pathlib import Path
 import pytest
 
 from commands import SRC
+from sfumato.methods.registry import BUILT_IN
 
 ROOT = SRC / "sfumato"
 MODULES = sorted(ROOT.rglob("*.py"))
+TOP = SRC.parent
+BESIDE = sorted(
+    file for room in ("tests", "benchmarks", "tools", "docs", "examples") for file in (TOP / room).rglob("*.py")
+)
+HELPERS = {file.stem for file in (TOP / "tests").glob("*.py")}  # what tests share
 # Parts that several folders have by the same name, because they are the same thing in each.
 PARTS = {
     "__init__",
@@ -26,6 +33,7 @@ PARTS = {
     *("reader", "session", "sources", "table"),  # of every engine
 }
 MOST_LINES = 400
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 # Where a name is known at run time only, and not that of a part of a method, a specification or a plan.
 LOOKED_UP = {
     "__init__.py": "public names are imported when they are first used",
@@ -37,8 +45,18 @@ LOOKED_UP = {
 }
 
 
+# Where a method is named outside its own folder, and why that is not knowledge of how it works.
+NAMED = {
+    "__init__.py": "the specifications that people import",
+    "choosing/__init__.py": "the default, which a test holds to be the best",
+    "choosing/recommend.py": "the baseline that promises nothing",
+    "cli/evidence.py": "a paper, which is called like its method",
+    "methods/registry.py": "the registry",
+}
+
+
 def shown(file: Path) -> str:
-    return file.relative_to(ROOT).as_posix()
+    return file.relative_to(ROOT if file.is_relative_to(ROOT) else TOP).as_posix()
 
 
 @cache
@@ -74,7 +92,50 @@ def test_nothing_is_found_by_looking_for_a_name() -> None:
     assert set(LOOKED_UP) <= set(places), "listed without need"
 
 
-@pytest.mark.parametrize("file", MODULES, ids=shown)
+def test_no_room_knows_a_method() -> None:
+    """What a method is lies in its folder: elsewhere it is asked, so that a method of another package is asked too."""
+    folders = set(BUILT_IN.values())
+    places = defaultdict(set)
+    for file in MODULES:
+        room = file.relative_to(ROOT).parts
+        if room[0] == "papers" or (room[0] == "methods" and room[1] in folders):
+            continue
+        texts = [
+            ast.get_docstring(node, clean=False) for node in ast.walk(parsed(file)) if isinstance(node, DOCUMENTED)
+        ]
+        for node in ast.walk(parsed(file)):
+            if isinstance(node, ast.ImportFrom) and folders & set((node.module or "").split(".")):
+                places[shown(file)].add(node.module)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in texts:
+                words = set(re.findall(r"[a-z]+(?:-[a-z]+)*", node.value)) if " " in node.value else {node.value}
+                places[shown(file)] |= words & (set(BUILT_IN) - {"uniform"} if " " in node.value else set(BUILT_IN))
+    found = {file: names for file, names in places.items() if names}
+    assert {file: names for file, names in found.items() if file not in NAMED} == {}
+    assert set(NAMED) <= set(found), "listed without need"
+
+
+def test_no_two_tests_have_the_same_name() -> None:
+    """Failures are reported by the name of their file."""
+    found = defaultdict(list)
+    for file in BESIDE:
+        if file.name.startswith("test_"):
+            found[file.stem].append(shown(file))
+    assert {name: files for name, files in found.items() if len(files) > 1} == {}
+
+
+def test_benchmarks_run_without_the_tests() -> None:
+    """`python -m benchmarks.x` finds its own modules and the package, nothing else of ours."""
+    own = {file.stem for file in (TOP / "benchmarks").glob("*.py")}
+    found = []
+    for file in (TOP / "benchmarks").rglob("*.py"):
+        for node in ast.walk(parsed(file)):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            found += [f"{shown(file)} imports {name}" for name in names if name.split(".")[0] in HELPERS | own]
+    assert found == []
+
+
+@pytest.mark.parametrize("file", [*MODULES, *BESIDE], ids=shown)
 def test_a_module_says_what_it_holds_and_holds_one_idea(file: Path) -> None:
     assert ast.get_docstring(parsed(file)), "no docstring"
     assert len(file.read_text(encoding="utf-8").splitlines()) <= MOST_LINES

@@ -193,7 +193,7 @@ def test_the_plan_says_what_quasi_identifiers_give_away() -> None:
         secret=Secret.from_seed(1),
     )
     cells = found.report()["quasi_identifiers"]
-    assert cells == {"cells": 32, "unique_rows": 30, "rows_below_5": 33, "sharpened": 1.0}
+    assert cells == {"cells": 32, "unique_rows": 30, "rows_below_5": 33, "rho1": "1/5", "sharpened": 1.0}
     assert reader(found.report()["readers"], "linking")["posterior"] == 1
 
 

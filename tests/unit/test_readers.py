@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
@@ -16,127 +14,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from brute_readers import Law, by_prior, channel, of_sets, repeated, shares, together
-from comparing import people, roles
+from brute_readers import by_prior, channel, of_sets, repeated, shares, together
+from reader_laws import (
+    CLAIM,
+    RHO1,
+    RHO2,
+    SETS,
+    TABLES,
+    TINY,
+    F,
+    cells,
+    covered,
+    law_of,
+    near,
+    prepared,
+    stated,
+)
 from sfumato.choosing.candidates import choose_rho1, spec_of
 from sfumato.errors import SfumatoError, SpecError
 from sfumato.methods import REGISTRY
 from sfumato.model.private import Facts
-from sfumato.model.public import READERS, Claim
-from sfumato.publish import Prepared, prepare
+from sfumato.model.public import Claim
+from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
-
-F = Fraction
-RHO1, RHO2 = F(1, 5), F(1, 2)
-CLAIM = Claim(rho1=RHO1, rho2=RHO2)
-
-
-def tiny() -> pa.Table:
-    """24 rows; no sex or area has one disease only, so that no cell is certain by itself."""
-    disease = ["a", "b", "c", "d", "e", "a", "b", "c", "a", "d", "e", "f"] * 2
-    area = ["x", "y"] * 6 + ["y", "x"] * 6
-    sex = ["f", "f", "m", "m", "f", "m", "m", "f", "f", "m", "m", "f"] * 2
-    return pa.table({"disease": disease, "area": area, "sex": sex})
-
-
-TABLES = {"tiny": (tiny(), sf.Roles(sensitive="disease", quasi=("sex", "area"))), "medium": (people(400), roles())}
-TINY = tiny()["disease"].to_pylist()
-SETS = "small-domain, sets"
-SPECS: dict[str, dict[str, Any]] = {
-    "subset-response": {"rho1": RHO1, "rho2": F(1, 3)},  # a gamma at which sets of two values are best
-    SETS: {"rho1": RHO1, "rho2": F(1, 3), "min_size": 5, "report": "set"},
-    "uniform": {"rho1": RHO1, "rho2": RHO2},
-    "small-domain": {"rho1": RHO1, "rho2": RHO2, "min_size": 5},
-    "splu": {"gamma": 3},
-    "target-distribution": {"partition_by": ("sex",)},
-    "randomized-response": {"keep": {"disease": "0.3"}},
-    "anatomy": {"l": 3},
-    "l-diversity": {"l": 2},
-    "distribution-draw": {},
-}
-
-
-def prepared(name: str, table: pa.Table, chosen: sf.Roles, **changes: Any) -> Prepared:
-    spec = REGISTRY[name.partition(",")[0]].spec(**{**SPECS[name], **changes})
-    return prepare(table, roles=chosen, method=spec, secret=Secret.from_seed(3))
-
-
-def stated(found: Prepared, claim: Claim = CLAIM) -> dict[str, Any]:
-    readers = found.readers(claim)["readers"]
-    assert [r["reader"] for r in readers] == list(READERS)
-    return {r["reader"]: r for r in readers}
-
-
-def law_of(found: Prepared, values: list[Any]) -> Law:
-    """The law of a record, read off what the plan publishes and, where it is private, off its side table and report."""
-    plan, work = found.planned.public, found.planned.work
-    names = [v[0] for d in found.profile.domains if d.columns == ("disease",) for v in d.values]
-    match found.method.name:
-        case "uniform":
-            keep = plan.gamma / (plan.gamma + plan.values - 1)
-            return channel(names, keep, (1 - keep) / (plan.values - 1))
-        case "subset-response":
-            return of_lists([names], [values], values, [plan.channel.sets()], [plan.channel.gamma_run])
-        case "randomized-response":
-            keep = F(str(plan.keep[plan.columns.index("disease")]))
-            return channel(names, keep, (1 - keep) / (len(names) - 1))
-        case "distribution-draw":
-            drawn = shares(values)
-            return {x: dict(drawn) for x in names}
-        case "small-domain":
-            report = found.method.report(plan, work, found.profile)["sub_tables"]
-            if plan.reports is not None:
-                channels = plan.set_tables.channels
-                held = [
-                    [x for x, n in zip(sub["domain"], sub["counts"], strict=True) for _ in range(n)] for sub in report
-                ]
-                domains, gammas = [sub["domain"] for sub in report], [c.gamma_run for c in channels]
-                return of_lists(domains, held, values, [c.sets() for c in channels], gammas)
-            law: dict[Hashable, dict[Hashable, Fraction]] = {x: {} for x in names}
-            for i, sub in enumerate(report):
-                m, gamma = len(sub["domain"]), plan.gammas[i]
-                for x, count in zip(sub["domain"], sub["counts"], strict=True):
-                    for z in sub["domain"]:
-                        show = (gamma if z == x else 1) / (gamma + m - 1)
-                        law[x][i, z] = F(count, values.count(x)) * show
-            return law
-        case "anatomy":
-            law = {x: {} for x in names}
-            for group, code in zip(work.side["group_id"].tolist(), work.side["unit0"].tolist(), strict=True):
-                law[names[code]][group] = F(1, values.count(names[code]))
-            return law
-    raise AssertionError(found.method.name)
-
-
-def of_lists(
-    domains: list[list[Any]], held: list[list[Any]], values: list[Any], sets: list[Any], gammas: list[Fraction]
-) -> Law:
-    """Part i shows one of its sets, those that hold the true value gamma times as often; all sets weigh alike."""
-    law: dict[Hashable, dict[Hashable, Fraction]] = {x: {} for x in dict.fromkeys(v for d in domains for v in d)}
-    for i, domain in enumerate(domains):
-        for j, x in enumerate(domain):
-            lifted = [gammas[i] if j in z else F(1) for z in sets[i]]
-            for z, chance in zip(sets[i], lifted, strict=True):
-                law[x][i, z] = F(held[i].count(x), values.count(x)) * chance / sum(lifted)
-    return law
-
-
-def cells(table: pa.Table, chosen: sf.Roles) -> list[list[Any]]:
-    rows: dict[Any, list[Any]] = {}
-    for row in table.to_pylist():
-        rows.setdefault(tuple(row[c] for c in chosen.quasi), []).append(row["disease"])
-    return list(rows.values())
-
-
-def covered(values: list[Any], rho1: Fraction = RHO1) -> list[Any]:
-    return [v for v, share in shares(values).items() if share <= rho1]
-
-
-def near(said: float | None, true: Fraction | float) -> None:
-    """Rounded up at the sixth digit, and no further."""
-    assert said is not None
-    assert float(true) - 1e-9 <= said <= float(true) + 1.1e-6
-
 
 CHANNELS = ("subset-response", "uniform", "randomized-response", "distribution-draw", "small-domain", SETS, "anatomy")
 
@@ -311,88 +211,6 @@ def test_limited_channels_hold_the_pair() -> None:
     assert F(1, 3) * F(9, 10) < reached <= F(1, 3)
     near(stated(found, found.claim())["value"]["posterior"], reached)
     assert stated(found, found.claim())["set"]["held"] is True
-
-
-# --- who knows every other record ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["uniform", "subset-response"])
-def test_other_records_tell_nothing_about_a_randomised_one(name: str) -> None:
-    """Three records, two of them known: every published table, the prior rho1 on the third."""
-    found = prepared(name, *TABLES["tiny"])
-    law = law_of(found, TINY)
-    whole = {
-        x: {(a, b, z): law["a"][a] * law["b"][b] * p for a in law["a"] for b in law["b"] for z, p in law[x].items()}
-        for x in law
-    }
-    near(stated(found)["corruption"]["posterior"], of_sets(whole, RHO1, 1))
-    assert stated(found)["corruption"]["held"] is True
-
-
-def test_lists_of_sets_are_what_these_tests_are_about() -> None:
-    for name in ("subset-response", SETS):
-        plan = prepared(name, *TABLES["medium"]).planned.public
-        channel = plan.channel if name == "subset-response" else plan.set_tables.channels[0]
-        assert channel.members.sum(axis=1).min() > 1
-
-
-def test_the_last_record_of_a_small_domain_release() -> None:
-    """Of all values the last record may have, one alone leads to the published sub-tables."""
-    table, chosen = TABLES["medium"]
-    found = prepared("small-domain", table, chosen)
-    values = table["disease"].to_pylist()
-    method, spec = REGISTRY["small-domain"], REGISTRY["small-domain"].spec(**SPECS["small-domain"])
-    names = [v[0] for v in found.profile.domains[0].values]
-    possible = []
-    for x in names:
-        other = pa.table({"disease": [x, *values[1:]]})
-        again = prepare(other, roles=sf.Roles(sensitive="disease"), method=spec, secret=Secret.from_seed(3))
-        if again.planned.public == found.planned.public:
-            mine = method.report(again.planned.public, again.planned.work, again.profile)["sub_tables"]
-            true = method.report(found.planned.public, found.planned.work, found.profile)["sub_tables"]
-            if [t["counts"] for t in mine] == [t["counts"] for t in true]:
-                possible.append(x)
-    assert possible == [values[0]]
-    said = stated(found)["corruption"]
-    assert said["held"] is False
-    assert said["posterior"] == 1
-
-
-def test_a_drawn_value_that_nobody_else_has() -> None:
-    """Others hold a; the third may hold a or b. If b is drawn anywhere, she holds it."""
-    whole = {}
-    for x in "ab":
-        drawn = shares(["a", "a", x])
-        whole[x] = {
-            (p, q, r): math.prod(drawn.get(z, F(0)) for z in (p, q, r)) for p in "ab" for q in "ab" for r in "ab"
-        }
-    assert of_sets(whole, RHO1, 1) == 1
-    said = stated(prepared("distribution-draw", *TABLES["tiny"]))["corruption"]
-    assert said["held"] is False
-    assert said["posterior"] == 1
-
-
-@pytest.mark.parametrize("name", ["anatomy", "l-diversity", "target-distribution", "splu"])
-def test_groups_do_not_survive_corruption(name: str) -> None:
-    assert stated(prepared(name, *TABLES["medium"]))["corruption"]["held"] is False
-
-
-def test_a_domain_from_the_data_tells_of_a_value_that_one_record_has() -> None:
-    table = pa.table({"disease": [*"aaabbbcccdddeee", "f"], "sex": list("fm") * 8})
-    chosen = sf.Roles(sensitive="disease", quasi=("sex",))
-    taken = prepared("uniform", table, chosen)
-    assert stated(taken)["corruption"]["held"] is False
-    declared = prepare(
-        table,
-        roles=chosen,
-        method=REGISTRY["uniform"].spec(**SPECS["uniform"]),
-        secret=Secret.from_seed(1),
-        domains={"disease": list("abcdefg")},
-    )
-    assert stated(declared)["corruption"]["held"] is True
-
-
-# --- what is called equal -------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

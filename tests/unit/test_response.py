@@ -14,12 +14,13 @@ from dense_response import (
     dense_covariance,
     exact_variance,
     guarded_half_width,
+    linear_estimate,
     pattern_weights,
     ratio,
 )
 from sfumato.stats.intervals import normal_quantile
 from sfumato.stats.kronecker import apply_maps, channel
-from sfumato.stats.response import all_cells, count_variance, linear_estimate, weights
+from sfumato.stats.response import all_cells, count_variance, weights
 
 SIZES, THETAS = (3, 4), (0.45, 0.7)
 CHANNELS = [channel(t, d) for t, d in zip(THETAS, SIZES, strict=True)]

@@ -8,11 +8,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from sfumato.methods.shared.readers import amplified
 from sfumato.methods.shared.set_channel import SetChannel
 from sfumato.methods.shared.set_lists import best_list
-from sfumato.methods.shared.set_readers import amplified_sets
 
 CHANNEL = best_list(6, 2).channel(Fraction(12, 5))
+GAMMA = CHANNEL.gamma_run
 
 
 def bayes(channel: SetChannel, prior: list[Fraction], inside: tuple[int, ...]) -> Fraction:
@@ -26,7 +27,7 @@ def bayes(channel: SetChannel, prior: list[Fraction], inside: tuple[int, ...]) -
 
 def test_no_prior_and_predicate_passes_the_bound_and_one_reaches_it() -> None:
     rho1, rng = Fraction(1, 13), np.random.default_rng(3)
-    bound, largest = amplified_sets(CHANNEL, rho1), Fraction(0)
+    bound, largest = amplified(rho1, GAMMA), Fraction(0)
     for inside in (s for size in (1, 2, 3) for s in combinations(range(6), size)):
         for _ in range(4):
             weights = [Fraction(int(w)) for w in rng.integers(0, 9, 6) + (rng.random(6) < 0.3) * 1000]
@@ -41,10 +42,10 @@ def test_no_prior_and_predicate_passes_the_bound_and_one_reaches_it() -> None:
 
 def test_a_person_with_several_rows_multiplies_the_odds() -> None:
     rho1 = Fraction(1, 13)
-    twice = amplified_sets(CHANNEL, amplified_sets(CHANNEL, rho1))
-    assert amplified_sets(CHANNEL, rho1, rows=2) == twice
+    twice = amplified(amplified(rho1, GAMMA), GAMMA)
+    assert amplified(rho1, GAMMA, rows=2) == twice
 
 
 @pytest.mark.parametrize("rows", [1, 4])
 def test_more_rows_never_help_the_person(rows: int) -> None:
-    assert amplified_sets(CHANNEL, Fraction(1, 13), rows) < amplified_sets(CHANNEL, Fraction(1, 13), rows + 1)
+    assert amplified(Fraction(1, 13), GAMMA, rows) < amplified(Fraction(1, 13), GAMMA, rows + 1)

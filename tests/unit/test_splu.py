@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from fractions import Fraction as F
 from pathlib import Path
 
 import numpy as np
@@ -14,37 +13,9 @@ from benchmarks import decoy_counts
 
 import sfumato as sf
 from sfumato.errors import PlanError, QueryError, ReleaseError, SpecError
-from sfumato.methods.splu import METHOD as splu
-from sfumato.methods.splu import decoy_answers
 from sfumato.methods.splu.decoy_channel import DecoyChannel, rebuild_channel
-from sfumato.methods.splu.specification import parse_gamma
-from sfumato.model.public import Asked, Observed
 from sfumato.stats.tail_inversion import binomial_total_interval
-
-Z = 1.959963984540054
-JOBS = ("baker", "clerk", "driver", "farmer", "guard", "nurse", "smith", "tailor")
-COUNTS = np.array([1100, 1000, 950, 800, 750, 600, 500, 300])
-
-
-def workers(rows: int = 6000) -> pa.Table:
-    """Jobs with unequal counts; women lean to the last jobs; age grows with the job."""
-    rng = np.random.default_rng(8)
-    job = np.repeat(np.arange(8), COUNTS * rows // 6000)
-    woman = rng.random(len(job)) < np.linspace(0.2, 0.9, 8)[job]
-    age = rng.integers(18, 40, len(job)) + 3 * job
-    order = rng.permutation(len(job))
-    return pa.table(
-        {
-            "job": pa.array(np.array(JOBS)[job[order]]),
-            "sex": pa.array(np.where(woman[order], "f", "m")),
-            "age": pa.array(age[order], pa.int32()),
-            "town": pa.array(np.array(["a", "b", "c", "d", "e"])[rng.integers(0, 5, len(job))]),
-        }
-    )
-
-
-ROLES = sf.Roles(sensitive="job", quasi=["sex", "age", "town"])
-TWO = sf.Roles(sensitive=("job", "town"), quasi=["sex", "age"])
+from workers import COUNTS, JOBS, ROLES, TWO, Z, histogram, workers
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +26,6 @@ def release():
 @pytest.fixture(scope="module")
 def published(release) -> pa.Table:
     return pq.read_table(release.path / "data.parquet")
-
-
-def histogram(table: pa.Table, column: str, values=JOBS) -> np.ndarray:
-    cells = np.asarray(table[column].to_pylist())
-    return np.array([(cells == v).sum() for v in values])
 
 
 def test_totals_are_read_off_with_the_exact_interval(release, published):
@@ -289,29 +255,6 @@ def test_blind_release_answers_totals_only():
     assert sum(row["n"] for row in totals) == pytest.approx(2000)
 
 
-def test_plan_reports_thresholds_amplification_and_error():
-    from sfumato.publish import prepare
-    from sfumato.publishing.randomness import Secret
-
-    report = prepare(workers(), roles=ROLES, method=sf.Splu(gamma=5), secret=Secret.from_seed(1)).report()
-    assert report["groups"] == 1200
-    assert report["amplification"]["baker"] == pytest.approx(5 * 4900 / 500)
-    assert any("baker" in warning for warning in report["warnings"])
-    error = report["expected_error"]
-    assert error["total"] == pytest.approx(np.sqrt(COUNTS * 0.8))
-    assert error["among_1_percent"][-1] < error["among_10_percent"][-1]
-    both = prepare(workers(), roles=TWO, method=sf.Splu(gamma=3), secret=Secret.from_seed(1)).report()
-    assert set(both["groups"]) == {"job", "town"}
-    assert len(both["expected_error"]["values"]) == 13
-    json.dumps([report, both])
-
-
-def test_largest_buckets_for_comparison():
-    release = sf.publish(workers(600), roles=ROLES, method=sf.Splu(gamma=3, grouping="largest"), seed=2)
-    assert release.manifest.parameters["grouping"] == "largest-buckets"
-    assert release.sql("SELECT COUNT(*) AS n FROM release WHERE job = 'nurse' AND sex = 'f'").rows()[0]["n"] is not None
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [("gamma", {"town": 4}), ("gamma", {"job": 1}), ("gamma", {}), ("grouping", "mine"), ("epsilon", "1/10000000")],
@@ -325,60 +268,6 @@ def test_a_forged_release_is_refused(release, tmp_path: Path, key, value):
         sf.open_release(tmp_path / "r")
 
 
-def test_gamma_as_text_and_mapping():
-    assert parse_gamma("5", ("a", "b")) == (5, 5)
-    assert parse_gamma("b=3, a=4", ("a", "b")) == (4, 3)
-    assert parse_gamma({"a": 2, "b": 3}, ("b", "a")) == (3, 2)
-
-
-class TestDistributionDraw:
-    """The baseline."""
-
-    def test_plain_counts_without_an_error(self):
-        release = sf.publish(workers(), roles=ROLES, method=sf.DistributionDraw(), seed=5)
-        table = pq.read_table(release.path / "data.parquet")
-        counts = histogram(table, "job")
-        assert (np.abs(counts - COUNTS) < 6 * np.sqrt(COUNTS)).all()
-        answer = release.sql("SELECT job, COUNT(*) AS n FROM release WHERE sex = 'f' GROUP BY job ORDER BY job")
-        women = histogram(table.filter(pa.compute.equal(table["sex"], "f")), "job")
-        assert [row["n"] for row in answer.rows()] == pytest.approx(women)
-        assert all(row["n_se"] is None for row in answer.rows())
-        assert any("baseline" in caveat for caveat in answer.caveats)
-        assert release.manifest.parameters == {}
-        assert release.guarantee.trust == "baseline"
-
-    def test_one_column_only(self):
-        with pytest.raises(SpecError, match="one sensitive column"):
-            sf.publish(workers(), roles=TWO, method=sf.DistributionDraw())
-
-
-def test_plan_report_draws_the_guarantee(tmp_path: Path):
-    pytest.importorskip("altair")
-    pytest.importorskip("vl_convert")
-    from commands import sfumato
-
-    pq.write_table(workers(), tmp_path / "t.parquet")
-    done = sfumato(
-        "plan", tmp_path / "t.parquet", "--sa", "job", "--rest", "quasi", "--method", "splu", "--gamma", "4",
-        "--report", tmp_path / "plan.html",
-    )  # fmt: skip
-    assert done.code == 0, done.text
-    page = (tmp_path / "plan.html").read_text()
-    assert page.count("<svg") == 2
-    assert "T_f" in page
-    assert "http-equiv" not in page
-    assert "<script" not in page
-
-
-def test_curves_hold_the_thresholds():
-    plan = splu.plan_type(
-        gamma={"a": 10}, grouping="random-margins", grouping_version=1, epsilon=F(3, 10), alpha=3, t_e=F(1, 20)
-    )
-    hidden, kept = splu.curves(plan)
-    assert min(y for x, y in hidden.series["gamma 10"] if x <= 3) == pytest.approx(0.612580, abs=5e-7)
-    assert dict(kept.series["gamma 10"])[0.05] == 41
-
-
 def test_a_certain_part_moves_the_interval_along(release):
     """sex = 'f' OR job = 'nurse' is all women, exactly, and the nurses among the men."""
     ask = "SELECT COUNT(*) AS n FROM release WHERE "
@@ -388,44 +277,3 @@ def test_a_certain_part_moves_the_interval_along(release):
     assert both["n_se"] == pytest.approx(part["n_se"])
     assert both["n_high"] == pytest.approx(women + part["n_high"])
     assert both["n_low"] == pytest.approx(women + part["n_low"])
-
-
-def test_variance_of_a_single_record_in_closed_form():
-    """The score interval's two variances: the closed form for one value against M w^2 - h^2 written out.
-
-    The closed form leaves out the spread of the other values' weights, so it is a little below: 2 % with 8 values.
-    """
-    channel = rebuild_channel(COUNTS, 4, seed=1)
-    asked = Asked(
-        units=(0,), classes=(np.arange(8, dtype=np.int32),), coefficients=(), measure=np.zeros(0, np.intp),
-        products=np.zeros((1, 1), np.intp), pairs=np.zeros((0, 2), np.intp), binary=True, z=Z,
-    )  # fmt: skip
-    nothing = np.zeros(0, np.intp)
-    observed = Observed(
-        stratum=nothing, part=nothing, value=nothing, moments=np.zeros((0, 1)), key=nothing, pattern=nothing, keys=0
-    )
-    work = decoy_answers._Answering((channel,), 6000, observed, asked)
-    h = np.eye(8)
-    own, other, every = work._spread_each(np.arange(8))
-    exact_own, exact_other, exact_every = work._spread_any(h, channel.matrix.weights(h))
-    assert (own <= exact_own).all()
-    assert own == pytest.approx(exact_own, rel=0.02)
-    assert other == pytest.approx(exact_other, rel=0.02)
-    assert every == pytest.approx(exact_every, rel=0.02)
-    M = channel.matrix.forward(h)
-    assert exact_own == pytest.approx(np.diag(M @ np.linalg.inv(M) ** 2) - 1)
-
-
-def test_plan_shows_decoy_sets_only_in_full() -> None:
-    from sfumato import Roles, Splu
-    from sfumato.publish import prepare
-    from sfumato.publishing.randomness import Secret
-    from tables import people
-
-    roles = Roles(sensitive="disease", quasi=["age"], rest="drop")
-    prepared = prepare(people(), roles=roles, method=Splu(gamma=3), secret=Secret.from_seed(1))
-    assert "decoy_sets" not in prepared.report()
-    sets = prepared.report(full=True)["decoy_sets"]
-    assert all(len(set(s["values"])) == 3 for s in sets)
-    assert sum(s["groups"] for s in sets) == people().num_rows // 3
-    assert [s["groups"] for s in sets] == sorted((s["groups"] for s in sets), reverse=True)

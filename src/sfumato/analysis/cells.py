@@ -54,10 +54,8 @@ class Grid:
         """
         together = x in self.units and self.units[x] == self.units.get(y)
         untouched = bool((self.weight == self.weight[:, :1]).all())
-        if not untouched or not isinstance(self.functionals, IndependentRows):
-            return None
-        kept = (self.functionals.keeps_independence and not together) or self.functionals.exact
-        return self.functionals.published() * self.weight if kept else None
+        rows = self.functionals.kept_independent() if untouched else None
+        return None if rows is None or (together and not self.functionals.exact) else rows * self.weight
 
 
 def read(

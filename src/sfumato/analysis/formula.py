@@ -48,10 +48,6 @@ class Formula:
         """Columns of the right side."""
         return tuple(dict.fromkeys(c for f in self.factors for c in f.expression.columns))
 
-    def term_name(self, term: Term) -> str:
-        """The term as results name it."""
-        return ":".join(self.factors[i].name for i in term) or "Intercept"
-
 
 def read_formula(text: str, columns: Collection[str]) -> Formula:
     """The formula over these columns, or a QueryError that points into the text."""

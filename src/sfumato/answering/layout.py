@@ -17,8 +17,6 @@ from ..lazily import sparse as sp
 from ..model.public import Asked, Codes, Floats, Observed
 from ..sql.nodes import TRUE, Aggregate, Query, Term, Truth, conjunction
 
-MAX_CLASSES = 50_000_000
-
 
 @dataclass(frozen=True, slots=True)
 class UnitView:

@@ -22,12 +22,6 @@ class Background:
     second: ReleaseView | None  # another release of the same table
     second_rows: Integers | None  # (T,) the target's row there
 
-    def others_of(self, target: int) -> Codes:
-        """True values of everybody else."""
-        found = self.others.copy()
-        found[self.rows[target]] = -1
-        return found
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
 from ..errors import SpecError
-from ..methods import method_named
-from ..methods.shared.readers import Found, independent
+from ..methods import REGISTRY, method_named
+from ..methods.shared.readers import Found, ladder
 from ..model.private import Facts
 from ..model.public import Candidate, Claim, ReaderBound
 from ..model.ratios import Ratio, exact
@@ -22,6 +24,16 @@ def spec_of(candidate: Candidate) -> Any:
     return method_named(candidate.method).spec(**candidate.parameters)
 
 
+def check_hierarchies(given: Any, names: Iterable[str]) -> None:
+    """Nothing; SpecError where hierarchies are given and none of the methods that are looked at takes them."""
+    takers = [name for name, method in REGISTRY.items() if "hierarchies" in {f.name for f in fields(method.spec)}]
+    if given and not set(takers) & set(names):
+        raise SpecError(
+            f"--hierarchies are of {', '.join(takers)}, which is not looked at here (--methods, --trust)",
+            field="hierarchies",
+        )
+
+
 def parse_bound(bound: Ratio) -> Fraction:
     """The bound on the posterior, exact, between 0 and 1."""
     tau = exact(bound, "bound")
@@ -31,14 +43,17 @@ def parse_bound(bound: Ratio) -> Fraction:
 
 
 def choose_rho1(facts: Facts, tau: Fraction, given: Ratio | None = None) -> Fraction:
-    """The prior that `uniform` and `small-domain` start from: as given, or the largest share below the bound.
+    """The prior that methods with a bound start from: as given, or the largest share below the bound.
 
     The share is rounded up to 1/k, or to three decimals where 1/k would reach the bound, so that it states no count;
     where that reaches the bound too, it is refused.
     Values above the bound are beyond any method; values above the chosen prior are listed as not protected.
     """
     if given is not None:
-        return exact(given, "rho1")
+        prior = exact(given, "rho1")
+        if not 0 < prior < tau:
+            raise SpecError(f"rho1 must lie between 0 and the bound {tau}, got {prior}", field="rho1")
+        return prior
     below = [c for c in facts.true_counts if c and Fraction(c, facts.rows) < tau]
     if not below:
         raise SpecError(
@@ -59,13 +74,11 @@ def choose_rho1(facts: Facts, tau: Fraction, given: Ratio | None = None) -> Frac
     )
 
 
-def laplace_readers(rho1: Fraction, tau: Fraction) -> tuple[ReaderBound, ...]:
-    """The readers of answers whose odds move by gamma(rho1, tau) at most: nothing is published about a record."""
-    reached = Found(posterior=tau, why="all answers together are the same, up to gamma, whatever the record holds")
+def laplace_readers(claim: Claim) -> tuple[ReaderBound, ...]:
+    """The readers of answers whose odds move by gamma(rho1, rho2) at most: nothing is published about a record."""
+    reached = Found(posterior=claim.rho2, why="all answers together are the same, up to gamma, whatever a person holds")
     linking = Found(posterior=None, why="a prior sharpened by other columns may be above rho1")
-    return independent(
-        Claim(rho1=rho1, rho2=tau), gamma_bound(rho1, tau), histogram=reached, linking=linking, corruption=reached
-    )
+    return ladder(claim, value=reached, histogram=reached, linking=linking, corruption=reached, person=reached)
 
 
 def epsilon_of(rho1: Fraction, tau: Fraction) -> float:

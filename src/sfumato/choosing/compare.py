@@ -11,12 +11,12 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from ..errors import SfumatoError
+from ..errors import SfumatoError, SpecError
 from ..methods import REGISTRY
 from ..model.public import Roles, Trust
 from ..model.ratios import Ratio
 from ..publishing.randomness import Secret
-from .candidates import LAPLACE
+from .candidates import LAPLACE, check_hierarchies
 from .measure import foresee, laplace, measure
 from .setting import Setting, make_setting
 
@@ -47,6 +47,12 @@ def compare(
     `keep_points` questions per method keep their estimate beside the truth, for the custodian's scatter plot;
     `frontier` adds the expected error at other bounds.
     """
+    known = (*REGISTRY, LAPLACE)
+    unknown = [name for name in methods or () if name not in known]
+    if unknown or methods == []:
+        named = f'there is no method "{unknown[0]}"' if unknown else "no method is named"
+        raise SpecError(f"--methods: {named}; methods: {', '.join(known)}", field="methods")
+    check_hierarchies(options.get("hierarchies"), known if methods is None else methods)
     setting = make_setting(source, roles=roles, bound=bound, secret=Secret.of(seed), **options)
     document = run(setting, releases=releases, methods=methods, seed=seed, progress=progress, keep_points=keep_points)
     return document | ({"frontier": risk_frontier(setting, document)} if frontier else {})

@@ -21,6 +21,7 @@ from . import DEFAULT
 from .foresee import ExpectedRelease, mean_absolute_error
 from .measure import reached
 from .setting import Setting, make_setting
+from .workload import free_alias
 
 HELD = ("value", "set")  # the readers that the default holds
 NOTICED = 0.99  # of the error: less is not worth a word
@@ -52,7 +53,7 @@ def alternatives(
     secret = secret or Secret.fresh()
     alone = replace(roles, quasi=(), insensitive=(), identifying=(), rest="drop")
     names = ", ".join(quoted(name) for name in alone.sensitive)
-    counts = f"SELECT {names}, COUNT(*) AS n FROM release GROUP BY {names}"
+    counts = f"SELECT {names}, COUNT(*) AS {free_alias(alone.sensitive)} FROM release GROUP BY {names}"
     setting = make_setting(source, roles=alone, bound=rho2, rho1=rho1, workload=counts, secret=secret, **reading)
     found = list(_foreseen(setting, secret))
     own = next(f for f in found if f.method == DEFAULT)

@@ -6,17 +6,17 @@ The original table is observed as if it were the release, and the method says wh
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ..analysis.fit import Fit
 from ..analysis.regression import fit
 from ..answering.answer import Answer
-from ..answering.subject import Subject, no_bounds, no_functionals
+from ..answering.subject import Subject, no_bounds
 from ..engines.codes import Coder
 from ..engines.contract import Engine
-from ..errors import PlanError
+from ..errors import PlanError, UnsupportedQuery
 from ..lazily import special
 from ..model.public import Floats
 from ..publish import Prepared
@@ -53,12 +53,17 @@ class ExpectedRelease:
             estimate=foresight.answer,
             bound=no_bounds,
             estimators=prepared.method.estimators,
-            functionals=foresight.functionals or no_functionals,
+            functionals=foresight.functionals or self._unforeseen,
             rows=truth.rows,
         )
 
     def __repr__(self) -> str:
         return f"<expected release by {self._subject.method}>"
+
+    def _unforeseen(self, *_: object) -> NoReturn:
+        raise UnsupportedQuery(
+            f'"{self._subject.method}" foresees no errors of models; publish a trial release and fit that'
+        )
 
     def fit(self, formula: str, **options: Any) -> Fit:
         """The model of the original rows, with the standard errors that a release will give it."""

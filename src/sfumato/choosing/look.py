@@ -108,6 +108,12 @@ def look(
     named = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
     if rho1 is not None and not (named and quasi):
         raise SpecError("rho1 is compared with shares of sensitive values in cells; name --sa and --qi", field="rho1")
+    limit = None if rho1 is None else exact(rho1, "rho1")
+    if limit is not None and not 0 < limit < 1:
+        raise SpecError(f"rho1 must lie between 0 and 1, got {limit}; give a fraction such as 1/13", field="rho1")
+    both = [name for name in named if name in quasi]
+    if both:
+        raise SpecError(f'column "{both[0]}" has two roles, sensitive and quasi; give it one', field="quasi")
     table = (engine or engine_named()).open(source, delimiter=delimiter)
     check_named([*named, *quasi], table.columns)
     seen = table.describe(list(table.columns), examples=EXAMPLES if show_values else 0)
@@ -130,7 +136,6 @@ def look(
     rows = next((s.rows for s in seen.values()), 0)
     if not rows:
         raise DataError("the table has no rows")
-    limit = None if rho1 is None else exact(rho1, "rho1")
     found = linkage(table, tuple(quasi), named, limit) if quasi else None
     return Look(rows=rows, columns=tuple(columns), sensitive=named, linkage=found, notes=table.notes)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..engines import scratch
 from ..errors import QueryError, SfumatoError
+from ..methods.ladder import public_readers
 from ..model.public import READERS, Candidate, Floats, Roles
 from ..publish import Prepared, write
 from ..publishing.parameter_files import read_column_hierarchy
@@ -197,11 +198,19 @@ def _promise(prepared: Prepared, setting: Setting) -> dict[str, Any]:
 
 def reached(prepared: Prepared, setting: Setting) -> dict[str, Any]:
     """How far each reader gets at the setting's bound, and whether the reader that makes methods equal is held."""
-    found = prepared.readers(setting.claim)
+    claim = setting.claim
+    found = prepared.readers(claim)
+    public = public_readers(
+        prepared.method,
+        prepared.planned.public,
+        prepared.sensitive_domains(),
+        rows_per_person=claim.rows_per_person,
+        claim=claim,
+    )
     return {
         "readers": found["readers"],
         "unprotected": found["unprotected"],
-        "public_readers": [r.document() for r in prepared.method.readers(prepared.planned.public, setting.claim, None)],
+        "public_readers": [r.document() for r in public],
         "holds_bound": bool(found["readers"][EQUAL]["held"]),
     }
 
@@ -210,10 +219,10 @@ def laplace(setting: Setting, secret: Secret) -> dict[str, Any]:
     """Noisy answers in place of a release: nothing is published, and the noise grows with the questions.
 
     A release answers every question at one bound, so here one budget is split over the conditions of the workload; the
-    counts under one condition are a histogram, of which a changed value moves two (sensitivity 2). The variant spends
-    the whole budget on one question.
+    counts under one condition are a histogram, of which a changed value moves two (sensitivity 2), once for each of a
+    person's rows. The variant spends the whole budget on one question.
     """
-    epsilon, workload = epsilon_of(setting.rho1, setting.tau), setting.workload
+    epsilon, workload, rows = epsilon_of(setting.rho1, setting.tau), setting.workload, setting.people.rows_per_person
     entry: dict[str, Any] = {
         "method": LAPLACE,
         "trust": "proved",
@@ -223,37 +232,40 @@ def laplace(setting: Setting, secret: Secret) -> dict[str, Any]:
         "expected_error": None,
         "observed_error": None,
         "holds_bound": True,
-        "readers": (readers := [reader.document() for reader in laplace_readers(setting.rho1, setting.tau)]),
+        "readers": (readers := [reader.document() for reader in laplace_readers(setting.claim)]),
         "public_readers": readers,
     }
     if not workload.counting:
         return entry
     truth, rng = workload.truth, secret.stream("compare laplace")
 
-    def errors(scale: float) -> dict[str, Any]:
+    def errors(counts: int) -> dict[str, Any]:
+        """With all of a person's rows in `counts` counts."""
+        scale = rows * counts / epsilon
         noise = np.abs(rng.laplace(scale=scale, size=(LAPLACE_DRAWS, len(truth)))).mean(axis=0) / truth
         return {"expected_error": by_band(workload, scale / truth), "observed_error": by_band(workload, noise)}
 
     statement = (
-        f"All answers together are {epsilon:.4g}-differentially private: a reader who gave a value {setting.rho1} "
-        f"gives it at most {setting.tau} after seeing them. No table is published, no further question is answered."
+        f"All answers together are {epsilon:.4g}-differentially private for a person: a reader who gave a value "
+        f"{setting.rho1} gives it at most {setting.tau} after seeing them. No table is published, no further question "
+        "is answered."
     )
     same = {name: entry[name] for name in ("parameters", "holds_bound", "readers", "public_readers")}
     one = {"applicable": True, "reason": None, "variant": "one question only"} | same
     conditions = sum(len(s.conditions) for s in workload.sets)
     return (
         entry
-        | errors(min(2 * conditions, len(truth)) / epsilon)
+        | errors(min(2 * conditions, len(truth)))
         | {
             "guarantee": {
                 "model": "differential privacy",
                 "parameters": entry["parameters"],
                 "statement": statement,
-                "assumptions": ["each person is one row", "the questions were chosen without looking at the table"],
+                "assumptions": [setting.people.assumption, "the questions were chosen without looking at the table"],
                 "not_covered": ["further questions", "the number of rows, and columns that are not asked about"],
                 "trust": "proved",
             },
-            "variants": [one | errors(1 / epsilon)],
+            "variants": [one | errors(1)],
         }
     )
 

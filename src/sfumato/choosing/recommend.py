@@ -16,6 +16,7 @@ from ..model.public import Candidate, Roles, Trust
 from ..model.ratios import Ratio, exact
 from ..publishing.randomness import Secret
 from ..release.manifest import guarantee_model
+from .candidates import check_hierarchies
 from .compare import held
 from .measure import EQUAL, foresee, measure, reached
 from .setting import Setting, make_setting
@@ -49,6 +50,8 @@ def recommend(
         raise SpecError("give either a bound (--bound 1/6) or an accuracy to reach (--accuracy 0.2)", field="bound")
     if trust not in LABELS:
         raise SpecError(f'trust is proved or conditional, got "{trust}"', field="trust")
+    considered = [name for name, method in REGISTRY.items() if method.trust in LABELS[trust]]
+    check_hierarchies(options.get("hierarchies"), considered)
     secret = Secret.of(seed)
     if bound is not None:
         setting = make_setting(source, roles=roles, bound=bound, rho1=rho1, secret=secret, **options)
@@ -149,10 +152,12 @@ def _expect(setting: Setting, candidate: Candidate, secret: Secret) -> dict[str,
     if not REGISTRY[candidate.method].foreseeable:
         found = measure(setting, candidate, 1, secret)
         promise = found.get("guarantee") or {}
+        if found["applicable"] and found["expected_error"] is None:
+            head["tried"] = True  # the error is that of one release, which another will not have
         return head | {
             "parameters": dict(candidate.parameters),
             "command": candidate.options(),
-            "expected_error": found["expected_error"],
+            "expected_error": found["expected_error"] or found["observed_error"],
             "reason": found["reason"],
             "trust": found.get("trust", "baseline"),
             "guarantee": promise.get("statement"),
@@ -222,6 +227,8 @@ def _why(setting: Setting, best: dict[str, Any], second: dict[str, Any] | None, 
         f"promises: {best['guarantee']}",
         f"readers held to {setting.tau}: {', '.join(held(best))}; not held or not stated: {not_held}",
     ]
+    if best.get("tried"):
+        lines.append(f"{best['method']} foresees no errors: this one is that of a trial release; others will differ")
     if error < LEAST_ERROR:
         lines.append("the answers are exact: by this measure the table may be published as it is; read what it covers")
     if second is not None:

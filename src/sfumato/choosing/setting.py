@@ -10,6 +10,7 @@ from typing import Any
 from ..engines.contract import Engine
 from ..engines.directory import engine_named
 from ..errors import DataError
+from ..model.people import People
 from ..model.private import Facts
 from ..model.public import Candidate, Claim, Roles, Scalar
 from ..model.ratios import Ratio
@@ -39,6 +40,7 @@ class Setting:
     domains: Mapping[str, Sequence[Scalar]]
     null_as_value: bool
     delimiter: str | None
+    people: People
 
     def at(self, bound: Ratio, rho1: Ratio | None = None) -> Setting:
         """The same table and workload at another bound."""
@@ -48,7 +50,8 @@ class Setting:
     @property
     def claim(self) -> Claim:
         """What every method is asked to hold."""
-        return Claim(rho1=self.rho1, rho2=self.tau)
+        rows = self.people.rows_per_person if self.people.checked else None
+        return Claim(rho1=self.rho1, rho2=self.tau, rows_per_person=rows)
 
     def prepare(self, candidate: Candidate, secret: Secret) -> Prepared:
         """The method's plan for the table."""
@@ -120,4 +123,5 @@ def make_setting(
         domains=domains or {},
         null_as_value=null_as_value,
         delimiter=delimiter,
+        people=people,
     )

@@ -33,6 +33,7 @@ from .fit_questions import FitQuestion, split_fits, true_fit
 CONDITIONS = 200
 MOST_COLUMNS = 3
 BANDS = (0.001, 0.005, 0.01)  # least true share of the rows
+ENDS = ("", "_se", "_low", "_high", "_min", "_max")  # of the columns that answer one aggregate
 Key = tuple[Scalar, ...]
 
 
@@ -176,9 +177,10 @@ class Workload:
         """The release's answers, in the order of `truth`."""
         out = np.full((6, len(self)), np.nan)
         for chosen in self.sets:
-            for sql, prefix, keys in _pool_sql(chosen, self.sensitive, set(release.schema.units)):
+            alias = free_alias((*chosen.columns, *self.sensitive))
+            for sql, prefix, keys in _pool_sql(chosen, self.sensitive, set(release.schema.units), alias):
                 table = release.sql(sql, estimator=estimator).table
-                _fill(out, table, "n", keys, lambda key, p=prefix, s=chosen: s.places.get(p + key))
+                _fill(out, table, alias, keys, lambda key, p=prefix, s=chosen: s.places.get(p + key))
         for number, sql in enumerate(self.statements):
             answer = release.sql(sql, estimator=estimator)
             keys = _keys_of(answer.table.column_names, answer.aggregates)
@@ -265,6 +267,11 @@ def sql_workload(truth: Original, text: str, *, sensitive: Sequence[str]) -> Wor
             raise SpecError("a workload holds SELECT statements only", field="workload")
         table = truth.reader.run(select(sql), text=sql)
         aggregates = _aggregates(sql, table.column_names)
+        twice = [n for n in table.column_names if table.column_names.count(n) > 1]
+        if twice:
+            raise SpecError(
+                f'two columns of a workload question are named "{twice[0]}"; give one an alias', field="workload"
+            )
         keys = [n for n in table.column_names if n not in aggregates]
         columns = {name: table[name].to_pylist() for name in table.column_names}
         for i in range(table.num_rows):
@@ -311,7 +318,17 @@ def _within(columns: Sequence[str], values: Iterable[Key]) -> str:
     )
 
 
-def _pool_sql(chosen: ColumnSet, sensitive: tuple[str, ...], changed: set[str]) -> Iterable[tuple[str, Key, list[str]]]:
+def free_alias(names: Iterable[str]) -> str:
+    """An alias for a count that no column has, nor a column of its error."""
+    taken, alias = {name.casefold() for name in names}, "n"
+    while not taken.isdisjoint(alias + end for end in ENDS):
+        alias += "_"
+    return alias
+
+
+def _pool_sql(
+    chosen: ColumnSet, sensitive: tuple[str, ...], changed: set[str], number: str
+) -> Iterable[tuple[str, Key, list[str]]]:
     """(SQL, known start of the key, key columns of the answer): one GROUP BY for all conditions, or, where the method
     changes one of the columns, one question for each condition, which then needs few classes."""
     names = ", ".join(quoted(c) for c in sensitive)
@@ -319,14 +336,18 @@ def _pool_sql(chosen: ColumnSet, sensitive: tuple[str, ...], changed: set[str]) 
         both = ", ".join(quoted(c) for c in (*chosen.columns, *sensitive))
         where = _within(chosen.columns, chosen.conditions)
         yield (
-            f"SELECT {both}, COUNT(*) AS n FROM release WHERE {where} GROUP BY {both}",
+            f"SELECT {both}, COUNT(*) AS {number} FROM release WHERE {where} GROUP BY {both}",
             (),
             [*chosen.columns, *sensitive],
         )
         return
     for condition in chosen.conditions:
         where = " AND ".join(f"{quoted(c)} = {literal(v)}" for c, v in zip(chosen.columns, condition, strict=True))
-        yield f"SELECT {names}, COUNT(*) AS n FROM release WHERE {where} GROUP BY {names}", condition, [*sensitive]
+        yield (
+            f"SELECT {names}, COUNT(*) AS {number} FROM release WHERE {where} GROUP BY {names}",
+            condition,
+            [*sensitive],
+        )
 
 
 def _fill(out: Floats, table: pa.Table, name: str, keys: Sequence[str], place: Any) -> None:
@@ -335,14 +356,13 @@ def _fill(out: Floats, table: pa.Table, name: str, keys: Sequence[str], place: A
     at = [place(key) for key in zip(*cells, strict=True)] if keys else [place(())] * table.num_rows
     rows = np.array([i for i, p in enumerate(at) if p is not None], dtype=np.intp)
     target = np.array([p for p in at if p is not None], dtype=np.intp)
-    for j, end in enumerate(("", "_se", "_low", "_high", "_min", "_max")):
+    for j, end in enumerate(ENDS):
         if name + end in table.column_names and len(rows):
             out[j, target] = table[name + end].to_numpy()[rows]
 
 
 def _keys_of(columns: Sequence[str], aggregates: Sequence[str]) -> list[str]:
-    ends = ("", "_se", "_low", "_high", "_min", "_max")
-    numbers = {a + end for a, end in itertools.product(aggregates, ends)}
+    numbers = {a + end for a, end in itertools.product(aggregates, ENDS)}
     return [c for c in columns if c not in numbers]
 
 

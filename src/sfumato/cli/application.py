@@ -22,7 +22,7 @@ from ..web.command import serve
 from ..web.studio.studio_command import studio
 from . import analyst, auditing, choice, custodian, evidence, inference
 from .method_options import asked_method, method_options
-from .option_groups import flattened
+from .option_groups import flattened, typed
 from .teaching import START, TaughtCommand, TaughtGroup, option
 from .terminal import ReaderGone, complain, say
 
@@ -72,7 +72,8 @@ def application(command: str | None, method: str | None = None) -> typer.Typer:
         del version, debug  # `main` looks at them before anything is parsed
 
     for name, function in COMMANDS.items():
-        extra = method_options(WITH_METHOD[name], method) if name in WITH_METHOD and name == command else {}
+        asked = name in WITH_METHOD and name == command
+        extra = method_options(WITH_METHOD[name], method, typed(function)) if asked else {}
         app.command(name, cls=TaughtCommand)(flattened(function, extra))
     return app
 

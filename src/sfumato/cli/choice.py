@@ -41,7 +41,7 @@ Hierarchies = Annotated[
     str | None,
     option(
         "--hierarchies",
-        "of l-diversity: how columns are made coarser",
+        "of methods that generalise: how columns are made coarser",
         example="age=interval:5/10",
         without="intervals, or whole columns",
         metavar="COLUMN=WHAT,...",
@@ -129,7 +129,7 @@ def compare(
             where.source(source),
             roles=roles.roles(),
             releases=releases,
-            methods=[m.strip() for m in methods.split(",")] if methods else None,
+            methods=None if methods is None else [m.strip() for m in methods.split(",")],
             seed=reading.seed,
             progress=progress,
             keep_points=400 if report or charts else 0,

@@ -38,7 +38,7 @@ MethodName = Annotated[
     option(
         "--method",
         "name of the method; docs/choosing.md helps",
-        example="small-domain",
+        example=DEFAULT,
         without=DEFAULT,
         metavar="NAME",
         rich_help_panel=METHOD,
@@ -237,12 +237,14 @@ def plan(
     reading: ReadingOptions,
     method: MethodName = None,
     as_json: Json = False,
-    full: Annotated[bool, option("--full", "with --json: the decoy sets of splu too", rich_help_panel=OUTPUT)] = False,
+    full: Annotated[
+        bool, option("--full", "with --json: also what is left out because it is long", rich_help_panel=OUTPUT)
+    ] = False,
     reports: Annotated[
         list[str] | None,
         option(
             "--report",
-            "FILE: also write an HTML page with curves; set or value: what small-domain publishes",
+            "FILE: also write an HTML page with curves; set or value: what the method publishes",
             example="plan.html",
             without=NONE,
             metavar="FILE|set|value",
@@ -293,6 +295,9 @@ def plan(
     """
     if full and not as_json:
         raise SpecError("--full goes with --json", field="full")
+    if fit is None and (recode is not None or family != "gaussian"):
+        alone = "family" if recode is None else "recode"
+        raise SpecError(f"--{alone} goes with --fit", field=alone)
     from ..publish import prepare
     from ..publishing.randomness import Secret
     from ..reports.places import check_places, write_html

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..choosing import DEFAULT
+from ..errors import SpecError
 from ..model.option_names import said
 from .teaching import option
 
@@ -30,8 +31,13 @@ def asked_method(arguments: list[str]) -> str | None:
     return method if len(named) < 2 and method in list(REGISTRY) else None
 
 
-def method_options(taken: frozenset[str] = frozenset(), only: str | None = None) -> dict[str, Any]:
-    """Parameter name -> annotation, for every field of every method, or of one, but those the command has itself."""
+def method_options(
+    taken: frozenset[str] = frozenset(), only: str | None = None, own: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """Parameter name -> annotation, for every field of every method, or of one, but those that the command reads.
+
+    `own` are the options of the command: SpecError where the one method has a field that would be typed like one.
+    """
     from ..methods import REGISTRY
     from ..methods.specifications import fields_of
 
@@ -44,6 +50,13 @@ def method_options(taken: frozenset[str] = frozenset(), only: str | None = None)
     for name, fields in found.items():
         if name in taken:
             continue
+        if said(name) in own:
+            if only is None:
+                continue
+            raise SpecError(
+                f'{only} has a field "{name}", but {said(name)} is an option of every method; rename the field',
+                field="method",
+            )
         first, flag = next(iter(fields.values())), any(f.kind is bool for f in fields.values())
         required = all(f.required for f in fields.values())
         made = option(

@@ -5,11 +5,24 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
+
+from typer.models import OptionInfo
 
 from .options import ENGINE, READING, ROLES, EngineOptions, ReadingOptions, RoleOptions, SourceOptions
 
 GROUPS = {RoleOptions: ROLES, SourceOptions: READING, ReadingOptions: None, EngineOptions: ENGINE}  # and their heading
+
+
+def typed(function: Callable[..., None]) -> frozenset[str]:
+    """The options of a command, as they are typed."""
+    kinds = inspect.get_annotations(function, eval_str=True).values()
+    hints = [hint for kind in kinds if kind in GROUPS for hint in inspect.get_annotations(kind, eval_str=True).values()]
+    parts = [part for hint in (*kinds, *hints) for part in get_args(hint)]
+    found = [part for part in parts if isinstance(part, OptionInfo)]
+    # the first name of an annotated option stands where the default would
+    names = [name for option in found for name in (option.default, *(option.param_decls or ()))]
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def flattened(function: Callable[..., None], extra: dict[str, Any] | None = None) -> Callable[..., None]:

@@ -125,14 +125,23 @@ class Table(Protocol):
 
 
 class Reader(Protocol):
-    """Runs SQL over the published rows, confined to them."""
+    """Runs SQL over the published rows, confined to them: no other file, no network, no setting that a text could turn.
+
+    One thread asks it at a time. Statements name the rows `release`, or what `source` gives, and small tables that come
+    with them; conditions in them mean what they mean in DuckDB, whose results it must give: counts as BIGINT, sums as
+    DOUBLE (the statements cast), text compared byte by byte, null last in an order. A date outside the years 1 to 9999
+    is a QueryError (`codes.unreadable_dates`).
+    """
 
     @property
     def columns(self) -> Sequence[str]:
         """Names of the columns of the published rows."""
 
     def source(self) -> tuple[str, str | None]:
-        """(table to ask, its weight column): `release`, or a smaller table whose rows stand for several each."""
+        """(table to ask, its weight column): `release`, or a smaller table whose rows stand for several each.
+
+        Asked once for each question, before its statement is built. The weight column is a whole number.
+        """
 
     def collapse(self) -> bool:
         """Count the distinct cells once, where that pays, before many questions; whether `source` is now smaller."""
@@ -158,4 +167,5 @@ class Engine(Protocol):
         """A handle on the source, whatever it is (see `source`); nothing of it is kept."""
 
     def read(self, data: Sequence[Path], rows: int) -> Reader:
-        """A reader of the rows in these files, which a release says are `rows` many."""
+        """A reader of the rows in these Parquet files, which a release says are `rows` many; ReleaseError where they
+        cannot be read."""

@@ -54,7 +54,8 @@ def joint_cells(
 ) -> JointCells:
     """Quasi-identifier cells and sensitive values, from a table of combinations with `CELL` and `ROWS`."""
     codes = [Coder(d, arrow).encode([table[c] for c in d.columns]) for d in sensitive]
-    values, value = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
+    rows = np.stack(codes, axis=1) if codes else np.zeros((table.num_rows, 1), dtype=np.int32)  # one value for all
+    values, value = np.unique(rows, axis=0, return_inverse=True)
     return JointCells(
         codes=values.astype(np.int32),
         value=value.reshape(-1).astype(np.int64),

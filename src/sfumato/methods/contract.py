@@ -92,24 +92,55 @@ ReadRows = Callable[[str, str], tuple[tuple[str, ...], ...]]  # (file, column it
 class Method(ABC, Generic[S, P]):
     """What publishing, asking, verifying and choosing ask of a method."""
 
-    name: str  # as typed on the command line
-    title: str
-    trust: Trust
-    answers: str  # what an answer carries, for tables
-    spec: type[S]
-    plan_type: type[P]  # frozen dataclass, JSON-serialisable: the public half of a plan
-    example: Example
     formula: str = ""  # weights and variance, for --explain
     lumpable: bool = False  # values the question does not tell apart may be counted together
     part: str | None = None  # name of the sub-table or group id column in data.parquet, if there is one
     withheld: bool = False  # the changed units are not in data.parquet but in sensitive.parquet, by group
-    foreseeable: bool = True  # `foresee` gives the answers to expect; False: only a trial release can tell
     classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: bool = False  # the plan itself is random: every release needs its own
     unseen: tuple[str, ...] = ()  # forgeries that the bundle alone cannot show, beside those that no bundle can
     independent_rows: bool = False  # given its true value and its part, what a row shows depends on no other row
     several_rows: bool = False  # a person with several rows is held too, not only one row of hers
     estimators: tuple[str, ...] = ()  # names that a question may ask for besides the method's own; others are refused
+
+    # --- what every method says, each as an attribute of its class ----------------------------------------------
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """As typed on the command line."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """As people read it."""
+
+    @property
+    @abstractmethod
+    def trust(self) -> Trust:
+        """How far the promise carries."""
+
+    @property
+    @abstractmethod
+    def answers(self) -> str:
+        """What an answer carries, for tables."""
+
+    @property
+    @abstractmethod
+    def spec(self) -> type[S]:
+        """The specification: its fields are the options."""
+
+    @property
+    @abstractmethod
+    def plan_type(self) -> type[P]:
+        """A frozen dataclass that survives JSON: the public half of a plan."""
+
+    @property
+    @abstractmethod
+    def example(self) -> Example:
+        """How the shared suites call the method."""
+
+    # --- what every method does -----------------------------------------------------------------------------------
 
     @abstractmethod
     def needs(self, spec: S, roles: Roles) -> Needs:
@@ -144,13 +175,23 @@ class Method(ABC, Generic[S, P]):
 
     @abstractmethod
     def report(self, plan: P, work: Work, profile: Profile) -> dict[str, Any]:
-        """What the custodian wants to see before publishing; may hold true counts; never written to a release."""
+        """What the custodian wants to see before publishing; may hold true counts; never written to a release.
+
+        All of it is in `plan --json`. Drawn for people is "expected_error", which every report has: "values" and, for
+        each, "total", "among_1_percent" and "among_10_percent" (`shared.predicted_error`); where there are some also
+        "sub_tables", "amplification", "groups" with "groups_in_all", "audit", and lines of "notes" and "warnings".
+        """
 
     @abstractmethod
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """The method's own entry at a bound on the posterior, then its variants; SpecError where it has none."""
 
     # --- what only some methods can do --------------------------------------------------------------------------
+
+    @property
+    def foreseeable(self) -> bool:
+        """Whether the method has a `foresee` of its own; if not, only a trial release tells its errors."""
+        return type(self).foresee is not Method.foresee
 
     def released_domains(self, plan: P, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
         """Domain of what is published for each unit: the same, unless values are generalised."""
@@ -222,6 +263,10 @@ class Method(ABC, Generic[S, P]):
     def claim(self, plan: P) -> Claim:
         """The prior and the posterior that the plan names; nothing where it names none."""
         return Claim()
+
+    def rules_out(self, plan: P, domains: Sequence[Domain]) -> bool:
+        """Whether the plan tells that a value of the sensitive columns' domains is no record's."""
+        return False
 
     def rows_held(self, plan: P) -> int | None:
         """Rows of one person that the plan holds together; None where the losses of any number of them add."""

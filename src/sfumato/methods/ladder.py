@@ -9,19 +9,39 @@ from typing import Any
 from ..model.private import Known
 from ..model.public import Claim, Domain, ReaderBound
 from .contract import Method
-from .shared.readers import with_domain
+from .shared.readers import values_ruled_out, with_domain
 
 
 def public_readers(
-    method: Method[Any, Any], plan: Any, domains: Sequence[Domain], *, rows_per_person: int | None = None
+    method: Method[Any, Any],
+    plan: Any,
+    domains: Sequence[Domain],
+    *,
+    rows_per_person: int | None = None,
+    claim: Claim | None = None,
 ) -> tuple[ReaderBound, ...]:
-    """The readers as release.json states them: what follows from the plan and the domains of sensitive columns."""
-    claim = replace(method.claim(plan), rows_per_person=rows_per_person)
-    declared = all(domain.declared for domain in domains)
-    return with_domain(method.readers(plan, claim, None), declared=declared, known=None)
+    """The readers as release.json states them: what follows from the plan and the domains of sensitive columns.
+
+    `claim` is the pair of bounds to hold, the plan's own where none is given.
+    """
+    asked = replace(claim or method.claim(plan), rows_per_person=rows_per_person)
+    return _with_domains(method, plan, domains, method.readers(plan, asked, None), None)
 
 
 def known_readers(method: Method[Any, Any], plan: Any, claim: Claim, known: Known) -> tuple[ReaderBound, ...]:
     """The readers with the exact figures of this table; for the custodian."""
-    declared = all(known.profile.domains[u].declared for u in known.units)
-    return with_domain(method.readers(plan, claim, known), declared=declared, known=known)
+    domains = [known.profile.domains[u] for u in known.units]
+    return _with_domains(method, plan, domains, method.readers(plan, claim, known), known)
+
+
+def _with_domains(
+    method: Method[Any, Any],
+    plan: Any,
+    domains: Sequence[Domain],
+    bounds: tuple[ReaderBound, ...],
+    known: Known | None,
+) -> tuple[ReaderBound, ...]:
+    """The same with what the domains, and a plan that leaves values of them out, tell by themselves."""
+    if method.rules_out(plan, domains):
+        bounds = values_ruled_out(bounds)
+    return with_domain(bounds, declared=all(domain.declared for domain in domains), known=known)

@@ -62,11 +62,12 @@ def _load(point: EntryPoint) -> AnyMethod:
     """The object an entry point names, or one line about what is wrong with it."""
     try:
         found = point.load()
+        fits = isinstance(found, Method) and found.name == found.spec.method == point.name
     except Exception as error:
         raise SpecError(
             f'the method "{point.name}" of another package cannot be loaded ({type(error).__name__})', field="method"
         ) from error
-    if not isinstance(found, Method) or found.name != point.name:
+    if not fits:
         raise SpecError(f'"{point.value}" is not a method called "{point.name}"', field="method")
     return found
 

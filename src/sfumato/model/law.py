@@ -14,10 +14,12 @@ class Law:
 
     `counts[i, x]` estimates how many records of value x lie in part i (one part where nothing is split).
     `chance(part, shown)[r, x]` is the chance that a record of value x in that part shows that value; 1 everywhere where
-    values are withheld.
+    values are withheld. `knowing(part, prior)` is the value that a reader takes for the likeliest of a record there who
+    also knows how the method chooses what it publishes of a part; None where no such reader is worked out.
     """
 
     counts: Floats  # (parts, values)
     chance: Callable[[Integers, Codes], Floats]
     silent: bool = False  # what a record shows does not depend on its value
     exact: bool = False  # the counts are published, not estimated
+    knowing: Callable[[int, Floats], int] | None = None

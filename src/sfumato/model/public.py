@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -234,8 +235,9 @@ class Candidate:
         return found
 
     def options(self) -> str:
-        """The parameters as typed on the command line."""
-        return " ".join([f"--method {self.method}", *(f"{said(name)} {text}" for name, text in self.texts().items())])
+        """The parameters as typed on the command line; what is empty is not typed."""
+        typed = ((said(name), text) for name, text in self.texts().items() if text)
+        return shlex.join(["--method", self.method, *(part for pair in typed for part in pair)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +283,7 @@ class Asked:
     Functional f uses measure g number `measure[f]` (0 is the constant 1) and, in stratum t, the coefficients
     h = `coefficients[pattern[t]][f]` over the V joint classes of the involved units.
     `classes[i][code]` is the class of a domain value of unit `units[i]`; joint classes are numbered as by
-    `numpy.ravel_multi_index` over `shape`. A mechanism that is not `LUMPABLE` gets one class per value.
+    `numpy.ravel_multi_index` over `shape`. A method that is not `lumpable` gets one class per value.
     """
 
     units: tuple[int, ...]

@@ -30,3 +30,13 @@ def exact(value: Ratio, field: str) -> Fraction:
         raise SpecError(
             f'{field} must be a number or a fraction such as 1/13, got "{str(value)[:80]}"', field=field
         ) from None
+
+
+STEPS = (100, 50, 20, 10, 5, 2, 1)  # parts of one that a stated share is rounded to
+STEP_ROWS = 10  # rows that a step holds at least, so that no stated share tells a count
+
+
+def stated_share(count: int, rows: int) -> float:
+    """The share of the rows as a release may state it, rounded up: to hundredths, coarser where rows are few."""
+    parts = next((parts for parts in STEPS if rows >= STEP_ROWS * parts), 1)
+    return -(-count * parts // rows) / parts

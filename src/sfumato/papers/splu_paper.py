@@ -39,14 +39,14 @@ def findings() -> Iterator[Finding]:
         published="below 10 % to below 30 % for selectivity 1-9 %",
         ours="2.4 to 9.6 % for 0.5-4 % (gamma 5)",
         verdict=LOST,
-        note="other adverse reaction reports; measured by python benchmarks/splu.py canada, not here",
+        note="other adverse reaction reports; measured by python -m benchmarks.splu canada, not here",
     )
     yield Finding(
         item="Figure 12, two sensitive columns",
         published="as accurate as one column",
         ours="mean error 157 % for cells of 0.1 % and more, gamma 5 and 5",
         verdict=DIFFERS,
-        note="two columns multiply their noise; measured by python benchmarks/splu.py two-columns, not here",
+        note="two columns multiply their noise; measured by python -m benchmarks.splu two-columns, not here",
     )
 
 

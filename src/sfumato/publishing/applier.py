@@ -51,7 +51,7 @@ class Applier:
         planned: Planned[Any],
         secret: Secret,
     ) -> None:
-        self._method, self._needs, self._planned, self._secret = method, needs, planned, secret
+        self._method, self._planned, self._secret = method, planned, secret
         types = table.arrow_types()
         self._in = [Coder(domain, types) for domain in profile.domains]
         stated = planned.work.domains or profile.domains

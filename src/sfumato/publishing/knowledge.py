@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..engines.contract import Table
 from ..model.private import JointCells, Known, Needs, Profile, Work
 from ..model.public import Claim, Roles, Scalar, Unprotected
+from ..model.ratios import stated_share
 from ..stats.joint_codes import distinct_rows
 
 CELL_LIMIT = 5_000_000  # combinations of quasi-identifiers and sensitive values that are held at once
@@ -78,7 +79,7 @@ def others(found: Known) -> Known | None:
 def unprotected(found: Known, roles: Roles, needs: Needs) -> tuple[Unprotected, Fraction]:
     """The values that are not covered with their share as a release states it, rounded up, and the exact share."""
     counts, units = found.joint.of_values(), found.units
-    exact = Fraction(int(counts[~found.looked].sum()), int(counts.sum()))
+    left, rows = int(counts[~found.looked].sum()), int(counts.sum())
     values: list[tuple[Scalar, ...]] = []
     for codes in found.joint.codes[~found.looked]:
         cells = {
@@ -87,8 +88,7 @@ def unprotected(found: Known, roles: Roles, needs: Needs) -> tuple[Unprotected, 
             for name, cell in zip(needs.units[u], found.profile.domains[u].values[code], strict=True)
         }
         values.append(tuple(cells[name] for name in roles.sensitive))
-    share = -((-exact.numerator * 100) // exact.denominator) / 100
-    return Unprotected(values=tuple(values), share=share), exact
+    return Unprotected(values=tuple(values), share=stated_share(left, rows)), Fraction(left, rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,8 @@ class Uniqueness:
     cells: int
     unique_rows: int  # alone with their quasi-identifiers
     rows_below_5: int  # in a cell of fewer than FEW rows
-    sharpened_rows: int | None  # whose cell gives a value of share at most rho1 more than rho1
+    rho1: Fraction | None = None
+    sharpened_rows: int | None = None  # whose cell gives a value of share at most rho1 more than rho1
 
     def document(self) -> dict[str, Any]:
         """As it stands in JSON; shares of the rows."""
@@ -107,6 +108,7 @@ class Uniqueness:
             "cells": self.cells,
             "unique_rows": self.unique_rows,
             "rows_below_5": self.rows_below_5,
+            "rho1": None if self.rho1 is None else str(self.rho1),
             "sharpened": None if self.sharpened_rows is None else self.sharpened_rows / self.rows,
         }
 
@@ -125,5 +127,6 @@ def uniqueness(joint: JointCells, rho1: Fraction | None) -> Uniqueness:
         cells=len(sizes),
         unique_rows=int((sizes == 1).sum()),
         rows_below_5=int(sizes[sizes < FEW].sum()),
+        rho1=rho1,
         sharpened_rows=sharpened,
     )

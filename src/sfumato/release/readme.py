@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from ..methods.registry import BUILT_IN
 from .manifest import DocumentModel, Manifest
 
 README = "README.md"
@@ -16,6 +17,7 @@ EXPORTED = (
     "`sfumato export . tables.duckdb` writes weights beside the rows where the method has them, so that ordinary SQL "
     "gives estimates and standard errors in DuckDB, SQLite or PostgreSQL."
 )
+OF_ANOTHER_PACKAGE = "The method `{}` comes from a package of its own; install that beside sfumato."
 _TRUST = {
     "proved": "proved: the bound holds for the stated reader",
     "conditional": "conditional: it holds under assumptions that a real adversary may break",
@@ -45,6 +47,7 @@ def readme(manifest: Manifest) -> str:
         "## Do not count these values as they are",
         f"{_names(changed)}: {WRONG}",
         '```sh\npip install sfumato\nsfumato verify .\nsfumato query . "SELECT COUNT(*) AS n FROM release"\n```',
+        *([] if manifest.method in BUILT_IN else [OF_ANOTHER_PACKAGE.format(manifest.method)]),
         EXPORTED,
         "## Columns",
         _table(manifest),

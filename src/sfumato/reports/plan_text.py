@@ -20,7 +20,7 @@ def render(report: dict[str, Any]) -> str:
         guarantee["statement"],
     ]
     facts = {k: v for k, v in report["parameters"].items() if isinstance(v, str | int | float | bool)}
-    parts.append(", ".join(f"{k} = {v}" for k, v in facts.items()))
+    parts += [", ".join(f"{k} = {v}" for k, v in facts.items())] if facts else []
     parts.append(render_readers(report["readers"]))
     parts += [t for t in (render_unprotected(report["unprotected"]),) if t]
     parts += [t for t in (render_cells(report["quasi_identifiers"], report["rows"]),) if t]

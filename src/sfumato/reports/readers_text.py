@@ -54,6 +54,7 @@ def render_cells(found: Mapping[str, Any] | None, rows: int) -> str | None:
     ]
     if found["sharpened"] is not None:
         lines.append(
-            f"{found['sharpened']:.1%} of the rows are in a cell that alone gives a covered value more than rho1"
+            f"{found['sharpened']:.1%} of the rows are in a cell that alone gives a value of at most "
+            f"{found['rho1']} of the table more than that"
         )
     return bullets("quasi-identifiers, before anything is published", lines)

@@ -36,30 +36,6 @@ def weights(channels: Maps, question: Floats) -> Floats:
     return apply_transposed([inverse(m) for m in channels], question)
 
 
-def linear_estimate(observed: Floats, channels: Maps, question: Floats, *, rows: int | None = None) -> Weighted:
-    """Estimates of sum a over true rows, one per leading index of `observed`.
-
-    `rows` (all rows of the release, in or out of the group) switches to the variance for a population.
-    """
-    axes = tuple(range(observed.ndim - len(channels), observed.ndim))
-    w = weights(channels, question)
-    estimate = (observed * w).sum(axis=axes)
-    second = (observed * w**2).sum(axis=axes)
-    if rows is None:
-        variance = second - (observed * weights(channels, question**2)).sum(axis=axes)
-    else:
-        variance = (second - estimate**2 / rows) * (rows / max(rows - 1, 1))
-    exact = all(m is None for m in channels)
-    if exact and rows is None:
-        variance = np.zeros_like(estimate)
-    return Weighted(
-        estimate=np.asarray(estimate),
-        variance=np.asarray(variance),
-        weight_max=0.0 if exact else float(np.abs(w).max()),
-        exact=exact,
-    )
-
-
 def all_cells(observed: Floats, channels: Maps) -> Weighted:
     """Every cell of the table over the class axes at once: P^-1 observed and (P^-1 squared) observed - estimate."""
     back = [inverse(m) for m in channels]

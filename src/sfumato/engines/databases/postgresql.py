@@ -8,7 +8,6 @@ money) is the text that the server writes for it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
@@ -17,7 +16,7 @@ from ...model.types import MOST_DIGITS
 from ..addresses import Address
 from ..batches import Batches
 from ..source import Source
-from .snapshot import MISSING, Snapshot, asked, state_error
+from .snapshot import MISSING, Moment, Snapshot, asked, state_error
 
 KEPT = frozenset({"int2", "int4", "int8", "float4", "float8", "bool", "text", "varchar", "name"})
 KEPT |= {"date", "time", "timestamp", "timestamptz", "bytea"}
@@ -88,7 +87,7 @@ def _fitting(name: str, digits: tuple[int, int] | None) -> tuple[int, int]:
     return precision, scale
 
 
-class _Server:
+class _Server(Moment):
     """A connection in one transaction; cursors of it see one moment."""
 
     def __init__(self, address: Address) -> None:
@@ -98,28 +97,15 @@ class _Server:
             raise SpecError(MISSING, field="source") from None
         self._error = driver.Error
         try:
-            self._connection = driver.connect(address.uri)
+            super().__init__(driver.connect(address.uri))
         except driver.Error as error:
             raise _unreachable(error) from None
-        self._open: Any = None
         try:
             with self._connection.cursor() as cursor:
                 for statement in BEGIN:
                     cursor.execute(statement)
         except driver.Error as error:
             raise state_error(error) from None
-
-    def __del__(self) -> None:
-        try:
-            self._close()
-            self._connection.close()
-        except Exception:  # noqa: S110 - nothing is left to be said
-            pass
-
-    def _close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
 
     def schema(self, text: str) -> pa.Schema:
         """The columns of a query, with what the server says of their types."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...errors import DataError, SpecError
 from ..batches import Batches
@@ -33,6 +34,26 @@ class Snapshot:
     batches: Batches
     casts: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+class Moment:
+    """A connection in one transaction, of which at most one cursor is being read; closed when nobody holds it."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._open: Any = None
+
+    def __del__(self) -> None:
+        try:
+            self._close()
+            self._connection.close()
+        except Exception:  # noqa: S110 - nothing is left to be said
+            pass
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
 
 
 def asked(table: str | None, query: str | None, named: str | None, quoted_table: str) -> str:

@@ -17,7 +17,7 @@ from ...errors import DataError, SpecError
 from ..addresses import Address
 from ..batches import Batches
 from ..source import Source
-from .snapshot import MISSING, Snapshot, asked
+from .snapshot import MISSING, Moment, Snapshot, asked
 
 KINDS = ("integer", "real", "text", "blob")
 BATCH = 65_536
@@ -58,7 +58,7 @@ def snapshot(address: Address, source: Source) -> Snapshot:
     return Snapshot(batches=Batches(schema, lambda: database.rows(rows, schema)), casts=casts, notes=tuple(notes))
 
 
-class _Database:
+class _Database(Moment):
     """A connection in one transaction."""
 
     def __init__(self, address: Address) -> None:
@@ -77,23 +77,10 @@ class _Database:
             raise DataError(f"{said} is not a SQLite database, or an empty one")
         self._error = driver.Error
         try:
-            self._connection = driver.connect(f"file:{quote(str(address.path.absolute()))}?mode=ro")
-            self._open: Any = None
+            super().__init__(driver.connect(f"file:{quote(str(address.path.absolute()))}?mode=ro"))
             self._one("SELECT count(*) FROM sqlite_master")  # the moment that all passes see
         except driver.Error:
             raise DataError(f"{said} cannot be read: it is damaged, locked by another program, or encrypted") from None
-
-    def __del__(self) -> None:
-        try:
-            self._close()
-            self._connection.close()
-        except Exception:  # noqa: S110 - nothing is left to be said
-            pass
-
-    def _close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
 
     def _one(self, text: str) -> list[tuple[Any, ...]]:
         self._close()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
+from ...model.types import ColumnType
 from .. import scratch
 
 PATTERN = frozenset("*?[]{}\\")  # DuckDB reads a name with one of these as a pattern, even where such a file exists
@@ -29,3 +32,10 @@ def plain_path(file: Path) -> str:
     """A path that DuckDB takes for this one file, whatever its name."""
     absolute = str(file.absolute())  # no "s3:" or "~" at its beginning
     return str(scratch.link(file)) if PATTERN & set(absolute) else absolute
+
+
+def arrow_types(con: duckdb.DuckDBPyConnection, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
+    """Arrow's types of columns of these types, as DuckDB gives them out."""
+    selected = ", ".join(f"CAST(NULL AS {kind.format_name})" for kind in types.values())
+    schema = con.sql(f"SELECT {selected} LIMIT 0").to_arrow_table().schema
+    return {name: schema.field(j).type for j, name in enumerate(types)}

@@ -19,6 +19,7 @@ from ..list_columns import ROW_GROUP, write_with_lists
 from .connection import quoted
 
 KEY = "__order__"
+MOST_BYTES = 2**31 - 1  # of rows that are ordered here: Arrow counts the bytes of a column of texts in 32 bits
 SHARE = 0.25  # of the engine's memory that rows waiting for their order may fill; sorting them takes as much again
 
 
@@ -58,7 +59,7 @@ def write_ordered(
     for batch in rows:
         held.append(batch)
         size += batch.nbytes
-        if size > SHARE * room:
+        if size > min(SHARE * room, MOST_BYTES):
             break
     else:
         table = _in_order(held, keyed)

@@ -13,7 +13,7 @@ from ...lazily import exp
 from ...model.types import ColumnType
 from ..codes import unreadable_dates
 from ..statements import COUNT, columns_of, over_rows, renamed
-from .connection import connect, plain_path, quoted
+from .connection import arrow_types, connect, plain_path, quoted
 
 CELLS_AFTER = 2  # the question from which on distinct cells of its columns are counted once and kept
 FEW_ROWS = 10_000  # ... in a release of more rows
@@ -99,9 +99,7 @@ class DuckDBReader:
         return bool(found <= most * min(SAMPLE, self._rows))
 
     def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
-        selected = ", ".join(f"CAST(NULL AS {kind.format_name})" for kind in types.values())
-        schema = self._con.sql(f"SELECT {selected} LIMIT 0").to_arrow_table().schema
-        return {name: schema.field(j).type for j, name in enumerate(types)}
+        return arrow_types(self._con, types)
 
     def run(
         self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None

@@ -14,7 +14,7 @@ from sqlglot import exp
 from ...errors import QueryError, ReleaseError, SfumatoError
 from ...model.types import ColumnType
 from ..codes import unreadable_dates
-from ..duckdb.connection import connect
+from ..duckdb.connection import arrow_types, connect
 from ..statements import columns_of, counted, over_rows
 from .dialect import spark_text
 from .session import plainly
@@ -54,9 +54,7 @@ class SparkReader:
         return True
 
     def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
-        selected = ", ".join(f"CAST(NULL AS {kind.format_name})" for kind in types.values())
-        schema = self._con.sql(f"SELECT {selected} LIMIT 0").to_arrow_table().schema
-        return {name: schema.field(j).type for j, name in enumerate(types)}
+        return arrow_types(self._con, types)
 
     def run(
         self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None

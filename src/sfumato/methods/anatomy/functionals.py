@@ -96,6 +96,9 @@ class GroupFunctionals:
     def exact(self) -> bool:
         return False
 
+    def kept_independent(self) -> None:
+        return None
+
     def counts(self, a: int = 0, b: int = 0) -> Floats:
         key = (min(a, b), max(a, b))
         if key not in self._counts:
@@ -130,6 +133,9 @@ class AssignmentFunctionals:
     @property
     def exact(self) -> bool:
         return False
+
+    def kept_independent(self) -> None:
+        return None
 
     def counts(self, a: int = 0, b: int = 0) -> Floats:
         return self.cells.table(self.cells.value, self.values, a, b) * self._kept

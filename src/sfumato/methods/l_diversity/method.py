@@ -162,7 +162,6 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
     answers = "estimate"
     spec = LDiversity
     plan_type = LDiversityPlan
-    foreseeable = False
     classes = True
     example = Example(
         spec={"l": 3},

@@ -11,10 +11,10 @@ import numpy as np
 from ...errors import DataError, PlanError, SpecError
 from ...model.private import Profile
 from ...model.public import Domain
+from ...model.ratios import stated_share
 from ...stats.gamma import floor_significant, gamma_bound
-from .disclosure import RiskCells, infimum, round_up, view, views
+from .disclosure import RiskCells, infimum, views
 from .keep_search import KeepPlan, search_keep
-from .posteriors import baseline
 from .specification import SCOPES, RandomizedResponse
 
 MOST_NUMBERS = 100  # distinct numbers a column may have without bins or a declared domain
@@ -54,26 +54,30 @@ def cells_of(profile: Profile) -> RiskCells:
 
 
 def most_frequent(cells: RiskCells, unit: int) -> float:
-    """The share of the unit's most frequent value, rounded up to two digits."""
-    others = [u for u in range(len(cells.sizes)) if u != unit]
-    one = view(cells, quasi=others[:0], sensitive=[unit], randomised=[False] * len(cells.sizes))
-    return round_up(baseline(one), 2)
+    """The share of the unit's most frequent value as a release may state it, rounded up."""
+    count = np.zeros(cells.sizes[unit], dtype=np.int64)
+    np.add.at(count, cells.codes[:, unit], cells.true_counts)
+    return stated_share(int(count.max()), int(count.sum()))
 
 
-def keep_limit(rho1: Fraction, rho2: Fraction, size: int, columns: int) -> float:
-    """The largest keep probability, rounded down, of one of several sensitive columns whose gammas multiply.
+def keep_limit(rho1: Fraction, rho2: Fraction, size: int, cells: int) -> float:
+    """The largest keep probability, rounded down, of one of a person's sensitive cells, whose gammas multiply.
 
-    gamma^columns <= gamma(rho1, rho2), and keep / other = gamma with (size - 1) other = 1 - keep.
+    gamma^cells <= gamma(rho1, rho2), and keep / other = gamma with (size - 1) other = 1 - keep. A person has as many
+    cells as there are sensitive columns, times her rows.
     """
     whole = gamma_bound(rho1, rho2)
     gamma = floor_significant(whole, 3)
-    if columns > 1:  # the root, rounded down by whole thousandths
-        steps = int(float(whole) ** (1 / columns) * 1000) + 1
-        while Fraction(steps, 1000) ** columns > whole:
+    if cells > 1:  # the root, rounded down by whole thousandths
+        steps = int(float(whole) ** (1 / cells) * 1000) + 1
+        while Fraction(steps, 1000) ** cells > whole:
             steps -= 1
         gamma = Fraction(steps, 1000)
     if gamma <= 1:
-        raise PlanError(f"rho1 = {rho1} and rho2 = {rho2} are too close: gamma rounds down to {float(gamma):g}")
+        raise PlanError(
+            f"rho1 = {rho1} and rho2 = {rho2} are too close: gamma rounds down to {float(gamma):g}"
+            + (f" for {cells} sensitive cells of a person; lower --max-rows-per-person" if cells > 1 else "")
+        )
     keep = gamma / (gamma + size - 1)
     for digits in range(3, 13):
         cut = Fraction(keep.numerator * 10**digits // keep.denominator, 10**digits)
@@ -89,7 +93,8 @@ def limits_of(spec: RandomizedResponse, profile: Profile) -> dict[int, float]:
         return {}
     if spec.scope == "qi":
         raise SpecError('scope "qi" leaves the sensitive columns as they are: rho2 cannot be held', field="scope")
-    return {u: keep_limit(*rhos, len(profile.domains[u]), len(profile.sensitive)) for u in profile.sensitive}
+    cells = len(profile.sensitive) * profile.rows_per_person
+    return {u: keep_limit(*rhos, len(profile.domains[u]), cells) for u in profile.sensitive}
 
 
 def searched(

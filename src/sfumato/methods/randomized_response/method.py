@@ -67,10 +67,11 @@ class RandomizedResponsePlan:
     sizes: tuple[int, ...]
     keep: tuple[float, ...]
     risk: Fraction | None  # tau; None where keep probabilities were given
-    baseline: dict[str, float]  # per sensitive column, share of its most frequent value, rounded up to two digits
+    baseline: dict[str, float]  # per sensitive column, rounded share of its most frequent value
     intervals: str = "data set"  # what error bars speak about unless a question asks for a population
     rho1: Fraction | None = None  # the sensitive columns' channels together lift no prior up to rho1 above rho2
     rho2: Fraction | None = None
+    rows_per_person: int = 1  # that rho1 and rho2 hold together; epsilons of any number of rows add
 
     def __post_init__(self) -> None:
         if not len(self.columns) == len(self.sizes) == len(self.keep):
@@ -79,6 +80,8 @@ class RandomizedResponsePlan:
             raise ValueError("the scope does not fit the risk")
         if (self.rho1 is None) != (self.rho2 is None):
             raise ValueError("rho1 and rho2 go together")
+        if self.rows_per_person < 1 or (self.rows_per_person > 1 and self.rho1 is None):
+            raise ValueError("rows of a person are held together by rho1 and rho2")
         for name, size, p in zip(self.columns, self.sizes, self.keep, strict=True):
             check_keep(p, size, name)
 
@@ -185,6 +188,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             baseline={names[s]: most_frequent(cells, s) for s in profile.sensitive},
             rho1=rhos and rhos[0],
             rho2=rhos and rhos[1],
+            rows_per_person=profile.rows_per_person if rhos else 1,
         )
         return Planned(public=public, work=Work(secret=(found, spec.cell_limit)))
 
@@ -213,7 +217,9 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         bare = tuple(dict.fromkeys(name for name in (*plan.baseline, *plan.columns) if name not in losses))
         total = round_up(sum(losses.values())) if losses else None
         rhos = None if plan.rho1 is None or plan.rho2 is None else (plan.rho1, plan.rho2)
-        return response_report.guarantee_text(plan.risk, rhos, plan.baseline, losses, total, bare, self.trust)
+        return response_report.guarantee_text(
+            plan.risk, rhos, plan.baseline, losses, total, bare, self.trust, rows=plan.rows_per_person
+        )
 
     def claim(self, plan: RandomizedResponsePlan) -> Claim:
         """rho1 and rho2 where they were given; else the prior of whoever names the most frequent value."""
@@ -276,8 +282,8 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         check_release(plan, published)
 
     def rows_held(self, plan: RandomizedResponsePlan) -> int | None:
-        """Epsilons add; a disclosure risk is that of one row."""
-        return None if plan.risk is None else 1
+        """Epsilons add; a disclosure risk is that of one row, and rho1 and rho2 hold as many as were planned for."""
+        return None if plan.risk is plan.rho1 is None else plan.rows_per_person
 
     def edges(self, spec: RandomizedResponse) -> Mapping[str, Sequence[float]]:
         """Bins as given."""

@@ -42,8 +42,12 @@ def guarantee_text(
     total: float | None,
     bare: Sequence[str],
     trust: Trust,
+    *,
+    rows: int = 1,
 ) -> Guarantee:
     """The promise: epsilon always, the bound on the paper's risk where keep probabilities were searched for it.
+
+    `rhos` hold all `rows` rows of a person together.
 
     `bare` are the sensitive columns, and those within the scope, that are published as they are: epsilon is infinite.
     """
@@ -56,7 +60,8 @@ def guarantee_text(
     if bare:
         local += f" Published as they are, so that nothing bounds the loss: {', '.join(bare)}."
     if rhos is not None:
-        local += f" A reader who gave a sensitive value at most {rhos[0]} gives it at most {rhos[1]} after."
+        before = "a sensitive value" if rows == 1 else f"anything about the sensitive values of a person's {rows} rows"
+        local += f" A reader who gave {before} at most {rhos[0]} gives it at most {rhos[1]} after."
     risk = "" if tau is None else f" The disclosure risk `paper_risk` is at most {tau} for every person in the table."
     guesses = ", ".join(f"{share:g} for {column}" for column, share in baseline.items())
     return Guarantee(

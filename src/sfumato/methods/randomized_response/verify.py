@@ -12,6 +12,7 @@ from .readers import readers
 if TYPE_CHECKING:
     from .method import RandomizedResponsePlan
 
+HELD = ("value", "set", "person")
 ROLES = {"s": ("sensitive",), "qi": ("quasi",), "both": ("sensitive", "quasi")}
 
 
@@ -27,8 +28,8 @@ def check_release(plan: RandomizedResponsePlan, published: Published) -> None:
     if set(plan.baseline) != set(published.with_role("sensitive")):
         raise VerificationError("release.json states baselines of other columns than the sensitive ones")
     if plan.rho1 is not None and plan.rho2 is not None:
-        claim = Claim(rho1=plan.rho1, rho2=plan.rho2)
-        if not readers(plan.sensitive(), claim, None, searched=False)[0].held:
+        claim = Claim(rho1=plan.rho1, rho2=plan.rho2, rows_per_person=plan.rows_per_person)
+        if not all(r.held for r in readers(plan.sensitive(), claim, None, searched=False) if r.reader in HELD):
             raise VerificationError("the sensitive columns are kept more often than rho1 and rho2 allow")
     noisy = [u for u, keep in enumerate(plan.keep) if keep < 1]
     for u in noisy:

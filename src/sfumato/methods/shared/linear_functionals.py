@@ -87,6 +87,10 @@ class Functionals(Protocol):
     def exact(self) -> bool:
         """Whether nothing is randomised, so that the counts are the table's own."""
 
+    def kept_independent(self) -> Floats | None:
+        """(cells, states) published rows, where a row's noise knows nothing but its value: what is independent is then
+        published independent; None elsewhere."""
+
     def counts(self, a: int = 0, b: int = 0) -> Floats:
         """(cells, values): unbiased sums of g_a g_b over the true rows; may be negative."""
 
@@ -306,10 +310,8 @@ class IndependentRows:
     def exact(self) -> bool:
         return self._exact
 
-    @property
-    def keeps_independence(self) -> bool:
-        """Whether a row's noise knows nothing but its value: what is independent is published independent."""
-        return not isinstance(self.weights, PartWeights | SetListWeights)
+    def kept_independent(self) -> Floats | None:
+        return None if isinstance(self.weights, PartWeights | SetListWeights) else self.published()
 
     def published(self, a: int = 0, b: int = 0) -> Floats:
         """(cells, states): sums of g_a g_b over the published rows."""

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from ...errors import VerificationError
-from ...model.public import Integers, Published
+from ...model.public import Floats, Integers, Published
 from ...stats.tails import FALSE_ALARM, log_part, low_sum, too_few, too_many
 from .set_channel import Members
 
@@ -79,7 +79,7 @@ def check_drawn_sets(
             )
 
 
-def check_floor(counts: Integers, floor: float, where: str, tests: int = 1) -> None:
+def check_floor(counts: Integers, floor: float | Floats, where: str, tests: int = 1) -> None:
     """Nothing; VerificationError where values show too rarely for the stated channel. `tests` share the alarm."""
     rare = too_few(counts, floor, FALSE_ALARM / tests)
     if rare is not None:

@@ -25,6 +25,8 @@ ONE_ROW = "assuming that each person has one row"
 SAME_QUASI = "prior: the share among the rows with the same quasi-identifiers; the table decides"
 TOO_MANY = "the table has too many quasi-identifier cells to look at"
 
+ANY_PRIOR = ("value", "set", "corruption", "person")  # readers who may think any values likely
+
 Figure = Fraction | float | None
 
 
@@ -84,6 +86,17 @@ def with_domain(bounds: tuple[ReaderBound, ...], *, declared: bool, known: Known
     return tuple(
         replace(b, held=False if certain else None, posterior=1.0 if certain else None, why=why)
         if b.reader == "corruption" and b.held
+        else b
+        for b in bounds
+    )
+
+
+def values_ruled_out(bounds: tuple[ReaderBound, ...]) -> tuple[ReaderBound, ...]:
+    """The same where a plan tells that some values of the domain do not occur: a prior may be on them but for rho1."""
+    why = "the plan tells which declared values do not occur: a prior may leave no chance to those that do"
+    return tuple(
+        replace(b, held=False, posterior=1.0, why=f"{why}; {ONE_ROW}" if ONE_ROW in b.why else why)
+        if b.reader in ANY_PRIOR and b.held is not False
         else b
         for b in bounds
     )
@@ -150,12 +163,32 @@ def channelled(
     claim: Claim, channel: ValueChannel, known: Known | None, corruption: Found | None = None
 ) -> tuple[ReaderBound, ...]:
     """The ladder of value channels over the whole domain: the readers of `uniform` and of `randomized-response`."""
-    gamma = channel.gamma
+    return whole_domain(
+        claim,
+        channel.gamma,
+        known,
+        lambda k, cells: seen_as_it_is(k, channel, cells=cells),
+        worst="the largest posterior of a covered value is reached when it is shown",
+        corruption=corruption,
+    )
+
+
+def whole_domain(
+    claim: Claim,
+    gamma: Fraction | None,
+    known: Known | None,
+    largest: Callable[[Known, bool], float],
+    *,
+    worst: str,
+    corruption: Found | None,
+) -> tuple[ReaderBound, ...]:
+    """The ladder of one channel over the whole domain, whatever a record shows.
+
+    `largest(known, cells)` is the largest posterior of a looked-at value with the prior n_x / n of the table, or of
+    its cell; `worst` says what shows it.
+    """
     if known is not None:
-        mine = Found(
-            posterior=seen_as_it_is(known, channel, cells=False),
-            why="prior: the true histogram; the largest posterior of a covered value is reached when it is shown",
-        )
+        mine = Found(posterior=largest(known, False), why=f"prior: the true histogram; {worst}")
     elif claim.rho1 is not None:
         mine = Found(
             posterior=amplified(claim.rho1, gamma),
@@ -164,9 +197,7 @@ def channelled(
     else:
         mine = Found(posterior=None, why="the histogram decides")
     linking = linked(
-        known,
-        "prior: the share among the rows with the same quasi-identifiers",
-        lambda k: seen_as_it_is(k, channel, cells=True),
+        known, "prior: the share among the rows with the same quasi-identifiers", lambda k: largest(k, True)
     )
     return independent(claim, gamma, histogram=mine, linking=linking, corruption=corruption)
 
@@ -204,14 +235,6 @@ def seen_as_it_is(known: Known, channel: ValueChannel, *, cells: bool, weight: F
                 shown += factor * np.bincount(place, weights=count)[place]
     own = count * math.prod(map(float, channel.keep))
     return float((own / shown)[known.looked[value]].max(initial=0.0))
-
-
-def set_channel_posterior(count: int, listed: int, rows: int, gamma: Fraction) -> Fraction:
-    """The same where a record shows a set Z of values and the odds of members are gamma: n_x g / (n + (g - 1) n(Z)).
-
-    `listed` is n(Z), the records of the least frequent listed set that holds x.
-    """
-    return count * gamma / (rows + (gamma - 1) * listed)
 
 
 # --- parts that are published -------------------------------------------------------------------------------

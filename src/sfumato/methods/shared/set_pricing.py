@@ -77,12 +77,6 @@ def distinct(members: Members) -> Members:
     return members[np.sort(first)]
 
 
-def proper(members: Members) -> Members:
-    """Without the empty set and the whole domain."""
-    held = members.sum(axis=1)
-    return members[(held > 0) & (held < members.shape[1])]
-
-
 def cut_normals(covariance: Floats, count: int, gamma: float, rng: np.random.Generator) -> Members:
     """Random sets: the values where a normal vector of this covariance is largest, about 1 / (gamma + 1) of them."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)

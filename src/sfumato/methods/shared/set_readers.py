@@ -9,14 +9,12 @@ so that the worst set for x is the listed one that holds x and the fewest record
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 
 from ...lazily import sparse as sp
 from ...model.private import Known
 from ...model.public import Claim, Codes, Floats, ReaderBound
-from .readers import Found, amplified, independent, linked
+from .readers import Found, whole_domain
 from .set_channel import SetChannel
 
 MOST_NUMBERS = 4_000_000  # of one dense block of cells times sets
@@ -26,26 +24,15 @@ def channelled_sets(
     claim: Claim, channel: SetChannel, known: Known | None, corruption: Found | None = None
 ) -> tuple[ReaderBound, ...]:
     """The ladder of one set channel over the whole domain; `channel` is over the profile's domain."""
-    gamma = channel.gamma_run
     everything = np.arange(channel.size, dtype=np.int32)
-    if known is not None:
-        mine = Found(
-            posterior=set_seen(known, channel, everything, cells=False),
-            why="prior: the true histogram; the largest posterior of a covered value, over the sets that hold it",
-        )
-    elif claim.rho1 is not None:
-        mine = Found(
-            posterior=amplified(claim.rho1, gamma),
-            why=f"covered values hold at most {float(claim.rho1):.4g} of the rows",
-        )
-    else:
-        mine = Found(posterior=None, why="the histogram decides")
-    linking = linked(
+    return whole_domain(
+        claim,
+        channel.gamma_run,
         known,
-        "prior: the share among the rows with the same quasi-identifiers",
-        lambda k: set_seen(k, channel, everything, cells=True),
+        lambda k, cells: set_seen(k, channel, everything, cells=cells),
+        worst="the largest posterior of a covered value, over the sets that hold it",
+        corruption=corruption,
     )
-    return independent(claim, gamma, histogram=mine, linking=linking, corruption=corruption)
 
 
 def set_seen(known: Known, channel: SetChannel, values: Codes, *, cells: bool, weight: Floats | None = None) -> float:
@@ -84,8 +71,3 @@ def _largest(counts: Floats, channel: SetChannel, looked: Codes, gamma: float) -
             fewest = shown[np.ix_(at, np.flatnonzero(channel.members[:, x]))].min(axis=1)
             found = max(found, float((counts[at, x] * gamma / (rows[at] + (gamma - 1) * fewest)).max()))
     return found
-
-
-def amplified_sets(channel: SetChannel, prior: Fraction, rows: int = 1) -> Fraction:
-    """The largest posterior of a value, or of any set of values, that had `prior`, after `rows` records of a person."""
-    return amplified(prior, channel.gamma_run, rows)

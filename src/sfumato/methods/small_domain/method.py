@@ -241,6 +241,10 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             return set_readers(plan.set_tables, named, known)
         return readers(plan.channels, named, known)
 
+    def rules_out(self, plan: SmallDomainPlan, domains: Sequence[Domain]) -> bool:
+        """Sub-tables hold the values that occur; a declared value that does not is in none."""
+        return len({code for values in plan.domains for code in values}) < sum(map(len, domains))
+
     def estimate(self, plan: SmallDomainPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Sub-table by sub-table, then added up."""
         if plan.reports is not None:

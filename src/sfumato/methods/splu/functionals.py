@@ -86,8 +86,6 @@ class DecoyFunctionals:
         B[np.ix_(active, active)] = inverse
         self._rows = IndependentRows(cells, WeightTable(matrix=B))
         self._cells, self._B = cells, B
-        self.channel = np.zeros((values, values))
-        self.channel[np.ix_(active, active)] = channel
         self._published, M, f = np.zeros(values), np.eye(values), np.zeros(values)
         self._published[active], f[active] = published, total_counts
         M[np.ix_(active, active)] = channel
@@ -109,6 +107,9 @@ class DecoyFunctionals:
     def exact(self) -> bool:
         return False
 
+    def kept_independent(self) -> None:
+        return None
+
     def counts(self, a: int = 0, b: int = 0) -> Floats:
         """N; where the published histogram was capped, moved by G_c G+ (f' - sum N) so that it adds up to f'."""
         if self._move is None:
@@ -118,10 +119,6 @@ class DecoyFunctionals:
             plain, Y = self._rows.counts(*key), self._rows.published(*key)
             self._kept[key] = plain + (Y * (self._B @ self._move)) @ self._B - plain * self._move
         return self._kept[key]
-
-    def published(self) -> Floats:
-        """(cells, values): published rows."""
-        return self._rows.published()
 
     def value(self, functions: Functions) -> Floats:
         return sums(self.counts, functions, self._cells.cells, self.values)

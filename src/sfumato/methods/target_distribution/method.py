@@ -13,8 +13,8 @@ know other rows of the group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -46,11 +46,13 @@ from . import target_parsing as parsing
 from . import target_planning as planning
 from .blocktree import BlockTree, from_blocks
 from .fake_choice import WORK_LIMIT
+from .group_audit import audit_group
 from .readers import readers
 from .targets import MAX_WEIGHT
 from .verify import check_release
 
 SCHEME = 1
+MOST_BLOCKS = 200  # of a group whose exact posterior is computed; larger ones are read as they stand
 GROUP_ROWS = 50  # at a bound: groups are made of columns while they hold this many rows on average
 QUICK_WORK = 100_000_000  # at a bound: a second or two of choosing fakes
 KNOWS_ALGORITHM = (
@@ -128,7 +130,7 @@ class TargetPart:
 
     weights: tuple[int, ...]
     probabilities: tuple[Fraction, ...]  # over the leaves, in the order of `TargetDistributionPlan.order`
-    distance: float  # total variation to the distribution asked for, rounded up
+    distance: float | None  # total variation to the distribution asked for, rounded up; None: taken from the data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +189,24 @@ def _round_up(x: Fraction, digits: int = 6) -> float:
     return -((-x.numerator * scale) // x.denominator) / scale
 
 
+def _knowing(plan: TargetDistributionPlan, evidence: Evidence, counts: Floats) -> Callable[[int, Floats], int]:
+    """The likeliest value of a row of a group, to a reader who knows how blocks are chosen."""
+    tree, order = plan.tree, np.array(plan.order)
+    of_group, block, count = (np.asarray(evidence.side[name]) for name in ("group_id", "block", "count"))
+
+    def likeliest(group: int, prior: Floats) -> int:
+        blocks = np.zeros(tree.nodes, dtype=np.int64)
+        np.add.at(blocks, block[of_group == group], count[of_group == group])
+        if blocks.sum() <= MOST_BLOCKS:
+            weights = np.array(plan.parts[plan.group_part[group]].weights, dtype=np.int64)
+            found = audit_group(tree, weights, blocks, np.maximum(prior[order], 1e-9).tolist())
+            if found is not None:
+                return int(order[int(np.argmax([float(p) for p in found.posterior]))])
+        return int(np.argmax(counts[group]))
+
+    return likeliest
+
+
 class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan]):
     """Inside each group, sensitive values look like the target."""
 
@@ -199,7 +219,6 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
     spec = TargetDistribution
     plan_type = TargetDistributionPlan
     unseen = ("another target of the same weights: what was asked for is not in the bundle",)
-    foreseeable = False
     example = Example(
         spec={"partition_by": "sex", "fakes": "0.01"},
         options={"partition_by": "sex"},
@@ -234,10 +253,11 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
     ) -> Planned[TargetDistributionPlan]:
         """Tree, targets, groups, fakes and blocks; nothing is random but, where asked for, the depth of the blocks."""
         made = planning.make(spec, profile, rng if spec.randomise_depth else None)
+        taken = parsing.from_data(spec.target)  # how far weights moved a true histogram would tell its counts
         public = TargetDistributionPlan(
             scheme=SCHEME,
             target=parsing.target_text(spec.target),
-            target_from_data=parsing.from_data(spec.target),
+            target_from_data=taken,
             hierarchy=parsing.hierarchy_text(spec.hierarchy),
             numeric=made.shape.values is not None,
             order=made.shape.order,
@@ -247,7 +267,9 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
             target_by=tuple(spec.target_by),
             parts=tuple(
                 TargetPart(
-                    weights=tuple(t.weights.tolist()), probabilities=t.probabilities, distance=_round_up(t.distance)
+                    weights=tuple(t.weights.tolist()),
+                    probabilities=t.probabilities,
+                    distance=None if taken else _round_up(t.distance),
                 )
                 for t in made.targets
             ),
@@ -269,13 +291,13 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
 
     def guarantee(self, plan: TargetDistributionPlan) -> Guarantee:
         """Exact marginals; and, at length, what they do not cover."""
-        moved = max((part.distance for part in plan.parts), default=0.0)
+        moved = max((part.distance for part in plan.parts if part.distance is not None), default=0.0)
         return Guarantee(
             model="P-private marginals",
             parameters={
                 "target": plan.target,
                 "groups": len(plan.group_rows),
-                "target_moved": moved,
+                **({} if plan.target_from_data else {"target_moved": moved}),
                 "max_weight": plan.max_weight,
                 "min_group": plan.min_group,
             },
@@ -345,7 +367,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
                 at = np.array(plan.order)[leaves]
                 counts[np.ix_(blocks.group[mine], at)] += blocks.count[mine][:, None] * share
         counts *= (np.array(plan.group_rows) / np.maximum(blocks.sizes, 1))[:, None]
-        return laws.silent(counts)
+        return replace(laws.silent(counts), knowing=_knowing(plan, evidence, counts))
 
     def verify(self, plan: TargetDistributionPlan, published: Published) -> None:
         """The published blocks are exactly P-private, and every group has the rows it states and as many blocks."""

@@ -1,6 +1,6 @@
 """Writes the table of forgeries: kinds by methods, tried on fresh releases.
 
-python tools/forgeries.py > docs/forgeries.md
+python tools/build_forgery_table.py > docs/forgeries.md
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def markdown(found: list[tuple[str, list[str]]]) -> str:
     head = f"""# Forgeries
 
 {len(found)} kinds of forgery, each tried on a release of every method of 20,000 rows. This page is what
-`python tools/forgeries.py` prints. Whoever forges is competent: digests, row counts and `datapackage.json` are made
-anew unless the kind is about them. Nothing is signed; a signature would show any change of what it covers.
+`python tools/build_forgery_table.py` prints. Whoever forges is competent: digests, row counts and `datapackage.json`
+are made anew unless the kind is about them. Nothing is signed; a signature would show any change of what it covers.
 
 - `+` caught by `sfumato verify` from the bundle alone ({caught})
 - `.` cannot be seen from the bundle, and `verify` says so ({unseen}); `verify --truth` is for the custodian

@@ -1,0 +1,72 @@
+"""Changes of the files of a release: added, damaged, cut short, linked, or stating something twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from forged_statements import Stated
+from forging import forged
+
+
+def edited(change: Callable[[Stated], None], file: str = "release.json") -> Callable[[Path], None]:
+    def edit(target: Path) -> None:
+        stated = json.loads((target / file).read_text(encoding="utf-8"))
+        change(stated)
+        (target / file).write_text(json.dumps(stated), encoding="utf-8")
+
+    return edit
+
+
+def noted(target: Path) -> None:
+    """Notes inside data.parquet, digests made anew."""
+    found = pq.read_table(target / "data.parquet").replace_schema_metadata({"note": "true values: ..."})
+    pq.write_table(found, target / "data.parquet")
+    again(target)
+
+
+def damaged_page(folder: Path) -> None:
+    """Zeros over the first page of every Parquet file."""
+    stated = json.loads((folder / "release.json").read_text(encoding="utf-8"))
+    for name in stated["files"]:
+        data = (folder / name).read_bytes()
+        (folder / name).write_bytes(data[:4] + b"\0" * 40 + data[44:])
+        stated["files"][name]["sha256"] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / "release.json").write_text(json.dumps(stated), encoding="utf-8")
+
+
+def stated_twice(name: str) -> Callable[[Path], None]:
+    """The first name of the document once more, at its end: readers of JSON differ in which of the two they take."""
+
+    def repeat(folder: Path) -> None:
+        text = (folder / name).read_text(encoding="utf-8").rstrip()
+        key, value = next(iter(json.loads(text).items()))
+        (folder / name).write_text(f"{text[:-1]}, {json.dumps(key)}: {json.dumps(value)}}}", encoding="utf-8")
+
+    return repeat
+
+
+def cut_short(target: Path) -> None:
+    data = (target / "data.parquet").read_bytes()
+    (target / "data.parquet").write_bytes(data[: len(data) // 2])
+    stated = json.loads((target / "release.json").read_text(encoding="utf-8"))
+    stated["files"]["data.parquet"]["sha256"] = hashlib.sha256((target / "data.parquet").read_bytes()).hexdigest()
+    (target / "release.json").write_text(json.dumps(stated), encoding="utf-8")
+
+
+def again(target: Path) -> None:
+    """Digests and datapackage.json of the folder as it now is."""
+    copy = target.with_name(target.name + "-again")
+    forged(target, copy)
+    shutil.rmtree(target)
+    copy.rename(target)
+
+
+def linked(target: Path) -> None:
+    (target / "data.parquet").rename(target.parent / f"{target.name}-elsewhere.parquet")
+    (target / "data.parquet").symlink_to(target.parent / f"{target.name}-elsewhere.parquet")

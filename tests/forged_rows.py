@@ -1,0 +1,182 @@
+"""Changes of what a release shows: rows, groups, sets and weights that no method has made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+ROWS = 20_000
+DISEASES = ("angina", "bronchitis", "cold", "diabetes", "eczema", "flu", "gout", "hepatitis")
+SHARES = (0.30, 0.24, 0.18, 0.12, 0.07, 0.04, 0.03, 0.02)
+
+
+def table() -> pa.Table:
+    """20,000 people with a skewed disease, independent of age (eight bands) and sex."""
+    rng = np.random.default_rng(11)
+    disease = rng.choice(len(SHARES), ROWS, p=SHARES)
+    return pa.table(
+        {
+            "number": pa.array(rng.permutation(ROWS), pa.int32()),
+            "age": pa.array(10 * rng.integers(1, 9, ROWS), pa.int16()),
+            "sex": pa.array(np.where(rng.random(ROWS) < 0.5, "f", "m")),
+            "disease": pa.array(np.array(DISEASES)[disease]),
+        }
+    )
+
+
+def replaced(found: pa.Table, name: str, values: Any) -> pa.Table:
+    return found.set_column(found.column_names.index(name), name, pa.array(values, type=found.schema.field(name).type))
+
+
+def shows_sets(found: pa.Table) -> bool:
+    return "disease_set" in found.column_names
+
+
+def with_sets(found: pa.Table, numbers: Any) -> pa.Table:
+    """Other listed sets, their lists as they are."""
+    lists = dict(zip(found["disease_set"].to_pylist(), found["disease"].to_pylist(), strict=True))
+    shown = replaced(found, "disease", [lists[n] for n in numbers])
+    return replaced(shown, "disease_set", numbers)
+
+
+def one_value(found: pa.Table) -> pa.Table:
+    if shows_sets(found):
+        if "sub_table" not in found.column_names:
+            return with_sets(found, [found["disease_set"][0].as_py()] * len(found))
+        of_part = dict(zip(found["sub_table"].to_pylist(), found["disease_set"].to_pylist(), strict=True))
+        return with_sets(found, [of_part[part] for part in found["sub_table"].to_pylist()])
+    for name in ("disease", "block"):
+        if name in found.column_names:
+            last = max(found[name].to_pylist())  # of blocks a leaf, which the root would be allowed to stand for
+            found = replaced(found, name, [last] * len(found))
+    return found
+
+
+def true_values(found: pa.Table) -> pa.Table:
+    """The true disease of every row, found by its number; where sets are shown always one of those that hold it."""
+    if "disease" not in found.column_names or "number" not in found.column_names:
+        return found
+    truth = table()
+    by_number = dict(zip(truth["number"].to_pylist(), truth["disease"].to_pylist(), strict=True))
+    true = [by_number[n] for n in found["number"].to_pylist()]
+    if not shows_sets(found):
+        return replaced(found, "disease", true)
+    holding: dict[Any, set[int]] = {}
+    parts = found["sub_table"].to_pylist() if "sub_table" in found.column_names else [0] * len(found)
+    for part, number, held in zip(parts, found["disease_set"].to_pylist(), found["disease"].to_pylist(), strict=True):
+        for value in held:
+            holding.setdefault((part, value), set()).add(number)
+    rng = np.random.default_rng(7)
+    return with_sets(found, [int(rng.choice(sorted(holding[key]))) for key in zip(parts, true, strict=True)])
+
+
+def swapped(found: pa.Table) -> pa.Table:
+    rng = np.random.default_rng(5)
+    at = rng.permutation(len(found))
+    if "sub_table" in found.column_names:  # inside the sub-tables: sizes stay
+        parts = found["sub_table"].to_numpy()
+        at = np.empty(len(found), dtype=np.int64)
+        for part in np.unique(parts):
+            inside = np.flatnonzero(parts == part)
+            at[inside] = rng.permutation(inside)
+    if shows_sets(found):
+        return with_sets(found, found["disease_set"].take(pa.array(at)).to_pylist())
+    name = "disease" if "disease" in found.column_names else "group_id"
+    return replaced(found, name, found[name].take(pa.array(at)).to_pylist())
+
+
+def thrice(found: pa.Table) -> pa.Table:
+    return shuffled(pa.concat_tables([found] * 3))
+
+
+def half(found: pa.Table) -> pa.Table:
+    return shuffled(found).slice(0, len(found) // 2)
+
+
+def shuffled(found: pa.Table) -> pa.Table:
+    return found.take(pa.array(np.random.default_rng(6).permutation(len(found))))
+
+
+def by(*names: str) -> Callable[[pa.Table], pa.Table]:
+    def change(found: pa.Table) -> pa.Table:
+        return found.sort_by([(next(n for n in names if n in found.column_names), "ascending")])
+
+    return change
+
+
+def extra_column(found: pa.Table) -> pa.Table:
+    return found.append_column("secret", pa.array(np.arange(len(found))))
+
+
+def first_cell(value: Any) -> Callable[[pa.Table], pa.Table]:
+    def change(found: pa.Table) -> pa.Table:
+        for name, foreign in (("disease", "zzz"), ("block", 10**6)):
+            if name in found.column_names:
+                new = foreign if value == "foreign" else value
+                if shows_sets(found) and new is not None:
+                    new = [new]
+                return replaced(found, name, [new, *found[name].to_pylist()[1:]])
+        return found
+
+    return change
+
+
+def label_cell(found: pa.Table) -> pa.Table:
+    return replaced(found, "sex", ["zzz", *found["sex"].to_pylist()[1:]])
+
+
+def first_list(found: pa.Table) -> pa.Table:
+    if not shows_sets(found):
+        return found
+    lists = found["disease"].to_pylist()
+    return replaced(found, "disease", [next(held for held in lists if held != lists[0]), *lists[1:]])
+
+
+def turned_list(found: pa.Table) -> pa.Table:
+    if not shows_sets(found):
+        return found
+    lists = found["disease"].to_pylist()
+    at = next(i for i, held in enumerate(lists) if len(held) > 1)
+    return replaced(found, "disease", [held[::-1] if i == at else held for i, held in enumerate(lists)])
+
+
+def unlisted_set(found: pa.Table) -> pa.Table:
+    if not shows_sets(found):
+        return found
+    return replaced(found, "disease_set", [30_000, *found["disease_set"].to_pylist()[1:]])
+
+
+def weighed(found: pa.Table, name: str) -> pa.Table:
+    return replaced(found, name, [found[name][0].as_py() + 0.001, *found[name].to_pylist()[1:]])
+
+
+def moved(found: pa.Table) -> pa.Table:
+    name = next(n for n in found.column_names if n in {"sub_table", "group_id"})
+    groups = found[name].to_numpy().copy()
+    groups[np.flatnonzero(groups == groups[0])[:2]] = (groups[0] + 1) % (groups.max() + 1)
+    return replaced(found, name, groups)
+
+
+def unknown_group(found: pa.Table) -> pa.Table:
+    name = next(n for n in found.column_names if n in {"sub_table", "group_id"})
+    return replaced(found, name, [10**6, *found[name].to_pylist()[1:]])
+
+
+def group_one_value(found: pa.Table) -> pa.Table:
+    """Every group one repeated value."""
+    if "disease" not in found.column_names:
+        return found
+    groups, values = found["group_id"].to_numpy(), found["disease"].to_pylist()
+    first = dict(zip(groups[::-1], values[::-1], strict=True))
+    return replaced(found, "disease", [first[g] for g in groups])
+
+
+def number_as_text(found: pa.Table) -> pa.Table:
+    return found.set_column(found.column_names.index("number"), "number", found["number"].cast(pa.string()))
+
+
+def renumbered(found: pa.Table) -> pa.Table:
+    return replaced(found, "number", np.random.default_rng(8).permutation(found["number"].to_numpy()))
