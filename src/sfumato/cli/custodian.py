@@ -300,8 +300,8 @@ def plan(
         raise SpecError(f"--{alone} goes with --fit", field=alone)
     from ..publish import prepare
     from ..publishing.randomness import Secret
-    from ..reports.places import check_places, write_html
     from ..reports.plan_text import render
+    from ..reports.report_files import check_places, write_html
 
     kinds, pages = ([r for r in reports or () if (r in REPORT_KINDS) is kind] for kind in (True, False))
     page = pages[-1] if pages else None

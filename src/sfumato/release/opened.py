@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import weakref
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,15 @@ def open_folder(
     `scratch` is a temporary folder that goes when nobody holds the release any more.
     """
     manifest = read_manifest(folder)
-    if check:
-        check_digests(folder, manifest)
-    check_contents(folder, manifest)
-    return OpenedRelease(folder, manifest, engine=engine, scratch=scratch)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        digests = beside.submit(check_digests, folder, manifest) if check else None
+        try:
+            check_contents(folder, manifest)
+            opened = OpenedRelease(folder, manifest, engine=engine, scratch=scratch)
+        finally:
+            if digests is not None:
+                digests.result()  # a file that is not the stated one is told first, whatever else is wrong with it
+    return opened
 
 
 class OpenedRelease:

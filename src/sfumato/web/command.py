@@ -108,7 +108,7 @@ def serve(
         raise SfumatoError('serving needs more packages: pip install "sfumato[web]"') from None
     from .app import application
     from .catalogue import catalogue
-    from .settings import Settings, allowed_hosts, cores
+    from .server_settings import Settings, allowed_hosts, cores
 
     settings = Settings(
         workers=cores() if workers is None else workers,

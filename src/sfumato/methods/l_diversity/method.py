@@ -127,7 +127,10 @@ def _without(level: Level, domain: Domain, stays: NDArray[np.bool_]) -> tuple[Le
 
 
 def expected_error(columns: Sequence[Level], profile: Profile) -> dict[str, Any]:
-    """Root mean square of the even-spread error, over single quasi-identifier values that hold about 1 % or 10 %."""
+    """Root mean square of the even-spread error, over single quasi-identifier values that hold about 1 % or 10 %.
+
+    None where no value holds so much: nothing was looked at, and the error is not 0.
+    """
     codes, table = _cells(profile)
     rows = table.sum()
     picked: dict[float, list[Any]] = {0.01: [], 0.1: []}
@@ -143,12 +146,13 @@ def expected_error(columns: Sequence[Level], profile: Profile) -> dict[str, Any]
             near = (share > target / 2) & (share < 2 * target)
             kept.append((even - true)[near])
     among = {t: np.concatenate(kept) for t, kept in picked.items()}
-    rms = {t: np.sqrt((e**2).mean(axis=0)) if len(e) else np.zeros(table.shape[1]) for t, e in among.items()}
+    unknown: list[float | None] = [None] * table.shape[1]
+    rms = {t: np.sqrt((e**2).mean(axis=0)).tolist() if len(e) else unknown for t, e in among.items()}
     return {
         "values": [value_label(v) for v in profile.domains[-1].values],
         "total": [0.0] * table.shape[1],
-        "among_1_percent": rms[0.01].tolist(),
-        "among_10_percent": rms[0.1].tolist(),
+        "among_1_percent": rms[0.01],
+        "among_10_percent": rms[0.1],
     }
 
 

@@ -39,7 +39,7 @@ from ...model.public import (
 )
 from ...model.ratios import Ratio, exact
 from ..contract import Example, Method, Planned, Specification
-from ..shared import laws
+from ..shared import record_laws
 from ..shared.option_help import told
 from . import blockwise, target_report
 from . import target_parsing as parsing
@@ -291,13 +291,13 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
 
     def guarantee(self, plan: TargetDistributionPlan) -> Guarantee:
         """Exact marginals; and, at length, what they do not cover."""
-        moved = max((part.distance for part in plan.parts if part.distance is not None), default=0.0)
+        moved = max((part.distance for part in plan.parts if part.distance is not None), default=None)
         return Guarantee(
             model="P-private marginals",
             parameters={
                 "target": plan.target,
                 "groups": len(plan.group_rows),
-                **({} if plan.target_from_data else {"target_moved": moved}),
+                **({} if moved is None else {"target_moved": moved}),
                 "max_weight": plan.max_weight,
                 "min_group": plan.min_group,
             },
@@ -367,7 +367,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
                 at = np.array(plan.order)[leaves]
                 counts[np.ix_(blocks.group[mine], at)] += blocks.count[mine][:, None] * share
         counts *= (np.array(plan.group_rows) / np.maximum(blocks.sizes, 1))[:, None]
-        return replace(laws.silent(counts), knowing=_knowing(plan, evidence, counts))
+        return replace(record_laws.silent(counts), knowing=_knowing(plan, evidence, counts))
 
     def verify(self, plan: TargetDistributionPlan, published: Published) -> None:
         """The published blocks are exactly P-private, and every group has the rows it states and as many blocks."""

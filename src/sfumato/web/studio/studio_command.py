@@ -42,9 +42,9 @@ def studio(
         raise SfumatoError('the studio needs more packages: pip install "sfumato[web]"') from None
     from ...engines import scratch
     from ..command import bound, run
-    from .choices import Choices, read_choices
     from .state import Studio
     from .studio_app import application
+    from .studio_choices import Choices, read_choices
 
     file = None if choices is None else Path(choices)
     start = Choices()
