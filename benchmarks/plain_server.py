@@ -18,7 +18,7 @@ from sfumato.web.app import application
 from sfumato.web.catalogue import catalogue
 from sfumato.web.command import bound, run
 from sfumato.web.desk import Reply, Task
-from sfumato.web.settings import Settings, cores
+from sfumato.web.server_settings import Settings, cores
 
 
 class PlainDesk:

@@ -16,7 +16,7 @@ Does not protect against: a reader to whom the difference between neighbours is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
@@ -25,8 +25,7 @@ import numpy as np
 
 from sfumato.errors import PlanError, SpecError, VerificationError
 from sfumato.methods.contract import Example, Foresight, Method, Planned, Specification
-from sfumato.methods.shared.foreseen import entries, pushed, pushed_functionals, tensor
-from sfumato.methods.shared.laws import published_table
+from sfumato.methods.shared.expected_counts import entries, pushed, pushed_functionals, tensor
 from sfumato.methods.shared.linear_functionals import (
     Cells,
     CodedUnit,
@@ -35,8 +34,10 @@ from sfumato.methods.shared.linear_functionals import (
     WeightTable,
     inverse_of,
 )
+from sfumato.methods.shared.option_help import told
 from sfumato.methods.shared.published_checks import check_floor, one_unit, published_counts
 from sfumato.methods.shared.readers import Found, amplified, independent, linked
+from sfumato.methods.shared.record_laws import published_table
 from sfumato.methods.shared.restricted import value_label
 from sfumato.model.law import Law
 from sfumato.model.private import Batch, Facts, Known, Needs, Profile, Released, Work
@@ -68,7 +69,7 @@ class OrderedResponse(Specification):
 
     method: ClassVar[str] = "ordered-response"
 
-    odds: Ratio
+    odds: Ratio = field(metadata=told("how many times as likely a value may become against another", "20"))
 
     def __post_init__(self) -> None:
         if exact(self.odds, "odds") <= 1:

@@ -16,7 +16,7 @@ from commands import sfumato
 from constants import SEED
 from pays import METHODS, PAYS, RHOS, ROLES, ROWS, table
 from sfumato.errors import SpecError
-from sfumato.methods.shared.workloads import parse_workload
+from sfumato.methods.shared.workload_texts import parse_workload
 from sfumato.publish import prepare
 from sfumato.publishing.parameter_files import read_sql
 from sfumato.publishing.randomness import Secret

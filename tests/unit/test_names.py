@@ -32,6 +32,13 @@ PARTS = {
     "verify",  # of every method, and of the bundle
     *("reader", "session", "sources", "table"),  # of every engine
 }
+# Names that differ by an ending only, where the two are told apart by what they are and not by the ending.
+ALIKE = {
+    frozenset({"reader", "readers"}): "of an engine; how far readers of a method's release get",
+    frozenset({"source", "sources"}): "what people hand over; how an engine opens it",
+    frozenset({"specification", "specifications"}): "of one method; of any, made from options",
+}
+ENDINGS = ("ings", "ing", "ied", "ed", "en", "es", "s", "e")
 MOST_LINES = 400
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 # Where a name is known at run time only, and not that of a part of a method, a specification or a plan.
@@ -50,6 +57,7 @@ NAMED = {
     "__init__.py": "the specifications that people import",
     "choosing/__init__.py": "the default, which a test holds to be the best",
     "choosing/recommend.py": "the baseline that promises nothing",
+    "cli/custodian.py": "an example of what is typed",
     "cli/evidence.py": "a paper, which is called like its method",
     "methods/registry.py": "the registry",
 }
@@ -70,6 +78,22 @@ def test_no_two_modules_have_the_same_name() -> None:
         found[file.stem].append(shown(file))
     assert {name: files for name, files in found.items() if len(files) > 1 and name not in PARTS} == {}
     assert {name for name in PARTS if len(found[name]) < 2} == set(), "exempt without need"
+
+
+def stem(name: str) -> str:
+    """A name without the ending of its last word: workload and workloads, place and placing have one."""
+    ending = next((e for e in ENDINGS if name.endswith(e) and len(name) - len(e) > 2), "")
+    return name.removesuffix(ending)
+
+
+def test_no_two_modules_differ_by_an_ending_only() -> None:
+    found = defaultdict(set)
+    for name in {file.stem for file in MODULES if file.parent != ROOT}:  # a story and its room do: publish, publishing
+        found[stem(name)].add(name)
+    alike = {frozenset(names) for names in found.values() if len(names) > 1}
+    assert alike == set(ALIKE)
+    assert stem("places") == stem("placing")
+    assert stem("foresee") == stem("foreseen")
 
 
 def test_no_two_classes_have_the_same_name() -> None:

@@ -15,7 +15,7 @@ import pytest
 from serving import Running, running
 from sfumato.web.access_log import masked
 from sfumato.web.security import host_name
-from sfumato.web.settings import allowed_hosts
+from sfumato.web.server_settings import allowed_hosts
 
 COUNT = "SELECT COUNT(*) AS n FROM release"
 NAMES = ", ".join(f'"column {i:02d}"' for i in range(10))

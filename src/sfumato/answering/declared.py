@@ -11,12 +11,12 @@ from sqlglot.errors import SqlglotError
 from ..engines.contract import Reader
 from ..engines.statements import DIALECT
 from ..errors import SfumatoError, SpecError
-from ..model.public import Asked, Domain, Estimated, Floats, Observed
+from ..model.public import Domain, Floats
 from ..sql.nodes import TRUE, Query, Schema
 from ..sql.parse import parse
 from .domain_views import check_literals, look_at_domains
 from .layout import coefficients, functionals, layout
-from .subject import Subject, no_bounds, no_functionals
+from .subject import Subject, nothing_randomised
 
 LINEAR = ("sum", "ratio")
 
@@ -26,22 +26,7 @@ def declared_questions(text: str, schema: Schema, domain: Domain, reader: Reader
 
     Conditions on other columns choose rows, not values, and are taken as met. SpecError names what cannot be used.
     """
-    subject = Subject(
-        method="",
-        schema=schema,
-        domains=(domain,),
-        coders=(),
-        reader=reader,
-        lumpable=False,
-        withheld=False,
-        part=None,
-        sets={},
-        estimate=_nothing_to_estimate,
-        bound=no_bounds,
-        functionals=no_functionals,
-        rows=0,
-        estimators=(),
-    )
+    subject = nothing_randomised(method="", schema=schema, domains=(domain,), reader=reader, rows=0)
     rows = [row for statement in _statements(text) for row in _coefficients(statement, subject)]
     told = [row for row in rows if np.ptp(row) > 0]  # the others are answered exactly by every release
     if not told:
@@ -80,7 +65,3 @@ def _rows(query: Query, keys: tuple[int, ...], place: Any, met: Any) -> list[Flo
     wanted = [f for aggregate in query.aggregates for side in functionals(aggregate) for f in side]
     (matrix,), _ = coefficients(query, wanted, keys, place, met)
     return list(matrix.toarray())
-
-
-def _nothing_to_estimate(_: Observed, __: Asked) -> Estimated:
-    raise AssertionError("declared questions are not answered")

@@ -51,6 +51,32 @@ class Subject:
         raise SpecError(message, field="estimator")
 
 
+def nothing_randomised(
+    *, method: str, schema: Schema, domains: tuple[Domain, ...], reader: Reader, rows: int
+) -> Subject:
+    """Rows that are as they are: a question about them is read and laid out, and nothing of it is estimated."""
+    return Subject(
+        method=method,
+        schema=schema,
+        domains=domains,
+        coders=(),
+        reader=reader,
+        lumpable=False,
+        withheld=False,
+        part=None,
+        sets={},
+        estimate=_nothing_to_estimate,
+        bound=no_bounds,
+        functionals=no_functionals,
+        rows=rows,
+        estimators=(),
+    )
+
+
+def _nothing_to_estimate(_: Observed, __: Asked) -> Estimated:
+    raise AssertionError("nothing is randomised")
+
+
 def no_bounds(*_: object) -> None:
     """Of a subject that knows no certain bounds."""
 

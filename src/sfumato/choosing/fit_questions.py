@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from ..analysis.families import FAMILIES
 from ..analysis.fit import Fit
 from ..analysis.regression import fit
-from ..answering.subject import Subject, no_bounds, no_functionals
+from ..answering.subject import nothing_randomised
 from ..engines.contract import Reader
 from ..errors import SpecError
-from ..model.public import Asked, Estimated, Observed
 from ..model.types import ColumnType
 from ..sql.nodes import Schema
 
@@ -44,24 +43,6 @@ def split_fits(text: str) -> tuple[str, tuple[FitQuestion, ...]]:
 
 def true_fit(asked: FitQuestion, reader: Reader, types: dict[str, ColumnType], rows: int) -> Fit:
     """The fit of the original rows. Private: it reads them."""
-    subject = Subject(
-        method="original",
-        schema=Schema(types=types, units={}),
-        domains=(),
-        coders=(),
-        reader=reader,
-        lumpable=False,
-        withheld=False,
-        part=None,
-        sets={},
-        estimate=_nothing_to_estimate,
-        bound=no_bounds,
-        estimators=(),
-        functionals=no_functionals,
-        rows=rows,
-    )
+    schema = Schema(types=types, units={})
+    subject = nothing_randomised(method="original", schema=schema, domains=(), reader=reader, rows=rows)
     return fit(subject, asked.formula, family=asked.family, where=asked.where)
-
-
-def _nothing_to_estimate(_: Observed, __: Asked) -> Estimated:
-    raise AssertionError("nothing of the original table is randomised")

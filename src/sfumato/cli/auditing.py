@@ -39,7 +39,7 @@ def audit(
     from ..audit.score import audit as run
     from ..query import open_release
     from ..reports.audit_text import audit_page, render
-    from ..reports.places import check_places, write_html
+    from ..reports.report_files import check_places, write_html
 
     check_places({"--report": report}, source=truth, force=force, twins=False)
 

@@ -121,7 +121,7 @@ def compare(
         raise SpecError("compare needs a bound on the posterior, for example --bound 1/6", field="bound")
     from ..choosing.compare import compare as run
     from ..reports.choice_text import render_comparison
-    from ..reports.places import check_places
+    from ..reports.report_files import check_places
 
     check_places({"--report": report, "--public-report": public}, charts=charts, source=source, force=force)
     with ProgressBar() as progress:

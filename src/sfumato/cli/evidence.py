@@ -40,7 +40,7 @@ def reproduce(
     """
     from ..papers import render
     from ..papers import reproduce as run
-    from ..reports.places import check_places
+    from ..reports.report_files import check_places
 
     check_places({"--report": report}, force=force)
     shown = sys.stderr.isatty()

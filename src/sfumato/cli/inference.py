@@ -104,7 +104,7 @@ def fit(
     Example: sfumato fit out "income ~ age + C(sex) + C(occupation)" --family binomial --recode groups.json
     """
     from ..query import open_release
-    from ..reports.places import check_places, write_html
+    from ..reports.report_files import check_places, write_html
 
     _check_form(form, ("table", "json", "csv"))
     check_places({"--report": report}, source=release, force=force, twins=False)

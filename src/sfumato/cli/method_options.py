@@ -61,7 +61,7 @@ def method_options(
         required = all(f.required for f in fields.values())
         made = option(
             said(name),
-            _helps(fields) + ("; required" if required else ""),
+            "; ".join(part for part in (_helps(fields), "required" if required else "") if part),
             example="" if flag else first.example,
             without=not flag and not required and _defaults(fields),
             metavar=None if flag else METAVARS.get(first.kind, "TEXT"),

@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import weakref
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..engines.codes import Coder, factorise, list_columns, set_coder, weights_table
 from ..engines.contract import Engine, Reader
 from ..engines.directory import engine_named
-from ..engines.statements import COUNT, counted
+from ..engines.statements import COUNT
 from ..errors import ReleaseError
 from ..methods import REGISTRY, AnyMethod
 from ..model.public import Codes, Domain, Evidence, Integers, Published
@@ -34,10 +35,15 @@ def open_folder(
     `scratch` is a temporary folder that goes when nobody holds the release any more.
     """
     manifest = read_manifest(folder)
-    if check:
-        check_digests(folder, manifest)
-    check_contents(folder, manifest)
-    return OpenedRelease(folder, manifest, engine=engine, scratch=scratch)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        digests = beside.submit(check_digests, folder, manifest) if check else None
+        try:
+            check_contents(folder, manifest)
+            opened = OpenedRelease(folder, manifest, engine=engine, scratch=scratch)
+        finally:
+            if digests is not None:
+                digests.result()  # a file that is not the stated one is told first, whatever else is wrong with it
+    return opened
 
 
 class OpenedRelease:
@@ -115,7 +121,7 @@ class OpenedRelease:
 
     def distinct_cells(self, columns: tuple[str, ...]) -> tuple[Integers, Integers]:
         """(codes of the distinct published cells over some columns, rows of each)."""
-        seen = self.reader.run(counted(columns, table="release"))
+        seen = self.reader.count(columns)
         codes = np.column_stack([factorise(seen[c])[0] for c in columns]).astype(np.int64)
         return codes, seen[COUNT].to_numpy().astype(np.int64)
 
@@ -123,7 +129,7 @@ class OpenedRelease:
         """(part, codes, count) of the whole release over some units."""
         coders, part = [self.coders[u] for u in units], self.method.part
         names = [name for coder in coders for name in coder.domain.columns]
-        found = self.reader.run(counted([*names, *([part] if part else [])], table="release"))
+        found = self.reader.count([*names, *([part] if part else [])])
         codes = [coder.encode([found[n] for n in coder.domain.columns]) for coder in coders]
         parts = found[part].to_numpy() if part else np.zeros(found.num_rows, dtype=np.int64)
         count = found[COUNT].to_numpy()

@@ -9,7 +9,7 @@ from typing import Any
 from . import charts
 from .choice_text import band_label, entries, opening, percent, posteriors
 from .page import page
-from .places import check_places, write_html, write_twin
+from .report_files import check_places, write_html, write_twin
 
 # What may leave the house: texts, parameters and what follows from them. Errors, reasons with limits, sizes and numbers
 # of questions are computed from the original table and stay.

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import SpecError
 from ..model.public import Curve
-from .places import MARK
+from .report_files import MARK
 
 WIDTH, HEIGHT = 460, 240  # pixels of one chart
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import SfumatoError
 from ..version import __version__
-from .places import MARK
+from .report_files import MARK
 
 TEMPLATE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">{{ mark }}\

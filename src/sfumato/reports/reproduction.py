@@ -8,7 +8,7 @@ from typing import Any
 
 from .charts import published_against_ours, verdicts
 from .page import page
-from .places import write_html, write_twin
+from .report_files import write_html, write_twin
 
 
 def write_reproduction(document: Mapping[str, Any], target: str, *, force: bool = False) -> Iterator[Path]:

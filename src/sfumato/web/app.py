@@ -28,8 +28,8 @@ from .catalogue import Served
 from .desk import Desk
 from .refusals import Refusal, wrong
 from .security import PROTECTING, Gate
+from .server_settings import Settings
 from .service import Kept, Service
-from .settings import Settings
 from .workers import Answerer, Pool
 
 HERE = Path(__file__).parent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import signal
 import socket
@@ -109,7 +108,7 @@ def serve(
         raise SfumatoError('serving needs more packages: pip install "sfumato[web]"') from None
     from .app import application
     from .catalogue import catalogue
-    from .settings import Settings, allowed_hosts, cores
+    from .server_settings import Settings, allowed_hosts, cores
 
     settings = Settings(
         workers=cores() if workers is None else workers,
@@ -136,6 +135,8 @@ def serve(
     )
     shown = f"[{host}]" if ":" in host else host
     typer.echo(f"serving {', '.join(served)} at http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C stops)", err=True)
+    import asyncio  # every command loads this module, few serve
+
     asyncio.run(run(uvicorn.Server(config), listener))
 
 
@@ -157,6 +158,8 @@ def bound(host: str, port: int) -> socket.socket:
 
 async def run(server: Any, listener: socket.socket) -> None:
     """Serve until told to stop; the first signal lets running answers finish, the second does not."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
 
     def stop() -> None:

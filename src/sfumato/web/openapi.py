@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..version import __version__
-from .settings import Settings
+from .server_settings import Settings
 
 
 def openapi(settings: Settings) -> dict[str, Any]:

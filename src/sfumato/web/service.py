@@ -12,7 +12,7 @@ from ..version import __version__
 from .catalogue import Served
 from .desk import Form, Reply, Task
 from .refusals import BUSY, Refusal, lost, out_of_time, wrong
-from .settings import Settings
+from .server_settings import Settings
 from .workers import Busy, OutOfTime, Pool, WorkerLost
 
 VOCABULARY_SECONDS = 120.0  # the first look at a large release reads whole columns

@@ -22,12 +22,12 @@ from ..batches import ONCE, Batches, of_function, of_iterator
 from ..private_copy import PrivateCopy
 from ..source import Source
 from .bound import Bind, Bound
+from .coarse_columns import recoded
 from .column_types import typed, without_excess
 from .connection import plain_path
 from .csv_files import csv_bound
 from .files import SAID, check_digits, check_names, check_same, files_of, kind_of, shown
 from .json_files import json_bound
-from .recoded import recoded
 
 LABELLED = "titles and value labels of the file are published with the columns that are"
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...errors import UnsupportedQuery
 from ...model.public import Evidence
-from ..shared.linear_functionals import Cells, Floats, Functions, Target, runs, sampling, sums
+from ..shared.linear_functionals import Cells, DependentRows, Floats, Functions, runs
 from .anatomised import groups_of
 
 MOST_VALUES = 200  # K is V^3 numbers
@@ -81,23 +81,26 @@ def checked(groups: GroupedValues) -> GroupedValues:
     return groups
 
 
-class GroupFunctionals:
-    """Counts and covariances over the random assignment of records to groups; `cells.part` is the group."""
+class _Assigned(DependentRows):
+    """Covariances over the random assignment of records to groups."""
 
     def __init__(self, cells: Cells, groups: GroupedValues) -> None:
         self.cells, self.groups = cells, groups
-        self._counts: dict[tuple[int, int], Floats] = {}
 
     @property
     def values(self) -> int:
         return self.groups.values
 
-    @property
-    def exact(self) -> bool:
-        return False
+    def _of_table(self, functions: Functions) -> Floats:
+        return assignment_covariance(self.groups, self.counts, functions, self.cells.cells)
 
-    def kept_independent(self) -> None:
-        return None
+
+class GroupFunctionals(_Assigned):
+    """Counts over the random assignment of records to groups; `cells.part` is the group."""
+
+    def __init__(self, cells: Cells, groups: GroupedValues) -> None:
+        super().__init__(cells, groups)
+        self._counts: dict[tuple[int, int], Floats] = {}
 
     def counts(self, a: int = 0, b: int = 0) -> Floats:
         key = (min(a, b), max(a, b))
@@ -111,41 +114,17 @@ class GroupFunctionals:
             self._counts[key] = shared.reshape(cells.cells, width)[:, :-1] @ groups.inverse
         return self._counts[key]
 
-    def value(self, functions: Functions) -> Floats:
-        return sums(self.counts, functions, self.cells.cells, self.values)
 
-    def covariance(self, functions: Functions, target: Target) -> Floats:
-        found = assignment_covariance(self.groups, self.counts, functions, self.cells.cells)
-        return found + sampling(self, functions, self.cells) if target == "population" else found
-
-
-class AssignmentFunctionals:
+class AssignmentFunctionals(_Assigned):
     """Counts of the original table, and the covariances to expect over the random assignment to planned groups."""
 
     def __init__(self, cells: Cells, groups: GroupedValues, kept: Floats) -> None:
         """`cells.value` is the true code; `kept[u]` the share of the records of u that are not left out."""
-        self.cells, self.groups, self._kept = cells, groups, kept
-
-    @property
-    def values(self) -> int:
-        return self.groups.values
-
-    @property
-    def exact(self) -> bool:
-        return False
-
-    def kept_independent(self) -> None:
-        return None
+        super().__init__(cells, groups)
+        self._kept = kept
 
     def counts(self, a: int = 0, b: int = 0) -> Floats:
         return self.cells.table(self.cells.value, self.values, a, b) * self._kept
-
-    def value(self, functions: Functions) -> Floats:
-        return sums(self.counts, functions, self.cells.cells, self.values)
-
-    def covariance(self, functions: Functions, target: Target) -> Floats:
-        found = assignment_covariance(self.groups, self.counts, functions, self.cells.cells)
-        return found + sampling(self, functions, self.cells) if target == "population" else found
 
 
 def assignment_covariance(

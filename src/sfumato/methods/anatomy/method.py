@@ -42,7 +42,7 @@ from ...model.public import (
 )
 from ...stats.allocation import narrow
 from ..contract import Example, Foresight, Method, Planned, Specification
-from ..shared import laws
+from ..shared import record_laws
 from ..shared.grouping import Grouping, largest_buckets, random_margins
 from ..shared.groups_at_bound import group_size
 from ..shared.left_out import rows_left_out
@@ -250,7 +250,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
         """The values of every group."""
         counts = np.zeros((plan.groups, len(evidence.domains[0])))
         np.add.at(counts, (np.asarray(evidence.side["group_id"]), np.asarray(evidence.side["unit0"])), 1)
-        return laws.silent(counts, exact=True)
+        return record_laws.silent(counts, exact=True)
 
     def verify(self, plan: AnatomyPlan, published: Published) -> None:
         """Every group holds at least l values, each once, and as many values as rows."""

@@ -35,7 +35,7 @@ from ...model.public import (
     Trust,
 )
 from ..contract import Example, Foresight, Method, Planned, Specification
-from ..shared import laws
+from ..shared import record_laws
 from ..shared.published_checks import one_unit
 from ..shared.restricted import value_label
 from .readers import readers
@@ -136,7 +136,7 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
 
     def law(self, plan: DistributionDrawPlan, evidence: Evidence, unit: int) -> Law:
         """What a record shows does not depend on its value."""
-        return laws.silent(laws.published_table(evidence, unit, 1))
+        return record_laws.silent(record_laws.published_table(evidence, unit, 1))
 
     def rows_held(self, plan: DistributionDrawPlan) -> int | None:
         """Any number: no row of hers is published."""

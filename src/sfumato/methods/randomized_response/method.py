@@ -41,9 +41,9 @@ from ...model.public import (
 )
 from ...stats.kronecker import apply_maps, channel, check_keep, theta_of_keep
 from ..contract import Example, Foresight, Method, Planned
-from ..shared import laws
 from ..shared import linear_functionals as sums
-from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
+from ..shared import record_laws
+from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor
 from ..shared.linear_functionals import CodedUnit, Functionals
 from ..shared.perturbation import SubTables
 from . import response_estimate, response_report
@@ -275,7 +275,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             p=np.array([theta]),
             q=np.array([(1 - theta) / size]),
         )
-        return laws.perturbed(table, evidence, unit)
+        return record_laws.perturbed(table, evidence, unit)
 
     def verify(self, plan: RandomizedResponsePlan, published: Published) -> None:
         """The columns that the scope names are randomised."""

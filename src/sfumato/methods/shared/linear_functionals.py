@@ -10,6 +10,7 @@ channel. docs/explanation/inference.md, sections 1 and 3.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -99,6 +100,37 @@ class Functionals(Protocol):
 
     def covariance(self, functions: Functions, target: Target) -> Floats:
         """(F, F) covariance: of the randomisation ("table"), or with the rows a random sample ("population")."""
+
+
+class DependentRows(ABC):
+    """Functionals of rows whose noise hangs together: what follows from their counts; methods add the covariance."""
+
+    cells: Cells
+
+    @property
+    @abstractmethod
+    def values(self) -> int: ...
+
+    @property
+    def exact(self) -> bool:
+        return False
+
+    def kept_independent(self) -> None:
+        return None
+
+    @abstractmethod
+    def counts(self, a: int = 0, b: int = 0) -> Floats: ...
+
+    def value(self, functions: Functions) -> Floats:
+        return sums(self.counts, functions, self.cells.cells, self.values)
+
+    def covariance(self, functions: Functions, target: Target) -> Floats:
+        found = self._of_table(functions)
+        return found + sampling(self, functions, self.cells) if target == "population" else found
+
+    @abstractmethod
+    def _of_table(self, functions: Functions) -> Floats:
+        """(F, F): of the randomisation."""
 
 
 def runs(cells: int, width: int) -> Iterator[slice]:
@@ -228,26 +260,22 @@ def inverse_of(channel: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PartWeights:
-    """B with a state for every (sub-table, value in it); a value has no weight where a sub-table does not hold it.
+class SetListWeights:
+    """B of published sets, numbered through over the sub-tables: their weights for the values of their sub-table."""
 
-    Its records are then in other sub-tables: dealing them out at random adds no error, because all are counted.
-    """
-
-    blocks: tuple[tuple[NDArray[np.intp], Floats], ...]  # the values of each sub-table, and B among them
+    blocks: tuple[tuple[NDArray[np.intp], Floats], ...]  # the values of each sub-table, and (states, values) weights
     values: int
     table: WeightTable = field(init=False)
-    state: NDArray[np.intp] = field(init=False)  # [sub-table, value], -1 where there is none
 
     def __post_init__(self) -> None:
-        start = np.cumsum([0, *(len(held) for held, _ in self.blocks)])
+        start = self._start()
         matrix = np.zeros((int(start[-1]), self.values))
-        state = np.full((len(self.blocks), self.values), -1, dtype=np.intp)
         for i, (held, B) in enumerate(self.blocks):
             matrix[start[i] : start[i + 1], held] = B
-            state[i, held] = np.arange(start[i], start[i + 1])
         object.__setattr__(self, "table", WeightTable(matrix=matrix))
-        object.__setattr__(self, "state", state)
+
+    def _start(self) -> NDArray[np.intp]:
+        return np.cumsum([0, *(len(B) for _, B in self.blocks)])
 
     @property
     def states(self) -> int:
@@ -261,29 +289,21 @@ class PartWeights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SetListWeights:
-    """B of published sets, numbered through over the sub-tables: their weights for the values of their sub-table."""
+class PartWeights(SetListWeights):
+    """B with a state for every (sub-table, value in it); a value has no weight where a sub-table does not hold it.
 
-    blocks: tuple[tuple[NDArray[np.intp], Floats], ...]  # the values of each sub-table, and (sets, values) weights
-    values: int
-    table: WeightTable = field(init=False)
+    Its records are then in other sub-tables: dealing them out at random adds no error, because all are counted.
+    """
+
+    state: NDArray[np.intp] = field(init=False)  # [sub-table, value], -1 where there is none
 
     def __post_init__(self) -> None:
-        start = np.cumsum([0, *(len(B) for _, B in self.blocks)])
-        matrix = np.zeros((int(start[-1]), self.values))
-        for i, (held, B) in enumerate(self.blocks):
-            matrix[start[i] : start[i + 1], held] = B
-        object.__setattr__(self, "table", WeightTable(matrix=matrix))
-
-    @property
-    def states(self) -> int:
-        return self.table.states
-
-    def forward(self, h: Floats) -> Floats:
-        return self.table.forward(h)
-
-    def back(self, published: Floats) -> Floats:
-        return self.table.back(published)
+        SetListWeights.__post_init__(self)
+        start = self._start()
+        state = np.full((len(self.blocks), self.values), -1, dtype=np.intp)
+        for i, (held, _) in enumerate(self.blocks):
+            state[i, held] = np.arange(start[i], start[i + 1])
+        object.__setattr__(self, "state", state)
 
 
 # --- rows randomised independently of each other --------------------------------------------------------------
@@ -311,7 +331,7 @@ class IndependentRows:
         return self._exact
 
     def kept_independent(self) -> Floats | None:
-        return None if isinstance(self.weights, PartWeights | SetListWeights) else self.published()
+        return None if isinstance(self.weights, SetListWeights) else self.published()
 
     def published(self, a: int = 0, b: int = 0) -> Floats:
         """(cells, states): sums of g_a g_b over the published rows."""

@@ -43,13 +43,13 @@ from ...model.public import (
 )
 from ...stats.gamma import gamma_bound, posterior
 from ..contract import Example, Foresight, Method, Planned, ReadRows
-from ..shared import laws, perturbation, set_estimate
+from ..shared import perturbation, record_laws, set_estimate
 from ..shared.channel_design import Design
 from ..shared.column_bins import bin_order, parse_bins
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..shared.restricted import BAD_RHOS, parse_rhos, restricted_guarantee, row_gamma
 from ..shared.set_estimate import set_functionals
-from ..shared.workloads import parse_workload
+from ..shared.workload_texts import parse_workload
 from . import set_reports, value_reports
 from .merging import Costs
 from .partition_report import partition_report
@@ -268,8 +268,8 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     def law(self, plan: SmallDomainPlan, evidence: Evidence, unit: int) -> Law:
         """Every sub-table by itself."""
         if plan.reports is not None:
-            return laws.listed_sets(plan.set_tables, evidence)
-        return laws.perturbed(plan.tables, evidence)
+            return record_laws.listed_sets(plan.set_tables, evidence)
+        return record_laws.perturbed(plan.tables, evidence)
 
     def verify(self, plan: SmallDomainPlan, published: Published) -> None:
         """Sub-tables have the stated sizes, at least two values, and publish no others; strict gammas are capped."""

@@ -18,11 +18,11 @@ from ...model.private import Profile, Watch
 from ...model.public import Asked, Codes, Domain, Floats, Integers, Observed
 from ..contract import Foresight
 from ..shared.channel_design import Design
-from ..shared.foreseen import entries, pushed, pushed_functionals, tensor, together
+from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor, together
 from ..shared.set_estimate import estimate, set_functionals
 from ..shared.set_lists import best_list, list_for
 from ..shared.set_tables import PlannedList, SetTables
-from ..shared.workloads import DeclaredWorkload, check_workload, design_within, planned_list
+from ..shared.workload_texts import DeclaredWorkload, check_workload, design_within, planned_list
 from .partitioning import SubTable
 
 

@@ -20,7 +20,7 @@ from ..shared.option_help import RHO1, RHO2, told
 from ..shared.perturbation import SubTables
 from ..shared.restricted import parse_rhos
 from ..shared.set_tables import SetTables
-from ..shared.workloads import WORKLOAD_FIELD, parse_workload
+from ..shared.workload_texts import WORKLOAD_FIELD, parse_workload
 from . import set_reports
 from .set_reports import SetReports
 

@@ -10,7 +10,7 @@ import numpy as np
 from ...model.private import Profile
 from ...model.public import Asked, Codes, Domain, Evidence, Floats, Integers, Observed
 from ..contract import Foresight
-from ..shared.foreseen import entries, pushed, pushed_functionals, tensor, together
+from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor, together
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, PartWeights, keep_or_redraw
 from ..shared.perturbation import SubTables, estimate
 

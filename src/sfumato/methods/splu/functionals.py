@@ -19,14 +19,12 @@ from ...errors import UnsupportedQuery
 from ..shared.linear_functionals import (
     Cells,
     CodedUnit,
+    DependentRows,
     Floats,
     Functions,
     IndependentRows,
-    Target,
     WeightTable,
     runs,
-    sampling,
-    sums,
 )
 from .decoy_channel import DecoyChannel
 from .decoy_covariance import RANK
@@ -67,7 +65,7 @@ def decoy_functionals(channel: DecoyChannel, cells: Cells, values: int) -> Decoy
     )
 
 
-class DecoyFunctionals:
+class DecoyFunctionals(DependentRows):
     """Counts and covariances under one decoy channel."""
 
     def __init__(
@@ -85,7 +83,7 @@ class DecoyFunctionals:
         B = np.zeros((values, values))
         B[np.ix_(active, active)] = inverse
         self._rows = IndependentRows(cells, WeightTable(matrix=B))
-        self._cells, self._B = cells, B
+        self.cells, self._B = cells, B
         self._published, M, f = np.zeros(values), np.eye(values), np.zeros(values)
         self._published[active], f[active] = published, total_counts
         M[np.ix_(active, active)] = channel
@@ -103,13 +101,6 @@ class DecoyFunctionals:
     def values(self) -> int:
         return self._rows.values
 
-    @property
-    def exact(self) -> bool:
-        return False
-
-    def kept_independent(self) -> None:
-        return None
-
     def counts(self, a: int = 0, b: int = 0) -> Floats:
         """N; where the published histogram was capped, moved by G_c G+ (f' - sum N) so that it adds up to f'."""
         if self._move is None:
@@ -120,21 +111,17 @@ class DecoyFunctionals:
             self._kept[key] = plain + (Y * (self._B @ self._move)) @ self._B - plain * self._move
         return self._kept[key]
 
-    def value(self, functions: Functions) -> Floats:
-        return sums(self.counts, functions, self._cells.cells, self.values)
-
-    def covariance(self, functions: Functions, target: Target) -> Floats:
+    def _of_table(self, functions: Functions) -> Floats:
         plain = self._rows.covariance(functions, "table")
         X = self._with_totals(functions)
         explained = self._G_inverse @ X
         found = plain - X.T @ explained + explained.T @ self._T @ explained
-        found = (found + found.T) / 2
-        return found + sampling(self, functions, self._cells) if target == "population" else found
+        return (found + found.T) / 2
 
     def _with_totals(self, functions: Functions) -> Floats:
         """(V, F): covariance of the estimated totals with the functions; sum over cells of B' (Y w) - N h."""
         through, direct = np.zeros((self.values, functions.size)), np.zeros((self.values, functions.size))
-        for at in runs(self._cells.cells, functions.size * self.values):
+        for at in runs(self.cells.cells, functions.size * self.values):
             for a, h in functions.planes(at).items():
                 through += np.einsum("ck,cfk->kf", self._rows.published(0, a)[at], h @ self._B.T, optimize=True)
                 direct += np.einsum("cv,cfv->vf", self._rows.counts(0, a)[at], h, optimize=True)

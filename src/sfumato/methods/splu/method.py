@@ -45,8 +45,8 @@ from ...model.public import (
 )
 from ...model.ratios import exact
 from ..contract import Example, Foresight, Method, Planned
-from ..shared import laws
-from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
+from ..shared import record_laws
+from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor
 from ..shared.grouping import Grouping, largest_buckets, random_margins
 from ..shared.groups_at_bound import group_size
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals
@@ -345,7 +345,7 @@ class SpluMethod(Method[Splu, SpluPlan]):
         M = np.zeros((values, values))
         M[np.ix_(channel.active, channel.active)] = channel.matrix.forward(np.eye(len(channel.active)))
         M = np.maximum(M, 0.0)
-        return Law(counts=laws.published_table(evidence, unit, 1), chance=lambda _, shown: M[:, shown].T)
+        return Law(counts=record_laws.published_table(evidence, unit, 1), chance=lambda _, shown: M[:, shown].T)
 
     def verify(self, plan: SpluPlan, published: Published) -> None:
         """Groups of gamma records with different values fit the published domains and rows."""

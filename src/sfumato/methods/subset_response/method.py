@@ -45,9 +45,9 @@ from ...model.public import (
 from ...model.ratios import Ratio
 from ...stats.gamma import gamma_bound, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
-from ..shared import laws, set_estimate
+from ..shared import record_laws, set_estimate
 from ..shared.column_bins import BINS_FIELD, bin_order, parse_bins
-from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
+from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor
 from ..shared.least_error import times_least
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..shared.option_help import RHO1, RHO2
@@ -64,7 +64,7 @@ from ..shared.restricted import (
 from ..shared.set_channel import SetChannel
 from ..shared.set_lists import least_variance, list_for
 from ..shared.set_tables import PlannedList, SetTables
-from ..shared.workloads import WORKLOAD_FIELD, design, parse_workload, planned_list
+from ..shared.workload_texts import WORKLOAD_FIELD, design, parse_workload, planned_list
 from .readers import readers
 from .verify import check_release
 
@@ -244,7 +244,7 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
 
     def law(self, plan: SubsetResponsePlan, evidence: Evidence, unit: int) -> Law:
         """One table."""
-        return laws.listed_sets(plan.tables, evidence)
+        return record_laws.listed_sets(plan.tables, evidence)
 
     def functionals(
         self, plan: SubsetResponsePlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]

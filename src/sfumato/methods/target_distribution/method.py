@@ -39,7 +39,7 @@ from ...model.public import (
 )
 from ...model.ratios import Ratio, exact
 from ..contract import Example, Method, Planned, Specification
-from ..shared import laws
+from ..shared import record_laws
 from ..shared.option_help import told
 from . import blockwise, target_report
 from . import target_parsing as parsing
@@ -367,7 +367,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
                 at = np.array(plan.order)[leaves]
                 counts[np.ix_(blocks.group[mine], at)] += blocks.count[mine][:, None] * share
         counts *= (np.array(plan.group_rows) / np.maximum(blocks.sizes, 1))[:, None]
-        return replace(laws.silent(counts), knowing=_knowing(plan, evidence, counts))
+        return replace(record_laws.silent(counts), knowing=_knowing(plan, evidence, counts))
 
     def verify(self, plan: TargetDistributionPlan, published: Published) -> None:
         """The published blocks are exactly P-private, and every group has the rows it states and as many blocks."""

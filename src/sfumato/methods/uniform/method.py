@@ -42,8 +42,8 @@ from ...model.public import (
 from ...model.ratios import Ratio
 from ...stats.gamma import gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Foresight, Method, Planned, Specification
-from ..shared import laws, perturbation
-from ..shared.foreseen import entries, pushed, pushed_functionals, tensor
+from ..shared import perturbation, record_laws
+from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor
 from ..shared.least_error import times_least
 from ..shared.linear_functionals import (
     Cells,
@@ -209,7 +209,7 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
 
     def law(self, plan: UniformPlan, evidence: Evidence, unit: int) -> Law:
         """One table."""
-        return laws.perturbed(plan.tables, evidence)
+        return record_laws.perturbed(plan.tables, evidence)
 
     def verify(self, plan: UniformPlan, published: Published) -> None:
         """The channel runs over the published domain."""

@@ -9,7 +9,7 @@ from typing import Any
 from ...methods import method_named
 from ...methods.specifications import fields_of
 from ...model.option_names import said
-from .choices import Choices
+from .studio_choices import Choices
 
 ROLE_OPTIONS = {"sensitive": "--sa", "quasi": "--qi", "keep": "--keep", "drop": "--drop"}
 ROLE_ARGUMENTS = {"sensitive": "sensitive", "quasi": "quasi", "keep": "insensitive", "drop": "identifying"}

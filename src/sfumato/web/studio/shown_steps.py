@@ -16,9 +16,9 @@ from ...reports.text import number
 from ..analyst_pages import READERS as READER_WORDS
 from ..analyst_pages import TRUST as TRUST_WORDS
 from . import handover
-from .choices import ALWAYS, ROLES
 from .foreseen_chart import foreseen_chart
 from .state import Studio
+from .studio_choices import ALWAYS, ROLES
 
 STEPS = ("source", "look", "roles", "promise", "methods", "plan", "publish", "hand")
 TITLES = {

@@ -15,8 +15,8 @@ from ...engines import scratch
 from ...errors import SfumatoError, SpecError
 from ...model.public import Trust
 from . import machine_files
-from .choices import Choices
 from .hand import Hand, Job
+from .studio_choices import Choices
 from .workbench import Errand, Workbench
 
 

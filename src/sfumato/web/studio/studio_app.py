@@ -17,7 +17,7 @@ from ..api import refused
 from ..app import layout, look, static
 from ..refusals import Refusal, refusal, wrong
 from ..security import PROTECTING, Gate
-from . import pages
+from . import studio_pages
 from .door import Door
 from .state import Studio
 
@@ -70,7 +70,7 @@ def application(studio: Studio, *, token: str, port: int) -> Starlette:
             studio.close()
 
     app = Starlette(
-        routes=[static(stamp), *pages.ROUTES],
+        routes=[static(stamp), *studio_pages.ROUTES],
         middleware=[
             Middleware(Gate, hosts=(HOST,), max_body=MAX_BODY, streamed=("/upload",)),
             Middleware(Door, token=token, port=port, free=f"/static/{stamp}/", refuse=say),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from dataclasses import replace
 from pathlib import Path
@@ -43,9 +42,9 @@ def studio(
         raise SfumatoError('the studio needs more packages: pip install "sfumato[web]"') from None
     from ...engines import scratch
     from ..command import bound, run
-    from .choices import Choices, read_choices
     from .state import Studio
     from .studio_app import application
+    from .studio_choices import Choices, read_choices
 
     file = None if choices is None else Path(choices)
     start = Choices()
@@ -71,6 +70,8 @@ def studio(
     typer.echo(f"the studio is at {address} (for you alone: the token opens it; Ctrl-C stops)", err=True)
     if open_page:
         _open(folder / "open.html", address)
+    import asyncio  # every command loads this module, one needs it
+
     asyncio.run(run(uvicorn.Server(config), listener))
 
 

@@ -23,8 +23,8 @@ from ...query import open_release
 from ...release.verify import describe, unseen, verify
 from ...reports.choice_text import percent
 from ...reports.plan_text import render
-from .choices import Choices
 from .hand import Tell
+from .studio_choices import Choices
 
 MEMORY = "1500MB"  # what the engine may hold before it spills to disk
 CONDITIONS = 60  # of the query pool, where the custodian asks no questions of her own: for a quick look

@@ -19,9 +19,9 @@ from ...reports.release_page import release_page
 from ..catalogue import Served
 from ..downloads import zipped
 from . import handover, machine_files
-from .choices import MOST_QUESTIONS, ROLES, TRUST, held, read_choices
 from .shown_steps import STEPS, bound_of, context
 from .state import Studio
+from .studio_choices import MOST_QUESTIONS, ROLES, TRUST, held, read_choices
 
 SOON = 0.6  # seconds that a request waits for quick work before it shows progress
 
