@@ -19,8 +19,8 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 import sfumato as sf
-from sfumato.engines.duckdb.connection import connect, quoted
-from sfumato.engines.duckdb.reader import WEIGHT, DuckDBReader
+from sfumato.engines.duckdb.connection import connect
+from sfumato.engines.duckdb.reader import CELLS, WEIGHT, DuckDBReader
 from sfumato.engines.list_columns import repeaters, with_lists
 from sfumato.methods import method_of
 from sfumato.publish import Prepared, prepare
@@ -37,15 +37,19 @@ class MemoryReader(DuckDBReader):
     """Rows in memory instead of data.parquet, counted into distinct cells at once."""
 
     def __init__(self, rows: pa.Table) -> None:
-        self._rows, self._asked, self._cells = rows.num_rows, 0, True
+        self._rows, self._asked, self._misses = rows.num_rows, 0, 0
         self._con = connect()
         self._con.register("given", rows)
         self._con.execute("CREATE TABLE release AS SELECT * FROM given")
         self._plain = tuple(field.name for field in rows.schema if not pa.types.is_list(field.type))
-        names = ", ".join(quoted(name) for name in self._plain)
-        self._con.execute(f"CREATE TABLE cells AS SELECT {names}, count(*) AS {WEIGHT} FROM release GROUP BY ALL")
+        self._seen, self._cells = frozenset(self._plain), {}
+        self._cells[self._seen] = self._counted(self._seen)
         self._con.unregister("given")
         self.columns = tuple(rows.column_names)
+
+    def source(self) -> tuple[str, str | None]:
+        """Always the cells."""
+        return CELLS, WEIGHT
 
 
 class MemoryEngine:

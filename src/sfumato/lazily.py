@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 class _Later:
     """Stands for a module until one of its names is asked for."""
 
-    __slots__ = ("_name",)
-
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(import_module(self._name), attribute)
+        found = getattr(import_module(self._name), attribute)
+        setattr(self, attribute, found)  # this is not asked for the same name again
+        return found
 
 
 if TYPE_CHECKING:

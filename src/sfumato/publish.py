@@ -234,43 +234,72 @@ def publish(
     `accept_unprotected` allows a release whose guarantee does not cover the values of more than half of the rows.
     `sign` is a file with an Ed25519 private key in PEM; the release then carries a signature.
     """
-    if "://" in str(out):
-        raise SpecError(
-            "a release is written to a folder, not to an address; copy it there, release.json last", field="out"
-        )
-    key = None if sign is None else signing.read_private(sign)
-    secret = Secret.of(seed)
     place = scratch.new_folder("release") if out is None else None
-    target = place / "release" if place else Path(str(out))
+    target = place / "release" if place else folder_of(out)
     try:
-        _check_apart(source, target)
-        with bundle.writing(target, force=force, check=_read_back) as folder:
-            prepared = prepare(
-                source,
-                roles=roles,
-                method=method,
-                secret=secret,
-                engine=engine,
-                domains=domains,
-                null_as_value=null_as_value,
-                delimiter=delimiter,
-                progress=progress,
-            )
-            if not accept_unprotected:
-                check_covered(prepared)
-            manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
-            bundle.finish(folder, manifest)
-            if key is not None:
-                signing.sign(folder, key)
+        manifest = into_folder(
+            source,
+            target,
+            roles=roles,
+            method=method,
+            seed=seed,
+            engine=engine,
+            domains=domains,
+            null_as_value=null_as_value,
+            delimiter=delimiter,
+            force=force,
+            accept_unprotected=accept_unprotected,
+            sign=sign,
+            progress=progress,
+            notify=notify,
+        )
     except BaseException:
         if place:
             scratch.remove(place)
         raise
-    for note in prepared.notes:
-        (notify or _ignore)(note)
     from .query import Release  # what reads SQL is loaded by whoever asks
 
     return Release.at(target, manifest, scratch=place)
+
+
+def folder_of(out: str | Path | None) -> Path:
+    """The folder that was asked for."""
+    if "://" in str(out):
+        raise SpecError(
+            "a release is written to a folder, not to an address; copy it there, release.json last", field="out"
+        )
+    return Path(str(out))
+
+
+def into_folder(
+    source: Any,
+    target: Path,
+    *,
+    roles: Roles,
+    method: Any,
+    seed: int | None,
+    force: bool,
+    accept_unprotected: bool,
+    sign: str | Path | None,
+    progress: Progress | None,
+    notify: Callable[[str], None] | None,
+    **reading: Any,
+) -> Manifest:
+    """What the release in the new folder `target` states; the arguments are those of `publish`."""
+    key = None if sign is None else signing.read_private(sign)
+    secret = Secret.of(seed)
+    _check_apart(source, target)
+    with bundle.writing(target, force=force, check=_read_back) as folder:
+        prepared = prepare(source, roles=roles, method=method, secret=secret, progress=progress, **reading)
+        if not accept_unprotected:
+            check_covered(prepared)
+        manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
+        bundle.finish(folder, manifest)
+        if key is not None:
+            signing.sign(folder, key)
+    for note in prepared.notes:
+        (notify or _ignore)(note)
+    return manifest
 
 
 def _check_apart(source: Any, out: Path) -> None:

@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable
 from functools import reduce
 from itertools import groupby
@@ -90,10 +91,12 @@ def calls(*arguments: object, cwd: Path) -> list[str]:
 
     before = sys.getprofile()
     sys.setprofile(note)
+    threading.setprofile(note)  # batches are worked on in threads
     try:
         done = sfumato(*arguments, cwd=cwd)
     finally:
         sys.setprofile(before)
+        threading.setprofile(None)
     assert done.code == 0, done.text
     return found
 

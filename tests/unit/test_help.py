@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Annotated, Any
 
 import pytest
@@ -16,6 +17,7 @@ from sfumato.cli.teaching import START, TASKS, heading, sentence
 OWN = {"help", "install_completion", "show_completion"}  # typer's
 
 
+@cache
 def command(name: str) -> Any:
     """A command with all its options, those of methods included."""
     return typer.main.get_command(application(name)).commands[name]

@@ -63,6 +63,18 @@ def test_publishing_loads_one_method_and_neither_scipy_nor_the_parser(method: st
     assert {m.split(".")[0] for m in seen} & (HEAVY | {"sqlglot"}) == set()
 
 
+def test_publishing_to_the_end_loads_neither_pandas_nor_the_parser(table: Path) -> None:
+    """Reading back what was written included."""
+    arguments = ["publish", str(table), str(table.parent / "out"), "--sa", "disease", "--qi", "age,sex"]
+    arguments += ["--rest", "drop", "--method", "uniform", "--rho1", "1/3", "--rho2", "1/2"]
+    text = f"import json, sys\nfrom sfumato.cli import main\ntry:\n    main({arguments!r})\n"
+    text += "finally:\n    print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
+    done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True, text=True)
+    seen = {m.split(".")[0] for m in json.loads(done.stderr.splitlines()[-1])}
+    assert "duckdb" in seen, "nothing was published"
+    assert seen & (HEAVY | {"sqlglot", "asyncio"}) == set()
+
+
 def test_asking_loads_one_method_and_no_scipy(table: Path) -> None:
     roles = sfumato.Roles(sensitive="disease", quasi=("age", "sex"), rest="drop")
     out = table.parent / "out"

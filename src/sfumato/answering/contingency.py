@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..engines.codes import factorise
-from ..engines.statements import COUNT, counted
+from ..engines.statements import COUNT
 from ..errors import QueryError, UnsupportedQuery
 from ..model.public import ADDED
 from ..release.opened import OpenedRelease
@@ -71,7 +71,7 @@ def _observed(release: OpenedRelease, columns: Sequence[str]) -> tuple[Floats, l
     if unknown or len(set(columns)) < len(columns) or not columns:
         raise QueryError(f'there is no column "{unknown[0]}"' if unknown else "name different columns, at least one")
     units = {name: u for u, domain in enumerate(release.domains) for name in domain.columns}
-    seen = release.reader.run(counted(columns, table="release"))
+    seen = release.reader.count(columns)
     codes: list[Any] = []
     channels: list[AxisMap | None] = []
     labels = []

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..lazily import csgraph
 from ..lazily import sparse as sp
 from ..model.public import Asked, Estimated, Observed
+from ..stats.joint_codes import distinct_numbers
 
 Estimate = Callable[[Observed, Asked], Estimated]
 
@@ -135,11 +136,11 @@ def _own(observed: Observed, asked: Asked, family: _Family) -> tuple[Observed, A
     first = np.unique(class_, return_index=True)[1]
     pattern = class_[observed.pattern]
     width = len(first)
-    places, stratum = np.unique(observed.key * width + pattern, return_inverse=True)
-    at = stratum.reshape(-1)[observed.stratum]
+    places, stratum = distinct_numbers(observed.key * width + pattern)
+    at = stratum[observed.stratum]
     value, kept_classes = _without(observed.value, asked.shape, family.axes)
     parts, values = int(observed.part.max(initial=0)) + 1, int(value.max(initial=0)) + 1
-    kept, row = np.unique((at * parts + observed.part) * values + value, return_inverse=True)
+    kept, row = distinct_numbers((at * parts + observed.part) * values + value)
     sums = [np.bincount(row, weights=m, minlength=len(kept)) for m in observed.moments.T]
     moments = np.stack(sums, axis=1).astype(np.float64)
     seen = Observed(

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from ..errors import SpecError
+from .late_pandas import without_pandas
 from .options import NONE, EngineOptions, Json, ReleasePath
 from .teaching import option
 from .terminal import note, say, say_json
@@ -84,6 +85,7 @@ def query(
 
     Example: sfumato query out "SELECT sex, COUNT(*) AS n FROM release WHERE occupation = 'Sales' GROUP BY sex"
     """
+    without_pandas()
     from ..query import open_release
 
     if form not in {"table", "json", "csv"}:

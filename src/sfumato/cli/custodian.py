@@ -11,6 +11,7 @@ import typer
 from ..choosing import DEFAULT
 from ..errors import SpecError
 from ..model.option_names import said
+from .late_pandas import without_pandas
 from .method_options import PREFIX, specification
 from .options import (
     DEFAULT_MEMORY,
@@ -37,7 +38,7 @@ MethodName = Annotated[
     option(
         "--method",
         "name of the method; docs/choosing.md helps",
-        example="small-domain",
+        example=DEFAULT,
         without=DEFAULT,
         metavar="NAME",
         rich_help_panel=METHOD,
@@ -167,8 +168,9 @@ def publish(
     Example: sfumato publish adult.parquet out --sa occupation --rest quasi --null-as-value --method uniform
     --rho1 1/5 --rho2 1/3
     """
-    from ..publish import publish as run
-    from ..release.verify import describe
+    without_pandas()
+    from ..publish import folder_of, into_folder
+    from ..release.verify import stated_guarantee
     from ..reports.readers_text import render_readers, render_unprotected
 
     own = _own_bins(roles, method, where)
@@ -176,9 +178,9 @@ def publish(
     table = where.source(source)
     others = _more_accurate(table, roles, reading, asked) if _is_default(roles, method, reading) else ()
     with ProgressBar() as progress:
-        release = run(
+        manifest = into_folder(
             _without_bins(table, own),
-            out,
+            folder_of(out),
             roles=roles.roles(),
             method=asked,
             seed=reading.seed,
@@ -189,14 +191,14 @@ def publish(
             notify=note,
             **reading.arguments(spark=True),
         )
-    for unit in release.opened.domains:
+    for unit in manifest.domains():
         if not unit.declared:
             names, size = ", ".join(unit.columns), len(unit)
             note(f"the domain of {names} ({size} values) is taken from the data; the release tells which values occur")
     if reading.seed is not None:
         note("published with a seed: for tests only; anyone with the seed can undo the noise")
-    say(f"{out}: {release.manifest.rows:,} rows by {asked.method} ({release.guarantee.trust})")
-    stated = describe(release.opened)["guarantee"]
+    say(f"{out}: {manifest.rows:,} rows by {asked.method} ({manifest.guarantee.trust})")
+    stated = stated_guarantee(manifest)
     say(stated["statement"])
     say(render_readers(stated["readers"]))
     left = render_unprotected(stated.get("unprotected"))

@@ -151,6 +151,9 @@ class Reader(Protocol):
     ) -> pa.Table:
         """The result; errors of types or arithmetic are QueryErrors about `text`. `tables` are there while it runs."""
 
+    def count(self, columns: Sequence[str]) -> pa.Table:
+        """Rows of every combination of some columns of the published rows, as `statements.COUNT`."""
+
     def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
         """Arrow's types of columns of these types."""
 

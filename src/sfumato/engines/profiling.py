@@ -12,7 +12,8 @@ from ..errors import DataError, SpecError
 from ..model.private import Histogram, JointCells, Needs, Profile
 from ..model.public import Domain, Scalar
 from ..model.types import ColumnType, Kind
-from .codes import Coder, unreadable_dates
+from ..stats.joint_codes import distinct_rows
+from .codes import Coder, factorise, unreadable_dates
 
 ROWS = "__rows__"  # how many rows a combination has
 CELL = "__cell__"  # number of its quasi-identifier cell
@@ -86,9 +87,11 @@ def _domain(
         grid = np.meshgrid(*[np.arange(len(v)) for v in values], indexing="ij")
         cells = zip(*[[values[j][k] for k in g.ravel()] for j, g in enumerate(grid)], strict=True)
         return Domain(columns=columns, values=tuple(cells), declared=True)
-    distinct = table.select(list(columns)).group_by(list(columns)).aggregate([])
-    distinct = distinct.sort_by([(name, "ascending") for name in columns])
-    return Domain(columns=columns, values=tuple(zip(*[distinct[name].to_pylist() for name in columns], strict=True)))
+    # not by the library's group_by, which loads its query engine and with that pandas
+    coded = [factorise(table[name]) for name in columns]
+    codes, _ = distinct_rows([code for code, _ in coded], table.num_rows)
+    shown = [values.take(pa.array(codes[:, j])).to_pylist() for j, (_, values) in enumerate(coded)]
+    return Domain(columns=columns, values=tuple(zip(*shown, strict=True)))
 
 
 def _check_cells(name: str, column: pa.ChunkedArray, counts: pa.ChunkedArray, kind: ColumnType, *, nulls: bool) -> None:

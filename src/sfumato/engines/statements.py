@@ -82,6 +82,33 @@ def counted(columns: Sequence[str], *, table: str, weight: str | None = None, wh
     return grouped([(column(name), name) for name in columns], [(rows, COUNT)], table=table, where=where)
 
 
+def columns_of(statement: exp.Query) -> tuple[str, ...]:
+    """The columns that a statement names, sorted."""
+    return tuple(sorted({found.name for found in statement.find_all(exp.Column)}))
+
+
+def over_rows(statement: exp.Query, cells: str, weight: str) -> exp.Query:
+    """The statement about cells as one about rows, each of which stands for itself."""
+
+    def change(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Table) and node.name == cells:
+            return exp.table_("release")
+        return exp.Literal.number(1) if isinstance(node, exp.Column) and node.name == weight else node
+
+    changed = statement.copy().transform(change)
+    assert isinstance(changed, exp.Query)
+    return changed
+
+
+def renamed(statement: exp.Query, table: str, new: str) -> exp.Query:
+    """The statement about another table."""
+    changed = statement.copy()
+    for found in changed.find_all(exp.Table):
+        if found.name == table:
+            found.set("this", exp.to_identifier(new))
+    return changed
+
+
 def distinct(name: str, *, table: str) -> exp.Select:
     """Values of a column, as v, up to a limit."""
     return exp.select(exp.alias_(column(name), "v", quoted=True)).from_(exp.table_(table)).distinct().limit(MOST_LISTED)

@@ -13,6 +13,7 @@ from ..engines.contract import Table
 from ..model.private import JointCells, Known, Needs, Profile, Work
 from ..model.public import Claim, Roles, Scalar, Unprotected
 from ..model.ratios import stated_share
+from ..stats.joint_codes import distinct_rows
 
 CELL_LIMIT = 5_000_000  # combinations of quasi-identifiers and sensitive values that are held at once
 FEW = 5  # rows of a cell that statistical offices call small
@@ -33,7 +34,7 @@ def known(
     joint = table.cells(tuple(roles.quasi), domains, looked_at, limit=CELL_LIMIT) if linking else None
     linkable = joint is not None
     if joint is None:
-        joint = table.cells((), domains, {}, limit=int(profile.rows))
+        joint = _values_alone(profile, needs, units) or table.cells((), domains, {}, limit=int(profile.rows))
         assert joint is not None  # there are no more values than rows
     return Known(
         profile=profile,
@@ -43,6 +44,17 @@ def known(
         linkable=linkable,
         looked=protected(joint, claim.rho1),
     )
+
+
+def _values_alone(profile: Profile, needs: Needs, units: tuple[int, ...]) -> JointCells | None:
+    """The sensitive values in one cell, from what planning has counted; None where it has not counted them jointly."""
+    for histogram, joint in zip(profile.histograms, needs.joints, strict=True):
+        if set(units) <= set(joint):
+            codes, value = distinct_rows([histogram.codes[:, joint.index(u)] for u in units], len(histogram.codes))
+            counts = np.bincount(value, weights=histogram.true_counts, minlength=len(codes)).astype(np.int64)
+            numbers = np.arange(len(codes))
+            return JointCells(codes=codes, value=numbers, cell=np.zeros_like(numbers), true_counts=counts)
+    return None
 
 
 def sensitive_units(roles: Roles, needs: Needs) -> tuple[int, ...]:

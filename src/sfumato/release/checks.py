@@ -21,6 +21,7 @@ from .opened import OpenedRelease
 from .placing import PARTS
 from .readme import README, readme
 
+Counts = np.typing.NDArray[np.int64]
 ALWAYS = ("release.json", "datapackage.json")
 SIGNATURE = "release.sig"
 MAX_PACKAGE = 64 * 2**20
@@ -154,15 +155,16 @@ def check_order(release: OpenedRelease) -> None:
     """
     with readable("data.parquet"):
         files = [pq.ParquetFile(release.path / name) for name in release.manifest.data_files]
-    names, most = files[0].schema_arrow.names, max(ENDS // len(files), FEWEST)
+    schema = files[0].schema_arrow  # made anew each time it is asked for
+    names, most = schema.names, max(ENDS // len(files), FEWEST)
     alarm = FALSE_ALARM / (len(names) * (2 * len(files) - 1))
     for name in names:
-        if pa.types.is_list(files[0].schema_arrow.field(name).type):  # the numbers of the sets stand beside the lists
+        if pa.types.is_list(schema.field(name).type):  # the numbers of the sets stand beside the lists
             continue
         before: pa.Array | None = None
         for file in files:
             with readable("data.parquet"):
-                first, last = _ends(file, name, most)
+                first, last = _ends(file, schema.field(name), most)
             whole = pa.concat_arrays([first, last])
             crowds = _crowds(whole, len(first), alarm)
             if crowds or (before is not None and _crowds(pa.concat_arrays([before, whole]), len(before), alarm)):
@@ -174,14 +176,13 @@ def _crowds(column: pa.Array, half: int, alarm: float) -> bool:
     """Whether a random order would hardly put the values that the column has before `half` there."""
     if not _sortable(column.type) or not half:
         return False
-    rank = _ranks(column)
-    cuts = np.unique(np.quantile(rank, np.linspace(0, 1, CUTS + 2)[1:-1], method="lower"))
-    below = np.array([np.count_nonzero(rank[:half] <= cut) for cut in cuts], dtype=np.int64)
-    whole = np.array([np.count_nonzero(rank <= cut) for cut in cuts], dtype=np.int64)
-    return crowded(below, whole, len(rank), half, alarm)
+    upto, first = _running_counts(column, half)
+    quantiles = np.linspace(0, 1, CUTS + 2)[1:-1]
+    cuts = np.unique(np.searchsorted(upto, np.floor((len(column) - 1) * quantiles), side="right"))
+    return crowded(first[cuts], upto[cuts], len(column), half, alarm)
 
 
-def _ends(file: pq.ParquetFile, name: str, most: int) -> tuple[pa.Array, pa.Array]:
+def _ends(file: pq.ParquetFile, field: pa.Field, most: int) -> tuple[pa.Array, pa.Array]:
     """The first and the last half of a column, of at most so many rows each."""
     groups, half = file.num_row_groups, min(file.metadata.num_rows // 2, most)
     sides = []
@@ -192,8 +193,8 @@ def _ends(file: pq.ParquetFile, name: str, most: int) -> tuple[pa.Array, pa.Arra
                 break
             taken.append(g)
             rows += file.metadata.row_group(g).num_rows
-        sides.append(file.read_row_groups(sorted(taken), columns=[name]).column(0) if taken else None)
-    empty = pa.array([], type=_value_type(file.schema_arrow.field(name).type))
+        sides.append(file.read_row_groups(sorted(taken), columns=[field.name]).column(0) if taken else None)
+    empty = pa.array([], type=_value_type(field.type))
     first, last = (empty if side is None else _plain(side) for side in sides)
     return first[:half], last[len(last) - half :]
 
@@ -207,11 +208,12 @@ def _plain(column: pa.ChunkedArray) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _ranks(column: pa.Array) -> np.typing.NDArray[np.int64]:
-    distinct = pc.unique(column)
-    place = np.empty(len(distinct), dtype=np.int64)
-    place[pc.sort_indices(distinct).to_numpy()] = np.arange(len(distinct))
-    return place[pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False).astype(np.int64)]
+def _running_counts(column: pa.Array, half: int) -> tuple[Counts, Counts]:
+    """How many cells hold one of the k + 1 smallest values, for every k: in the column, and before `half`."""
+    coded = column.dictionary_encode(null_encoding="encode")
+    codes, order = coded.indices.to_numpy(), pc.sort_indices(coded.dictionary).to_numpy()
+    whole, first = (np.bincount(part, minlength=len(order))[order] for part in (codes, codes[:half]))
+    return np.cumsum(whole), np.cumsum(first)
 
 
 def _sortable(kind: pa.DataType) -> bool:

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..engines.codes import Coder, factorise, list_columns, set_coder, weights_table
 from ..engines.contract import Engine, Reader
 from ..engines.directory import engine_named
-from ..engines.statements import COUNT, counted
+from ..engines.statements import COUNT
 from ..errors import ReleaseError
 from ..methods import REGISTRY, AnyMethod
 from ..model.public import Codes, Domain, Evidence, Integers, Published
@@ -115,7 +115,7 @@ class OpenedRelease:
 
     def distinct_cells(self, columns: tuple[str, ...]) -> tuple[Integers, Integers]:
         """(codes of the distinct published cells over some columns, rows of each)."""
-        seen = self.reader.run(counted(columns, table="release"))
+        seen = self.reader.count(columns)
         codes = np.column_stack([factorise(seen[c])[0] for c in columns]).astype(np.int64)
         return codes, seen[COUNT].to_numpy().astype(np.int64)
 
@@ -123,7 +123,7 @@ class OpenedRelease:
         """(part, codes, count) of the whole release over some units."""
         coders, part = [self.coders[u] for u in units], self.method.part
         names = [name for coder in coders for name in coder.domain.columns]
-        found = self.reader.run(counted([*names, *([part] if part else [])], table="release"))
+        found = self.reader.count([*names, *([part] if part else [])])
         codes = [coder.encode([found[n] for n in coder.domain.columns]) for coder in coders]
         parts = found[part].to_numpy() if part else np.zeros(found.num_rows, dtype=np.int64)
         count = found[COUNT].to_numpy()

@@ -2,32 +2,108 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from ..engines.statements import counted
 from ..errors import VerificationError
+from .bundle import readable
 from .opened import OpenedRelease
 
+READERS = 2  # threads; each holds a row group
 CLOSE = 1e-9  # of the largest weight
 
 
 def check_sets(release: OpenedRelease) -> None:
     """Refuse lists that are not the published set of their number, in domain order, and weights that do not follow."""
     for name, (numbers, lists) in release.set_lists().items():
-        found = release.reader.run(counted((numbers, name), table="release"))
-        shown = found[name].combine_chunks()
-        if not pa.types.is_list(shown.type) or shown.type.value_type != lists.type.value_type:
-            raise VerificationError(f'the cells of "{name}" are not lists of its values')
-        if not shown.cast(lists.type).equals(lists.take(found[numbers].combine_chunks())):
-            raise VerificationError(f'a row shows in "{name}" another list of values than the one of its number')
+        expected = ExpectedLists(lists)
+        for file in release.manifest.data_files:
+            _check_lists(release.path / file, name, numbers, expected)
     weights = release.set_weights()
     stated = "weights.parquet" in release.manifest.files
     if (weights is not None) != stated:
         raise VerificationError("weights.parquet is there where no sets are published, or missing where they are")
     if weights is not None and not same_weights(weights, pq.read_table(release.path / "weights.parquet")):
         raise VerificationError("weights.parquet does not hold the weights that the published parameters give")
+
+
+def _check_lists(path: Path, name: str, numbers: str, expected: ExpectedLists) -> None:
+    """Row group by row group, two at a time: lists are most of what a release with sets has to be read of."""
+    with readable(path.name), pq.ParquetFile(path) as file:
+        kind, groups = file.schema_arrow.field(name).type, file.num_row_groups
+        leaves = [file.schema.column(j).path for j in range(len(file.schema))]
+    if not pa.types.is_list(kind) or kind.value_type != expected.lists.type.value_type:
+        raise VerificationError(f'the cells of "{name}" are not lists of its values')
+    coded = [leaf for leaf in leaves if leaf.startswith(f"{name}.")]
+
+    def same(some: range) -> bool:
+        with readable(path.name), pq.ParquetFile(path, read_dictionary=coded) as file:
+            found = (file.read_row_group(g, columns=[name, numbers], use_threads=False) for g in some)
+            return all(expected.shown(t[name].combine_chunks(), t[numbers].combine_chunks()) for t in found)
+
+    with ThreadPoolExecutor(max_workers=READERS) as workers:
+        if not all(workers.map(same, [range(first, groups, READERS) for first in range(READERS)])):
+            raise VerificationError(f'a row shows in "{name}" another list of values than the one of its number')
+
+
+class ExpectedLists:
+    """The list of every number, ready to be compared with many rows."""
+
+    def __init__(self, lists: pa.ListArray) -> None:
+        self.lists = lists
+        self._values = lists.flatten()
+        self._distinct = pc.unique(self._values)
+        self._codes = _positions(self._values, self._distinct)
+        self._start = np.concatenate([[0], np.cumsum(pc.list_value_length(lists).to_numpy(zero_copy_only=False))])
+        width = np.diff(self._start)
+        self._width = int(width[0]) if len(width) and (width == width[0]).all() else None
+
+    def shown(self, cells: pa.ListArray, numbers: pa.Array) -> bool:
+        """Whether every cell is the list of its number."""
+        if cells.null_count or numbers.null_count:
+            return False
+        z = numbers.to_numpy()
+        if len(z) and not 0 <= int(z.min()) <= int(z.max()) < len(self.lists):
+            return False
+        values, length = cells.flatten(), np.diff(cells.offsets.to_numpy())
+        if not np.array_equal(length, np.diff(self._start)[z]):
+            return False
+        if pa.types.is_dictionary(values.type):
+            found = _positions(values.dictionary, self._distinct)[
+                pc.fill_null(values.indices, 0).to_numpy(zero_copy_only=False)
+            ]
+            if values.null_count:
+                found[pc.is_null(values).to_numpy(zero_copy_only=False)] = _positions(pa.nulls(1), self._distinct)[0]
+            return self._repeated(self._codes, z, found)
+        if values.null_count or self._values.null_count or not pa.types.is_primitive(values.type):
+            return bool(values.equals(self.lists.take(numbers).flatten().cast(values.type)))
+        return self._repeated(_numbers(self._values), z, _numbers(values))
+
+    def _repeated(self, own: NDArray[Any], z: NDArray[Any], found: NDArray[Any]) -> bool:
+        """Whether `found` is what `own` has for the lists z, one after the other."""
+        if self._width is not None:
+            return bool((found.reshape(-1, self._width) == own.reshape(-1, self._width)[z]).all())
+        length = np.diff(self._start)[z]
+        first = np.cumsum(length) - length
+        return bool((found == own[np.arange(len(found)) + np.repeat(self._start[z] - first, length)]).all())
+
+
+def _positions(values: pa.Array, distinct: pa.Array) -> NDArray[np.int64]:
+    """Where every value stands among the distinct ones; -1: nowhere."""
+    found = pc.index_in(values.cast(distinct.type), value_set=distinct)
+    return pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _numbers(values: pa.Array) -> NDArray[Any]:
+    """Values of fixed width as numbers that are equal where they are."""
+    return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
 def same_weights(expected: pa.Table, found: pa.Table) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..engines.statements import COUNT, counted
+from ..engines.statements import COUNT
 from ..errors import DataError, PlanError, SpecError, VerificationError
 from ..methods.ladder import public_readers
 from ..methods.shared.readers import ONE_ROW
@@ -14,7 +14,7 @@ from .bundle import check_digests
 from .checks import check_columns, check_folder, check_order, check_package, check_readme, check_traces, check_types
 from .coarser import check_coarser
 from .hostile import stated_by_a_stranger
-from .manifest import encode, guarantee_model
+from .manifest import Manifest, encode, guarantee_model
 from .opened import OpenedRelease
 from .published_lists import check_sets
 
@@ -23,6 +23,11 @@ def describe(release: OpenedRelease) -> dict[str, Any]:
     """The document of `sfumato inspect --json`: what the release says, which nobody has checked."""
     manifest = release.manifest.model_dump(mode="json", exclude_none=True)
     return {name: manifest[name] for name in manifest if name not in {"format"}} | {"verified": False}
+
+
+def stated_guarantee(manifest: Manifest) -> dict[str, Any]:
+    """The same of the guarantee alone."""
+    return manifest.guarantee.model_dump(mode="json", exclude_none=True)
 
 
 def verify(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
@@ -93,7 +98,7 @@ def check_rows(release: OpenedRelease) -> None:
     side = {n for d in release.domains for n in d.columns} if release.method.withheld else set()
     if set(release.reader.columns) != stated - side:
         raise VerificationError("the columns of data.parquet are not the ones release.json states")
-    if release.reader.run(counted((), table="release"))[COUNT][0].as_py() != release.manifest.rows:
+    if release.reader.count(())[COUNT][0].as_py() != release.manifest.rows:
         raise VerificationError("the number of rows is not the one release.json states")
     try:
         if release.method.withheld:

@@ -82,9 +82,10 @@ def lower_tail(t: Floats, x: Floats, v: Floats, k: Floats) -> Floats:
         normal = ~((lam >= NEVER) & (lam <= NORMAL)) | (spread == 0)
         u, lam = np.where(normal, 1.0, u), np.where(normal, 1.0, lam)
         a = lam + (t - x) / u + 0.5
-        inside = np.maximum(a, np.finfo(float).tiny)
-        poisson = np.where(u > 0, special.gammaincc(inside, lam), special.gammainc(inside, lam))
-        poisson = np.where(a <= 0, np.where(u > 0, 0.0, 1.0), poisson)
+        poisson = np.where(u > 0, 0.0, 1.0)  # where a <= 0
+        use = ~normal & (a > 0)  # the functions are nearly all of the work (and scipy's abort under `where=`)
+        for tail, some in ((special.gammaincc, use & (u > 0)), (special.gammainc, use & (u < 0))):
+            poisson[some] = tail(a[some], lam[some])
         standard = np.where(spread > 0, (t - x) / spread, np.where(t >= x, np.inf, -np.inf))
     return np.asarray(np.where(normal, special.ndtr(standard), poisson))
 
@@ -124,16 +125,16 @@ def tail_interval(
 def _searched(
     t: Floats, v: Cumulant, k: Cumulant, alpha: float, least: Floats, most: Floats, unit: Floats
 ) -> tuple[Floats, Floats]:
-    """Both ends by bisection from the estimate outwards."""
+    """Both ends by bisection from the estimate outwards, side by side: the upper tail is the lower one of -T."""
     start = np.clip(t, least, most)
+    sign = np.array([-1.0, 1.0]).reshape(2, *[1] * np.ndim(t))
+    shown = np.stack([-(t - unit / 2), t + unit / 2])
 
-    def not_too_large(x: Floats) -> NDArray[np.bool_]:
-        return lower_tail(t + unit / 2, x, v(x), k(x)) >= alpha / 2
+    def allowed(x: Floats) -> NDArray[np.bool_]:
+        return lower_tail(shown, sign * x, v(x), sign * k(x)) >= alpha / 2
 
-    def not_too_small(x: Floats) -> NDArray[np.bool_]:
-        return upper_tail(t - unit / 2, x, v(x), k(x)) >= alpha / 2
-
-    return _farthest(not_too_small, start, least), _farthest(not_too_large, start, most)
+    low, high = _farthest(allowed, np.stack([start, start]), np.stack([least, most]))
+    return low, high
 
 
 def _linear(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import signal
 import socket
@@ -136,6 +135,8 @@ def serve(
     )
     shown = f"[{host}]" if ":" in host else host
     typer.echo(f"serving {', '.join(served)} at http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C stops)", err=True)
+    import asyncio  # every command loads this module, few serve
+
     asyncio.run(run(uvicorn.Server(config), listener))
 
 
@@ -157,6 +158,8 @@ def bound(host: str, port: int) -> socket.socket:
 
 async def run(server: Any, listener: socket.socket) -> None:
     """Serve until told to stop; the first signal lets running answers finish, the second does not."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
 
     def stop() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from .packed_files import compression_of, in_plain, unpacked
 DELIMITERS = (",", ";", "\t", "|")
 FEW, FEW_OF = 20, 10  # so many cells, and at most one of so many, decide a type alone: worth a note
 SHOWN_ROWS = 5
+AT_ONCE = 64  # columns that one statement looks at: its time grows with their square, reading the file again does not
 UTF_8 = "utf-8-sig"
 
 # What a column of text becomes: the first type whose pattern every non-empty cell fits. Whole numbers with a leading
@@ -67,7 +68,8 @@ def csv_bound(files: Sequence[str], source: Source) -> Bound:
     paths = [plain_path(Path(file)) for file in plain]
     with connect() as con:
         text = con.read_csv(paths, columns=dict.fromkeys(names, "VARCHAR"), **options)  # type: ignore[arg-type] # it takes lists
-        types, notes = _types(text, names, said=set(source.types))
+        text.create_view("text")
+        types, notes = _types(con, names, said=set(source.types))
 
     def bind(con: duckdb.DuckDBPyConnection, _: object = kept) -> duckdb.DuckDBPyRelation:
         return con.read_csv(paths, columns=types, **options)  # type: ignore[arg-type] # it takes lists
@@ -75,8 +77,25 @@ def csv_bound(files: Sequence[str], source: Source) -> Bound:
     return Bound(bind=bind, notes=tuple(notes))
 
 
-def _types(text: duckdb.DuckDBPyRelation, names: list[str], said: set[str]) -> tuple[dict[str, str], list[str]]:
+def _types(con: duckdb.DuckDBPyConnection, names: list[str], said: set[str]) -> tuple[dict[str, str], list[str]]:
     """(the type of every column from all its cells, notes on types that a few cells decided); `said` stay text."""
+    try:
+        parts = (names[first : first + AT_ONCE] for first in range(0, len(names), AT_ONCE))
+        counts = [count for some in parts for count in _fits(con, some)]
+        types, notes = {}, []
+        for name, (filled, *fits) in zip(names, counts, strict=True):
+            kinds = [kind for kind, fit in zip(PATTERNS, fits, strict=True) if filled and fit == filled]
+            types[name] = "VARCHAR" if name in said or not kinds else kinds[0]
+            almost = _almost(filled, dict(zip(PATTERNS, fits, strict=True)), types[name])
+            if almost and name not in said:
+                notes.append(_note(con, name, almost, types[name], filled - fits[list(PATTERNS).index(almost)]))
+    except duckdb.Error as error:
+        raise csv_error(error) from None
+    return types, notes
+
+
+def _fits(con: duckdb.DuckDBPyConnection, names: Sequence[str]) -> Iterator[Sequence[int]]:
+    """For every column how many cells are filled, and how many of them fit each pattern and are of its type."""
     tests = ["count(*)"]
     for name in names:
         cell = quoted(name)
@@ -85,21 +104,11 @@ def _types(text: duckdb.DuckDBPyRelation, names: list[str], said: set[str]) -> t
             f"count(CASE WHEN regexp_matches({cell}, '{pattern}') THEN TRY_CAST({cell} AS {kind}) END)"
             for kind, pattern in PATTERNS.items()
         ]
-    try:
-        counts = text.aggregate(", ".join(tests)).fetchall()[0]
-        if not counts[0]:
-            raise DataError("the CSV file has a header and no rows")
-        width, types, notes = 1 + len(PATTERNS), {}, []
-        for i, name in enumerate(names):
-            filled, *fits = counts[1 + i * width : 1 + (i + 1) * width]
-            kinds = [kind for kind, fit in zip(PATTERNS, fits, strict=True) if filled and fit == filled]
-            types[name] = "VARCHAR" if name in said or not kinds else kinds[0]
-            almost = _almost(filled, dict(zip(PATTERNS, fits, strict=True)), types[name])
-            if almost and name not in said:
-                notes.append(_note(text, name, almost, types[name], filled - fits[list(PATTERNS).index(almost)]))
-    except duckdb.Error as error:
-        raise csv_error(error) from None
-    return types, notes
+    counts = con.execute(f"SELECT {', '.join(tests)} FROM text").fetchall()[0]
+    if not counts[0]:
+        raise DataError("the CSV file has a header and no rows")
+    width = 1 + len(PATTERNS)
+    yield from (counts[1 + i * width : 1 + (i + 1) * width] for i in range(len(names)))
 
 
 def _almost(filled: int, fits: dict[str, int], chosen: str) -> str | None:
@@ -109,12 +118,13 @@ def _almost(filled: int, fits: dict[str, int], chosen: str) -> str | None:
     return max(near, key=lambda kind: fits[kind], default=None)
 
 
-def _note(text: duckdb.DuckDBPyRelation, name: str, almost: str, chosen: str, misfits: int) -> str:
+def _note(con: duckdb.DuckDBPyConnection, name: str, almost: str, chosen: str, misfits: int) -> str:
     """Which rows decided the type; never what they hold."""
     cell = quoted(name)
     fits = f"regexp_matches({cell}, '{PATTERNS[almost]}') AND TRY_CAST({cell} AS {almost}) IS NOT NULL"
-    numbered = text.project(f"row_number() OVER () AS row, {cell} IS NOT NULL AND NOT ({fits}) AS odd")
-    rows = [str(row) for (row,) in numbered.filter("odd").project("row").limit(SHOWN_ROWS).fetchall()]
+    numbered = f"SELECT row_number() OVER () AS row, {cell} IS NOT NULL AND NOT ({fits}) AS odd FROM text"
+    found = con.execute(f"SELECT row FROM ({numbered}) WHERE odd LIMIT {SHOWN_ROWS}").fetchall()
+    rows = [str(row) for (row,) in found]
     more = ", ..." if misfits > len(rows) else ""
     cells, where = ("1 cell", "row") if misfits == 1 else (f"{misfits} cells", "rows")
     read = "text" if chosen == "VARCHAR" else "numbers with fractions"

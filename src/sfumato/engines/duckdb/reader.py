@@ -4,29 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 
 from ...errors import QueryError, ReleaseError
+from ...lazily import exp
 from ...model.types import ColumnType
 from ..codes import unreadable_dates
+from ..statements import COUNT, columns_of, over_rows, renamed
 from .connection import arrow_types, connect, plain_path, quoted
 
-if TYPE_CHECKING:  # the first count of a release that nobody asks SQL of needs no parser
-    from sqlglot import exp
-
-CELLS_AFTER = 2  # questions asked of an open release before its distinct cells are counted once and kept
-CELLS_SHARE = 0.5  # ... if they are at most this share of the rows
-WEIGHT = "__n__"
+CELLS_AFTER = 2  # the question from which on distinct cells of its columns are counted once and kept
+FEW_ROWS = 10_000  # ... in a release of more rows
+SAMPLE = 100_000  # first rows, which are a random sample, whose distinct cells tell whether that pays:
+OWN_SHARE = 0.25  # ... at most so many of the rows for the question's own columns
+MORE_SHARE = 0.05  # ... or for those of the questions before, too
+ALL_SHARE = 0.5  # ... or for all columns, where many questions are announced
+MISSES = 3  # questions whose cells are looked for; where later ones name other columns, rows are read
+CELLS, WEIGHT = "cells", "__n__"
 
 
 class DuckDBReader:
     """Runs SQL over data.parquet or its parts, confined to these files."""
 
     def __init__(self, data: Sequence[Path], rows: int) -> None:
-        self._rows, self._asked, self._cells = rows, 0, False
+        self._rows, self._asked, self._misses = rows, 0, 0
+        self._cells: dict[frozenset[str], str | None] = {}  # columns -> table of their cells; None: does not pay
+        self._seen: frozenset[str] = frozenset()  # columns of all questions about cells
         self._con = connect()
         paths = [plain_path(file.resolve()).replace("'", "''") for file in data]
         files = "[" + ", ".join(f"'{path}'" for path in paths) + "]"
@@ -43,23 +48,55 @@ class DuckDBReader:
             raise ReleaseError("data.parquet cannot be read; the release is damaged") from None
 
     def source(self) -> tuple[str, str | None]:
-        """The rows, or their distinct cells once a few questions have been asked."""
+        """The rows, or from the second question on the distinct cells of the columns that it names."""
         self._asked += 1
-        if self._asked == CELLS_AFTER and not self._cells:
-            self.collapse()
-        return ("cells", WEIGHT) if self._cells else ("release", None)
+        return (CELLS, WEIGHT) if self._asked >= CELLS_AFTER and self._rows > FEW_ROWS else ("release", None)
 
     def collapse(self) -> bool:
-        """Count the distinct cells once, where that pays; later questions run over them."""
-        if not self._cells and self._rows > 10_000:
+        """Count the cells over all columns, where that pays."""
+        self._asked, self._misses = max(self._asked, CELLS_AFTER), MISSES
+        every = frozenset(self._plain)
+        if every not in self._cells and self._rows > FEW_ROWS:
             names = ", ".join(quoted(name) for name in self._plain)
             distinct = self._con.execute(f"SELECT approx_count_distinct(hash({names})) FROM release").fetchall()[0][0]
-            if distinct <= CELLS_SHARE * self._rows:
-                self._con.execute(
-                    f"CREATE TABLE cells AS SELECT {names}, count(*) AS {WEIGHT} FROM release GROUP BY ALL"
-                )
-                self._cells = True
-        return self._cells
+            self._cells[every] = self._counted(every) if distinct <= ALL_SHARE * self._rows else None
+        return self._cells.get(every) is not None
+
+    def _cells_of(self, columns: frozenset[str]) -> str | None:
+        """The table of the distinct cells over at least these columns, counted once; None where that does not pay."""
+        for known, table in self._cells.items():
+            if table is not None and columns <= known:
+                return table
+        if columns in self._cells or self._misses >= MISSES:
+            return None
+        self._misses += 1
+        self._seen |= columns
+        wanted, most = (self._seen, MORE_SHARE) if self._seen > columns else (columns, OWN_SHARE)
+        if not self._pays(wanted, most):
+            wanted, paid = columns, self._seen == columns
+            if paid or not self._pays(columns, OWN_SHARE):
+                self._cells[columns] = None
+                return None
+        self._cells[wanted] = self._counted(wanted)
+        return self._cells[wanted]
+
+    def _counted(self, columns: frozenset[str]) -> str:
+        """A new table of the distinct cells over some columns."""
+        name = f"cells{len(self._cells)}"
+        names = "".join(f"{quoted(n)}, " for n in self._plain if n in columns)
+        self._con.execute(f"CREATE TABLE {name} AS SELECT {names}count(*) AS {WEIGHT} FROM release GROUP BY ALL")
+        return name
+
+    def _pays(self, columns: frozenset[str], most: float) -> bool:
+        """Whether there are few distinct cells over these columns, beside the rows.
+
+        Rows are in random order and the number of distinct cells is concave in that of the rows: there are no more
+        of them for a row in the whole release than in its first rows, in the mean.
+        """
+        names = ", ".join(quoted(n) for n in columns) or "1"
+        some = f"SELECT {names} FROM release LIMIT {SAMPLE}"
+        found = self._con.execute(f"SELECT count(*) FROM (SELECT DISTINCT {names} FROM ({some}))").fetchall()[0][0]
+        return bool(found <= most * min(SAMPLE, self._rows))
 
     def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
         return arrow_types(self._con, types)
@@ -67,25 +104,42 @@ class DuckDBReader:
     def run(
         self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None
     ) -> pa.Table:
-        for name, table in (tables or {}).items():
+        if any(table.name == CELLS for table in statement.find_all(exp.Table)):
+            columns = frozenset(columns_of(statement)) - {WEIGHT}
+            try:
+                cells = self._cells_of(columns) if columns <= set(self._plain) else None
+            except duckdb.Error as error:
+                raise QueryError(f"DuckDB failed on this question: {_reason(error)}", sql=text) from None
+            statement = over_rows(statement, CELLS, WEIGHT) if cells is None else renamed(statement, CELLS, cells)
+        return self._run(statement.sql(dialect="duckdb"), text, tables or {})
+
+    def count(self, columns: Sequence[str]) -> pa.Table:
+        """Written out, without the parser: checking a release needs nothing else of it."""
+        names = "".join(f"{quoted(name)}, " for name in columns)
+        return self._run(f"SELECT {names}count(*) AS {COUNT} FROM release{' GROUP BY ALL' if names else ''}", None, {})
+
+    def _run(self, sql: str, text: str | None, tables: Mapping[str, pa.Table]) -> pa.Table:
+        for name, table in tables.items():
             self._con.register(name, table)
         try:
-            found = self._con.sql(statement.sql(dialect="duckdb")).to_arrow_table().combine_chunks()
+            found = self._con.sql(sql).to_arrow_table().combine_chunks()
         except (
             duckdb.BinderException,
             duckdb.ConversionException,
             duckdb.ParserException,
             duckdb.CatalogException,
         ) as error:
-            reason = str(error).split("\n")[0].split(": ", 1)[-1]
-            raise QueryError(f"DuckDB cannot evaluate this question: {reason}", sql=text) from None
+            raise QueryError(f"DuckDB cannot evaluate this question: {_reason(error)}", sql=text) from None
         except duckdb.Error as error:
-            reason = str(error).split("\n")[0].split(": ", 1)[-1]
-            raise QueryError(f"DuckDB failed on this question: {reason}", sql=text) from None
+            raise QueryError(f"DuckDB failed on this question: {_reason(error)}", sql=text) from None
         finally:
-            for name in tables or {}:
+            for name in tables:
                 self._con.unregister(name)
         odd = unreadable_dates(found)
         if odd:
             raise QueryError("the question leads to a date outside the years 1 to 9999", sql=text)
         return found
+
+
+def _reason(error: duckdb.Error) -> str:
+    return str(error).split("\n")[0].split(": ", 1)[-1]

@@ -43,7 +43,7 @@ def limited(allowed: Allowance, spill: str) -> duckdb.DuckDBPyConnection:
         con.execute("SET force_mbedtls_unsafe=true")
         con.execute("SET temp_file_encryption=true")
     try:
-        enough = _bytes(con.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]) >= LEAST_MEMORY
+        enough = _allowed(con) >= LEAST_MEMORY
     except duckdb.Error:  # too little even to say how little
         enough = False
     if not enough:
@@ -74,6 +74,10 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def room(self) -> float:
+        """Bytes that the engine may hold."""
+        return _allowed(self.con)
+
     def query(self, sql: str) -> Rows:
         return Rows(self.con, sql)
 
@@ -101,6 +105,10 @@ class Rows:
             yield from self._con.sql(self._sql).to_arrow_reader(rows)
         except (duckdb.Error, pa.ArrowException) as error:
             raise reading_error(error) from None
+
+
+def _allowed(con: duckdb.DuckDBPyConnection) -> float:
+    return _bytes(con.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
 
 
 def _bytes(shown: str) -> float:

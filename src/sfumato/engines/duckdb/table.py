@@ -26,14 +26,13 @@ from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..source import source_of
 from .bound import Bound
 from .connection import quoted
-from .ordered_rows import write_ordered
+from .ordered_rows import KEY, transformed, write_ordered
 from .people_rows import count_people, rows_that_stay
 from .reader import DuckDBReader
 from .session import Session, engine_error, reading_error
 from .sources import binder
 
 BATCH_ROWS = 131_072
-KEY = "__order__"
 NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
 BELOW = "below the first bin"
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
@@ -126,30 +125,25 @@ class LocalTable:
         progress: Progress,
         lists: Sequence[ListColumn] = (),
     ) -> int:
-        """Batches through the transform into DuckDB's external sort by our keys, and out as Parquet."""
+        """Batches through the transform, sorted by our keys in memory or by DuckDB's external sort, out as Parquet."""
         failure: list[SfumatoError] = []
         done = 0
 
         def stream(session: Session) -> Iterator[pa.RecordBatch]:
             nonlocal done
             try:
-                for number, batch in enumerate(self._batches(session, columns)):
-                    out = transform.split(number, batch)()
-                    order = pa.array(keys(number, out.num_rows))
-                    done += out.num_rows
+                for batch in transformed(self._batches(session, columns), transform, keys, self._engine.threads):
+                    done += batch.num_rows
                     progress(done)
-                    yield pa.RecordBatch.from_arrays([*out.columns, order], schema=keyed)
+                    yield batch
             except SfumatoError as error:  # DuckDB would turn it into its own
                 failure.append(error)
                 raise
 
         keyed = schema.append(pa.field(KEY, pa.uint64()))
         with self._session() as reading, self._session(bind=False) as sorting:
-            reader = pa.RecordBatchReader.from_batches(keyed, stream(reading))
             try:
-                sorting.con.register("released", reader)
-                names = ", ".join(quoted(name) for name in schema.names)
-                write_ordered(sorting.con, f"SELECT {names} FROM released ORDER BY {KEY}", path, lists)
+                write_ordered(sorting.con, keyed, stream(reading), path, lists, room=sorting.room())
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else engine_error(error)) from None
         return done

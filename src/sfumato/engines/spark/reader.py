@@ -15,7 +15,7 @@ from ...errors import QueryError, ReleaseError, SfumatoError
 from ...model.types import ColumnType
 from ..codes import unreadable_dates
 from ..duckdb.connection import arrow_types, connect
-from ..statements import counted
+from ..statements import columns_of, counted, over_rows
 from .dialect import spark_text
 from .session import plainly
 from .sources import addresses
@@ -63,9 +63,9 @@ class SparkReader:
         if "release" in named:
             found = self._on_spark(statement, text)
         elif "cells" in named:
-            cells = self._counted(_columns(statement))
+            cells = self._counted(tuple(c for c in columns_of(statement) if c != WEIGHT))
             if cells is None:
-                found = self._on_spark(_over_rows(statement), text)
+                found = self._on_spark(over_rows(statement, "cells", WEIGHT), text)
             else:
                 found = self._here(statement, text, {**(tables or {}), "cells": cells})
         else:
@@ -73,6 +73,9 @@ class SparkReader:
         if unreadable_dates(found):
             raise QueryError("the question leads to a date outside the years 1 to 9999", sql=text)
         return found
+
+    def count(self, columns: Sequence[str]) -> pa.Table:
+        return self.run(counted(columns, table="release"))
 
     def _counted(self, columns: tuple[str, ...]) -> pa.Table | None:
         """Rows of the distinct cells over some columns; None where there are too many of them."""
@@ -104,26 +107,6 @@ class SparkReader:
         finally:
             for name in tables:
                 self._con.unregister(name)
-
-
-def _columns(statement: exp.Query) -> tuple[str, ...]:
-    """The columns of the release that a statement names."""
-    return tuple(sorted({column.name for column in statement.find_all(exp.Column)} - {WEIGHT}))
-
-
-def _over_rows(statement: exp.Query) -> exp.Query:
-    """The statement about cells as one about rows, each of which stands for itself."""
-
-    def change(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Table) and node.name == "cells":
-            return exp.table_("release")
-        if isinstance(node, exp.Column) and node.name == WEIGHT:
-            return exp.Literal.number(1)
-        return node
-
-    changed = statement.copy().transform(change)
-    assert isinstance(changed, exp.Query)
-    return changed
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -32,7 +32,9 @@ class Groups:
         return len(self.sizes)
 
     def total(self, w: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:
-        """Sum of w over the values of each group."""
+        """Sum of w over the values of each group; a group that is asked for many times is looked at once."""
+        if not isinstance(groups, slice) and len(groups) > len(self):
+            return self.total(w)[groups]
         padded = np.append(w, 0.0)
         result = np.zeros(len(self.sizes[groups]))
         for row in self.members:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from dataclasses import replace
 from pathlib import Path
@@ -71,6 +70,8 @@ def studio(
     typer.echo(f"the studio is at {address} (for you alone: the token opens it; Ctrl-C stops)", err=True)
     if open_page:
         _open(folder / "open.html", address)
+    import asyncio  # every command loads this module, one needs it
+
     asyncio.run(run(uvicorn.Server(config), listener))
 
 

@@ -1,0 +1,47 @@
+"""Rows in the order of their keys: in memory and by the external sort, the same file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato
+from sfumato.engines.duckdb import ordered_rows
+from sfumato.engines.duckdb.ordered_rows import key_order
+from sfumato.engines.duckdb.table import LocalEngine
+from tables import people
+
+
+@pytest.mark.parametrize("high", [2**64, 2**20, 40, 1])
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 1_000, 70_000])
+def test_order_is_that_of_whole_keys(rows: int, high: int) -> None:
+    """Keys that differ in their lowest bits only are told apart, equal ones stay in their order."""
+    rng = np.random.default_rng(rows)
+    for shift in (0, 44):
+        keys = rng.integers(0, min(high, 2 ** (64 - shift)), size=rows, dtype=np.uint64) << np.uint64(shift)
+        assert np.array_equal(key_order(keys), np.argsort(keys, kind="stable"))
+
+
+@pytest.mark.parametrize("method", [
+    sfumato.UniformPerturbation(rho1="1/3", rho2="1/2"),
+    sfumato.SubsetResponse(rho1="1/3", rho2="1/2"),
+    sfumato.Anatomy(l=2),
+])  # fmt: skip
+def test_the_same_file_in_memory_and_spilled(method: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = people()
+    notes = [None if i % 7 == 0 else f"n{i % 11}" for i in range(table.num_rows)]
+    table = table.append_column("note", pa.array(notes))
+    roles = sfumato.Roles(sensitive="disease", quasi=("age", "sex"), insensitive=("note",), rest="drop")
+    found = []
+    for share in (1e9, 0.0):
+        monkeypatch.setattr(ordered_rows, "SHARE", share)
+        release = sfumato.publish(
+            table, tmp_path / str(share), roles=roles, method=method, seed=3, engine=LocalEngine(batch_rows=300)
+        )
+        found.append(pq.read_table(release.path / "data.parquet"))
+    assert found[0].num_rows
+    assert found[0].equals(found[1])
