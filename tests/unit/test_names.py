@@ -57,7 +57,6 @@ NAMED = {
     "__init__.py": "the specifications that people import",
     "choosing/__init__.py": "the default, which a test holds to be the best",
     "choosing/recommend.py": "the baseline that promises nothing",
-    "cli/custodian.py": "an example of what is typed",
     "cli/evidence.py": "a paper, which is called like its method",
     "methods/registry.py": "the registry",
 }
