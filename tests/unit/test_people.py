@@ -279,12 +279,18 @@ def test_every_method_holds_several_rows_or_refuses(name: str, tmp_path: Path) -
     table = plain_people()
     table = table.append_column("who", pa.array([f"{MARK}-{i // 2}" for i in range(table.num_rows)]))
     pq.write_table(table, tmp_path / "people.parquet")
+    pq.write_table(table.slice(0, table.num_rows // 2), tmp_path / "kept.parquet")
     named = ("--sa", "disease", "--qi", "age,sex", "--rest", "drop", "--person", "who", "--method", name)
     two = sfumato(
         "publish", tmp_path / "people.parquet", tmp_path / "two", *named, *METHODS[name], "--max-rows-per-person", 2
     )
     one = sfumato("publish", tmp_path / "people.parquet", tmp_path / "one", *named, *METHODS[name], "--one-row")
     assert one.code == 0, one.text
+    checked = sfumato("verify", tmp_path / "one", "--truth", tmp_path / "people.parquet")
+    assert checked.code == 0, checked.text
+    assert "rows were left out" in checked.out
+    fewer = sfumato("verify", tmp_path / "one", "--truth", tmp_path / "kept.parquet")
+    assert fewer.code == 4, "rows that the release says were left out are not in this table"
     if name in {"subset-response", "uniform", "small-domain", "distribution-draw"}:
         assert two.code == 0, two.text
         assert json.loads((tmp_path / "two" / "release.json").read_text())["people"]["rows_per_person"] == 2

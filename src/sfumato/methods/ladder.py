@@ -9,7 +9,7 @@ from typing import Any
 from ..model.private import Known
 from ..model.public import Claim, Domain, ReaderBound
 from .contract import Method
-from .shared.readers import values_ruled_out, with_domain
+from .shared.readers import list_aside, values_ruled_out, with_domain
 
 
 def public_readers(
@@ -25,23 +25,25 @@ def public_readers(
     `claim` is the pair of bounds to hold, the plan's own where none is given.
     """
     asked = replace(claim or method.claim(plan), rows_per_person=rows_per_person)
-    return _with_domains(method, plan, domains, method.readers(plan, asked, None), None)
+    return _with_domains(method, plan, domains, asked, None)
 
 
 def known_readers(method: Method[Any, Any], plan: Any, claim: Claim, known: Known) -> tuple[ReaderBound, ...]:
     """The readers with the exact figures of this table; for the custodian."""
     domains = [known.profile.domains[u] for u in known.units]
-    return _with_domains(method, plan, domains, method.readers(plan, claim, known), known)
+    return _with_domains(method, plan, domains, claim, known)
 
 
 def _with_domains(
     method: Method[Any, Any],
     plan: Any,
     domains: Sequence[Domain],
-    bounds: tuple[ReaderBound, ...],
+    claim: Claim,
     known: Known | None,
 ) -> tuple[ReaderBound, ...]:
-    """The same with what the domains, and a plan that leaves values of them out, tell by themselves."""
+    """The method's readers with what the domains, and a plan that leaves values of them out, tell by themselves."""
+    bounds = method.readers(plan, claim, known)
     if method.rules_out(plan, domains):
         bounds = values_ruled_out(bounds)
-    return with_domain(bounds, declared=all(domain.declared for domain in domains), known=known)
+    bounds = with_domain(bounds, declared=all(domain.declared for domain in domains), known=known)
+    return list_aside(bounds, claim)

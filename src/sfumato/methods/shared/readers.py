@@ -23,6 +23,7 @@ DIGITS = 6
 SLACK = 1e-12  # relative: room for the rounding of sums of floats
 ONE_ROW = "assuming that each person has one row"
 SAME_QUASI = "prior: the share among the rows with the same quasi-identifiers; the table decides"
+LIST_ASIDE = "the list of uncovered values and their share, made of all records, aside"
 TOO_MANY = "the table has too many quasi-identifier cells to look at"
 
 ANY_PRIOR = ("value", "set", "corruption", "person")  # readers who may think any values likely
@@ -89,6 +90,13 @@ def with_domain(bounds: tuple[ReaderBound, ...], *, declared: bool, known: Known
         else b
         for b in bounds
     )
+
+
+def list_aside(bounds: tuple[ReaderBound, ...], claim: Claim) -> tuple[ReaderBound, ...]:
+    """The same with what reader 5 is not asked about: the stated list of uncovered values is made of all records."""
+    if claim.rho1 is None:
+        return bounds  # all values are covered, and nothing is listed
+    return tuple(replace(b, why=f"{b.why}; {LIST_ASIDE}") if b.reader == "corruption" and b.held else b for b in bounds)
 
 
 def values_ruled_out(bounds: tuple[ReaderBound, ...]) -> tuple[ReaderBound, ...]:
