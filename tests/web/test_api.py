@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato
-from serving import QUOTES, Running
+from serving import QUOTES, Running, running, small_release
 
 BY_SEX = "SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'flu' GROUP BY sex ORDER BY sex"
 ODD = "it's <odd>"
@@ -177,3 +177,16 @@ def test_answers_that_are_too_large_are_refused(client: httpx.Client) -> None:
 def test_health(client: httpx.Client, server: Running) -> None:
     assert client.get("/healthz").json()["status"] == "ok"
     assert server.process.poll() is None
+
+
+def test_a_download_that_breaks_off_is_seen_to_be_short(tmp_path: Path) -> None:
+    """Pages that are damaged while the server runs: the connection is dropped, and no traceback is written."""
+    release = small_release(tmp_path / "people")
+    with running(release) as server:
+        data = release / "data.parquet"
+        whole = data.read_bytes()
+        data.write_bytes(whole[:4] + bytes(len(whole) // 2) + whole[4 + len(whole) // 2 :])
+        with httpx.Client(base_url=server.url) as other, pytest.raises(httpx.RemoteProtocolError):
+            other.get("/people/data.csv")
+        assert server.stop() == 0
+        assert "Traceback" not in server.log + server.error_file.read_text()

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Send
 
 from .api import Refused, caching, known, served, service
 from .catalogue import Served
@@ -28,6 +29,18 @@ if TYPE_CHECKING:
 PIECE = 1 << 18  # bytes
 BATCH = 1 << 14  # rows
 DATED = (1980, 1, 1, 0, 0, 0)  # equal bundles give equal archives
+
+
+class _Download(StreamingResponse):
+    """A response that is broken off where the release cannot be read on: whoever downloads it sees that it is short."""
+
+    async def stream_response(self, send: Send) -> None:
+        from pyarrow import ArrowException
+
+        try:
+            await super().stream_response(send)
+        except (ArrowException, OSError):
+            return  # without an end: the server drops the connection and says so in one line
 
 
 class _Sink(io.RawIOBase):
@@ -120,7 +133,7 @@ def _streamed(request: Request, what: str, kind: str) -> Response:
             async for piece in iterate_in_threadpool(made):
                 yield piece
 
-    return StreamingResponse(pieces(), media_type=kind, headers=headers)
+    return _Download(pieces(), media_type=kind, headers=headers)
 
 
 async def file(request: Request) -> Response:
