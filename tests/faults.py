@@ -62,6 +62,8 @@ class FaultyPartition(Faulty):
         if number == 1 and (context.attemptNumber() == 0 or self._fault == "always"):
             self._mark.touch()
             strike(self._fault)
+        elif number == 1 and self._fault == "slow":
+            self._mark.with_name(self._mark.name.replace("slow", "copy")).touch()
         return self._inner.split(number, batch)
 
 

@@ -1,4 +1,4 @@
-"""Publish with two executors while faults strike: SOURCE OUT FOLDER. Run by test_spark_faults.py in its own process."""
+"""Publish on a cluster while faults strike: MASTER SOURCE OUT FOLDER. Run by test_spark_faults.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faults import FaultyEngine
 from tables import MARK
 
 
-def main(source: str, out: str, marks: str) -> None:
+def main(master: str, source: str, out: str, marks: str) -> None:
     """A release with seed 5, an executor killed and a task copied on the way."""
     warnings.simplefilter("ignore")
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ def main(source: str, out: str, marks: str) -> None:
         "spark.speculation.multiplier": "1.2",
         "spark.speculation.minTaskRuntime": "500ms",
     }
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]")
+    builder = SparkSession.builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
