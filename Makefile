@@ -16,10 +16,11 @@
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-READY := .venv/.ready
 SOURCES := src tests benchmarks tools examples
 PYTEST ?=
 EXTRAS ?= dev,docs,report,web,sign,files,databases
+comma := ,
+READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
 .PHONY: demo test quick check bench audit docs package golden clean setup
 .DELETE_ON_ERROR:
