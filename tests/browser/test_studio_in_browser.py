@@ -240,12 +240,16 @@ def test_a_refusal_is_said_and_nothing_is_lost(page: Any, folder: Path) -> None:
 
 
 def test_cancel_leaves_nothing(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Publishing is cancelled while it is under way: no release, no half of one, no private folder of that process."""
+    """Publishing is cancelled while it is under way: no release, no half of one, no private folder of that process.
+
+    A list made for ranges of 60 values is searched for many seconds, so that there is something to cancel.
+    """
     rng = np.random.default_rng(1)
     rows = 2_500_000
-    table = pa.table({"s": pa.array(rng.integers(0, 30, rows)), "q": pa.array(rng.integers(0, 9, rows), pa.int8())})
+    table = pa.table({"s": pa.array(rng.integers(0, 60, rows)), "q": pa.array(rng.integers(0, 9, rows), pa.int8())})
     pq.write_table(table, tmp_path / "large.parquet")
-    chosen = '[roles]\nsensitive = ["s"]\nquasi = ["q"]\n[method]\nname = "uniform"\nrho1 = "1/20"\nrho2 = "1/2"\n'
+    chosen = '[roles]\nsensitive = ["s"]\nquasi = ["q"]\n[method]\nname = "subset-response"\n'
+    chosen += 'rho1 = "1/20"\nrho2 = "1/2"\nworkload = "ranges"\n'
     (tmp_path / "c.toml").write_text(chosen)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -255,9 +259,10 @@ def test_cancel_leaves_nothing(browser: Any, tmp_path: Path, monkeypatch: pytest
     with running_studio(*arguments, folder=tmp_path) as found, watched_page(browser, found.url) as page:
         invited(page, found)
         page.locator("#method").wait_for(timeout=SLOW)
-        page.select_option("#method", "uniform")
+        page.select_option("#method", "subset-response")
         page.fill("#option-rho1", "1/20")
         page.fill("#option-rho2", "1/2")
+        page.fill("#option-workload", "ranges")
         page.get_by_role("button", name="Plan again").click()
         page.locator("#publish").wait_for(timeout=SLOW)
         page.locator("#publish").click()
