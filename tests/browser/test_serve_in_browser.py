@@ -6,6 +6,7 @@ fails the test. `--update-golden` renews the pictures of docs/figures.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,11 @@ def page(browser: Any, server: Running) -> Iterator[Any]:
         yield opened
 
 
+def written(page: Any, part: str) -> None:
+    """Wait until the choices have come back as SQL that holds this: the form is new then, and the next choice stays."""
+    until(page, f"document.querySelector('#sql').value.includes({json.dumps(part)})")
+
+
 def test_from_choices_to_an_answer(page: Any, update_golden: bool) -> None:
     page.goto("/")
     page.get_by_role("link", name="adult", exact=True).click()
@@ -70,9 +76,10 @@ def test_from_choices_to_an_answer(page: Any, update_golden: bool) -> None:
     page.select_option("#c0", "occupation")
     page.locator("#v0").wait_for()
     page.select_option("#v0", "Sales")
+    written(page, "= 'Sales'")
     page.select_option("#g0", "education")
     page.locator("#g1").wait_for()
-    until(page, "document.querySelector('#sql').value.includes('GROUP BY education')")
+    written(page, "GROUP BY education")
     assert "WHERE occupation = 'Sales'" in page.locator("#sql").input_value()
     page.locator("#ask-form").click()
     page.locator(".chart[data-drawn]").wait_for()
@@ -139,7 +146,7 @@ def test_keyboard_alone_is_enough(page: Any) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     page.keyboard.type("Male")
-    until(page, "document.querySelector('#sql').value.includes(\"sex = 'Male'\")")
+    written(page, "sex = 'Male'")
     page.locator("#ask-form").focus()
     page.keyboard.press("Enter")
     page.locator(".headline strong").wait_for()
@@ -174,8 +181,10 @@ def test_awkward_values_stay_text(page: Any) -> None:
     page.select_option("#c0", 'the "side"')
     page.locator("#v0").wait_for()
     page.select_option("#v0", SCRIPT)
+    written(page, SCRIPT)
     page.select_option("#g0", "<b>what</b>")
     page.locator("#g1").wait_for()
+    written(page, 'GROUP BY "<b>what</b>"')
     page.locator("#ask-form").click()
     page.locator(".chart[data-drawn]").wait_for()
     assert page.locator("table.numbers tbody tr").count() == 500
@@ -245,6 +254,7 @@ def test_without_scripts_the_form_still_asks(browser: Any, server: Running) -> N
     page.goto("/adult/ask")
     page.select_option("#g0", "sex")
     page.locator("#ask-form").click()
+    page.locator("table.numbers").wait_for()
     assert page.locator("table.numbers tbody tr").count() == 2
     page.fill("#sql", "SELECT COUNT(*) AS n FROM release WHERE sex = 'Male'")
     page.locator("#writer button[type=submit]").click()
