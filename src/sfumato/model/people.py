@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Annotated
 
-from .public import Guarantee
+from pydantic import Field
+
+from .public import MOST_ROWS, Guarantee
+
+RowsPerPerson = Annotated[int, Field(ge=1, le=MOST_ROWS)]  # of a stated plan: its powers are computed exactly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ class Trust(StrEnum):
 
 
 ADDED = ("group", "set")  # roles of columns that a method adds: numbers of sub-tables, groups and published sets
+MOST_ROWS = 1000  # of a person: the powers of what each row tells are computed exactly
 REST = {"quasi": "quasi", "keep": "insensitive", "drop": "identifying"}
 
 
@@ -66,9 +67,10 @@ class Roles:
         if self.rest not in {None, *REST}:
             raise SpecError(f'rest must be quasi, keep or drop, got "{self.rest}"', field="rest")
         most = self.max_rows_per_person
-        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_ROWS):
             raise SpecError(
-                f"max_rows_per_person must be a whole number of at least 1, got {most!r}", field="max_rows_per_person"
+                f"max_rows_per_person must be a whole number from 1 to {MOST_ROWS:,}, got {most!r}",
+                field="max_rows_per_person",
             )
         if most is not None and self.person is None:
             raise SpecError(

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from ..errors import ReleaseError, SpecError
 from ..model.coarsening import Recoding
 from ..model.codebook import Labels
-from ..model.people import People, with_people
+from ..model.people import People, RowsPerPerson, with_people
 from ..model.public import Column, Domain, Guarantee, ReaderBound, Scalar, Trust, Unprotected
 from ..model.ratios import exact
 from ..model.types import ColumnType, Kind, cell_type_named, type_named
@@ -138,7 +138,7 @@ class PeopleModel(_Strict):
     """How many rows of the release one person may have; `checked` false: one is assumed."""
 
     checked: bool
-    rows_per_person: Annotated[int, Field(ge=1)]
+    rows_per_person: RowsPerPerson
     rows_left_out: Annotated[int, Field(ge=0)]
 
     def noun(self) -> People:

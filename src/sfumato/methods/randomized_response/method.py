@@ -23,6 +23,7 @@ import numpy as np
 
 from ...errors import PlanError, ReleaseError, SpecError
 from ...model.law import Law
+from ...model.people import RowsPerPerson
 from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -71,7 +72,7 @@ class RandomizedResponsePlan:
     intervals: str = "data set"  # what error bars speak about unless a question asks for a population
     rho1: Fraction | None = None  # the sensitive columns' channels together lift no prior up to rho1 above rho2
     rho2: Fraction | None = None
-    rows_per_person: int = 1  # that rho1 and rho2 hold together; epsilons of any number of rows add
+    rows_per_person: RowsPerPerson = 1  # that rho1 and rho2 hold together; epsilons of any number of rows add
 
     def __post_init__(self) -> None:
         if not len(self.columns) == len(self.sizes) == len(self.keep):
@@ -80,7 +81,7 @@ class RandomizedResponsePlan:
             raise ValueError("the scope does not fit the risk")
         if (self.rho1 is None) != (self.rho2 is None):
             raise ValueError("rho1 and rho2 go together")
-        if self.rows_per_person < 1 or (self.rows_per_person > 1 and self.rho1 is None):
+        if self.rows_per_person > 1 and self.rho1 is None:
             raise ValueError("rows of a person are held together by rho1 and rho2")
         for name, size, p in zip(self.columns, self.sizes, self.keep, strict=True):
             check_keep(p, size, name)

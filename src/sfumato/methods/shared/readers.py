@@ -118,6 +118,11 @@ def amplified(prior: Fraction, gamma: Fraction | None, rows: int = 1) -> Fractio
     return Fraction(1) if gamma is None or prior >= 1 else posterior(prior, gamma**rows)
 
 
+def _power(gamma: Fraction, rows: int) -> str:
+    grown = gamma**rows
+    return f"{float(grown):.4g}" if grown < 10**300 else "more than any bound"
+
+
 def independent(
     claim: Claim, gamma: Fraction | None, *, histogram: Found, linking: Found, corruption: Found | None = None
 ) -> tuple[ReaderBound, ...]:
@@ -146,7 +151,7 @@ def independent(
     one = Found(posterior=amplified(claim.rho1, gamma), why=said)
     person = Found(
         posterior=amplified(claim.rho1, gamma, rows),
-        why=said if rows == 1 else f"the odds of {rows} rows multiply: they move by at most {float(gamma**rows):.4g}",
+        why=said if rows == 1 else f"the odds of {rows} rows multiply: they move by at most {_power(gamma, rows)}",
     )
     others = Found(posterior=one.posterior, why="every record is randomised by itself: others tell nothing about it")
     return ladder(

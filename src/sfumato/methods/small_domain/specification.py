@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...errors import SpecError
+from ...model.people import RowsPerPerson
 from ...model.ratios import Ratio
 from ...stats.gamma import gamma_bound, keep_probabilities
 from ..contract import Specification
@@ -97,14 +98,12 @@ class SmallDomainPlan:
     domains: tuple[tuple[int, ...], ...]  # codes of the values that occur in each sub-table, ascending
     gammas: tuple[Fraction, ...]  # rounded down; what runs
     sizes: tuple[int, ...]
-    rows_per_person: int = 1  # rows that are held together
+    rows_per_person: RowsPerPerson = 1  # rows that are held together
     sets: tuple[tuple[int, ...], ...] = ()  # codes of the sets of values that no sub-table gives away
     reports: SetReports | None = None  # None: one value is published
 
     def __post_init__(self) -> None:
         gamma_bound(self.rho1, self.rho2)
-        if self.rows_per_person < 1:
-            raise ValueError("a person has at least one row")
         if not 0 < len(self.domains) == len(self.gammas) == len(self.sizes):
             raise ValueError("domains, gammas and sizes need one entry for each sub-table")
         if any(g <= 1 for g in self.gammas) or any(n < 1 for n in self.sizes):

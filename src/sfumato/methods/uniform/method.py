@@ -21,6 +21,7 @@ import numpy as np
 
 from ...errors import SpecError
 from ...model.law import Law
+from ...model.people import RowsPerPerson
 from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -90,11 +91,9 @@ class UniformPlan:
     rho2: Fraction
     values: int  # size of the domain
     gamma: Fraction  # rounded down; the channel runs with it
-    rows_per_person: int = 1  # rows that are held together
+    rows_per_person: RowsPerPerson = 1  # rows that are held together
 
     def __post_init__(self) -> None:
-        if self.rows_per_person < 1:
-            raise SpecError("a person has at least one row", field="rows_per_person")
         if not 1 < self.gamma**self.rows_per_person <= gamma_bound(self.rho1, self.rho2):
             raise SpecError(f"gamma = {self.gamma} does not belong to rho1 and rho2", field="gamma")
         if self.values < 2:

@@ -1,0 +1,103 @@
+"""Numbers that no table could give rise to, in every place of every method's parameters: one line, no traceback."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.errors import SfumatoError, SpecError
+from sfumato.methods import REGISTRY
+from sfumato.query import open_release
+from sfumato.release.verify import verify
+from tables import people
+
+HUGE = (10**30, "9" * 300, -(2**70))  # a text of digits is read as a number where one is wanted
+ALIKE = 2  # places of one kind that are tried
+
+
+def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    for key, inner in node.items() if isinstance(node, dict) else enumerate(node):
+        yield (*path, key)
+        if isinstance(inner, dict | list):
+            yield from places(inner, (*path, key))
+
+
+def refused(act: Callable[[], Any]) -> str:
+    """What is said against it, by us; nothing where it works."""
+    try:
+        act()
+    except SfumatoError as error:
+        return str(error)
+    return ""
+
+
+def asked(folder: Path) -> None:
+    """Verified and asked, digests not looked at; whatever is refused is one of ours."""
+    for act in (
+        lambda: list(verify(open_release(folder, check=False).opened, test=True)),
+        lambda: open_release(folder, check=False).sql(
+            "SELECT sex, COUNT(*) AS n FROM release WHERE disease IN ('flu', 'gout') GROUP BY sex"
+        ),
+    ):
+        assert "\n" not in refused(act)
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_every_parameter(name: str, tmp_path: Path) -> None:
+    method = REGISTRY[name]
+    sf.publish(
+        people().slice(0, 400),
+        tmp_path / "out",
+        roles=sf.Roles(sensitive="disease", quasi=["sex"], rest="drop"),
+        method=method.spec(**method.example.spec),
+        accept_unprotected=True,
+        seed=1,
+    )
+    file = tmp_path / "out" / "release.json"
+    stated = json.loads(file.read_text(encoding="utf-8"))
+    seen: dict[tuple[Any, ...], int] = {}
+    for path in places(stated["parameters"]):
+        kind = tuple("#" if isinstance(key, int) else key for key in path)
+        seen[kind] = seen.get(kind, 0) + 1
+        if seen[kind] > ALIKE:
+            continue
+        for huge in HUGE:
+            bent = copy.deepcopy(stated)
+            place = bent["parameters"]
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = huge
+            file.write_text(json.dumps(bent), encoding="utf-8")
+            asked(tmp_path / "out")
+    assert seen or not stated["parameters"]
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_a_person_with_many_rows(name: str, tmp_path: Path) -> None:
+    """Powers of what a row tells are beyond floating point long before; more rows than can be held are refused."""
+    table, method = people().slice(0, 1200), REGISTRY[name]
+    table = table.append_column("who", pa.array([0] * 1000 + [1] * 200))
+
+    def publish(most: int) -> None:
+        sf.publish(
+            table,
+            tmp_path / "out",
+            roles=sf.Roles(sensitive="disease", quasi=["sex"], rest="drop", person="who", max_rows_per_person=most),
+            method=method.spec(**method.example.spec),
+            accept_unprotected=True,
+            seed=1,
+        )
+
+    with pytest.raises(SpecError, match="from 1 to 1,000"):
+        publish(1001)
+    told = refused(lambda: publish(1000))
+    assert "\n" not in told
+    assert (tmp_path / "out").exists() == (not told)
+    assert told or open_release(tmp_path / "out").manifest.people.rows_per_person == 1000
