@@ -326,7 +326,8 @@ def test_cells_of_sqlite_decide_its_types(tmp_path: Path) -> None:
 )
 def test_odd_queries_of_postgresql_are_one_clear_line(server: postgres.Server, query: str, said: str) -> None:
     method = sf.UniformPerturbation(rho1="1/3", rho2="3/5")
-    twice = f"({query}) UNION ALL SELECT 'gout', NULL" if "'flu'" in query else query
+    others = " UNION ALL ".join(f"SELECT '{name}', NULL" for name in ("gout", "cold", "acne"))
+    twice = f"({query}) UNION ALL {others}" if "'flu'" in query else query
     with pytest.raises(DataError, match=said):
         roles = sf.Roles(sensitive="s", insensitive=["x"])
         sf.publish(sf.Source(server.address(), query=twice), roles=roles, method=method)

@@ -20,6 +20,7 @@ _STATES = {
     "42000": "the query is not one SELECT that the database understands, or it may not be asked by this user",
     "42702": "the query names two columns alike; give each a name of its own (AS)",
     "42701": "the query names two columns alike; give each a name of its own (AS)",
+    "0A000": "the query would change the database, or asks what it cannot do; it must be one SELECT",
     "25006": "the query would change the database; it must be one SELECT",
     "22012": "the query divides by zero in a row of the table",
     "42703": "the query names a column that the database does not have",
