@@ -76,7 +76,10 @@ def test_commands_that_are_shown_exist(page: Path) -> None:
 
 def test_a_command_that_does_not_exist_is_found() -> None:
     """The checker itself."""
-    page = "```sh\nsfumato publish t.csv out \\\n  --qi age --quasi sex  # words\nls\n```\nand `sfumato verif out`, `--sensitive`"
+    page = (
+        "```sh\nsfumato publish t.csv out \\\n  --qi age --quasi sex  # words\nls\n```\n"
+        "and `sfumato verif out`, `--sensitive`"
+    )
     assert [list(faults(line)) for line in commands(page)] == [["publish has no --quasi"], ["no command verif"]]
     assert list(loose(page)) == ["--sensitive"]
     assert list(faults("sfumato query out 'SELECT COUNT(*) FROM release' --level 0.9")) == []
