@@ -90,6 +90,8 @@ def test_the_example_of_every_help_text_exists(command: str) -> None:
     found = typer.main.get_command(application(command)).commands[command]  # type: ignore[attr-defined]
     (example,) = re.findall(r"Example: (sfumato .*)", " ".join((found.help or "").split()))
     assert list(faults(example)) == []
+    context = found.make_context(command, [], resilient_parsing=True)
+    assert "docs/" not in found.get_help(context)  # an installed package has no such folder
 
 
 def test_the_commands_in_the_readme_of_a_release_exist(tmp_path: Path) -> None:

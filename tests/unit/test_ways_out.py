@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -133,6 +134,30 @@ for frame in (answer.to_pandas, answer.to_polars):
     assert [line.partition(";")[0] for line in done.stdout.splitlines()] == [
         f"a data frame of {package} needs {package}: pip install {package}" for package in ("pandas", "polars")
     ], done.stderr
+
+
+ON_A_RELEASE = {
+    "inspect": (),
+    "verify": (),
+    "query": ("SELECT COUNT(*) AS n FROM release",),
+    "export": ("out.csv",),
+    "serve": ("--port", "0"),
+}
+
+
+@pytest.mark.parametrize("command", ON_A_RELEASE)
+def test_every_command_takes_an_archive_or_says_what_to_do(command: str, visits: Path, tmp_path: Path) -> None:
+    options = ("--sa", "disease", "--qi", "age", "--rest", "drop", "--null-as-value", *PLAN)
+    assert sfumato("publish", visits, tmp_path / "out", *options).code == 0
+    archive = shutil.make_archive(str(tmp_path / "release"), "zip", tmp_path / "out")
+    done = sfumato(command, archive, *ON_A_RELEASE[command], cwd=tmp_path)
+    if command == "serve":
+        assert (done.code, done.err) == (
+            2,
+            'error: "release.zip" is a file; unpack it, and serve the folder that it holds\n',
+        )
+    else:
+        assert done.code == 0, done.text
 
 
 def test_the_name_of_a_method_is_no_specification() -> None:

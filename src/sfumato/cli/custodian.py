@@ -37,7 +37,7 @@ MethodName = Annotated[
     str | None,
     option(
         "--method",
-        "name of the method; docs/choosing.md helps",
+        "name of the method; sfumato recommend helps",
         example=DEFAULT,
         without=DEFAULT,
         metavar="NAME",
