@@ -31,7 +31,7 @@ SIGN = "[,./]"  # stands in one cell at least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cells:
+class CellForms:
     """How the cells of a file are written: the sign before a fraction, and days where they are not as 2025-12-31."""
 
     point: str = POINT

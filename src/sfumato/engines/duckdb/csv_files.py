@@ -18,7 +18,7 @@ from ...errors import DataError
 from ..source import Source
 from .bound import Bound
 from .connection import connect, plain_path, quoted
-from .csv_cells import PATTERNS, POINT, TEXT, Cells, foreign_note, foreign_tests
+from .csv_cells import PATTERNS, POINT, TEXT, CellForms, foreign_note, foreign_tests
 from .files import check_names, shown
 from .packed_files import compression_of, in_plain, unpacked
 
@@ -62,11 +62,11 @@ def csv_bound(files: Sequence[str], source: Source) -> Bound:
     with connect() as con:
         text = con.read_csv(paths, columns=dict.fromkeys(names, "VARCHAR"), **options)  # type: ignore[arg-type] # it takes lists
         text.create_view("text")
-        cells = Cells(point=source.decimal or POINT, dates=source.dates)
-        types, notes = _types(con, names, cells, said=set(source.types))
-    read = {name: cells.value(name, kind) for name, kind in types.items() if cells.differs(kind)}
+        forms = CellForms(point=source.decimal or POINT, dates=source.dates)
+        types, notes = _types(con, names, forms, said=set(source.types))
+    read = {name: forms.value(name, kind) for name, kind in types.items() if forms.differs(kind)}
     for name, kind in source.types.items():
-        written = cells.plain(name, kind.strip().upper())
+        written = forms.plain(name, kind.strip().upper())
         if written and name in types:
             read[name] = written
     native = {name: TEXT if name in read else kind for name, kind in types.items()}
@@ -81,12 +81,12 @@ def csv_bound(files: Sequence[str], source: Source) -> Bound:
 
 
 def _types(
-    con: duckdb.DuckDBPyConnection, names: list[str], cells: Cells, said: set[str]
+    con: duckdb.DuckDBPyConnection, names: list[str], forms: CellForms, said: set[str]
 ) -> tuple[dict[str, str], list[str]]:
     """(the type of every column from all its cells, notes on types that a few cells decided); `said` stay text."""
     try:
         parts = (names[first : first + AT_ONCE] for first in range(0, len(names), AT_ONCE))
-        counts = [count for some in parts for count in _fits(con, some, cells)]
+        counts = [count for some in parts for count in _fits(con, some, forms)]
         types, notes = {}, []
         for name, (filled, *fits) in zip(names, counts, strict=True):
             kinds = [kind for kind, fit in zip(PATTERNS, fits, strict=True) if filled and fit == filled]
@@ -94,7 +94,7 @@ def _types(
             almost = _almost(filled, dict(zip(PATTERNS, fits, strict=True)), types[name])
             if almost and name not in said:
                 misfits = filled - fits[list(PATTERNS).index(almost)]
-                notes.append(_note(con, name, cells.value(name, almost), almost, types[name], misfits))
+                notes.append(_note(con, name, forms.value(name, almost), almost, types[name], misfits))
         notes += _foreign(con, [name for name, kind in types.items() if kind == TEXT and name not in said])
     except duckdb.Error as error:
         raise csv_error(error) from None
@@ -112,13 +112,13 @@ def _foreign(con: duckdb.DuckDBPyConnection, names: Sequence[str]) -> Iterator[s
         yield from (note for note in found if note)
 
 
-def _fits(con: duckdb.DuckDBPyConnection, names: Sequence[str], cells: Cells) -> Iterator[Sequence[int]]:
+def _fits(con: duckdb.DuckDBPyConnection, names: Sequence[str], forms: CellForms) -> Iterator[Sequence[int]]:
     """For every column how many cells are filled, and how many of them fit each pattern and are of its type."""
     tests = ["count(*)"]
     for name in names:
         tests += [f"count({quoted(name)})"]
         # CASE, not FILTER: the engine needs quadratic time for many filtered aggregates
-        tests += [f"count({cells.value(name, kind)})" for kind in PATTERNS]
+        tests += [f"count({forms.value(name, kind)})" for kind in PATTERNS]
     counts = con.execute(f"SELECT {', '.join(tests)} FROM text").fetchall()[0]
     if not counts[0]:
         raise DataError("the CSV file has a header and no rows")
