@@ -95,8 +95,8 @@ def _roles(given: Mapping[str, Any], name: str) -> Roles:
     return Roles(**arguments)
 
 
-def roles_text(roles: Mapping[str, Any], reasons: Mapping[str, str]) -> str:
-    """A roles file with one column a line and, where known, the reason for its role."""
+def roles_text(roles: Mapping[str, Any], reasons: Mapping[str, str], method: str) -> str:
+    """A roles file with one column a line and, where known, the reason for its role; the method is an example."""
     lines = ["# Roles of the columns: suggestions to be checked by whoever knows the table.", "[roles]"]
     for key, value in roles.items():
         if isinstance(value, list):
@@ -109,7 +109,7 @@ def roles_text(roles: Mapping[str, Any], reasons: Mapping[str, str]) -> str:
             lines.append(
                 "# max_rows_per_person = 1  # rows kept of a person who has several, at random; more: more noise"
             )
-    lines += ["", "# [method]", '# name = "subset-response"', '# rho1 = "1/5"', '# rho2 = "1/2"', ""]
+    lines += ["", "# [method]", f'# name = "{method}"', '# rho1 = "1/5"', '# rho2 = "1/2"', ""]
     return "\n".join(lines)
 
 
