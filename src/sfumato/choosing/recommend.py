@@ -53,6 +53,8 @@ def recommend(
     considered = [name for name, method in REGISTRY.items() if method.trust in LABELS[trust]]
     check_hierarchies(options.get("hierarchies"), considered)
     secret = Secret.of(seed)
+    if progress:
+        progress("recommend, reading the table", 0, len(REGISTRY))
     if bound is not None:
         setting = make_setting(source, roles=roles, bound=bound, rho1=rho1, secret=secret, **options)
         return choose(setting, trust=trust, secret=secret, progress=progress)
@@ -71,7 +73,7 @@ def choose(
     found, refused = [], []
     for k, name in enumerate(REGISTRY):
         if progress:
-            progress("recommend", k, len(REGISTRY))
+            progress(f"recommend, {name}", k, len(REGISTRY))
         if REGISTRY[name].trust not in LABELS[trust]:
             continue
         for result in expected(setting, name, secret):
@@ -80,6 +82,8 @@ def choose(
             elif Trust(result["trust"]) in LABELS[trust] and _score(result) is not None:
                 found.append(result)
     if not found:
+        if len(refused) > 1 and len({r["reason"] for r in refused}) == 1:  # the table is the reason, not the bound
+            raise PlanError(f"no {trust} method can be planned: {refused[0]['reason']}")
         reasons = "; ".join(f"{r['method']}: {r['reason']}" for r in refused[:2])
         raise PlanError(f"no {trust} method reaches the bound {setting.tau} ({reasons})")
     found.sort(key=lambda r: _score(r) or 0.0)
