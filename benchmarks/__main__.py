@@ -43,7 +43,8 @@ def measure(asked: argparse.Namespace, folder: Path) -> list[Row]:
     if "serve" in parts:
         found += bench_serve.rows(folder, n=asked.rows)
     if "sources" in parts:
-        found += bench_sources.rows(folder, n=min(asked.rows, 1_000_000), repeat=asked.repeat)
+        few = asked.rows if asked.only else min(asked.rows, 1_000_000)
+        found += bench_sources.rows(folder, n=few, repeat=asked.repeat)
     return found
 
 

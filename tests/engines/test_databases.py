@@ -316,9 +316,8 @@ def test_cells_of_sqlite_decide_its_types(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("SELECT 'flu' AS s, date 'infinity' AS x", "infinite or outside"),
-        ("SELECT 'flu' AS s, timestamp '-infinity' AS x", "infinite or outside"),
-        ("SELECT 'flu' AS s, date '0044-03-15 BC' AS x", "infinite or outside"),
+        ("SELECT 'flu' AS s, date 'infinity' AS x", "infinite date"),
+        ("SELECT 'flu' AS s, timestamp '-infinity' AS x", "infinite date"),
         ("SELECT age AS s, age AS x, age AS x FROM patients", "two columns alike"),
         ("WITH gone AS (DELETE FROM patients RETURNING *) SELECT age AS s, sex AS x FROM gone", "one SELECT"),
         ("SELECT 'flu' AS s, 1 / (age - age) AS x FROM patients", "divides by zero|failed while"),

@@ -143,14 +143,14 @@ def test_moments_with_a_zone_are_read_from_json(tmp_path: Path) -> None:
     assert [moment.astimezone(datetime.UTC).hour for moment in found] == [8, 8, 10, 10]
 
 
-@pytest.mark.parametrize("cell", ["'infinity'::DATE", "'-infinity'::TIMESTAMP", "DATE '0044-03-15 (BC)'"])
-def test_dates_beyond_the_calendar_are_refused(cell: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cell", ["'infinity'::DATE", "'-infinity'::TIMESTAMP"])
+def test_infinite_dates_are_refused(cell: str, tmp_path: Path) -> None:
     copy = f"COPY (SELECT {DISEASES}[i % 4 + 1] AS s, {cell} AS x FROM range(8) AS r(i)) TO '{tmp_path}/t.parquet'"
     duckdb.connect().execute(copy)
     for source in (_duckdb(tmp_path, cell), tmp_path / "t.parquet", pq.read_table(tmp_path / "t.parquet")):
-        with pytest.raises(DataError, match='column "x" holds a date that is infinite or outside the years'):
+        with pytest.raises(DataError, match='column "x" holds an infinite date'):
             _published(source)
-        with pytest.raises(DataError, match='column "x" holds a date'):
+        with pytest.raises(DataError, match='column "x" holds an infinite date'):
             sf.publish(source, roles=sf.Roles(sensitive="x", insensitive=["s"]), method=METHOD, null_as_value=True)
 
 
