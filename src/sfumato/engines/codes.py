@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import DataError
+from ..errors import DataError, ReleaseError
 from ..model.public import Codes, Domain, Integers, Listed, Scalar, SetWeights
 from ..model.types import INTEGER as WIDE
 from ..model.types import SMALLINT, ColumnType
@@ -35,8 +35,8 @@ class Coder:
             self._order = np.argsort(joint, kind="stable").astype(INDEX)
             self._sorted = joint[self._order]
 
-    def encode(self, columns: list[pa.Array]) -> Codes:
-        """Codes of the rows; refuses values outside the domain, counting them."""
+    def encode(self, columns: list[pa.Array], rows: Integers | None = None) -> Codes:
+        """Codes; refuses values outside the domain, counting their rows (`rows`: how many each of them stands for)."""
         codes = [_index(column, distinct) for column, distinct in zip(columns, self._distinct, strict=True)]
         if len(codes) == 1:
             result = codes[0]
@@ -45,11 +45,19 @@ class Coder:
             place = np.minimum(np.searchsorted(self._sorted, joint), len(self._sorted) - 1)
             result = np.where(self._sorted[place] == joint, self._order[place], INDEX(-1))
             result[np.minimum.reduce(codes) < 0] = -1
-        outside = int(np.count_nonzero(result < 0))
-        if outside:
-            names = ", ".join(f'"{name}"' for name in self.domain.columns)
-            raise DataError(f"{outside} rows of {names} hold a value outside the domain", column=self.domain.columns[0])
+        outside = result < 0
+        if outside.any():
+            count = int(np.count_nonzero(outside) if rows is None else rows[outside].sum())
+            missing = any(column.filter(pa.array(outside)).null_count for column in columns)
+            raise DataError(self._outside(count, missing=missing), column=self.domain.columns[0])
         return result
+
+    def _outside(self, rows: int, *, missing: bool) -> str:
+        """What to say of rows that the domain does not cover."""
+        names = ", ".join(f'"{name}"' for name in self.domain.columns)
+        hold = "1 row of {} holds" if rows == 1 else f"{rows:,} rows of {{}} hold"
+        also = ", missing ones among them (an empty line of the file)" if missing else ""
+        return f"{hold.format(names)} a value outside the domain; it must list every value that occurs{also}"
 
     def values_of(self, name: str) -> list[Scalar]:
         """Distinct values of one column of the domain, sorted, null last."""
@@ -148,6 +156,16 @@ def factorise(column: pa.ChunkedArray | pa.Array) -> tuple[Codes, pa.Array]:
     distinct = distinct.take(pc.sort_indices(distinct))
     codes = pc.index_in(array, value_set=distinct)
     return codes.to_numpy(zero_copy_only=False).astype(np.int32), distinct
+
+
+def part_numbers(column: pa.ChunkedArray | pa.Array, rows: int) -> Integers:
+    """Numbers of sub-tables or groups, none of which is empty; ReleaseError for others, which no release has."""
+    if column.null_count or not pa.types.is_integer(column.type):
+        raise ReleaseError("a row of the release belongs to no group")
+    numbers = np.asarray(column, dtype=np.int64)
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < rows:
+        raise ReleaseError("a row of the release belongs to a group that cannot be")
+    return numbers
 
 
 def unreadable_dates(table: pa.Table) -> dict[str, int]:
