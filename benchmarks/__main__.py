@@ -11,10 +11,19 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import bench_fit, bench_import, bench_publish, bench_query, bench_serve, bench_sources, bench_spark
+from benchmarks import (
+    bench_choosing,
+    bench_fit,
+    bench_import,
+    bench_publish,
+    bench_query,
+    bench_serve,
+    bench_sources,
+    bench_spark,
+)
 from benchmarks.measure import Row
 
-PARTS = ("import", "publish", "query", "fit", "serve", "sources", "spark")
+PARTS = ("import", "publish", "query", "choosing", "fit", "serve", "sources", "spark")
 
 
 def options() -> argparse.Namespace:
@@ -38,6 +47,8 @@ def measure(asked: argparse.Namespace, folder: Path) -> list[Row]:
     for name, bench in (("publish", bench_publish), ("query", bench_query), ("spark", bench_spark)):
         if name in parts:
             found += bench.rows(folder, n=asked.rows, threads=asked.threads, repeat=asked.repeat, chosen=chosen)
+    if "choosing" in parts:
+        found += bench_choosing.rows(folder, n=asked.rows, chosen=chosen)
     if "fit" in parts:
         found += bench_fit.rows(folder, n=asked.rows, chosen=chosen)
     if "serve" in parts:

@@ -33,6 +33,7 @@ from .fit_questions import FitQuestion, split_fits, true_fit
 CONDITIONS = 200
 MOST_COLUMNS = 3
 BANDS = (0.001, 0.005, 0.01)  # least true share of the rows
+MANY_VALUES = 200  # sensitive values from which on a question names those that it is judged by
 ENDS = ("", "_se", "_low", "_high", "_min", "_max")  # of the columns that answer one aggregate
 Key = tuple[Scalar, ...]
 
@@ -136,6 +137,7 @@ class Workload:
     truth: Floats  # (Q,)
     bands: dict[str, NDArray[np.bool_]]
     sensitive: tuple[str, ...]
+    values: int = 0  # sensitive values of the table
     sets: tuple[ColumnSet, ...] = ()
     statements: tuple[str, ...] = ()
     places: Mapping[tuple[int, str, Key], int] = field(default_factory=dict)  # (statement, aggregate, keys) -> place
@@ -178,7 +180,8 @@ class Workload:
         out = np.full((6, len(self)), np.nan)
         for chosen in self.sets:
             alias = free_alias((*chosen.columns, *self.sensitive))
-            for sql, prefix, keys in _pool_sql(chosen, self.sensitive, set(release.schema.units), alias):
+            some = _judged(chosen, self.sensitive) if self.values > MANY_VALUES else None
+            for sql, prefix, keys in _pool_sql(chosen, self.sensitive, set(release.schema.units), alias, some):
                 table = release.sql(sql, estimator=estimator).table
                 _fill(out, table, alias, keys, lambda key, p=prefix, s=chosen: s.places.get(p + key))
         for number, sql in enumerate(self.statements):
@@ -247,6 +250,7 @@ def query_pool(
         truth=counts,
         bands={name: mask for name, mask in masks.items() if mask.any()},
         sensitive=tuple(sensitive),
+        values=len(truth.counts(sensitive)),
         sets=tuple(sets),
     )
 
@@ -327,27 +331,29 @@ def free_alias(names: Iterable[str]) -> str:
 
 
 def _pool_sql(
-    chosen: ColumnSet, sensitive: tuple[str, ...], changed: set[str], number: str
+    chosen: ColumnSet, sensitive: tuple[str, ...], changed: set[str], number: str, some: str | None
 ) -> Iterable[tuple[str, Key, list[str]]]:
     """(SQL, known start of the key, key columns of the answer): one GROUP BY for all conditions, or, where the method
-    changes one of the columns, one question for each condition, which then needs few classes."""
-    names = ", ".join(quoted(c) for c in sensitive)
+    changes one of the columns, one question for each condition, which then needs few classes. Sensitive values outside
+    the condition `some` are one group, that of a missing value."""
+    names = [quoted(c) if some is None else f"CASE WHEN {some} THEN {quoted(c)} END" for c in sensitive]
+    shown = [f"{name} AS {quoted(c)}" for name, c in zip(names, sensitive, strict=True)]
     if changed.isdisjoint(chosen.columns):
-        both = ", ".join(quoted(c) for c in (*chosen.columns, *sensitive))
-        where = _within(chosen.columns, chosen.conditions)
-        yield (
-            f"SELECT {both}, COUNT(*) AS {number} FROM release WHERE {where} GROUP BY {both}",
-            (),
-            [*chosen.columns, *sensitive],
-        )
+        plain = [quoted(c) for c in chosen.columns]
+        where, by = _within(chosen.columns, chosen.conditions), ", ".join([*plain, *names])
+        sql = f"SELECT {', '.join([*plain, *shown])}, COUNT(*) AS {number} FROM release WHERE {where} GROUP BY {by}"
+        yield sql, (), [*chosen.columns, *sensitive]
         return
     for condition in chosen.conditions:
         where = " AND ".join(f"{quoted(c)} = {literal(v)}" for c, v in zip(chosen.columns, condition, strict=True))
-        yield (
-            f"SELECT {names}, COUNT(*) AS {number} FROM release WHERE {where} GROUP BY {names}",
-            condition,
-            [*sensitive],
-        )
+        sql = f"SELECT {', '.join(shown)}, COUNT(*) AS {number} FROM release WHERE {where} GROUP BY {', '.join(names)}"
+        yield sql, condition, [*sensitive]
+
+
+def _judged(chosen: ColumnSet, sensitive: Sequence[str]) -> str | None:
+    """A condition that holds for the values of one sensitive column with a place; None where a gap is among them."""
+    values = dict.fromkeys(key[len(chosen.columns) :] for key in chosen.places)
+    return None if len(sensitive) > 1 or (None,) in values else _within(sensitive, values)
 
 
 def _fill(out: Floats, table: pa.Table, name: str, keys: Sequence[str], place: Any) -> None:

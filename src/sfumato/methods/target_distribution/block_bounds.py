@@ -31,6 +31,7 @@ Exact = NDArray[Any]  # int64, or Python integers where those could overflow
 Bounds = tuple[Fraction, Fraction]
 
 SAFE = 2**62
+EXACT = 2**53  # up to here a float is the whole number that it seems to be
 KEPT = 16
 
 
@@ -126,11 +127,19 @@ def make_blocks(tree: BlockTree, plans: Ints) -> Blocks:
 
 def exact_numbers(values: Sequence[int | float | Fraction] | NDArray[Any], copies: int) -> WholeNumbers:
     """Numbers as whole numbers over one denominator; int64 if `copies` of the largest still fit."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fi" and _whole(values, copies):
+        return WholeNumbers(whole=values.astype(np.int64), denominator=1)
     exact = [Fraction(v) for v in (values.tolist() if isinstance(values, np.ndarray) else values)]
     denominator = math.lcm(*(v.denominator for v in exact))
     whole = [v.numerator * (denominator // v.denominator) for v in exact]
     fits = max((abs(v) for v in whole), default=0) * max(1, copies) < SAFE
     return WholeNumbers(whole=np.array(whole, dtype=np.int64 if fits else object), denominator=denominator)
+
+
+def _whole(values: NDArray[Any], copies: int) -> bool:
+    """Whether these are whole numbers as they stand, `copies` of the largest of which fit: most are 0 and 1."""
+    largest = float(np.abs(values).max(initial=0))
+    return largest * max(1, copies) < EXACT and bool((values == np.trunc(values)).all())
 
 
 def order_blocks(blocks: Blocks, keys: Exact) -> Ordered:
