@@ -12,13 +12,13 @@ from ..written_dates import date_format, date_pattern
 from .connection import quoted
 
 # What a column of text becomes: the first type whose pattern every non-empty cell fits. Whole numbers with a leading
-# zero (01234) are codes, hence text.
+# zero (01234) are codes, hence text; so are numbers and moments with more digits than the type holds.
 PATTERNS = {
     "BOOLEAN": "^(true|false|TRUE|FALSE|True|False)$",
     "BIGINT": "^[+-]?(0|[1-9][0-9]{0,17})$",
-    "DOUBLE": r"^[+-]?([0-9]|[1-9][0-9]{1,17})?(\.[0-9]*)?([eE][+-]?[0-9]+)?$",
+    "DOUBLE": r"^[+-]?([0-9]|[1-9][0-9]{1,14})?(\.[0-9]*)?([eE][+-]?[0-9]+)?$",
     "DATE": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-    "TIMESTAMP": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?$",
+    "TIMESTAMP": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6}0*)?)?$",
 }
 TEXT = "VARCHAR"
 POINT = "."

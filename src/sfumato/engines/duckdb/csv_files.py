@@ -5,10 +5,11 @@ Messages of the reading libraries may quote cells of the table, so none of them 
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ _SAID = {
 def csv_bound(files: Sequence[str], source: Source) -> Bound:
     """The files as one table; the types of its columns are those that all their cells have."""
     encoding = source.encoding or UTF_8
+    encoding = UTF_8 if codecs.lookup(encoding).name == "utf-8" else encoding
     names, found = header(files[0], source.delimiter, encoding)
     for file in files[1:]:
         if header(file, found, encoding)[0] != names:
@@ -77,7 +79,7 @@ def csv_bound(files: Sequence[str], source: Source) -> Bound:
             return table
         return table.project(", ".join(f"{read.get(name, quoted(name))} AS {quoted(name)}" for name in names))
 
-    return Bound(bind=bind, notes=tuple(notes))
+    return Bound(bind=bind, notes=tuple(notes), seen=True)
 
 
 def _types(
@@ -151,23 +153,32 @@ def header(file: str, delimiter: str | None, encoding: str = UTF_8) -> tuple[lis
     """Column names of the first line, and the delimiter (the most frequent candidate in it unless given)."""
     try:
         with unpacked(file) as handle, io.TextIOWrapper(handle, encoding=encoding, newline="") as text:
-            found = delimiter or max(DELIMITERS, key=text.readline().count)
+            outside = re.sub('"[^"]*"', "", text.readline())
+            found = delimiter or max(DELIMITERS, key=outside.count)
         with unpacked(file) as handle, io.TextIOWrapper(handle, encoding=encoding, newline="") as text:
-            names = next(csv.reader(text, delimiter=found), [])
+            names = next(csv.reader(_without_mark(text), delimiter=found), [])
     except UnicodeError:
         raise DataError(not_text(shown(file), encoding)) from None
     except csv.Error:
         raise DataError(f"{shown(file)} cannot be read as CSV: its first line is no header") from None
+    if names[:1] and names[0].lower().startswith("sep="):
+        raise DataError(f"the first line of {shown(file)} is no header but names the delimiter; remove that line")
     if not names or any(not name.strip() for name in names):
         raise DataError(f"{shown(file)} needs a header line that names every column")
     check_names(names, shown(file))
     return names, found
 
 
+def _without_mark(lines: Iterable[str]) -> Iterator[str]:
+    """The lines without the mark of byte order, which encodings that state the order leave in the first."""
+    for number, line in enumerate(lines):
+        yield line if number else line.removeprefix("\ufeff")
+
+
 def not_text(what: str, encoding: str) -> str:
     """What to say about a file that is not in the encoding."""
     if encoding == UTF_8:
-        return f"{what} is not UTF-8 text; say its encoding, for example --encoding latin-1"
+        return f"{what} is not UTF-8 text; say its encoding, for example --encoding latin-1, or utf-16"
     return f"{what} is not text in the encoding {encoding}"
 
 
@@ -182,6 +193,8 @@ def csv_error(error: Exception) -> DataError:
         return DataError(f"the CSV file is ragged: a line has more or fewer fields than the header{where}")
     if "unterminated quote" in text:
         return DataError(f"the CSV file has an unbalanced quote{where}")
+    if "Maximum line size" in text:
+        return DataError(f"the CSV file has a line of more than 2 MB{where}; leave its long text out, or write Parquet")
     if "GZIP" in text or "gzip" in text:
         return DataError("the compressed file is damaged or cut off")
     return DataError(f"the file cannot be read as CSV{where}")
