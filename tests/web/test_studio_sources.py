@@ -30,7 +30,7 @@ from sfumato.web.studio.studio_choices import Choices, read_choices
 from tables import people
 
 SAID = {"delimiter": ";", "encoding": "latin-1", "null": ("?",), "types": {"x": "VARCHAR"}, "table": "t"}
-SAID |= {"query": "SELECT * FROM t"}
+SAID |= {"query": "SELECT * FROM t", "decimal": ",", "dates": "DD.MM.YYYY"}
 TYPED = {**SAID, "null": "?", "types": "x=VARCHAR"}
 
 
