@@ -21,6 +21,7 @@ AXE = ROOT / "tests" / "browser" / "axe"
 BUNDLES = ("codemirror", "vega")
 COPIES = {
     "htmx.min.js": "htmx.org/dist/htmx.min.js",
+    "idiomorph-ext.min.js": "idiomorph/dist/idiomorph-ext.min.js",
     "source-serif.woff2": "@fontsource-variable/source-serif-4/files/source-serif-4-latin-wght-normal.woff2",
     "source-sans.woff2": "@fontsource-variable/source-sans-3/files/source-sans-3-latin-wght-normal.woff2",
 }

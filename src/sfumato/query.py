@@ -19,11 +19,12 @@ from .answering.observation import direct, wanted_of
 from .answering.over_answers import TABLE as INNER
 from .answering.over_answers import over
 from .answering.shown_weights import explained
-from .answering.strata import Frame, add_up_parts
+from .answering.strata import Frame, in_parts
 from .answering.subject import Subject
 from .engines.statements import refined
 from .model.public import ADDED, Domain, Floats
 from .release.bundle import check_digests, copy_files, writing
+from .release.hostile import as_stated
 from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, open_folder
 from .release.zipped import is_zip, unpacked
@@ -59,7 +60,7 @@ def ask(
     """The answer to a SQL question, with its error; `tables` are look-up tables that it may join."""
     subject.check_estimator(estimator)
     options = Options(level=level, simultaneous=simultaneous, estimator=estimator)
-    found = read(text, subject.schema, lookup_values(tables or {}))
+    found = read(text, subject.schema, {name: _small_table(given, name) for name, given in (tables or {}).items()})
     if isinstance(found, Query):
         return answered(subject, found, options)
     ((name, select),) = found.inner
@@ -99,9 +100,7 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
     check_literals(query, subject)
     views = look_at_domains(query, subject)
     wanted = wanted_of(query, subject, *subject.reader.source())
-    seen = subject.reader.run(wanted.statement, text=text)
-    if wanted.by_row:
-        seen = add_up_parts(seen)
+    seen = in_parts(subject.reader.run(wanted.statement, text=text), wanted, subject.rows)
     place = layout(query.units(), views.views, lumpable=subject.lumpable, sets=subject.sets)
     codes = {u: subject.coders[u].encode([seen[c] for c in names]) for u, names in wanted.raw.items()}
     frame = Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
@@ -143,6 +142,12 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
     )
 
 
+def _small_table(given: Any, name: str) -> dict[str, list[Any]]:
+    from .engines.small_tables import small_table
+
+    return small_table(given, name)
+
+
 def _joint(frame: Frame, subject: Subject, whole: pa.Table, rows: NDArray[np.int64], target: Target) -> Floats:
     from .answering.influence import shown_covariance
 
@@ -156,13 +161,6 @@ def _quantile(
 
     known = options.estimator in {None, "population"}
     return by_keys(subject, query, aggregate, keys, level=level, target=options.target) if known else None
-
-
-def lookup_values(tables: Mapping[str, Any]) -> dict[str, dict[str, list[Any]]]:
-    """Columns of look-up tables: a path to CSV or Parquet, or any data frame."""
-    from .engines.small_tables import small_table
-
-    return {name: small_table(given, name) for name, given in tables.items()}
 
 
 def open_release(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> Release:
@@ -192,10 +190,10 @@ class Release:
             withheld=method.withheld,
             part=method.part,
             sets={u: len(sets) for u, sets in enumerate(opened.listed) if sets is not None},
-            estimate=lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked),
-            bound=lambda *question: method.bound(plan, opened.evidence, *question),
+            estimate=as_stated()(lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked)),
+            bound=as_stated()(lambda *question: method.bound(plan, opened.evidence, *question)),
             estimators=method.estimators,
-            functionals=lambda cells, units: method.functionals(plan, opened.evidence, cells, units),
+            functionals=as_stated()(lambda cells, units: method.functionals(plan, opened.evidence, cells, units)),
             rows=opened.manifest.rows,
             caveats=(*method.caveats(plan), *opened.manifest.people.noun().caveats),
         )

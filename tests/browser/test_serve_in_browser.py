@@ -21,6 +21,7 @@ from browsing import BROWSER, accessible, chromium, picture, until, watched_page
 from serving import ARABIC, QUOTES, SCRIPT, Running, awkward_release, bounded_release, running
 
 ODD = "it's <odd>"
+SLOWLY = 300  # milliseconds from key to key
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")]
 
@@ -140,12 +141,19 @@ def test_keyboard_alone_is_enough(page: Any) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.locator("#c0").focus()
-    page.keyboard.type("sex")
+    page.keyboard.type("sex", delay=SLOWLY)  # the form comes back between two letters, and the word goes on
     page.locator("#v0").wait_for()
-    assert page.evaluate("document.activeElement.id") == "c0"  # the form came back, the place in it stayed
+    assert page.evaluate("document.activeElement.id") == "c0"
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
-    page.keyboard.type("Male")
+    page.keyboard.type("Male", delay=SLOWLY)
+    written(page, "sex = 'Male'")
+    page.select_option("#c0", "race")  # another column: its value is open
+    page.locator("#v0").get_by_text("White", exact=True).wait_for(state="attached")
+    assert page.locator("#v0").input_value() == ""
+    page.select_option("#c0", "sex")
+    page.locator("#v0").get_by_text("Male", exact=True).wait_for(state="attached")
+    page.select_option("#v0", "Male")
     written(page, "sex = 'Male'")
     page.locator("#ask-form").focus()
     page.keyboard.press("Enter")

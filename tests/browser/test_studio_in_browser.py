@@ -108,7 +108,7 @@ def test_from_a_file_to_a_verified_release(page: Any, folder: Path, tmp_path: Pa
     page.locator(f'.column[data-column="{sensitive}"]').drag_to(page.locator('.lane[data-role="sensitive"]'))
     page.locator(f'.lane[data-role="sensitive"] #role-{sensitive}').wait_for()
     page.locator(f"#role-{number}").focus()  # with keys alone
-    page.keyboard.type("Harmless")
+    page.keyboard.type("Harmless", delay=200)
     page.locator(f'.lane[data-role="keep"] #role-{number}').wait_for()
     assert page.evaluate("document.activeElement.id") == f"role-{number}"
     page.locator(".cm-content").click()

@@ -311,3 +311,24 @@ def test_cells_of_sqlite_decide_its_types(tmp_path: Path) -> None:
     (note,) = table.notes
     assert '"mixed" is read as text: 1 of its cells are texts' in note
     assert table.people("late") == LocalEngine().open(pa.table({"late": [None] * 70_000 + ["x"]})).people("late")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT 'flu' AS s, date 'infinity' AS x", "infinite or outside"),
+        ("SELECT 'flu' AS s, timestamp '-infinity' AS x", "infinite or outside"),
+        ("SELECT 'flu' AS s, date '0044-03-15 BC' AS x", "infinite or outside"),
+        ("SELECT age AS s, age AS x, age AS x FROM patients", "two columns alike"),
+        ("WITH gone AS (DELETE FROM patients RETURNING *) SELECT age AS s, sex AS x FROM gone", "one SELECT"),
+        ("SELECT 'flu' AS s, 1 / (age - age) AS x FROM patients", "divides by zero|failed while"),
+    ],
+)
+def test_odd_queries_of_postgresql_are_one_clear_line(server: postgres.Server, query: str, said: str) -> None:
+    method = sf.UniformPerturbation(rho1="1/3", rho2="3/5")
+    others = " UNION ALL ".join(f"SELECT '{name}', NULL" for name in ("gout", "cold", "acne"))
+    twice = f"({query}) UNION ALL {others}" if "'flu'" in query else query
+    with pytest.raises(DataError, match=said):
+        roles = sf.Roles(sensitive="s", insensitive=["x"])
+        sf.publish(sf.Source(server.address(), query=twice), roles=roles, method=method)
+    assert server.run("SELECT count(*) FROM patients") == "1000"

@@ -264,3 +264,82 @@ def test_nothing_is_replaced_without_being_told(
     with pytest.raises(ReleaseError, match='schema "mine"'):
         export(release, server.address(table="mine"))
     assert sfumato("export", releases["uniform"], server.address(password="x", table="a")).code == 2
+
+
+def _released(folder: Path, **columns: Any) -> Any:
+    rows = max(len(cells) for cells in columns.values())
+    table = pa.table({"s": (["a", "b", "c", "d"] * rows)[:rows], **columns})
+    method = sf.UniformPerturbation(rho1="1/3", rho2="3/5")
+    return sf.publish(table, folder, roles=sf.Roles(sensitive="s", rest="keep"), method=method, seed=1).opened
+
+
+def test_columns_with_the_names_that_we_add_keep_them(tmp_path: Path, database: tuple[str, Callable[[], Ask]]) -> None:
+    names = ["row_id", "weight", "variance"]
+    release = _released(tmp_path / "out", **{name: [7 * i, 8 * i] * 4 for i, name in enumerate(names, 1)})
+    target, asking = database
+    export(release, target)
+    ask = asking()
+    (row,) = ask("SELECT sum(row_id), sum(weight), sum(variance), max(row_id_2) FROM release")
+    assert [int(cell) for cell in row] == [60, 120, 180, 8]
+    assert round(float(ask("SELECT sum(weight_2) FROM estimates")[0][0])) == 8
+    assert len(ask("SELECT variance_2 FROM estimates WHERE weight = 14 AND row_id_2 < 9")) == 16
+    for ending in ("csv", "xlsx", "sav", "dta"):
+        export(release, tmp_path / f"t.{ending}")
+    found, _ = pyreadstat.read_sav(str(tmp_path / "t.sav"))
+    assert sorted(found.columns) == sorted([*names, "s"])
+
+
+def test_digits_and_bytes_are_kept_where_numbers_are_real(tmp_path: Path) -> None:
+    import decimal
+
+    import fastexcel
+
+    money = [decimal.Decimal("12345678901234567890.12"), decimal.Decimal("0.50")] * 2
+    release = _released(
+        tmp_path / "out",
+        id=[2**60 + 1, 2**60 + 2, 3, None],
+        unsigned=pa.array([2**64 - 1, 1, 2, 3], pa.uint64()),
+        money=pa.array(money, pa.decimal128(30, 2)),
+        bytes=[b"\x00\xff", None, b"", b"a"],
+        odd=[float("nan"), float("inf"), 1.5, None],
+        small=pa.array([decimal.Decimal("1.25")] * 4, pa.decimal128(5, 2)),
+    )
+    rows = pq.read_table(release.path / "data.parquet")
+    for ending in ("csv", "xlsx", "sav", "sqlite", "duckdb"):
+        export(release, tmp_path / f"t.{ending}")
+    wanted = sorted(str(cell) for cell in rows["id"].to_pylist() if cell is not None)
+    sheet = pa.record_batch(fastexcel.read_excel(tmp_path / "t.xlsx").load_sheet("release"))
+    assert sorted(str(c) for c in sheet.column("id").to_pylist() if c is not None) == wanted
+    assert sorted(sheet.column("money").to_pylist()) == sorted(str(float(c)) if c < 1 else str(c) for c in money)
+    assert set(sheet.column("small").to_pylist()) == {1.25}
+    assert {"nan", "inf"} <= set(sheet.column("odd").to_pylist())
+    found, _ = pyreadstat.read_sav(str(tmp_path / "t.sav"))
+    assert sorted(cell for cell in found["id"] if cell) == wanted
+    assert str(2**64 - 1) in set(found["unsigned"])
+    assert set(found["small"]) == {1.25}
+    texts = pacsv.read_csv(tmp_path / "t.csv", convert_options=pacsv.ConvertOptions(strings_can_be_null=True))
+    assert {"00ff", "61"} <= set(texts["bytes"].to_pylist())
+    with duckdb.connect(str(tmp_path / "t.duckdb"), read_only=True) as con:
+        for name in ("id", "unsigned", "money", "bytes"):
+            (cells,) = zip(*con.execute(f"SELECT {name} FROM release ORDER BY row_id").fetchall(), strict=True)
+            assert list(cells) == rows[name].to_pylist()
+
+
+def test_what_a_target_would_cut_off_is_refused(tmp_path: Path) -> None:
+    release = _released(tmp_path / "long", x=["y" * 32_768, "z"] * 2)
+    with pytest.raises(ReleaseError, match="32,767 characters"):
+        export(release, tmp_path / "t.xlsx")
+    release = _released(tmp_path / "nul", x=["a\0b", "z"] * 2)
+    for ending in ("sav", "dta"):
+        with pytest.raises(ReleaseError, match="NUL"):
+            export(release, tmp_path / f"t.{ending}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["long", "nul"]
+
+
+def test_words_that_a_package_keeps_for_itself_are_no_names(tmp_path: Path) -> None:
+    words = ["if", "byte", "str5", "ALL", "with"]
+    release = _released(tmp_path / "out", **{word: [1, 2] * 4 for word in words})
+    for ending, read in (("sav", pyreadstat.read_sav), ("dta", pyreadstat.read_dta)):
+        export(release, tmp_path / f"t.{ending}")
+        _, meta = read(str(tmp_path / f"t.{ending}"))
+        assert {word: meta.column_names_to_labels[f"v{word}"] for word in words} == {word: word for word in words}

@@ -1,4 +1,4 @@
-"""Numbers that no table could give rise to, in every place of every method's parameters: one line, no traceback."""
+"""Numbers that no table could give rise to, and cells that no method publishes: one line, no traceback."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
@@ -19,6 +20,7 @@ from sfumato.release.verify import verify
 from tables import people
 
 HUGE = (10**30, "9" * 300, -(2**70))  # a text of digits is read as a number where one is wanted
+QUESTION = "SELECT sex, COUNT(*) AS n FROM release WHERE disease IN ('flu', 'gout') GROUP BY sex"
 ALIKE = 2  # places of one kind that are tried
 
 
@@ -42,24 +44,72 @@ def asked(folder: Path) -> None:
     """Verified and asked, digests not looked at; whatever is refused is one of ours."""
     for act in (
         lambda: list(verify(open_release(folder, check=False).opened, test=True)),
-        lambda: open_release(folder, check=False).sql(
-            "SELECT sex, COUNT(*) AS n FROM release WHERE disease IN ('flu', 'gout') GROUP BY sex"
-        ),
+        lambda: open_release(folder, check=False).sql(QUESTION),
     ):
         assert "\n" not in refused(act)
 
 
-@pytest.mark.parametrize("name", list(REGISTRY))
-def test_every_parameter(name: str, tmp_path: Path) -> None:
+def released(name: str, out: Path) -> None:
     method = REGISTRY[name]
     sf.publish(
         people().slice(0, 400),
-        tmp_path / "out",
+        out,
         roles=sf.Roles(sensitive="disease", quasi=["sex"], rest="drop"),
         method=method.spec(**method.example.spec),
         accept_unprotected=True,
         seed=1,
     )
+
+
+def bent_cells(column: pa.Array) -> list[Any]:
+    """What its first cell may become."""
+    if pa.types.is_integer(column.type):
+        return [max(column.to_pylist()) + 1, 2**62, -1, None]
+    if pa.types.is_list(column.type):
+        return [None, [], [None]]
+    return [None, "nobody has it"] if pa.types.is_string(column.type) else [None]
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_every_column(name: str, tmp_path: Path) -> None:
+    """One cell of every file becomes another: a group that does not exist, nothing, a value that nobody has."""
+    out = tmp_path / "out"
+    released(name, out)
+    for file in sorted(out.glob("*.parquet")):
+        whole = pq.read_table(file)
+        for place, field in enumerate(whole.schema):
+            column = whole[field.name].combine_chunks()
+            column = column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
+            for bent in bent_cells(column):
+                cells = pa.array([bent, *column.to_pylist()[1:]], column.type) if fits(bent, column.type) else None
+                if cells is not None:
+                    pq.write_table(whole.set_column(place, field.name, cells), file)
+                    asked(out)
+            pq.write_table(whole.drop_columns(field.name), file)
+            asked(out)
+        pq.write_table(whole, file)
+    open_release(out, check=False).sql(QUESTION)  # whole again
+
+
+def fits(bent: Any, kind: pa.DataType) -> bool:
+    return not isinstance(bent, int) or bent < 2 ** (kind.bit_width - 1)
+
+
+@pytest.mark.parametrize("name", [name for name, method in REGISTRY.items() if method.part])
+@pytest.mark.parametrize("group", [-1, 400, None])
+def test_groups_that_cannot_be(name: str, group: int | None, tmp_path: Path) -> None:
+    """Counting backwards from the last group would answer, and wrongly."""
+    out, part = tmp_path / "out", str(REGISTRY[name].part)
+    released(name, out)
+    whole = pq.read_table(out / "data.parquet")
+    cells = pa.array([group, *whole[part].to_pylist()[1:]], pa.int32())
+    pq.write_table(whole.set_column(whole.column_names.index(part), part, cells), out / "data.parquet")
+    assert "group" in refused(lambda: open_release(out, check=False).sql(QUESTION))
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_every_parameter(name: str, tmp_path: Path) -> None:
+    released(name, tmp_path / "out")
     file = tmp_path / "out" / "release.json"
     stated = json.loads(file.read_text(encoding="utf-8"))
     seen: dict[tuple[Any, ...], int] = {}

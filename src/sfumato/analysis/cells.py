@@ -17,7 +17,7 @@ from sqlglot import exp
 from ..answering.domain_views import check_literals, look_at_domains
 from ..answering.strata import truth
 from ..answering.subject import Subject
-from ..engines.codes import factorise
+from ..engines.codes import factorise, part_numbers
 from ..engines.statements import column, distinct, double, expression, grouped
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, KroneckerWeights
@@ -290,8 +290,8 @@ class _Axes:
                 code = subject.coders[u].encode([seen[n] for n in names])
                 value = value * subject.sets[u] + code if u in subject.sets else value * size + class_of[code]
         in_parts = bool(self._units) and subject.part is not None
-        part = seen["part"].to_numpy() if in_parts else np.zeros(seen.num_rows)
-        return value, part.astype(np.int64)
+        part = part_numbers(seen["part"], subject.rows) if in_parts else np.zeros(seen.num_rows, dtype=np.int64)
+        return value, part
 
 
 def _observe(

@@ -15,7 +15,7 @@ from ..model.public import Domain, Scalar
 from ..model.types import Kind
 from ..sql.aggregates import LARGEST
 from ..sql.nodes import Query
-from ..sql.scalar import nearest
+from ..sql.scalar import nearest, quoted
 from .layout import UnitView
 from .strata import truth
 from .subject import Subject
@@ -56,7 +56,20 @@ def look_at_domains(query: Query, subject: Subject) -> Views:
 
 
 def _evaluated(subject: Subject, unit: int, expressions: Sequence[str], text: str) -> pa.Table:
-    """SQL expressions evaluated on every value of a domain, in domain order."""
+    """SQL expressions evaluated on every value of a domain, in domain order.
+
+    Its own columns, which most questions group by, are evaluated once: nothing in them depends on the question.
+    """
+    domain = subject.domains[unit]
+    names = [quoted(name) for name in domain.columns]
+    if expressions and all(expression in names for expression in expressions):
+        if unit not in subject.shown:
+            subject.shown[unit] = _run(subject, unit, names, text)
+        return pa.table({f"e{i}": subject.shown[unit][names.index(e)] for i, e in enumerate(expressions)})
+    return _run(subject, unit, expressions, text)
+
+
+def _run(subject: Subject, unit: int, expressions: Sequence[str], text: str) -> pa.Table:
     domain = subject.domains[unit]
     columns = {CODE: pa.array(np.arange(len(domain)))}
     for j, name in enumerate(domain.columns):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..engines.codes import factorise
+from ..engines.codes import factorise, part_numbers
 from ..errors import QueryError
 from ..model.public import Codes, Floats
 from ..sql.nodes import FALSE, TRUE, UNKNOWN, Query, Truth
@@ -101,7 +101,7 @@ def sort_into_strata(frame: Frame) -> Strata:
         pattern=pattern[first],
         patterns=full,
         value=value,
-        part=seen[wanted.part].to_numpy().astype(np.int64) if wanted.part else np.zeros(rows, dtype=np.int64),
+        part=np.asarray(seen[wanted.part], dtype=np.int64) if wanted.part else np.zeros(rows, dtype=np.int64),
         moments=moments,
         positive=positive,
         keys=keys,
@@ -115,9 +115,14 @@ def _floats(table: pa.Table, names: Sequence[str]) -> Floats:
     return np.stack(arrays, axis=1) if arrays else np.zeros((table.num_rows, 0))
 
 
-def add_up_parts(rows: pa.Table) -> pa.Table:
+def in_parts(seen: pa.Table, wanted: Observation, rows: int) -> pa.Table:
+    """What was observed, added up by part where that was left to us; ReleaseError for parts that cannot be."""
+    part = part_numbers(seen[wanted.part], rows) if wanted.part else None
+    return seen if part is None or not wanted.by_row else _add_up_parts(seen, part)
+
+
+def _add_up_parts(rows: pa.Table, part: NDArray[np.int64]) -> pa.Table:
     """The sums of every column by `part`; a table without row weights has one row of weight 1 each."""
-    part = rows["part"].to_numpy()
     count = np.bincount(part)
     there = np.flatnonzero(count)
     columns = {"part": there, "m0": count[there].astype(float)}

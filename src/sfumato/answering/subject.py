@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import pyarrow as pa
 
 from ..engines.codes import Coder
 from ..engines.contract import Reader
@@ -38,6 +40,7 @@ class Subject:
     rows: int
     estimators: tuple[str, ...]  # that a question may name
     caveats: tuple[str, ...] = ()  # that every answer carries
+    shown: dict[int, pa.Table] = field(default_factory=dict, repr=False)  # columns of a unit on its domain, once asked
 
     def check_estimator(self, name: str | None) -> None:
         """Nothing; SpecError for an estimator that the method does not have."""

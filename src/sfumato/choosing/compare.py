@@ -6,6 +6,7 @@ few releases into a temporary folder, ask them the same questions, and throw the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -17,13 +18,14 @@ from ..model.public import Roles, Trust
 from ..model.ratios import Ratio
 from ..publishing.randomness import Secret
 from .candidates import LAPLACE, check_hierarchies
-from .measure import foresee, laplace, measure
+from .measure import foresee, laplace, measure, releases_of
 from .setting import Setting, make_setting
 
 RELEASES = 5
 FRONTIER = (2, 3, 4, 5, 6, 8, 10)  # bounds 1/k of the risk-utility chart
 FRONTIER_SETS = 8  # column sets of the workload it is computed on
 FRONTIER_PLAN = 3.0  # seconds of planning above which a method is left out of it
+STEPS = 100  # of the bar, for each method
 Progress = Callable[[str, int, int], None]
 
 
@@ -53,6 +55,8 @@ def compare(
         named = f'there is no method "{unknown[0]}"' if unknown else "no method is named"
         raise SpecError(f"--methods: {named}; methods: {', '.join(known)}", field="methods")
     check_hierarchies(options.get("hierarchies"), known if methods is None else methods)
+    if progress:
+        progress("compare, reading the table", 0, STEPS * len(known if methods is None else methods))
     setting = make_setting(source, roles=roles, bound=bound, secret=Secret.of(seed), **options)
     document = run(setting, releases=releases, methods=methods, seed=seed, progress=progress, keep_points=keep_points)
     return document | ({"frontier": risk_frontier(setting, document)} if frontier else {})
@@ -72,13 +76,17 @@ def run(
     secret = Secret.of(seed)
     entries = []
     for k, name in enumerate(names):
-        if progress:
-            progress("compare", k, len(names))
+
+        def tell(share: Fraction, k: int = k, name: str = name) -> None:
+            if progress:
+                progress(f"compare, {name}", int(STEPS * (k + share)), STEPS * len(names))
+
+        tell(Fraction(0))
         entries.append(
-            laplace(setting, secret) if name == LAPLACE else _method(setting, name, releases, secret, keep_points)
+            laplace(setting, secret) if name == LAPLACE else _method(setting, name, releases, secret, keep_points, tell)
         )
     if progress:
-        progress("compare", len(names), len(names))
+        progress("compare", STEPS * len(names), STEPS * len(names))
     rank(entries)
     return {
         "bound": str(setting.tau),
@@ -155,7 +163,10 @@ def main_error(entry: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _method(setting: Setting, name: str, releases: int, secret: Secret, keep_points: int) -> dict[str, Any]:
+def _method(
+    setting: Setting, name: str, releases: int, secret: Secret, keep_points: int, tell: Callable[[Fraction], None]
+) -> dict[str, Any]:
+    """The entry of one method; `tell` hears what share of the work is done."""
     trust = str(REGISTRY[name].trust)
     head: dict[str, Any] = {
         "method": name,
@@ -169,6 +180,12 @@ def _method(setting: Setting, name: str, releases: int, secret: Secret, keep_poi
         tried = REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)
     except SfumatoError as error:
         return head | {"reason": str(error), "expected_error": None, "observed_error": None}
-    results = [measure(setting, c, releases, secret, keep_points) for c in tried]
+    steps = sum(1 + releases_of(c, releases) for c in tried)  # a plan, and its releases
+    done = itertools.count(1)
+
+    def step() -> None:
+        tell(Fraction(next(done), steps))
+
+    results = [measure(setting, c, releases, secret, keep_points, step) for c in tried]
     own, *others = results
     return head | own | {"variants": [r | {"variant": c.variant} for r, c in zip(others, tried[1:], strict=True)]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,9 +32,14 @@ LAPLACE_DRAWS = 50  # repetitions of every noisy answer: they cost nothing
 
 
 def measure(
-    setting: Setting, candidate: Candidate, releases: int, secret: Secret, keep_points: int = 0
+    setting: Setting,
+    candidate: Candidate,
+    releases: int,
+    secret: Secret,
+    keep_points: int = 0,
+    step: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """One candidate planned, foreseen, published and asked; or why it cannot be."""
+    """One candidate planned, foreseen, published and asked; or why it cannot be. `step` follows each of these."""
     result: dict[str, Any] = {
         "applicable": False,
         "reason": None,
@@ -50,7 +55,8 @@ def measure(
         result |= _promise(prepared, setting)
         if prepared.method.foreseeable:
             result["expected_error"] = foresee(setting, prepared, candidate.estimator)
-        runs = _asked(setting, candidate, prepared, candidate.releases or releases, planned, secret)
+        step()
+        runs = _asked(setting, candidate, prepared, releases_of(candidate, releases), planned, secret, step)
         result |= _summary(setting, runs, planned, keep_points)
     except QueryError as error:
         return result | {"applicable": False, "reason": f"the workload cannot be asked: {_one_line(error)}"}
@@ -59,6 +65,11 @@ def measure(
     if candidate.releases == 1 and result["expected_error"] is None:
         result["expected_error"] = result["observed_error"]  # nothing is drawn: the error is the same every time
     return result | {"applicable": True}
+
+
+def releases_of(candidate: Candidate, releases: int) -> int:
+    """How many releases of a candidate are tried: as many as asked for, or as many as can differ."""
+    return candidate.releases or releases
 
 
 def foresee(setting: Setting, prepared: Prepared, estimator: str | None = None) -> dict[str, float | None]:
@@ -91,7 +102,13 @@ class _Run:
 
 
 def _asked(
-    setting: Setting, candidate: Candidate, prepared: Prepared, releases: int, planned: float, secret: Secret
+    setting: Setting,
+    candidate: Candidate,
+    prepared: Prepared,
+    releases: int,
+    planned: float,
+    secret: Secret,
+    step: Callable[[], None],
 ) -> list[_Run]:
     runs = []
     for k in range(releases):
@@ -118,6 +135,7 @@ def _asked(
                 largest_share=share,
             )
         )
+        step()
     return runs
 
 
@@ -136,7 +154,9 @@ def trial(prepared: Prepared, secret: Secret) -> Iterator[Release]:
         with bundle.writing(place / "release", force=False) as folder:
             manifest = write(prepared, folder, secret, reproducible=True)
             bundle.finish(folder, manifest)
-        yield Release.at(place / "release", manifest)
+        release = Release.at(place / "release", manifest)
+        release.opened.reader.collapse()  # many questions follow, most of them about columns of their own
+        yield release
 
 
 def _summary(setting: Setting, runs: Sequence[_Run], planned: float, keep_points: int) -> dict[str, Any]:

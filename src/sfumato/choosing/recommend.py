@@ -53,6 +53,8 @@ def recommend(
     considered = [name for name, method in REGISTRY.items() if method.trust in LABELS[trust]]
     check_hierarchies(options.get("hierarchies"), considered)
     secret = Secret.of(seed)
+    if progress:
+        progress("recommend, reading the table", 0, len(REGISTRY))
     if bound is not None:
         setting = make_setting(source, roles=roles, bound=bound, rho1=rho1, secret=secret, **options)
         return choose(setting, trust=trust, secret=secret, progress=progress)
@@ -71,7 +73,7 @@ def choose(
     found, refused = [], []
     for k, name in enumerate(REGISTRY):
         if progress:
-            progress("recommend", k, len(REGISTRY))
+            progress(f"recommend, {name}", k, len(REGISTRY))
         if REGISTRY[name].trust not in LABELS[trust]:
             continue
         for result in expected(setting, name, secret):

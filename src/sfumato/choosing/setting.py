@@ -20,6 +20,7 @@ from ..publishing.person_rows import kept_rows
 from ..publishing.randomness import Secret
 from ..publishing.roles import settled_roles
 from .candidates import choose_rho1, parse_bound, spec_of
+from .counted_table import CountedEngine
 from .rebuilt_table import Reference
 from .workload import CONDITIONS, Original, Workload, query_pool, sql_workload
 
@@ -28,7 +29,6 @@ from .workload import CONDITIONS, Original, Workload, query_pool, sql_workload
 class Setting:
     """The table, its workload and the bound: everything the methods share. Private."""
 
-    source: Any
     roles: Roles
     tau: Fraction
     rho1: Fraction
@@ -39,7 +39,6 @@ class Setting:
     engine: Engine
     domains: Mapping[str, Sequence[Scalar]]
     null_as_value: bool
-    delimiter: str | None
     people: People
 
     def at(self, bound: Ratio, rho1: Ratio | None = None) -> Setting:
@@ -56,14 +55,13 @@ class Setting:
     def prepare(self, candidate: Candidate, secret: Secret) -> Prepared:
         """The method's plan for the table."""
         return prepare(
-            self.source,
+            None,  # it is open
             roles=self.roles,
             method=spec_of(candidate),
             secret=secret,
             engine=self.engine,
             domains=self.domains,
             null_as_value=self.null_as_value,
-            delimiter=self.delimiter,
         )
 
 
@@ -90,8 +88,7 @@ def make_setting(
     roles = settled_roles(roles, table)
     kept, people = kept_rows(table, roles, secret or Secret.fresh())
     if people.rows_left_out:  # one choice of rows for all methods
-        table = source = kept
-        delimiter, roles = None, replace(roles, identifying=())
+        table, roles = kept, replace(roles, identifying=())
     sensitive, quasi = tuple(roles.sensitive), tuple(roles.quasi)
     columns = [c for c in table.columns if c in {*sensitive, *quasi, *roles.insensitive}]
     truth = Original(table, columns, chosen)
@@ -111,7 +108,6 @@ def make_setting(
         else sql_workload(truth, workload, sensitive=sensitive)
     )
     return Setting(
-        source=source,
         roles=roles,
         tau=tau,
         rho1=choose_rho1(facts, tau, rho1),
@@ -119,9 +115,8 @@ def make_setting(
         truth=truth,
         workload=asked,
         reference=Reference.strongest(truth, sensitive, facts.sizes),
-        engine=chosen,
+        engine=CountedEngine(chosen, table),
         domains=domains or {},
         null_as_value=null_as_value,
-        delimiter=delimiter,
         people=people,
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import DataError
+from ..errors import DataError, ReleaseError
 from ..model.public import Codes, Domain, Integers, Listed, Scalar, SetWeights
 from ..model.types import INTEGER as WIDE
 from ..model.types import SMALLINT, ColumnType
@@ -148,6 +148,16 @@ def factorise(column: pa.ChunkedArray | pa.Array) -> tuple[Codes, pa.Array]:
     distinct = distinct.take(pc.sort_indices(distinct))
     codes = pc.index_in(array, value_set=distinct)
     return codes.to_numpy(zero_copy_only=False).astype(np.int32), distinct
+
+
+def part_numbers(column: pa.ChunkedArray | pa.Array, rows: int) -> Integers:
+    """Numbers of sub-tables or groups, none of which is empty; ReleaseError for others, which no release has."""
+    if column.null_count or not pa.types.is_integer(column.type):
+        raise ReleaseError("a row of the release belongs to no group")
+    numbers = np.asarray(column, dtype=np.int64)
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < rows:
+        raise ReleaseError("a row of the release belongs to a group that cannot be")
+    return numbers
 
 
 def unreadable_dates(table: pa.Table) -> dict[str, int]:

@@ -11,6 +11,10 @@ from typing import Any
 from ..errors import SpecError
 from ..model.coarsening import Recoding
 
+MORE_DIGITS = "is read as text: some of its numbers have more digits than a number with a fraction holds"
+TAB = "\\t"  # as people type it
+NO_DELIMITERS = '"\r\n\0'
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Source:
@@ -32,8 +36,14 @@ class Source:
     recode: tuple[Recoding, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.delimiter is not None and len(self.delimiter) != 1:
-            raise SpecError(f"the delimiter must be one character, got {self.delimiter!r}", field="delimiter")
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in NO_DELIMITERS):
+            if self.delimiter != TAB:
+                raise SpecError(
+                    f"the delimiter must be one character (\\t is a tab), no quote and no end of line, got "
+                    f"{self.delimiter!r}",
+                    field="delimiter",
+                )
+            object.__setattr__(self, "delimiter", "\t")
         if self.encoding is not None:
             try:
                 codecs.lookup(self.encoding)

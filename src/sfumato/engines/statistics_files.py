@@ -47,9 +47,9 @@ def statistics_file(file: str, encoding: str | None) -> StatisticsFile:
     if encoding is not None and Path(file).suffix.lower() != ".por":
         options["encoding"] = encoding
 
-    def rows(offset: int, limit: int) -> tuple[dict[str, list[Any]], Any]:
+    def rows(offset: int, limit: int, **some: Any) -> tuple[dict[str, list[Any]], Any]:
         try:
-            found: tuple[dict[str, list[Any]], Any] = read(file, row_offset=offset, row_limit=limit, **options)
+            found: tuple[dict[str, list[Any]], Any] = read(file, row_offset=offset, row_limit=limit, **options, **some)
         except Exception:  # of a library that may quote cells, in errors of its own
             raise DataError(f'"{Path(file).name}" is damaged or not a readable file of its kind') from None
         return found
@@ -57,7 +57,17 @@ def statistics_file(file: str, encoding: str | None) -> StatisticsFile:
     first, meta = rows(0, CHUNK)
     if not first or not any(len(column) for column in first.values()):
         raise DataError(f'"{Path(file).name}" holds no rows')
-    kinds = {name: _kind(name, meta, column) for name, column in first.items()}
+
+    def later(name: str) -> Any:
+        """The first cell of a column that is missing in all of the first rows."""
+        offset, cells = 0, first[name]
+        while len(cells) == CHUNK and all(cell is None for cell in cells):
+            offset += CHUNK
+            cells = rows(offset, CHUNK, usecols=[name])[0].get(name, [])
+        return next((cell for cell in cells if cell is not None), None)
+
+    text = {name for name, kind in meta.readstat_variable_types.items() if kind == "string"}
+    kinds = {name: pa.string() if name in text else _kind(later(name)) for name in first}
     schema = pa.schema([pa.field(name, kind) for name, kind in kinds.items()])
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -74,11 +84,8 @@ def statistics_file(file: str, encoding: str | None) -> StatisticsFile:
     return StatisticsFile(reader=pa.RecordBatchReader.from_batches(schema, batches()), labels=_labels(meta))
 
 
-def _kind(name: str, meta: Any, column: list[Any]) -> pa.DataType:
-    """Arrow's type of a column, from what the file declares; dates from the first that there is."""
-    if meta.readstat_variable_types.get(name) == "string":
-        return pa.string()
-    some = next((cell for cell in column if cell is not None), None)
+def _kind(some: Any) -> pa.DataType:
+    """Arrow's type of a column of numbers, dates or times, from the first that there is."""
     if isinstance(some, datetime.datetime):
         return pa.timestamp("us")
     if isinstance(some, datetime.date):
@@ -100,7 +107,8 @@ def _labels(meta: Any) -> dict[str, Labels]:
     """Titles and value labels by column; whole codes as whole numbers."""
     found = {}
     for name in meta.column_names:
-        given = meta.variable_value_labels.get(name, {})
+        text = meta.readstat_variable_types.get(name) == "string"  # letters among numbers mark missing ones
+        given = {v: t for v, t in meta.variable_value_labels.get(name, {}).items() if isinstance(v, str) == text}
         values = tuple(
             (int(v) if isinstance(v, float) and v.is_integer() else v, str(text)) for v, text in given.items()
         )

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..release.opened import OpenedRelease
-from .weights import UnitWeights, weights_of
+from .weights import UnitWeights, free, weights_of
 
 BATCH = 65_536
 ROW = "row_id"
@@ -28,8 +28,8 @@ class Contents:
     @property
     def schema(self) -> pa.Schema:
         """Columns of the published rows, their number first."""
-        first = self.release.manifest.data_files[0]
-        return pa.schema([pa.field(ROW, pa.int64()), *pq.read_schema(self.release.path / first)])
+        columns = pq.read_schema(self.release.path / self.release.manifest.data_files[0])
+        return pa.schema([pa.field(free(ROW, columns.names), pa.int64()), *columns])
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The published rows, numbered from 1."""
@@ -69,14 +69,16 @@ def contents_of(release: OpenedRelease) -> Contents:
     return Contents(release=release, weights=weights_of(release))
 
 
-def flat(batch: pa.RecordBatch | pa.Table) -> Any:
-    """The batch with lists as JSON texts and dictionaries as their values."""
+def flat(batch: pa.RecordBatch | pa.Table, *, texts: bool = False) -> Any:
+    """The batch with lists as JSON texts and dictionaries as their values; with `texts`, bytes as their digits."""
     columns, fields = [], []
     for field, column in zip(batch.schema, batch.columns, strict=True):
         plain = column.cast(field.type.value_type) if pa.types.is_dictionary(field.type) else column
+        if texts and pa.types.is_binary(plain.type):
+            plain = pa.array([None if v is None else v.hex() for v in plain.to_pylist()], pa.string())
         if pa.types.is_nested(field.type):
-            texts = [None if v is None else json.dumps(v, default=str, ensure_ascii=False) for v in column.to_pylist()]
-            plain = pa.array(texts, pa.string())
+            lists = [None if v is None else json.dumps(v, default=str, ensure_ascii=False) for v in column.to_pylist()]
+            plain = pa.array(lists, pa.string())
         columns.append(plain)
         fields.append(pa.field(field.name, plain.type))
     return type(batch).from_arrays(columns, schema=pa.schema(fields))

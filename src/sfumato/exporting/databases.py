@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from ..engines.addresses import Address
 from ..errors import ReleaseError, SpecError
-from .contents import ROW, Contents, flat
-from .weights import WEIGHT, UnitWeights
+from .contents import Contents, flat
+from .weights import WEIGHT, UnitWeights, free
 
 MISSING = "writing to this database needs the extra: pip install 'sfumato[databases]'"
 SCHEMA = "sfumato_release"
 RELEASE, SIDE, WEIGHTS, ESTIMATES, ABOUT = "release", "sensitive", "weights", "estimates", "about"
+VARIANCE = "variance"
 Ingest = Callable[[str, pa.Schema, Iterator[pa.RecordBatch]], None]
 
 
@@ -35,8 +36,9 @@ def view(weights: UnitWeights, rows: list[str], name: str, same: str) -> str:
     on += [f"r.{quoted(n)} {equal} w.{quoted(s)}" for n, s in zip(weights.columns, weights.shown, strict=False)]
     kept = [f"r.{quoted(n)}" for n in rows if n not in weights.columns]
     true = [f"w.{quoted(n)}" for n in weights.columns]
-    w = f"w.{quoted(WEIGHT)}"
-    extra = [f"{w} AS weight", f"{w} * ({w} - 1) AS variance" if weights.errors else "NULL AS variance"]
+    w = f"w.{quoted(weights.weight)}"
+    weight, variance = (quoted(free(n, (*rows, *weights.columns))) for n in (WEIGHT, VARIANCE))
+    extra = [f"{w} AS {weight}", f"{w} * ({w} - 1) AS {variance}" if weights.errors else f"NULL AS {variance}"]
     table = WEIGHTS + name.removeprefix(ESTIMATES)
     return (
         f"CREATE VIEW {quoted(name)} AS SELECT {', '.join([*kept, *true, *extra])} "
@@ -57,8 +59,7 @@ def _write(contents: Contents, ingest: Ingest, run: Callable[[str], object], sam
         ingest(SIDE, side.schema, iter(side.to_batches()))
     for ending, weights in zip(names_of(contents.weights), contents.weights, strict=True):
         ingest(WEIGHTS + ending, weights.table.schema, iter(weights.table.to_batches()))
-        columns = [ROW, *(f.name for f in contents.schema if f.name != ROW)]
-        run(view(weights, columns, ESTIMATES + ending, same))
+        run(view(weights, contents.schema.names, ESTIMATES + ending, same))
     about = pa.table({"key": list(contents.about), "value": list(contents.about.values())})
     ingest(ABOUT, about.schema, iter(about.to_batches()))
 
@@ -145,6 +146,6 @@ def _for_sqlite(batch: pa.RecordBatch) -> pa.RecordBatch:
         elif pa.types.is_decimal(kind) or pa.types.is_floating(kind):
             kind = pa.float64()
         elif pa.types.is_boolean(kind) or pa.types.is_integer(kind):
-            kind = pa.int64()
+            kind = pa.string() if pa.types.is_uint64(kind) else pa.int64()  # a whole number of SQLite has a sign
         columns.append(column.cast(kind))
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from .contents import Contents, flat
 from .databases import ABOUT, RELEASE, SIDE, WEIGHTS, names_of
 
 MISSING = "writing Excel needs the extra: pip install 'sfumato[files]'"
+DIGITS = 15  # of a number in a sheet
+LONGEST = 32_767  # characters of a cell; the library would cut the rest off
 MOST_ROWS = 1_048_575  # of a sheet, beside its header
 
 
@@ -37,10 +40,10 @@ def to_csv(contents: Contents, path: Path, beside: str) -> list[Path]:
     for name, schema, batches in everything:
         place = path if name == RELEASE else path.with_name(f"{beside}-{_plain(name)}.csv")
         written += [] if name == RELEASE else [place]
-        empty = flat(pa.RecordBatch.from_pylist([], schema=schema))
+        empty = flat(pa.RecordBatch.from_pylist([], schema=schema), texts=True)
         with pacsv.CSVWriter(place, empty.schema) as writer:
             for batch in batches:
-                writer.write_batch(flat(batch))
+                writer.write_batch(flat(batch, texts=True))
     return written
 
 
@@ -64,12 +67,11 @@ def to_excel(contents: Contents, path: Path) -> None:
     for name, schema, batches in sheets:
         sheet = book.add_worksheet(_sheet_name(name, taken))
         sheet.write_row(0, 0, schema.names)
-        row = 1
-        for batch in batches:
-            for cells in zip(*[column.to_pylist() for column in flat(batch).columns], strict=True):
-                for place, cell in enumerate(cells):
-                    _put(sheet, row, place, cell, day, moment)
-                row += 1
+        try:
+            _fill(sheet, batches, day, moment)
+        except ReleaseError:
+            book.close()  # it holds files open
+            raise
     about = book.add_worksheet(ABOUT)
     for row, pair in enumerate(contents.about.items()):
         about.write_row(row, 0, pair)
@@ -77,6 +79,16 @@ def to_excel(contents: Contents, path: Path) -> None:
         book.close()
     except OSError as error:
         raise ReleaseError(f"the workbook cannot be written: {error.strerror}") from None
+
+
+def _fill(sheet: Any, batches: Iterable[pa.RecordBatch], day: Any, moment: Any) -> None:
+    """The rows below the first."""
+    row = 1
+    for batch in batches:
+        for cells in zip(*[column.to_pylist() for column in flat(batch, texts=True).columns], strict=True):
+            for place, cell in enumerate(cells):
+                _put(sheet, row, place, cell, day, moment)
+            row += 1
 
 
 def _sheet_name(name: str, taken: set[str]) -> str:
@@ -94,9 +106,17 @@ def _put(sheet: Any, row: int, place: int, cell: Any, day: Any, moment: Any) -> 
         sheet.write_datetime(row, place, cell.replace(tzinfo=None), moment)
     elif isinstance(cell, datetime.date):
         sheet.write_datetime(row, place, datetime.datetime.combine(cell, datetime.time()), day)
-    elif isinstance(cell, decimal.Decimal):
-        sheet.write_number(row, place, float(cell))
-    elif isinstance(cell, datetime.time | bytes):
+    elif isinstance(cell, bool):
+        sheet.write_boolean(row, place, cell)
+    elif isinstance(cell, int | float | decimal.Decimal):
+        exact = isinstance(cell, float) or len(str(abs(cell)).replace(".", "").strip("0")) <= DIGITS
+        if exact and math.isfinite(cell):
+            sheet.write_number(row, place, float(cell))
+        else:  # a sheet knows no other numbers
+            sheet.write_string(row, place, str(cell))
+    elif isinstance(cell, datetime.time):
         sheet.write_string(row, place, str(cell))
+    elif len(cell) > LONGEST:
+        raise ReleaseError(f"a cell of Excel holds {LONGEST:,} characters; export this release as CSV")
     else:
         sheet.write(row, place, cell)

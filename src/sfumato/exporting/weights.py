@@ -7,6 +7,7 @@ by themselves, the sum of w^2 - w is an unbiased estimate of its variance. [docs
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,7 @@ class UnitWeights:
     columns: tuple[str, ...]
     part: str | None
     shown: tuple[str, ...]
+    weight: str  # the column of weights
     table: pa.Table
     errors: bool
 
@@ -39,6 +41,16 @@ class UnitWeights:
     def nullable(self) -> bool:
         """Whether a published value may be missing."""
         return any(self.table[name].null_count for name in self.shown)
+
+
+def free(name: str, taken: Iterable[str]) -> str:
+    """The name, with a number after it where a column has it already."""
+    used = {other.lower() for other in taken}
+    found, number = name, 1
+    while found.lower() in used:
+        number += 1
+        found = f"{name}_{number}"
+    return found
 
 
 def weights_of(release: OpenedRelease) -> tuple[UnitWeights, ...]:
@@ -86,11 +98,13 @@ def _of_unit(release: OpenedRelease, domain: Domain, law: Law) -> UnitWeights | 
     for prefix, codes in ((SHOWN, shown), ("", true)):
         cells = coder.decode(np.concatenate(codes).astype(np.int32))
         columns |= {prefix + n: c.dictionary_decode() for n, c in zip(domain.columns, cells, strict=True)}
+    named = free(WEIGHT, columns)
     return UnitWeights(
         columns=domain.columns,
         part=release.method.part,
         shown=tuple(SHOWN + name for name in domain.columns),
-        table=pa.table({**columns, WEIGHT: pa.array(np.concatenate(weight))}),
+        weight=named,
+        table=pa.table({**columns, named: pa.array(np.concatenate(weight))}),
         errors=release.method.independent_rows,
     )
 
@@ -99,8 +113,9 @@ def _of_sets(release: OpenedRelease, table: pa.Table) -> UnitWeights:
     """Where rows show sets: the weights that the release has itself, by the number of the set."""
     unit, listed = next((u, found) for u, found in enumerate(release.listed) if found is not None)
     columns = release.domains[unit].columns
-    made = pa.table([*table.columns[: 1 + len(columns)], table[WEIGHT]], names=[listed.column, *columns, WEIGHT])
-    return UnitWeights(columns=columns, part=listed.column, shown=(), table=made, errors=True)
+    named = free(WEIGHT, (listed.column, *columns))
+    made = pa.table([*table.columns[: 1 + len(columns)], table[WEIGHT]], names=[listed.column, *columns, named])
+    return UnitWeights(columns=columns, part=listed.column, shown=(), weight=named, table=made, errors=True)
 
 
 def _coder(release: OpenedRelease, domain: Domain) -> Coder:

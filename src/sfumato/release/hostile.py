@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -36,3 +36,11 @@ def stated_by_a_stranger(kind: type[ReleaseError], what: str) -> Iterator[None]:
         raise
     except _SENSELESS as error:
         raise kind(f"{what} ({type(error).__name__})") from error
+
+
+def as_stated() -> ContextDecorator:
+    """The same for a function that a question calls."""
+    return stated_by_a_stranger(
+        ReleaseError,
+        "the answer cannot be computed from what the release states; `sfumato verify` tells whether it is whole",
+    )

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
-from ..engines.codes import Coder, factorise, list_columns, set_coder, weights_table
+from ..engines.codes import Coder, factorise, list_columns, part_numbers, set_coder, weights_table
 from ..engines.contract import Engine, Reader
 from ..engines.directory import engine_named
 from ..engines.statements import COUNT
@@ -131,10 +131,11 @@ class OpenedRelease:
         names = [name for coder in coders for name in coder.domain.columns]
         found = self.reader.count([*names, *([part] if part else [])])
         codes = [coder.encode([found[n] for n in coder.domain.columns]) for coder in coders]
-        parts = found[part].to_numpy() if part else np.zeros(found.num_rows, dtype=np.int64)
+        rows = self.manifest.rows
+        parts = part_numbers(found[part], rows) if part else np.zeros(found.num_rows, dtype=np.int64)
         count = found[COUNT].to_numpy()
         stacked = np.stack(codes, axis=1) if codes else np.zeros((len(count), 0), dtype=np.int32)
-        return parts.astype(np.int64), stacked, count
+        return parts, stacked, count
 
     def _digest(self) -> str:
         """That of data.parquet, or of the digests of its parts."""
@@ -152,6 +153,8 @@ class OpenedRelease:
             if set(coder.domain.columns) <= set(table.column_names):
                 side[f"unit{u}"] = coder.encode([table[n] for n in coder.domain.columns])
         changed = {name for domain in self.domains for name in domain.columns}
+        if self.method.part in table.column_names:
+            part_numbers(table[self.method.part], self.manifest.rows)
         return side | {n: table[n].to_numpy() for n in table.column_names if n not in changed}
 
 

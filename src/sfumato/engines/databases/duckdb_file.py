@@ -10,22 +10,20 @@ import pyarrow as pa
 from ...errors import DataError
 from ..addresses import Address
 from ..batches import Batches
+from ..duckdb.connection import in_plain_types
+from ..duckdb.files import check_names
 from ..source import Source
+from .postgresql import table_name
 from .snapshot import Snapshot, asked
 
 BATCH = 65_536
-
-
-def quoted(name: str) -> str:
-    """The name, with its schema before a point, as an identifier."""
-    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
 
 
 def snapshot(address: Address, source: Source) -> Snapshot:
     """The rows that the address and the source ask for, as of now."""
     assert address.path is not None
     name = address.table if address.table is not None else source.table
-    text = asked(source.table, source.query, address.table, quoted(name or ""))
+    text = asked(source.table, source.query, address.table, table_name(name or ""))
     said = f'"{address.path.name}"'
     if not address.path.is_file():
         raise DataError(f"there is no file {said}")
@@ -38,8 +36,14 @@ def snapshot(address: Address, source: Source) -> Snapshot:
         raise DataError(
             f"{said} cannot be read: it is not a DuckDB database of this version, or another program holds it open"
         ) from None
+
+    def asked_again() -> duckdb.DuckDBPyRelation:
+        return in_plain_types(con.sql(f"SELECT * FROM ({text}\n) AS source"))
+
     try:
-        found = con.sql(f"SELECT * FROM ({text}\n) AS source LIMIT 0").to_arrow_table().schema
+        asked_again()  # nothing but one SELECT stands in brackets
+        check_names(con.sql(text).columns, "the query")  # around it, DuckDB makes up other names for twins
+        found = asked_again().limit(0).to_arrow_table().schema
     except duckdb.CatalogException:
         raise DataError("the database has no such table, or the query names one that it does not have") from None
     except duckdb.Error:
@@ -47,7 +51,7 @@ def snapshot(address: Address, source: Source) -> Snapshot:
 
     def rows() -> Iterator[pa.RecordBatch]:
         try:
-            yield from con.sql(f"SELECT * FROM ({text}\n) AS source").to_arrow_reader(BATCH)
+            yield from asked_again().to_arrow_reader(BATCH)
         except (duckdb.Error, pa.ArrowException):
             raise DataError("the DuckDB database failed while it was read; it may be damaged") from None
 

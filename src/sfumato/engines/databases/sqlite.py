@@ -16,11 +16,13 @@ import pyarrow as pa
 from ...errors import DataError, SpecError
 from ..addresses import Address
 from ..batches import Batches
-from ..source import Source
+from ..duckdb.files import check_names
+from ..source import MORE_DIGITS, Source
 from .snapshot import MISSING, Moment, Snapshot, asked
 
 KINDS = ("integer", "real", "text", "blob")
 BATCH = 65_536
+EXACT = 2**53  # up to here every whole number is a real one
 # SQL of a cell, a value that stands for its type in a first row (the driver takes types from the first rows), and
 # Arrow's type
 _AS = {
@@ -29,10 +31,14 @@ _AS = {
     "text": ("CAST({} AS TEXT)", "'x'", pa.string()),
     "blob": ("{}", "x'00'", pa.binary()),
 }
-_DATES = {
-    "DATE": ("DATE", "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"),
-    "TIMESTAMP": ("TIMESTAMP", "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9][ T][0-9][0-9]:[0-9][0-9]*"),
-}
+_DAY = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
+_DAYS = f"{{0}} GLOB '{_DAY}' AND date({{0}}) = {{0}} AND {{0}} >= '0001'"
+_MOMENTS = f"{{0}} GLOB '{_DAY}[ T][0-9][0-9]:[0-9][0-9]*' AND date({{0}}) = substr({{0}}, 1, 10) AND {{0}} >= '0001' "
+_MOMENTS += "AND substr({0}, 12, 2) < '24' AND time({0}) IS NOT NULL AND (length({0}) = 16 OR substr({0}, 17) GLOB "
+_MOMENTS += "':[0-9][0-9]' OR substr({0}, 17) GLOB ':[0-9][0-9].[0-9]*' AND substr({0}, 21) NOT GLOB '*[^0-9]*' "
+_MOMENTS += "AND length({0}) <= 26)"
+# a day of the calendar, or a moment without a zone and without a digit that would be lost
+_DATES = {"DATE": ("DATE", _DAYS), "TIMESTAMP": ("TIMESTAMP", _MOMENTS)}
 _DATES["DATETIME"] = _DATES["TIMESTAMP"]
 
 
@@ -49,6 +55,7 @@ def snapshot(address: Address, source: Source) -> Snapshot:
     if source.query is None and name is not None:
         database.check_table(name)
     names = database.names(text)
+    check_names(names, "the query")
     declared = database.declared(name) if name is not None else {}
     kinds, casts, notes = database.kinds(text, names, declared)
     cells = ", ".join(f"{_AS[kinds[n]][0].format(quoted(n))} AS {quoted(n)}" for n in names)
@@ -102,11 +109,13 @@ class _Database(Moment):
             raise DataError(f'the database has no table "{name}"; its tables: {shown}')
 
     def names(self, text: str) -> list[str]:
-        """Names of the columns of a query."""
+        """Names of the columns of a query, as they stand in it: asked around it, SQLite makes up others for twins."""
         self._close()
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(f"SELECT * FROM ({text}\n) LIMIT 0")
+            with self._connection.cursor() as cursor:
+                cursor.execute(text)
                 return [str(column[0]) for column in cursor.description or ()]
         except self._error:
             raise DataError("the query is not one SELECT that SQLite can answer, or the database is damaged") from None
@@ -125,16 +134,20 @@ class _Database(Moment):
         for name in names:
             cell = quoted(name)
             tests += [f"sum(typeof({cell}) = '{kind}')" for kind in KINDS]
-            pattern = _DATES.get(declared.get(name, ""), ("", ""))[1]
-            tests.append(f"sum({cell} GLOB '{pattern}')" if pattern else "0")
+            fits = _DATES.get(declared.get(name, ""), ("", ""))[1]
+            tests.append(f"sum(typeof({cell}) = 'text' AND {fits.format(cell)})" if fits else "0")
             tests.append(f"sum(typeof({cell}) = 'integer' AND {cell} IN (0, 1))")
+            tests.append(f"sum(typeof({cell}) = 'integer' AND abs({cell} / 2) > {EXACT // 2})")
         found = [int(cell or 0) for cell in self._asked(f"SELECT {', '.join(tests)} FROM ({text}\n)")[0]]
         kinds, casts, notes = {}, {}, []
         for i, name in enumerate(names):
-            whole, real, texts, blobs, dates, bits = found[6 * i : 6 * i + 6]
+            whole, real, texts, blobs, dates, bits, wide = found[7 * i : 7 * i + 7]
             if blobs and (whole or real or texts):
                 raise DataError(f'column "{name}" holds bytes among other values; leave it out', column=name)
             kinds[name] = "blob" if blobs else "text" if texts or not whole + real else "real" if real else "integer"
+            if real and wide and not texts:
+                kinds[name] = "text"
+                notes.append(f'"{name}" {MORE_DIGITS}')
             if texts and (whole or real):
                 few, of = (texts, "texts") if texts < whole + real else (whole + real, "numbers")
                 notes.append(f'"{name}" is read as text: {few:,} of its cells are {of} and all others are not')

@@ -20,4 +20,5 @@ class Bound:
     bind: Bind
     notes: tuple[str, ...] = ()  # for the custodian; they quote no cell
     labels: Mapping[str, Labels] = field(default_factory=dict)
+    seen: bool = False  # the engine itself has read its texts, and so seen that they are UTF-8
     recoded: tuple[Recoding, ...] = ()

@@ -12,6 +12,8 @@ from ...model.types import ColumnType
 from .. import scratch
 
 PATTERN = frozenset("*?[]{}\\")  # DuckDB reads a name with one of these as a pattern, even where such a file exists
+# Arrow would get bits as bytes of DuckDB's own, times without their zone, and 39 digits in 38
+PLAIN = {"BIT": "VARCHAR", "TIME WITH TIME ZONE": "VARCHAR", "HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)"}
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -32,6 +34,13 @@ def plain_path(file: Path) -> str:
     """A path that DuckDB takes for this one file, whatever its name."""
     absolute = str(file.absolute())  # no "s3:" or "~" at its beginning
     return str(scratch.link(file)) if PATTERN & set(absolute) else absolute
+
+
+def in_plain_types(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """The rows with what Arrow would change in silence as something that it keeps."""
+    kinds = dict(zip(rows.columns, map(str, rows.types), strict=True))
+    cells = (f"CAST({quoted(n)} AS {PLAIN[k]}) AS {quoted(n)}" if k in PLAIN else quoted(n) for n, k in kinds.items())
+    return rows.project(", ".join(cells)) if PLAIN.keys() & set(kinds.values()) else rows
 
 
 def arrow_types(con: duckdb.DuckDBPyConnection, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:

@@ -5,10 +5,11 @@ Messages of the reading libraries may quote cells of the table, so none of them 
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,14 @@ AT_ONCE = 64  # columns that one statement looks at: its time grows with their s
 UTF_8 = "utf-8-sig"
 
 # What a column of text becomes: the first type whose pattern every non-empty cell fits. Whole numbers with a leading
-# zero (01234) are codes, hence text. The reader's own sniffer is not used: it skips lines that it does not understand.
+# zero (01234) are codes, hence text; so are numbers and moments with more digits than the type holds. The reader's own
+# sniffer is not used: it skips lines that it does not understand.
 PATTERNS = {
     "BOOLEAN": "^(true|false|TRUE|FALSE|True|False)$",
     "BIGINT": "^[+-]?(0|[1-9][0-9]{0,17})$",
-    "DOUBLE": r"^[+-]?([0-9]|[1-9][0-9]{1,17})?(\.[0-9]*)?([eE][+-]?[0-9]+)?$",
+    "DOUBLE": r"^[+-]?([0-9]|[1-9][0-9]{1,14})?(\.[0-9]*)?([eE][+-]?[0-9]+)?$",
     "DATE": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-    "TIMESTAMP": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?$",
+    "TIMESTAMP": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6}0*)?)?$",
 }
 _SAID = {
     "BOOLEAN": "true or false",
@@ -48,6 +50,7 @@ _SAID = {
 def csv_bound(files: Sequence[str], source: Source) -> Bound:
     """The files as one table; the types of its columns are those that all their cells have."""
     encoding = source.encoding or UTF_8
+    encoding = UTF_8 if codecs.lookup(encoding).name == "utf-8" else encoding
     names, found = header(files[0], source.delimiter, encoding)
     for file in files[1:]:
         if header(file, found, encoding)[0] != names:
@@ -74,7 +77,7 @@ def csv_bound(files: Sequence[str], source: Source) -> Bound:
     def bind(con: duckdb.DuckDBPyConnection, _: object = kept) -> duckdb.DuckDBPyRelation:
         return con.read_csv(paths, columns=types, **options)  # type: ignore[arg-type] # it takes lists
 
-    return Bound(bind=bind, notes=tuple(notes))
+    return Bound(bind=bind, notes=tuple(notes), seen=True)
 
 
 def _types(con: duckdb.DuckDBPyConnection, names: list[str], said: set[str]) -> tuple[dict[str, str], list[str]]:
@@ -138,23 +141,32 @@ def header(file: str, delimiter: str | None, encoding: str = UTF_8) -> tuple[lis
     """Column names of the first line, and the delimiter (the most frequent candidate in it unless given)."""
     try:
         with unpacked(file) as handle, io.TextIOWrapper(handle, encoding=encoding, newline="") as text:
-            found = delimiter or max(DELIMITERS, key=text.readline().count)
+            outside = re.sub('"[^"]*"', "", text.readline())
+            found = delimiter or max(DELIMITERS, key=outside.count)
         with unpacked(file) as handle, io.TextIOWrapper(handle, encoding=encoding, newline="") as text:
-            names = next(csv.reader(text, delimiter=found), [])
+            names = next(csv.reader(_without_mark(text), delimiter=found), [])
     except UnicodeError:
         raise DataError(not_text(shown(file), encoding)) from None
     except csv.Error:
         raise DataError(f"{shown(file)} cannot be read as CSV: its first line is no header") from None
+    if names[:1] and names[0].lower().startswith("sep="):
+        raise DataError(f"the first line of {shown(file)} is no header but names the delimiter; remove that line")
     if not names or any(not name.strip() for name in names):
         raise DataError(f"{shown(file)} needs a header line that names every column")
     check_names(names, shown(file))
     return names, found
 
 
+def _without_mark(lines: Iterable[str]) -> Iterator[str]:
+    """The lines without the mark of byte order, which encodings that state the order leave in the first."""
+    for number, line in enumerate(lines):
+        yield line if number else line.removeprefix("\ufeff")
+
+
 def not_text(what: str, encoding: str) -> str:
     """What to say about a file that is not in the encoding."""
     if encoding == UTF_8:
-        return f"{what} is not UTF-8 text; say its encoding, for example --encoding latin-1"
+        return f"{what} is not UTF-8 text; say its encoding, for example --encoding latin-1, or utf-16"
     return f"{what} is not text in the encoding {encoding}"
 
 
@@ -169,6 +181,8 @@ def csv_error(error: Exception) -> DataError:
         return DataError(f"the CSV file is ragged: a line has more or fewer fields than the header{where}")
     if "unterminated quote" in text:
         return DataError(f"the CSV file has an unbalanced quote{where}")
+    if "Maximum line size" in text:
+        return DataError(f"the CSV file has a line of more than 2 MB{where}; leave its long text out, or write Parquet")
     if "GZIP" in text or "gzip" in text:
         return DataError("the compressed file is damaged or cut off")
     return DataError(f"the file cannot be read as CSV{where}")

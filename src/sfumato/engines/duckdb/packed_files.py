@@ -80,14 +80,14 @@ def _only(archive: zipfile.ZipFile, file: str) -> zipfile.ZipInfo:
     return inside[0]
 
 
-def in_plain(files: Sequence[str], encoding: str) -> tuple[list[str], PrivateCopy | None]:
+def in_plain(files: Sequence[str], encoding: str, *, copied: bool = False) -> tuple[list[str], PrivateCopy | None]:
     """(the files as the engine can read them, the private copy that some of them lie in).
 
     Read where they are: plain or gzip, in UTF-8. The engine does not see that a zstd file was cut off, knows no zip
-    and few encodings; such files are copied.
+    and few encodings; such files are copied, and all where it is asked for.
     """
     direct = {PLAIN, "gzip"} if len({compression_of(f) for f in files}) == 1 else {PLAIN}
-    utf_8 = codecs.lookup(encoding).name in {"utf-8", "utf-8-sig", "ascii"}
+    utf_8 = codecs.lookup(encoding).name in {"utf-8", "utf-8-sig", "ascii"} and not copied
     if utf_8 and all(compression_of(f) in direct for f in files):
         return list(files), None
     copy = PrivateCopy()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from ...model.coarsening import in_order
 from ..addresses import SCHEMES, address_of
 from ..batches import ONCE, Batches, of_function, of_iterator
 from ..private_copy import PrivateCopy
+from ..sound_cells import check_sound
 from ..source import Source
 from .bound import Bind, Bound
 from .coarse_columns import recoded
 from .column_types import typed, without_excess
-from .connection import plain_path
+from .connection import in_plain_types, plain_path
 from .csv_files import csv_bound
 from .files import SAID, check_digits, check_names, check_same, files_of, kind_of, shown
 from .json_files import json_bound
@@ -68,8 +70,8 @@ def _in_memory(given: Any) -> Bound:
     """Data frames, relations, and readers of batches."""
     if isinstance(given, duckdb.DuckDBPyRelation):
         check_names(given.columns)
-        schema = given.limit(0).to_arrow_table().schema
-        again = Batches(schema, given.to_arrow_reader)
+        plain = in_plain_types(given)
+        again = Batches(plain.limit(0).to_arrow_table().schema, plain.to_arrow_reader)
         return Bound(bind=lambda con: con.from_arrow(again))
     if isinstance(given, pa.Table):
         check_names(given.column_names)
@@ -113,12 +115,12 @@ def spooled(reader: pa.RecordBatchReader, notes: tuple[str, ...] = ()) -> Bound:
     check_names(reader.schema.names)
     check_digits(reader.schema)
     copy = PrivateCopy()
-    path = str(copy.rows(reader.schema, reader))
+    path = str(copy.rows(reader.schema, (check_sound(batch, texts=True) for batch in reader)))
 
     def bind(con: duckdb.DuckDBPyConnection, _: object = copy) -> duckdb.DuckDBPyRelation:
         return con.read_parquet(path)
 
-    return Bound(bind=bind, notes=notes)
+    return Bound(bind=bind, notes=notes, seen=True)
 
 
 # --- files -------------------------------------------------------------------------------------------------
@@ -149,7 +151,8 @@ def _files_bound(files: Sequence[str], source: Source) -> Bound:
     if kind == "parquet":
         plain = [plain_path(Path(file)) for file in files]
         return Bound(
-            bind=lambda con: con.read_parquet(plain, hive_partitioning=False, union_by_name=False, filename=False)
+            seen=True,
+            bind=lambda con: con.read_parquet(plain, hive_partitioning=False, union_by_name=False, filename=False),
         )
     places = [str(Path(f).absolute()) for f in files]
     dataset = ds.dataset(places, format=kind, filesystem=pa.fs.LocalFileSystem())
@@ -168,7 +171,7 @@ def _by_extra(file: str, kind: str, source: Source) -> Bound:
 
     opened = statistics_file(file, source.encoding)
     bound = spooled(opened.reader)
-    return Bound(bind=bound.bind, labels=opened.labels, notes=(LABELLED,) if opened.labels else ())
+    return replace(bound, labels=opened.labels, notes=(LABELLED,) if opened.labels else ())
 
 
 def _check_some(file: str) -> None:

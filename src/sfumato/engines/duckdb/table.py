@@ -23,6 +23,7 @@ from ..batch_sizes import exactly
 from ..contract import Keys, ListColumn, Progress, Transform
 from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
+from ..sound_cells import check_sound
 from ..source import source_of
 from .bound import Bound
 from .connection import quoted
@@ -34,6 +35,7 @@ from .sources import binder
 
 BATCH_ROWS = 131_072
 NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
+AT_ONCE = 64  # columns that one statement counts: its room grows with them, and 400 of two rows took all there is
 BELOW = "below the first bin"
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
 
@@ -65,7 +67,7 @@ class LocalTable:
     """A source opened by the local engine; `repr` shows nothing of it."""
 
     def __init__(self, engine: LocalEngine, bound: Bound) -> None:
-        self._engine, self._bind = engine, bound.bind
+        self._engine, self._bind, self._seen = engine, bound.bind, bound.seen
         self.notes, self.labels, self.recoded = bound.notes, bound.labels, bound.recoded
         self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
         self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
@@ -91,11 +93,8 @@ class LocalTable:
 
     def _joint_counts(self, columns: list[str]) -> pa.Table:
         with self._session() as session:
-            return (
-                session.query(f"SELECT {self._select(columns)}, count(*) AS {ROWS} FROM source GROUP BY ALL")
-                .to_arrow_table()
-                .combine_chunks()
-            )
+            counted = session.query(f"SELECT {self._select(columns)}, count(*) AS {ROWS} FROM source GROUP BY ALL")
+            return check_sound(counted.to_arrow_table().combine_chunks(), texts=not self._seen)
 
     def cells(
         self, quasi: Sequence[str], sensitive: Sequence[Domain], looked_at: Mapping[int, Domain], *, limit: int
@@ -151,9 +150,9 @@ class LocalTable:
     def _batches(self, session: Session, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows in the source's order, cut into batches of exactly `batch_rows`: equal input, equal batches."""
         size = self._engine.batch_rows
-        yield from exactly(
-            session.query(f"SELECT {self._select(list(columns))} FROM source").to_arrow_reader(size), size
-        )
+        rows = session.query(f"SELECT {self._select(list(columns))} FROM source").to_arrow_reader(size)
+        for batch in exactly(rows, size):
+            yield check_sound(batch, texts=not self._seen)
 
     def _select(self, columns: list[str]) -> str:
         return ", ".join(f"{self._cast(c)} AS {quoted(c)}" for c in columns)
@@ -204,7 +203,7 @@ class LocalTable:
         result = copy.copy(self)
         result.columns = {name: self.columns[name] for name in columns}
         result._arrow = {name: self._arrow[name] for name in columns}
-        result._bins, result._copy = {}, PrivateCopy()
+        result._bins, result._copy, result._seen = {}, PrivateCopy(), True
         path = result._copy.folder / "rows.parquet"
         result._bind = lambda con: con.read_parquet(str(path))
         done = 0
@@ -254,11 +253,13 @@ class LocalTable:
         )
 
     def _counts(self, session: Session, columns: list[str], distinct: str) -> dict[str, Filled]:
-        cells = [self._cast(name) for name in columns]
-        found = session.query(
-            f"SELECT {', '.join(f'count({c}), ' + distinct.format(c) for c in cells)} FROM source"
-        ).to_arrow_table()
-        numbers = [column[0].as_py() for column in found.columns]
+        numbers: list[int] = []
+        for first in range(0, len(columns), AT_ONCE):
+            cells = [self._cast(name) for name in columns[first : first + AT_ONCE]]
+            found = session.query(
+                f"SELECT {', '.join(f'count({c}), ' + distinct.format(c) for c in cells)} FROM source"
+            ).to_arrow_table()
+            numbers += [column[0].as_py() for column in found.columns]
         return {
             name: Filled(rows=numbers[2 * i], distinct=min(numbers[2 * i], numbers[2 * i + 1]))
             for i, name in enumerate(columns)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...model.public import Asked, Codes, Estimated, Floats, Observed
+from .values_together import few_enough, pairs_of, triples_of
 
 VARIANCE_GROUPS = 200_000  # moments of W are taken over at most this many groups, which are in random order
 SINGULAR = 1e-6  # a functional is identified when M w = h leaves a smaller residual
@@ -69,15 +71,8 @@ class Channel:
 
     def __init__(self, groups: Groups) -> None:
         self.groups = groups
-        size, width = groups.values + 1, len(groups.members)
         self.true_counts = groups.by_value(np.ones(len(groups))).astype(np.int64)  # every value is in the bundle
-        together = np.zeros((size, size))
-        for i in range(width):
-            for j in range(i, width):
-                flat = groups.members[i] * size + groups.members[j]
-                pair = np.bincount(flat, weights=1 / groups.sizes, minlength=size**2).reshape(size, size)
-                together += pair if i == j else pair + pair.T
-        together = together[:-1, :-1]
+        together = pairs_of(groups.members, 1 / groups.sizes, groups.values)
         self.present = np.flatnonzero(self.true_counts)
         C = together[np.ix_(self.present, self.present)]
         self.M = C / self.true_counts[self.present][:, None]
@@ -87,6 +82,26 @@ class Channel:
         eigen, vectors = np.linalg.eigh(C / root[:, None] / root[None, :])
         keep = eigen > SINGULAR * max(float(eigen[-1]), SINGULAR) if len(eigen) else np.zeros(0, dtype=bool)
         self._inverse = (vectors[:, keep] / eigen[keep]) @ vectors[:, keep].T
+
+    @cached_property
+    def sampled(self) -> Groups:
+        """At most VARIANCE_GROUPS of the groups."""
+        groups, some = self.groups, slice(0, VARIANCE_GROUPS)
+        return Groups(members=groups.members[:, some], sizes=groups.sizes[some], values=groups.values)
+
+    @cached_property
+    def spread(self) -> Floats | None:
+        """K[u, s, t]: covariance of 1[s in g] / |g| and 1[t in g] / |g| over the groups with u; None: too many values.
+
+        With it a covariance of weights is w' K_u w, whatever the number of groups.
+        """
+        some = self.sampled
+        if not few_enough(len(some), len(some.members), some.values):
+            return None
+        held = np.maximum(some.by_value(np.ones(len(some))), 1)
+        mean = pairs_of(some.members, 1 / some.sizes, some.values) / held[:, None]
+        square = triples_of(some.members, 1 / some.sizes**2, some.values) / held[:, None, None]
+        return np.asarray(square - mean[:, :, None] * mean[:, None, :], dtype=np.float64)
 
     def weights(self, h: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """(w with M w = h over all values, identified?) for each row of h (F, values)."""
@@ -117,17 +132,14 @@ def estimate(channel: Channel, observed: Observed, asked: Asked) -> Estimated:
     h = np.stack([H.toarray() for H in asked.coefficients]) if B else np.zeros((0, F, groups.values))
     pairs = [channel.weights(h[b]) for b in range(B)]
     w = h if plain else np.array([p[0] for p in pairs]).reshape(h.shape)
-    entries = _Entries(groups, observed)
+    sums, alike = _GroupSums(channel, observed), kinds(h)
     value = np.zeros((observed.keys, F))
-    for f, found in enumerate(kinds(h)):
-        for b, where in found:
-            at = entries.of(where)
-            moment = observed.moments[at, asked.products[0, asked.measure[f]]]
-            weights = moment * groups.mean(w[b, f], observed.part[at])
-            value[:, f] += np.bincount(entries.key[at], weights=weights, minlength=observed.keys)
+    for f, found in enumerate(alike):
+        for b, where in found:  # sum over rows of the group average of w, value by value of the groups
+            value[:, f] += sums.shares(where, int(asked.products[0, asked.measure[f]])) @ w[b, f]
     known = np.ones(F, dtype=bool) if plain else np.all([p[1] for p in pairs], axis=0) if B else np.ones(F, dtype=bool)
-    minimum, maximum = _bounds(groups, observed, asked, h, entries)
-    variance, covariance = variances(channel, _GroupSums(channel, observed, entries), asked, h, w, observed.keys)
+    minimum, maximum = _bounds(groups, observed, asked, h, alike)
+    variance, covariance = variances(channel, sums, asked, w, alike, observed.keys)
     caveats = []
     if plain:
         variance, covariance = np.full_like(variance, np.nan), np.zeros_like(covariance)
@@ -164,6 +176,9 @@ def kinds(h: Floats) -> Kinds:
 
     A question with many conditions has many patterns and, for one functional, few different coefficients.
     """
+    if len(h) == 1:
+        every = np.ones(1, dtype=bool)
+        return [[(0, every)] if row.any() else [] for row in h[0]]
     found: Kinds = []
     for f in range(h.shape[1]):
         rows, first, kind = np.unique(h[:, f], axis=0, return_index=True, return_inverse=True)
@@ -173,41 +188,59 @@ def kinds(h: Floats) -> Kinds:
 
 
 class _Entries:
-    """Which observed entries belong to some patterns, and to which output row."""
+    """Observed entries of some patterns: output row, group, moments."""
 
-    def __init__(self, groups: Groups, observed: Observed) -> None:
-        self.key, self._pattern = observed.key[observed.stratum], observed.pattern[observed.stratum]
-        self._used = np.unique(observed.pattern)
-        # Groups are in random order, so those with small numbers are a random sample of them.
-        self.sampled = observed.part < VARIANCE_GROUPS
-        self.scale = len(groups) / min(len(groups), VARIANCE_GROUPS)
+    def __init__(self, observed: Observed, patterns: NDArray[np.bool_]) -> None:
+        key, pattern = observed.key[observed.stratum], observed.pattern[observed.stratum]
+        at = slice(None) if patterns[np.unique(observed.pattern)].all() else np.flatnonzero(patterns[pattern])
+        self.key, self.part, self.moments, self.keys = key[at], observed.part[at], observed.moments[at], observed.keys
 
-    def of(self, patterns: NDArray[np.bool_]) -> NDArray[np.intp] | slice:
-        return slice(None) if patterns[self._used].all() else np.flatnonzero(patterns[self._pattern])
+    def by_value(self, groups: Groups, weight: Floats) -> Floats:
+        """(K, values): the sum of the weights of the entries whose group holds a value."""
+        size = groups.values + 1
+        start, found = self.key * size, np.zeros(self.keys * size)
+        for row in groups.members:
+            found += np.bincount(start + row[self.part], weights=weight, minlength=len(found))
+        return found.reshape(self.keys, size)[:, :-1]
 
 
-def _bounds(groups: Groups, observed: Observed, asked: Asked, h: Floats, entries: _Entries) -> tuple[Floats, Floats]:
+def _bounds(groups: Groups, observed: Observed, asked: Asked, h: Floats, alike: Kinds) -> tuple[Floats, Floats]:
     """[ sum max(0, c_g(P) + c_g(A) - |g|), sum min(c_g(P), c_g(A)) ] for counts; no bound for other functionals."""
     shape = (observed.keys, asked.functionals)
     low, high = np.zeros(shape), np.zeros(shape)
     counting = (asked.measure == 0) & asked.indicator
     low[:, ~counting], high[:, ~counting] = -np.inf, np.inf
-    for f, found in enumerate(kinds(h)):
-        for b, where in found if counting[f] else ():
-            at = entries.of(where)
-            rows, parts, key = observed.moments[at, 0], observed.part[at], entries.key[at]
-            inside = groups.total(h[b, f], parts)  # c_g(A)
-            room = np.maximum(0.0, rows - groups.sizes[parts] + inside)
+    places: dict[bytes, tuple[NDArray[np.bool_], list[tuple[int, int]]]] = {}  # functionals by the patterns they ask
+    for f in np.flatnonzero(counting).tolist():
+        for b, where in alike[f]:
+            places.setdefault(where.tobytes(), (where, []))[1].append((f, b))
+    for where, asking in places.values():
+        entries = _Entries(observed, where)
+        rows, sizes = entries.moments[:, 0], groups.sizes[entries.part]
+        single = [(f, b) for f, b in asking if h[b, f].sum() == 1]
+        together = len(single) > len(groups.members)  # one pass for all of them, by value
+        if together:
+            # A is one value s, so that c_g(A) = 1[s in g]: the sums are of 1[P = g] and 1[P > 0] over groups with s.
+            least = entries.by_value(groups, np.maximum(0.0, rows - sizes + 1))
+            most = entries.by_value(groups, np.minimum(rows, 1.0))
+            for f, b in single:
+                low[:, f] += least[:, h[b, f].argmax()]
+                high[:, f] += most[:, h[b, f].argmax()]
+        for f, b in set(asking).difference(single) if together else asking:
+            at = groups.total(h[b, f])[entries.part]  # c_g(A); a group without A adds nothing to either sum
+            some = np.flatnonzero(at)
+            key, count, inside = entries.key[some], rows[some], at[some]
+            room = np.maximum(0.0, count - sizes[some] + inside)
             low[:, f] += np.bincount(key, weights=room, minlength=observed.keys)
-            high[:, f] += np.bincount(key, weights=np.minimum(rows, inside), minlength=observed.keys)
+            high[:, f] += np.bincount(key, weights=np.minimum(count, inside), minlength=observed.keys)
     return low, high
 
 
-def variances(channel: Channel, sums: Sums, asked: Asked, h: Floats, w: Floats, keys: int) -> tuple[Floats, Floats]:
+def variances(channel: Channel, sums: Sums, asked: Asked, w: Floats, alike: Kinds, keys: int) -> tuple[Floats, Floats]:
     """Variances (K, F) and covariances (K, P) under the random assignment of records to groups.
 
     `sums(patterns, column)` is (K, values): a moment by true value in the strata of some patterns, as estimated or
-    as it is. Below, b stands for the patterns in which a functional has the same coefficients.
+    as it is. Below, b stands for the patterns in which a functional has the same coefficients (`alike`).
     For the F_u records of value u, in strata b with sums S_b of their g and S_bb of g^2, the total of
     g W_b(group) over a random assignment has covariance, for functionals i and j,
         sum_b,b' ( [b = b'] S_bb - S_b S_b' / F_u ) F_u / (F_u - 1) Cov_u(W_bi, W_b'j),
@@ -218,12 +251,12 @@ def variances(channel: Channel, sums: Sums, asked: Asked, h: Floats, w: Floats, 
     wanted = [(f, f) for f in range(F)] + [(int(a), int(b)) for a, b in asked.pairs]
     counts = channel.true_counts.astype(float)
     factor = np.where(counts > 1, counts / np.maximum(counts - 1, 1), 0.0)
-    moments, found = _Moments(channel, w), kinds(h)
+    moments = _Moments(channel, w)
     for column, (i, j) in enumerate(wanted):
         out = variance[:, i] if column < F else covariance[:, column - F]
         gi, gj = asked.measure[i], asked.measure[j]
-        for b, in_b in found[i]:
-            for c, in_c in found[j]:
+        for b, in_b in alike[i]:
+            for c, in_c in alike[j]:
                 first, second = sums(in_b, asked.products[0, gi]), sums(in_c, asked.products[0, gj])
                 cross = -first * second / np.maximum(counts, 1)
                 both = in_b & in_c
@@ -239,56 +272,52 @@ class _Moments:
     """Covariance of two weight functions over the groups that hold each value; from at most VARIANCE_GROUPS groups."""
 
     def __init__(self, channel: Channel, w: Floats) -> None:
-        self._groups, self._w = channel.groups, w
-        self._some = slice(0, VARIANCE_GROUPS)
-        ones = np.ones(len(self._groups.sizes[self._some]))
-        self._held = np.maximum(self._groups.by_value(ones, self._some), 1)
+        self._groups, self._spread, self._w = channel.sampled, channel.spread, w
+        self._held = np.maximum(self._groups.by_value(np.ones(len(self._groups))), 1)
         self._kept: dict[tuple[int, int], tuple[Floats, Floats]] = {}
 
     def _weight(self, b: int, i: int) -> tuple[Floats, Floats]:
         if (b, i) not in self._kept:
-            W = self._groups.mean(self._w[b, i], self._some)
+            W = self._groups.mean(self._w[b, i])
             self._kept[(b, i)] = (W, self._average(W))
         return self._kept[(b, i)]
 
     def _average(self, W: Floats) -> Floats:
-        return self._groups.by_value(W, self._some) / self._held
+        return self._groups.by_value(W) / self._held
 
     def covariance(self, b: int, i: int, c: int, j: int) -> Floats:
         """Cov_u(W_bi, W_cj) for every value u."""
+        if self._spread is not None:
+            return np.asarray((self._spread @ self._w[c, j]) @ self._w[b, i], dtype=np.float64)
         (W, mean), (V, other) = self._weight(b, i), self._weight(c, j)
         return self._average(W * V) - mean * other
 
 
 class _GroupSums:
-    """Estimated sums of a moment by true value, per output row, over some patterns; from a sample of the groups."""
+    """Sums of a moment per output row over some patterns: by the values of the groups, and by true value, estimated."""
 
-    def __init__(self, channel: Channel, observed: Observed, entries: _Entries) -> None:
-        self._channel, self._observed, self._entries = channel, observed, entries
+    def __init__(self, channel: Channel, observed: Observed) -> None:
+        self._channel, self._observed = channel, observed
+        self._shares: dict[tuple[bytes, int], Floats] = {}
         self._kept: dict[tuple[bytes, int], Floats] = {}
+
+    def shares(self, patterns: NDArray[np.bool_], column: int) -> Floats:
+        """(K, values): every entry's moment in equal parts to the values of its group."""
+        key = (patterns.tobytes(), int(column))
+        if key not in self._shares:
+            entries, groups = _Entries(self._observed, patterns), self._channel.groups
+            self._shares[key] = entries.by_value(groups, entries.moments[:, column] / groups.sizes[entries.part])
+        return self._shares[key]
 
     def __call__(self, patterns: NDArray[np.bool_], column: int) -> Floats:
         """(K, values): x^ cut to [0, F_u] for counts."""
         key = (patterns.tobytes(), int(column))
         if key not in self._kept:
-            self._kept[key] = self._compute(patterns, int(column))
+            x = self._channel.back(self.shares(patterns, column))
+            most = self._channel.true_counts
+            # all records of a value: no error left
+            self._kept[key] = x if column else np.where(most - x < 1e-9 * most, most, np.maximum(x, 0.0))
         return self._kept[key]
-
-    def _compute(self, patterns: NDArray[np.bool_], column: int) -> Floats:
-        observed, groups, entries = self._observed, self._channel.groups, self._entries
-        at = entries.of(patterns)
-        chosen = entries.sampled[at]
-        part, key = observed.part[at][chosen], entries.key[at][chosen]
-        weight = observed.moments[at, column][chosen] * entries.scale / groups.sizes[part]
-        size = groups.values + 1
-        a = np.zeros(observed.keys * size)
-        for row in groups.members:
-            a += np.bincount(key * size + row[part], weights=weight, minlength=len(a))
-        x = self._channel.back(a.reshape(observed.keys, size)[:, :-1])
-        if column:
-            return x
-        most = self._channel.true_counts
-        return np.where(most - x < 1e-9 * most, most, np.maximum(x, 0.0))  # all records of a value: no error left
 
 
 def expected_se(channel: Channel, share: float) -> Floats:

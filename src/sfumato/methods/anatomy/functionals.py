@@ -19,6 +19,7 @@ from ...errors import UnsupportedQuery
 from ...model.public import Evidence
 from ..shared.linear_functionals import Cells, DependentRows, Floats, Functions, runs
 from .anatomised import groups_of
+from .values_together import pairs_of, triples_of
 
 MOST_VALUES = 200  # K is V^3 numbers
 SINGULAR = 1e-6  # eigenvalues below this share of the largest belong to values that the groups do not tell apart
@@ -34,23 +35,13 @@ class GroupedValues:
                 hint="Ask for counts, sums and averages by SQL, or have the column published with fewer values.",
             )
         self.members, self.sizes, self.values = members, sizes, values
-        width = values + 1
-        held = np.zeros((width, width, width))  # [u, s, t]: sum over groups with u, s and t of 1 / |g|^2
-        pairs = np.zeros((width, width))  # [u, s]: sum over groups with u and s of 1 / |g|
-        single = np.zeros(width)
-        for first in members:
-            single += np.bincount(first, minlength=width)
-            for second in members:
-                flat = first * width + second
-                pairs += np.bincount(flat, weights=1 / sizes, minlength=width**2).reshape(width, width)
-                for third in members:
-                    cube = np.bincount(flat * width + third, weights=1 / sizes**2, minlength=width**3)
-                    held += cube.reshape(width, width, width)
-        self.true_counts = single[:-1]  # every value is in the release
+        pairs = pairs_of(members, 1 / sizes, values)
+        held = triples_of(members, 1 / sizes**2, values)
+        self.true_counts = np.diag(pairs_of(members, np.ones(len(sizes)), values)).copy()  # every value is published
         safe = np.maximum(self.true_counts, 1.0)
-        self.M = pairs[:-1, :-1] / safe[:, None]
-        self.K = held[:-1, :-1, :-1] / safe[:, None, None] - self.M[:, :, None] * self.M[:, None, :]
-        self.inverse, self.identified = self._invert(pairs[:-1, :-1])
+        self.M = pairs / safe[:, None]
+        self.K = held / safe[:, None, None] - self.M[:, :, None] * self.M[:, None, :]
+        self.inverse, self.identified = self._invert(pairs)
 
     def _invert(self, pairs: Floats) -> tuple[Floats, bool]:
         """M^-1 over the values that occur, by the symmetric F^-1/2 C F^-1/2; and whether it is regular."""

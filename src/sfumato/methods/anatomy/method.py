@@ -274,21 +274,24 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             h = np.stack([H.toarray() for H in asked.coefficients])
             w = h if plain else np.stack([made.weights(x)[0] for x in h])
             pattern, key = observed.pattern[observed.stratum], observed.key[observed.stratum]
+            known: dict[tuple[bytes, int], Floats] = {}
 
             def sums(patterns: NDArray[np.bool_], column: int) -> Floats:
-                at = np.flatnonzero(patterns[pattern])
-                flat = np.bincount(
-                    key[at] * m + observed.value[at], weights=observed.moments[at, column], minlength=observed.keys * m
-                )
-                return np.asarray(flat.reshape(observed.keys, m) * kept, dtype=np.float64)
+                name = (patterns.tobytes(), int(column))
+                if name not in known:
+                    at = np.flatnonzero(patterns[pattern])
+                    weight, cell = observed.moments[at, column], key[at] * m + observed.value[at]
+                    flat = np.bincount(cell, weights=weight, minlength=observed.keys * m)
+                    known[name] = np.asarray(flat.reshape(observed.keys, m) * kept, dtype=np.float64)
+                return known[name]
 
-            value = np.zeros((observed.keys, asked.functionals))
-            for f, found in enumerate(anatomised.kinds(h)):
+            value, alike = np.zeros((observed.keys, asked.functionals)), anatomised.kinds(h)
+            for f, found in enumerate(alike):
                 for b, where in found:
                     mean = np.zeros(m)  # of W over the groups that hold a value
                     mean[made.present] = made.M @ w[b, f, made.present]
                     value[:, f] += sums(where, int(asked.products[0, asked.measure[f]])) @ mean
-            variance, covariance = anatomised.variances(made, sums, asked, h, w, observed.keys)
+            variance, covariance = anatomised.variances(made, sums, asked, w, alike, observed.keys)
             half = asked.z * np.sqrt(variance)
             return Estimated(value=value, variance=variance, low=value - half, high=value + half, covariance=covariance)
 

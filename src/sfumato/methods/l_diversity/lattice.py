@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import PlanError, SpecError
+from .class_tables import ClassTables
 from .hierarchy import Hierarchy, Ints
 
 Kind = Literal["frequency", "entropy", "distinct"]
@@ -58,24 +59,6 @@ def diverse(class_counts: NDArray[np.int64], *, l: Fraction, kind: Kind) -> NDAr
     return np.asarray(entropy >= math.log(l) - 1e-12)
 
 
-def class_of(codes: Ints, hierarchies: Sequence[Hierarchy], levels: Sequence[int]) -> tuple[Ints, int]:
-    """The equivalence class of every row of codes at a node, and the number of classes."""
-    key = np.zeros(len(codes), dtype=np.int64)
-    span = 1
-    for j, (hierarchy, level) in enumerate(zip(hierarchies, levels, strict=True)):
-        size = len(hierarchy.labels[level])
-        if span > (1 << 40) // size:  # keep the mixed-radix key small
-            key = np.unique(key, return_inverse=True)[1].reshape(-1)
-            span = int(key.max()) + 1 if len(key) else 1
-        key = key * size + hierarchy.levels[level][codes[:, j]]
-        span *= size
-    if span <= 4 * len(codes):
-        used = np.bincount(key, minlength=span) > 0
-        return (np.cumsum(used) - 1)[key], int(used.sum())
-    classes, inverse = np.unique(key, return_inverse=True)
-    return inverse.reshape(-1), len(classes)
-
-
 class _LatticeSearch:
     """Feasibility of nodes, with what earlier answers imply."""
 
@@ -89,9 +72,7 @@ class _LatticeSearch:
         kind: Kind,
         limit: int,
     ) -> None:
-        self.codes, self.hierarchies, self.values = codes, hierarchies, true_counts.shape[1]
-        self.cell, self.value = np.nonzero(true_counts)  # most cells hold few values
-        self.weight = true_counts[self.cell, self.value].astype(np.float64)
+        self.tables = ClassTables(codes, true_counts, hierarchies)
         self.l, self.kind, self.limit = l, kind, limit
         self.rows = int(true_counts.sum())
         self.shape = tuple(h.height + 1 for h in hierarchies)
@@ -107,10 +88,7 @@ class _LatticeSearch:
     def check(self, node: tuple[int, ...]) -> tuple[int, int] | None:
         """(rows suppressed, classes kept) if the node is feasible, else None; an infeasible node rules out more."""
         self.checked += 1
-        where, n = class_of(self.codes, self.hierarchies, node)
-        flat = where[self.cell] * self.values + self.value
-        table = np.bincount(flat, weights=self.weight, minlength=n * self.values).astype(np.int64)
-        table = table.reshape(n, self.values)
+        table = self.tables.at(node)
         good = diverse(table, l=self.l, kind=self.kind)
         total = table.sum(axis=1)
         suppressed = int(total[~good].sum())

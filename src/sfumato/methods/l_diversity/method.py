@@ -46,8 +46,9 @@ from ..shared.groups_at_bound import group_size
 from ..shared.left_out import rows_left_out
 from ..shared.restricted import value_label
 from . import generalised
+from .class_tables import class_of
 from .hierarchy import hierarchy_of
-from .lattice import KINDS, Generalisation, Kind, class_of, diverse, search_lattice
+from .lattice import KINDS, Generalisation, Kind, diverse, search_lattice
 from .readers import readers
 from .specification import LDiversity
 from .suppression import Keeper

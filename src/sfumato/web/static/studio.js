@@ -1,5 +1,6 @@
 // What the studio's page does in the browser: files are sent to this machine's own server, columns are dragged.
-// Nothing is computed here: every change is a form that the server answers.
+// Nothing is computed here: every change is a form that the server answers. It runs before the page is shown, so that no
+// file chosen in its first moments is passed over.
 
 document.addEventListener("change", async (event) => {
   const input = event.target.closest("input[type=file][data-send]");
@@ -25,7 +26,7 @@ function report(text) {
 }
 
 // A refused choice leaves the step as it is; the reason is said at the foot of the page.
-document.body.addEventListener("htmx:beforeSwap", (event) => {
+document.addEventListener("htmx:beforeSwap", (event) => {
   if (event.detail.xhr.status < 400) return;
   event.detail.target = document.getElementById("problems");
   event.detail.swapOverride = "outerHTML";

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...methods import method_named
 from ...methods.specifications import fields_of
+from ...model.names import quoted_name
 from ...model.option_names import said
 from .studio_choices import Choices
 
@@ -17,7 +18,7 @@ ROLE_ARGUMENTS = {"sensitive": "sensitive", "quasi": "quasi", "keep": "insensiti
 
 def plain_names(choices: Choices) -> bool:
     """Whether every name survives a list with commas on a command line."""
-    return all(name and name == name.strip() and "," not in name for name in choices.roles)
+    return all(name and name == name.strip() and "," not in name and not name.startswith('"') for name in choices.roles)
 
 
 def file_name(choices: Choices) -> str:
@@ -40,11 +41,18 @@ def command_line(choices: Choices) -> str:
         words += [said(name) if text == "true" else _joined(said(name), text) for name, text in choices.options.items()]
     else:
         words.append(_joined("--roles", file_name(choices)))
-    if choices.delimiter:
-        words.append(_joined("--delimiter", choices.delimiter))
+    for name, value in choices.reading.items():
+        words += [_joined(f"--{name}", text) for text in _texts(value)]
     words += ["--null-as-value"] if choices.null_as_value else []
     words += ["--accept-unprotected"] if choices.accept_unprotected else []
     return " ".join(words) + "\n" + f"sfumato verify {_place(choices.out)}"
+
+
+def _texts(value: Any) -> list[str]:
+    """A way of reading as the texts of a repeated option."""
+    if isinstance(value, dict):
+        return [f"{quoted_name(column)}={kind}" for column, kind in value.items()]
+    return [value] if isinstance(value, str) else list(value)
 
 
 def _places(choices: Choices) -> list[str]:
@@ -71,19 +79,19 @@ def python_lines(choices: Choices) -> str:
         if choices.rows_per_person is not None:
             roles.append(f"max_rows_per_person={choices.rows_per_person}")
     imports, method = _method(choices)
+    place = choices.name if choices.upload else choices.source
+    how = "".join(f", {name}={value!r}" for name, value in choices.reading.items())
     lines = [
         *imports,
         "",
         "release = sf.publish(",
-        f"    {(choices.name if choices.upload else choices.source)!r},",
+        f"    sf.Source({place!r}{how})," if how else f"    {place!r},",
         f"    {choices.out!r},",
         f"    roles=sf.Roles({', '.join(roles)}),",
         f"    method={method},",
     ]
     if choices.null_as_value:
         lines.append("    null_as_value=True,")
-    if choices.delimiter:
-        lines.append(f"    delimiter={choices.delimiter!r},")
     if choices.accept_unprotected:
         lines.append("    accept_unprotected=True,")
     return "\n".join([*lines, ")", "print(release)"])

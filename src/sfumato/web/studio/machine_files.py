@@ -96,7 +96,8 @@ def forget_upload(source: str) -> None:
 def proposed_release(source: str, *, upload: bool) -> str:
     """A new folder beside the table; beside nothing of ours where the table is an upload."""
     place = Path.cwd() if upload or "://" in source else Path(source).absolute().parent
-    stem = Path(source).name.split(".")[0] or "table"
+    plain = source.partition("?")[0] if "://" in source else source
+    stem = Path(plain).name.split(".")[0].rstrip(":") or "table"
     found, number = place / f"{stem}-release", 2
     while found.exists():
         found, number = place / f"{stem}-release-{number}", number + 1

@@ -12,6 +12,8 @@ from typing import Any
 from ...choosing.compare import held
 from ...choosing.recommend import LABELS
 from ...engines import scratch
+from ...engines.addresses import check_no_password
+from ...engines.source_options import OPTIONS, options_of
 from ...errors import SfumatoError, SpecError
 from ...model.public import Trust
 from . import machine_files
@@ -37,6 +39,7 @@ class Studio:
     settled: Job | None = None  # the look that the roles fit
     before: set[Path] = field(default_factory=set)  # half-written folders that are not ours
     looks: int = 0
+    takes: tuple[str, ...] = ()  # ways of reading that the source has
 
     def choose(self, **changes: Any) -> bool:
         """Change choices, and keep them in the file if there is one; whether anything is new."""
@@ -54,15 +57,19 @@ class Studio:
         """What the look has found."""
         return self.looked.result if self.looked is not None and self.looked.finished else None
 
-    async def open(self, source: str, *, delimiter: str = "", upload: bool = False) -> None:
-        """Look at another table; what was found for the last one is gone."""
+    async def open(self, source: str, *, how: Mapping[str, str] | None = None, upload: bool = False) -> None:
+        """Look at another table, read as `how` says; what was found for the last one is gone."""
         if not source.strip():
             raise SpecError("no table is named", field="source")
+        check_no_password(source)
+        takes = options_of(source)
+        said = {name: (how or {}).get(name, "") if name in takes else "" for name in OPTIONS}
         if self.choices.upload and self.choices.source != source:
             machine_files.forget_upload(self.choices.source)
         self.forget("foreseen", "planned", "published", "verified")
         out = machine_files.proposed_release(source, upload=upload)
-        self.choose(source=source, delimiter=delimiter, upload=upload, out=out)
+        self.takes = takes
+        self.choose(source=source, upload=upload, out=out, **said)
         self.looked = await self.thinker.start(Errand(kind="look", choices=self.choices))
         self.looks += 1
 

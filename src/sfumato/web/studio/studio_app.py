@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ...engines.source_options import OPTIONS
 from ...errors import SfumatoError
 from ..api import refused
 from ..app import layout, look, static
@@ -59,9 +60,8 @@ def application(studio: Studio, *, token: str, port: int) -> Starlette:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         if studio.choices.source:
-            source, delimiter = studio.choices.source, studio.choices.delimiter
-            out = studio.choices.out
-            await studio.open(source, delimiter=delimiter)
+            source, out = studio.choices.source, studio.choices.out
+            await studio.open(source, how={name: studio.choices[name] for name in OPTIONS})
             if out:
                 studio.choose(out=out)
         try:

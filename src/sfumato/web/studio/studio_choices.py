@@ -12,14 +12,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ...engines.source import Source
+from ...engines.source_options import OPTIONS
 from ...errors import SpecError
+from ...model.names import assigned
 from ...model.public import READERS, Roles
 from ...publishing.roles_file import LISTS, MAX_BYTES, quoted
 
 ROLES = ("sensitive", "quasi", "keep", "drop", "person")
 ALWAYS = "histogram"  # the reader that makes methods equal
 TRUST = ("proved", "conditional")
-TEXTS = ("source", "delimiter", "bound", "rho1", "trust", "questions", "out")
+TEXTS = ("source", *OPTIONS, "bound", "rho1", "trust", "questions", "out")
 MOST_QUESTIONS = 20_000  # characters
 
 
@@ -30,6 +33,11 @@ class Choices:
     source: str = ""
     upload: bool = False  # the source is a copy in the private folder, which goes with the studio
     delimiter: str = ""
+    encoding: str = ""
+    null: str = ""  # one text a line
+    table: str = ""
+    query: str = ""
+    types: str = ""  # one COLUMN=TYPE a line
     null_as_value: bool = False
     roles: Mapping[str, str] = field(default_factory=dict)  # column -> one of ROLES
     rows_per_person: int | None = None
@@ -64,7 +72,26 @@ class Choices:
     @property
     def name(self) -> str:
         """The source as people call it."""
-        return Path(self.source).name or self.source
+        plain = self.source.partition("?")[0] if "://" in self.source else self.source
+        return Path(plain).name or self.source
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the table is read, as `Source` takes it: what was said and nothing else; SpecError where it is odd."""
+        said: dict[str, Any] = {name: self[name] for name in OPTIONS if self[name].strip("\r\n")}
+        if "null" in said:
+            said["null"] = tuple(_lines(self.null))
+        if "types" in said:
+            said["types"] = dict(assigned(line, "types") for line in _lines(self.types))
+        return said
+
+    def as_source(self) -> Source:
+        """The table as the library takes it."""
+        return Source(self.source, **self.reading)
+
+    def __getitem__(self, name: str) -> str:
+        """One of the texts, by its name."""
+        return self._texts()[name]
 
     def text(self) -> str:
         """The file."""
@@ -89,7 +116,8 @@ class Choices:
         return "\n".join([*lines, ""])
 
     def _texts(self) -> dict[str, str]:
-        texts = (self.source, self.delimiter, self.bound, self.rho1, self.trust, self.questions, self.out)
+        how = (self.delimiter, self.encoding, self.null, self.table, self.query, self.types)
+        texts = (self.source, *how, self.bound, self.rho1, self.trust, self.questions, self.out)
         return dict(zip(TEXTS, texts, strict=True))
 
     def for_columns(self, columns: Iterable[str], suggested: Mapping[str, str]) -> Choices:
@@ -125,6 +153,10 @@ def held(names: Iterable[Any]) -> tuple[str, ...]:
     """The readers to hold, in the order of the ladder."""
     given = {str(name) for name in names} | {ALWAYS}
     return tuple(name for name in READERS if name in given)
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line]
 
 
 def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:

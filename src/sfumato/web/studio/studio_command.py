@@ -41,6 +41,7 @@ def studio(
     except ImportError:
         raise SfumatoError('the studio needs more packages: pip install "sfumato[web]"') from None
     from ...engines import scratch
+    from ...engines.addresses import check_no_password
     from ..command import bound, run
     from .state import Studio
     from .studio_app import application
@@ -55,6 +56,7 @@ def studio(
             raise SpecError(f'the file of choices "{file.name}" cannot be read', field="choices") from None
     if source is not None:
         start = replace(start, source=source, out="" if source != start.source else start.out)
+    check_no_password(start.source)
     folder = scratch.run_folder()  # uploads are kept there, and go with this process
     listener, token = bound(HOST, port), secrets.token_urlsafe(32)
     number = listener.getsockname()[1]

@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from ...engines.addresses import check_no_password
+from ...engines.source_options import OPTIONS, options_of
 from ...errors import SpecError
 from ...methods import method_named
 from ...reports.release_page import release_page
@@ -61,11 +63,20 @@ async def step(request: Request) -> Response:
 
 
 async def source(request: Request) -> Response:
-    """POST /source: the table at a path or an address."""
+    """POST /source: the table at a path or an address, or the upload once more, read as the form says."""
     here, given = studio(request), await fields(request)
     async with here.lock:
-        await here.open(machine_files.spelled(given.get("source", "").strip()), delimiter=given.get("delimiter", ""))
+        named = machine_files.spelled(given.get("source", "").strip())
+        again = not named and here.choices.upload
+        how = {name: "\n".join(given.get(name, "").splitlines()) for name in OPTIONS}
+        await here.open(here.choices.source if again else named, how=how, upload=again)
     return await _after(request, "source")
+
+
+async def options(request: Request) -> Response:
+    """GET /options?source=...: what may be said about how this source is read."""
+    named = machine_files.spelled(request.query_params.get("source", "").strip())
+    return _render(request, "studio/options.html", {"asked": named, "takes": options_of(named)})
 
 
 async def upload(request: Request) -> Response:
@@ -189,12 +200,13 @@ async def load(request: Request) -> Response:
         raise SpecError("the file of choices is not text", field="choices") from None
     async with here.lock:
         found = read_choices(text)
+        check_no_password(found.source)
         if here.choices.upload:
             machine_files.forget_upload(here.choices.source)
         here.choices, out = found, found.out
         here.forget("looked", "foreseen", "planned", "published", "verified")
         if found.source:
-            await here.open(found.source, delimiter=found.delimiter)
+            await here.open(found.source, how={name: found[name] for name in OPTIONS})
             here.choose(out=out or here.choices.out)
     return await _after(request, "source")
 
@@ -272,6 +284,7 @@ ROUTES = (
     Route("/step/{name}", step),
     Route("/source", source, methods=["POST"]),
     Route("/upload", upload, methods=["POST"]),
+    Route("/options", options),
     Route("/files", files),
     Route("/roles", roles, methods=["POST"]),
     Route("/promise", promise, methods=["POST"]),

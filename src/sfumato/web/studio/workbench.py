@@ -11,6 +11,8 @@ from ...choosing.recommend import expected
 from ...choosing.setting import Setting, make_setting
 from ...engines.contract import Engine
 from ...engines.directory import engine_named
+from ...engines.source import paths_of
+from ...engines.source_options import OPTIONS
 from ...errors import SfumatoError
 from ...methods import REGISTRY
 from ...methods.specifications import build
@@ -57,7 +59,7 @@ class Workbench:
 
     def look(self, choices: Choices, _: Tell) -> dict[str, Any]:
         """The document of `sfumato look --json`."""
-        return look(choices.source, engine=engine(), delimiter=choices.delimiter or None).to_dict()
+        return look(choices.as_source(), engine=engine()).to_dict()
 
     def foresee(self, choices: Choices, tell: Tell) -> dict[str, Any]:
         """Each candidate of each method is told as soon as its error is known; at the end, what was asked."""
@@ -108,13 +110,14 @@ class Workbench:
 
     def _setting(self, choices: Choices) -> Setting:
         """The table with its workload at the bound; read again only where something that matters has changed."""
-        read = (choices.source, _stamp(choices.source), choices.delimiter, choices.null_as_value)
+        how = tuple(choices[name] for name in OPTIONS)
+        read = (choices.source, _stamp(choices.source), how, choices.null_as_value)
         key = (read, choices.questions, tuple(choices.roles.items()), choices.rows_per_person)
         rho1 = choices.rho1 or None
         if self._kept is None or self._kept[0] != key:
             self._kept = None  # the old copy goes before the new one is made
             made = make_setting(
-                choices.source,
+                choices.as_source(),
                 roles=choices.as_roles(),
                 bound=choices.bound,
                 rho1=rho1,
@@ -122,7 +125,6 @@ class Workbench:
                 conditions=CONDITIONS,
                 engine=engine(),
                 null_as_value=choices.null_as_value,
-                delimiter=choices.delimiter or None,
             )
             self._kept = (key, made)
             return made
@@ -137,12 +139,11 @@ def engine() -> Engine:
 def reading(choices: Choices) -> dict[str, Any]:
     """The arguments that `prepare` and `publish` share."""
     return {
-        "source": choices.source,
+        "source": choices.as_source(),
         "roles": choices.as_roles(),
         "method": build(choices.method, choices.options, said=said, readers=READERS),
         "engine": engine(),
         "null_as_value": choices.null_as_value,
-        "delimiter": choices.delimiter or None,
     }
 
 
@@ -163,7 +164,7 @@ def _entry(result: dict[str, Any]) -> dict[str, Any]:
 def _stamp(source: str) -> tuple[int, int] | None:
     """What changes when the file does."""
     try:
-        found = Path(source).stat()
+        found = next(iter(paths_of(source)), Path(source)).stat()
     except (OSError, ValueError):
         return None
     return found.st_mtime_ns, found.st_size

@@ -1,0 +1,89 @@
+"""The classes of a node with their counts of sensitive values, added up from the smallest finer table at hand.
+
+A class of a node is a union of classes of every node below it, so that counts are added up from those instead of from
+the cells; most nodes that a search looks at have a thousandth of the classes that the table has cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .hierarchy import Hierarchy, Ints
+
+MOST_KEPT = 8_000_000  # counts, of all tables that are kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class _Counts:
+    """Classes of one node, each with the codes of one of its cells, and their counts above 0. Private."""
+
+    codes: Ints
+    cell: NDArray[np.int32]
+    value: NDArray[np.int32]
+    weight: NDArray[np.float64]
+
+
+class ClassTables:
+    """Counts by class and sensitive value at any node of a lattice."""
+
+    def __init__(self, codes: Ints, true_counts: Ints, hierarchies: Sequence[Hierarchy]) -> None:
+        self.hierarchies, self.values = hierarchies, true_counts.shape[1]
+        cells = _counts(codes, true_counts)  # most cells hold few values
+        self._nodes = np.zeros((1, len(hierarchies)), dtype=np.intp)
+        self._kept, self._size = [cells], 0
+
+    def at(self, node: Sequence[int]) -> NDArray[np.int64]:
+        """(classes, sensitive values); classes in the order of their labels."""
+        below = np.flatnonzero((self._nodes <= np.asarray(node)).all(axis=1))
+        source = min((self._kept[i] for i in below.tolist()), key=lambda kept: len(kept.weight))
+        where, n = class_of(source.codes, self.hierarchies, node)
+        flat = where[source.cell] * self.values + source.value
+        table = np.bincount(flat, weights=source.weight, minlength=n * self.values).astype(np.int64)
+        table = table.reshape(n, self.values)
+        if 2 * n <= len(source.codes):
+            self._keep(node, source, where, table)
+        return table
+
+    def _keep(self, node: Sequence[int], source: _Counts, where: Ints, table: NDArray[np.int64]) -> None:
+        """Remembers a table that is much smaller than the one it was made of, while there is room."""
+        one = np.zeros(len(table), dtype=np.intp)
+        one[where] = np.arange(len(where))
+        found = _counts(source.codes[one], table)
+        if self._size + len(found.weight) <= MOST_KEPT:
+            self._nodes = np.vstack([self._nodes, np.asarray(node, dtype=np.intp)])
+            self._kept.append(found)
+            self._size += len(found.weight)
+
+
+def _counts(codes: Ints, table: Ints) -> _Counts:
+    cell, value = np.nonzero(table)
+    return _Counts(
+        codes=np.asfortranarray(codes),
+        cell=cell.astype(np.int32),
+        value=value.astype(np.int32),
+        weight=table[cell, value].astype(np.float64),
+    )
+
+
+def class_of(codes: Ints, hierarchies: Sequence[Hierarchy], levels: Sequence[int]) -> tuple[Ints, int]:
+    """The equivalence class of every row of codes at a node, and the number of classes."""
+    key = np.zeros(len(codes), dtype=np.int64)
+    span = 1
+    for j, (hierarchy, level) in enumerate(zip(hierarchies, levels, strict=True)):
+        size = len(hierarchy.labels[level])
+        if size == 1:  # one label for all
+            continue
+        if span > (1 << 40) // size:  # keep the mixed-radix key small
+            key = np.unique(key, return_inverse=True)[1].reshape(-1)
+            span = int(key.max()) + 1 if len(key) else 1
+        key = key * size + hierarchy.levels[level][codes[:, j]]
+        span *= size
+    if span <= 4 * len(codes):
+        used = np.bincount(key, minlength=span) > 0
+        return (np.cumsum(used) - 1)[key], int(used.sum())
+    classes, inverse = np.unique(key, return_inverse=True)
+    return inverse.reshape(-1), len(classes)

@@ -1,0 +1,92 @@
+"""What choosing does once and what it tells meanwhile: counts that candidates share, and a bar that moves."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.answering import domain_views
+from sfumato.choosing.compare import compare
+from sfumato.choosing.recommend import recommend
+from sfumato.choosing.setting import make_setting
+from sfumato.engines.duckdb.table import LocalTable
+from sfumato.methods import REGISTRY
+from sfumato.publishing.randomness import Secret
+
+ROLES = sf.Roles(sensitive="disease", quasi=("age", "sex"))
+
+
+def table() -> pa.Table:
+    rng = np.random.default_rng(2)
+    return pa.table({name: rng.integers(0, n, 2_000) for name, n in (("age", 6), ("sex", 2), ("disease", 10))})
+
+
+def test_candidates_share_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two methods that need the same histogram, and the cells that readers are judged by: one scan for each."""
+    scans: list[str] = []
+
+    def counting(name: str) -> None:
+        own = getattr(LocalTable, name)
+
+        def counted(*arguments: Any, **options: Any) -> Any:
+            scans.append(name)
+            return own(*arguments, **options)
+
+        monkeypatch.setattr(LocalTable, name, counted)
+
+    for name in ("profile", "cells"):
+        counting(name)
+    setting = make_setting(table(), roles=ROLES, bound="1/3", secret=Secret.of(1))
+    for method in ("uniform", "distribution-draw"):
+        candidate = REGISTRY[method].at_bound(setting.facts, setting.tau, setting.rho1)[0]
+        prepared = setting.prepare(candidate, Secret.of(1))
+        prepared.readers(setting.claim)
+    assert scans == ["profile", "cells"]
+    assert setting.tau == Fraction(1, 3)
+
+
+def test_the_bar_names_the_method_and_moves_with_every_release() -> None:
+    told: list[tuple[str, int, int]] = []
+    compare(
+        table(),
+        roles=ROLES,
+        bound="1/3",
+        releases=3,
+        methods=["uniform", "splu"],
+        seed=1,
+        progress=lambda *step: told.append(step),
+    )
+    assert told[0] == ("compare, reading the table", 0, 200)
+    assert [stage for stage, _, _ in told[1:-1]] == ["compare, uniform"] * 5 + ["compare, splu"] * 5
+    assert [done for _, done, _ in told[1:]] == [0, 25, 50, 75, 100, 100, 125, 150, 175, 200, 200]
+
+
+def test_recommend_names_the_method() -> None:
+    told: list[str] = []
+    recommend(table(), roles=ROLES, bound="1/3", seed=1, progress=lambda stage, *_: told.append(stage))
+    assert told == ["recommend, reading the table", *(f"recommend, {name}" for name in REGISTRY)]
+
+
+def test_a_column_is_evaluated_on_its_domain_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions that group by the changed column ask the engine for its values once; conditions are their own."""
+    release = sf.publish(table(), roles=ROLES, method=REGISTRY["uniform"].spec(rho1="1/5", rho2="1/3"), seed=1)
+    asked: list[list[str]] = []
+    own = domain_views._run
+
+    def counted(subject: Any, unit: int, expressions: Any, text: str) -> pa.Table:
+        asked.append(list(expressions))
+        return own(subject, unit, expressions, text)
+
+    monkeypatch.setattr(domain_views, "_run", counted)
+    first = release.sql("SELECT disease, COUNT(*) AS n FROM release GROUP BY disease")
+    again = release.sql("SELECT sex, disease, COUNT(*) AS n FROM release GROUP BY sex, disease")
+    assert asked == [['"disease"']]
+    assert first.table["disease"].to_pylist() == list(range(10))
+    assert set(again.table["disease"].to_pylist()) == set(range(10))
+    release.sql("SELECT COUNT(*) AS n FROM release WHERE disease > 3")
+    assert len(asked) == 2

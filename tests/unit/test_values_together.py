@@ -1,0 +1,52 @@
+"""Values that share a group: pairs, triples and the covariances made of them, against sums group by group."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from sfumato.methods.anatomy import anatomised, values_together
+
+VALUES = 7
+
+
+@pytest.fixture
+def groups() -> anatomised.Groups:
+    """Sixty groups of two to four of seven values; the last value is in none."""
+    rng = np.random.default_rng(5)
+    held = [rng.permutation(VALUES - 1)[: rng.integers(2, 5)] for _ in range(60)]
+    number = np.repeat(np.arange(60), [len(h) for h in held])
+    return anatomised.groups_of(number, np.concatenate(held).astype(np.int32), VALUES)
+
+
+def test_pairs_and_triples_are_the_sums_over_the_groups_that_hold_them(groups: anatomised.Groups) -> None:
+    weight = np.random.default_rng(6).random(len(groups))
+    sets = [{int(u) for u in column if u < VALUES} for column in groups.members.T]
+    pairs = values_together.pairs_of(groups.members, weight, VALUES)
+    triples = values_together.triples_of(groups.members, weight, VALUES)
+    for u, s in product(range(VALUES), repeat=2):
+        assert pairs[u, s] == pytest.approx(sum(w for w, g in zip(weight, sets, strict=True) if {u, s} <= g))
+    for u, s, t in product(range(VALUES), repeat=3):
+        assert triples[u, s, t] == pytest.approx(sum(w for w, g in zip(weight, sets, strict=True) if {u, s, t} <= g))
+
+
+def test_covariances_by_triples_are_those_by_groups(groups: anatomised.Groups, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found() -> np.ndarray:
+        channel = anatomised.Channel(groups)
+        w, _ = channel.weights(np.eye(VALUES))
+        moments = anatomised._Moments(channel, w[None])
+        assert (channel.spread is None) == (values_together.MOST_VALUES == 0)
+        return np.array([[moments.covariance(0, i, 0, j) for i in range(VALUES)] for j in range(VALUES)])
+
+    by_triples = found()
+    monkeypatch.setattr(values_together, "MOST_VALUES", 0)
+    np.testing.assert_allclose(by_triples, found(), atol=1e-12)
+    assert np.abs(by_triples).max() > 0.01
+
+
+def test_triples_are_left_where_they_cost_more_than_a_pass_over_the_groups() -> None:
+    assert values_together.few_enough(200_000, 6, 50)
+    assert not values_together.few_enough(200_000, 6, 3_000)
+    assert not values_together.few_enough(200_000, 40, 50)
