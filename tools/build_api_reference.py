@@ -25,6 +25,18 @@ The public names of `import sfumato as sf`, generated from the code by `tools/bu
 specification's fields are also the options of the command line (`min_size` is `--min-size`). A `Ratio` is a fraction as
 text (`"1/13"`), a number or a `Fraction`. How to use them: [tutorial](../tutorial.md), [methods](../methods/index.md),
 [SQL](../sql.md).
+
+Messages are those of the command line, and name its options. In Python:
+
+| option | is |
+|---|---|
+| `--sa`, `--qi`, `--drop`, `--keep` | `Roles(sensitive=..., quasi=..., identifying=..., insensitive=...)` |
+| `--rest`, `--person`, `--max-rows-per-person` | fields of `Roles`; `--one-row` is `max_rows_per_person=1` |
+| `--delimiter`, `--encoding`, `--null`, `--decimal`, `--dates` | fields of `Source` |
+| `--types`, `--table`, `--query` | fields of `Source`; `--also`: a list of paths |
+| `--bins`, `--round`, `--top-code` | `Source(recode=...)`; see [sources](../sources.md) |
+| `--null-as-value`, `--domain` | `null_as_value=True`, `domains={"column": [...]}` |
+| `--force`, `--accept-unprotected`, `--test` | `force=True`, `accept_unprotected=True`, `test=True` |
 """
 SECTIONS = {
     "Publishing": ("look", "plan", "publish", "Roles", "Source"),

@@ -14,7 +14,9 @@ from tools.build_method_tables import PAGES as TABLES
 from tools.build_method_tables import rewritten
 from tools.draw_first_screen import FIGURE, drawing
 
+from forgeries import KINDS
 from sfumato import errors
+from sfumato.audit import ATTACKS
 from sfumato.methods.registry import BUILT_IN
 from sfumato.methods.shared.set_lists import best_list, best_width, hit_rates, loss, total_variance
 from sfumato.stats.gamma import floor_significant, gamma_bound, keep_probabilities
@@ -100,3 +102,20 @@ def test_style_of_the_pages() -> None:
 @pytest.mark.parametrize("page", record.PAGES, ids=lambda page: page.name)
 def test_tables_of_coverage_are_those_measured(page: Path, golden: Callable[[Path, str], None]) -> None:
     golden(page, record.rewritten(page))
+
+
+def test_the_counts_of_the_security_page() -> None:
+    """Written out there, counted here."""
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    numbers = {"eight": 8, "nine": 9, "ten": 10, "eleven": 11}
+    (attacks,) = re.findall(r"^\| (\w+) attacks,", text, re.MULTILINE)
+    assert numbers[attacks] == len(ATTACKS)
+    assert f"| {len(KINDS)} kinds of forgery" in text
+
+
+def test_the_settings_that_recommend_is_held_to() -> None:
+    found = re.search(r"on (\w+) settings of table", (ROOT / "docs" / "compare.md").read_text(encoding="utf-8"))
+    assert found is not None
+    source = (ROOT / "tests" / "unit" / "test_recommend.py").read_text(encoding="utf-8")
+    rows = re.findall(r"^    \(\d+, \d+, [\d.]+, \"1/\d+\", \"\w+\"\),$", source, re.MULTILINE)
+    assert {"twelve": 12, "thirteen": 13, "fourteen": 14}[found[1]] == len(rows)

@@ -10,6 +10,8 @@ import pytest
 from tools.build_api_reference import PAGE, page
 
 import sfumato as sf
+from sfumato.cli.option_groups import typed
+from sfumato.cli.options import RoleOptions, SourceOptions
 
 
 def test_the_page_is_current(golden: Callable[[Path, str], None]) -> None:
@@ -30,3 +32,15 @@ def test_a_public_name_without_a_section_is_an_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sf, "__all__", [*sf.__all__, "somewhere_else"])
     with pytest.raises(KeyError, match="somewhere_else"):
         page()
+
+
+def test_options_that_messages_name_have_their_python() -> None:
+    """Whoever reads `--null-as-value` in an exception finds what to write."""
+
+    def both(roles: RoleOptions, where: SourceOptions) -> None:
+        """A command with these options."""
+
+    text = page()
+    options = typed(both) | {"--null-as-value", "--domain", "--test", "--force"}
+    assert len(options) > 20
+    assert {option for option in options - {"--roles"} if f"`{option}`" not in text} == set()

@@ -328,7 +328,7 @@ def test_odd_queries_of_postgresql_are_one_clear_line(server: postgres.Server, q
     method = sf.UniformPerturbation(rho1="1/3", rho2="3/5")
     others = " UNION ALL ".join(f"SELECT '{name}', NULL" for name in ("gout", "cold", "acne"))
     twice = f"({query}) UNION ALL {others}" if "'flu'" in query else query
+    roles = sf.Roles(sensitive="s", insensitive=["x"])
     with pytest.raises(DataError, match=said):
-        roles = sf.Roles(sensitive="s", insensitive=["x"])
         sf.publish(sf.Source(server.address(), query=twice), roles=roles, method=method)
     assert server.run("SELECT count(*) FROM patients") == "1000"

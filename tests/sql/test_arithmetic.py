@@ -180,6 +180,23 @@ def test_lookup_tables_recode_columns() -> None:
     assert rows("uniform", left, tables={"jobs": LOOKUP}) == expected
     inner = left.replace("LEFT JOIN", "JOIN")
     found = {r["kind"]: r["n"] for r in rows("uniform", inner, tables={"jobs": LOOKUP})}
+    bare = "SELECT kind, COUNT(*) AS n FROM release LEFT JOIN jobs ON occupation = jobs.job GROUP BY kind"
+    assert rows("uniform", bare, tables={"jobs": LOOKUP}) == expected
+    same = LOOKUP.rename_columns(["occupation", "kind"])
+    using = "SELECT kind, COUNT(*) AS n FROM release LEFT JOIN jobs USING (occupation) GROUP BY kind"
+    assert rows("uniform", using, tables={"jobs": same}) == expected
+    renamed = bare.replace("SELECT kind", "SELECT kind AS kind") + " ORDER BY kind"
+    assert {r["kind"] for r in rows("uniform", renamed, tables={"jobs": LOOKUP})} == {"office", "manual", None}
+    counted = (
+        "SELECT l.job, COUNT(*) AS kind FROM release LEFT JOIN jobs l ON occupation = l.job GROUP BY job ORDER BY kind"
+    )
+    numbers = [r["kind"] for r in rows("uniform", counted, tables={"jobs": LOOKUP})]
+    assert numbers == sorted(numbers)
+    own = pa.table({"job": ["Sales"], "sex": ["x"]})  # a column of the release stays the release's
+    asked = "SELECT sex, COUNT(*) AS n FROM release LEFT JOIN jobs ON occupation = jobs.job GROUP BY sex"
+    assert rows("uniform", asked, tables={"jobs": own}) == rows(
+        "uniform", "SELECT sex, COUNT(*) AS n FROM release GROUP BY sex"
+    )
     assert found["office"] == pytest.approx(next(r["n"] for r in expected if r["kind"] == "office"))
     assert found.get(None, 0) == 0
     regions = pa.table({"race": ["White", "Black"], "weight": [1, 3]})

@@ -167,7 +167,7 @@ def test_a_written_roles_file_publishes(table: pa.Table, tmp_path: Path) -> None
 @given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=5, unique=True))
 def test_any_name_survives_the_file(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
     file = tmp_path_factory.mktemp("roles") / "roles.toml"
-    text = roles_text({"sensitive": names[:1], "quasi": names[1:]}, {names[0]: "a reason"})
+    text = roles_text({"sensitive": names[:1], "quasi": names[1:]}, {names[0]: "a reason"}, "uniform")
     file.write_text(text, encoding="utf-8", newline="")
     found = read_roles(str(file)).roles
     assert found.sensitive == tuple(names[:1])

@@ -8,6 +8,7 @@ import shlex
 import sqlite3
 import time
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -30,7 +31,7 @@ from sfumato.web.studio.studio_choices import Choices, read_choices
 from tables import people
 
 SAID = {"delimiter": ";", "encoding": "latin-1", "null": ("?",), "types": {"x": "VARCHAR"}, "table": "t"}
-SAID |= {"query": "SELECT * FROM t"}
+SAID |= {"query": "SELECT * FROM t", "decimal": ",", "dates": "DD.MM.YYYY"}
 TYPED = {**SAID, "null": "?", "types": "x=VARCHAR"}
 
 
@@ -121,13 +122,17 @@ def test_the_form_asks_for_what_the_source_takes(kind: str, folder: Path, client
     assert {name for name in OPTIONS if kept[name]} == set(takes)
 
 
+def test_every_way_of_reading_is_asked_for() -> None:
+    assert set(OPTIONS) == {field.name for field in fields(sf.Source)} - {"given", "recode"} == set(SAID)
+
+
 def test_nothing_is_asked_about_a_source_that_is_none(client: httpx.Client) -> None:
     for source in ("", "nowhere.csv", "mysql://x/y", "sqlite://", "x.docx"):
         assert _asked(client.get("/options", params={"source": source}).text) == set()
 
 
 CHOSEN: dict[str, dict[str, str]] = {
-    "csv": {"delimiter": ";", "encoding": "latin-1", "null": "?\r\nNA", "types": '"a=b"=VARCHAR\r\n'},
+    "csv": {"delimiter": ";", "encoding": "latin-1", "null": "?\r\nNA", "decimal": ",", "types": '"a=b"=VARCHAR\r\n'},
     "excel": {"table": "t"},
     "sqlite": {"query": 'SELECT "größe", "a=b", disease FROM t\r\nWHERE "a=b" > 20'},
     "duckdb": {"table": "t", "types": '"a=b"=SMALLINT'},

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
+from ..answering.frames import pandas_frame
 from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
@@ -68,7 +69,7 @@ class Quantiles:
 
     def to_pandas(self) -> Any:
         """As a pandas data frame."""
-        return self.to_arrow().to_pandas()
+        return pandas_frame(self.to_arrow())
 
 
 def quantile(

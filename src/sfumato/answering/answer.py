@@ -12,6 +12,7 @@ import pyarrow as pa
 from ..errors import UnsupportedQuery
 from ..model.public import Floats
 from ..reports.text import csv_cell, json_text, number, table, visible
+from .frames import pandas_frame, polars_frame
 
 MAY_BE_ZERO = "  (may be 0)"
 
@@ -49,13 +50,11 @@ class Answer:
 
     def to_pandas(self) -> Any:
         """The answer as a pandas data frame."""
-        return self.table.to_pandas()
+        return pandas_frame(self.table)
 
     def to_polars(self) -> Any:
         """The answer as a Polars data frame."""
-        import polars as pl
-
-        return pl.from_arrow(self.table)
+        return polars_frame(self.table)
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary per row, with None where a number is not known."""

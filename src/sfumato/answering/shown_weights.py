@@ -57,6 +57,6 @@ def _by_set(weights: Floats, listed: Listed, opened: OpenedRelease, unit: int) -
         if place == MOST and len(order) > 2 * MOST:
             lines.append(f"  ... {len(order) - 2 * MOST} more in weights.parquet")
         held = [values[v] for v in listed.members[listed.start[z] : listed.start[z + 1]].tolist()]
-        text = ", ".join("/".join(str(cell) for cell in value) for value in held)
+        text = ", ".join("/".join("NULL" if cell is None else str(cell) for cell in value) for value in held)
         lines.append(f"  {weights[z]:+.4f}  {listed.column} {z}: {text}")
     return lines

@@ -82,6 +82,8 @@ def choose(
             elif Trust(result["trust"]) in LABELS[trust] and _score(result) is not None:
                 found.append(result)
     if not found:
+        if len(refused) > 1 and len({r["reason"] for r in refused}) == 1:  # the table is the reason, not the bound
+            raise PlanError(f"no {trust} method can be planned: {refused[0]['reason']}")
         reasons = "; ".join(f"{r['method']}: {r['reason']}" for r in refused[:2])
         raise PlanError(f"no {trust} method reaches the bound {setting.tau} ({reasons})")
     found.sort(key=lambda r: _score(r) or 0.0)

@@ -11,7 +11,7 @@ import typer
 
 from ..errors import SpecError
 from .late_pandas import without_pandas
-from .options import NONE, EngineOptions, Json, ReleasePath
+from .options import NONE, EngineOptions, Json, ReleasePath, SourceOptions
 from .teaching import option
 from .terminal import note, say, say_json
 
@@ -171,6 +171,7 @@ def inspect(release: ReleasePath, as_json: Json = False) -> None:
 def verify(
     release: ReleasePath,
     reading: EngineOptions,
+    where: SourceOptions,
     test: Annotated[bool, option("--test", "accept a release made with a seed")] = False,
     key: Annotated[
         str | None,
@@ -202,6 +203,8 @@ def verify(
     from ..release.verify import verify as check
     from ..reports.readers_text import render_readers
 
+    if truth is None and any(said not in (None, []) for said in vars(where).values()):
+        raise SpecError("how to read a table is said, but no table; name it with --truth", field="truth")
     opened = open_release(release, engine=reading.chosen()).opened
     for line in check(opened, test=test):
         say(f"ok  {line}")
@@ -216,7 +219,7 @@ def verify(
     if truth is not None:
         from ..audit.custody import check_truth
 
-        for line in check_truth(opened, truth):
+        for line in check_truth(opened, where.source(truth)):
             say(f"ok  {line}")
     for line in unseen(opened):
         say(f"--  cannot be seen: {line}")

@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> None:
                 custodian.mention_left_overs()
             raise SystemExit(code)
         except (typer.TyperException, typer.BadParameter) as error:
-            _fail(" ".join(error.format_message().split()), 2, debug=debug)
+            _fail(_with_way_out(" ".join(error.format_message().split()), command), 2, debug=debug)
         except typer.Exit as error:
             raise SystemExit(error.exit_code) from None
         except (typer.Abort, KeyboardInterrupt):
@@ -113,6 +113,14 @@ def main(arguments: list[str] | None = None) -> None:
                 _fail(str(error), error.exit_code, debug=debug)
             what = f"sfumato failed ({type(error).__name__}); this is a fault in sfumato, run with --debug"
             _fail(what, 1, debug=debug)
+
+
+def _with_way_out(message: str, command: str | None) -> str:
+    """A complaint of the parser, with where to look, unless it says so itself."""
+    if "Did you mean" in message or "Possible options" in message:
+        return message
+    help_of = f"sfumato {command} --help" if command in COMMANDS else "sfumato --help"
+    return f"{message.rstrip('.')}; see {help_of}"
 
 
 def _completed_words() -> list[str] | None:

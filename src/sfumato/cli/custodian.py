@@ -37,7 +37,7 @@ MethodName = Annotated[
     str | None,
     option(
         "--method",
-        "name of the method; docs/choosing.md helps",
+        "name of the method; sfumato recommend helps",
         example=DEFAULT,
         without=DEFAULT,
         metavar="NAME",
@@ -127,7 +127,7 @@ def look(
         from ..publishing.roles_file import roles_text
         from ..publishing.roles_file import write_roles as write
 
-        write(write_roles, roles_text(found.roles(), found.reasons()))
+        write(write_roles, roles_text(found.roles(), found.reasons(), DEFAULT))
         note(f"written: {write_roles}; check every role before publishing with --roles")
     if as_json:
         say_json(found.to_dict())

@@ -126,13 +126,15 @@ class RoleOptions:
 
     def file(self) -> RolesFile:
         """What the roles file says; SpecError where roles are said on the command line as well."""
-        from ..publishing.roles_file import read_roles
+        from ..publishing.roles_file import SAID_BY, read_roles
 
         assert self.roles_file is not None
         for field in dataclasses.fields(self):
             if field.name != "roles_file" and vars(self)[field.name] not in (None, False, []):
                 option = f"--{field.name.replace('_', '-')}"
-                raise SpecError(f"{option} and --roles both give roles; say them in one place", field=field.name)
+                line = SAID_BY[field.name]
+                message = f"{option} and --roles both give roles; say them in one place, in the file by {line}"
+                raise SpecError(message, field=field.name)
         return read_roles(self.roles_file)
 
 
@@ -181,6 +183,14 @@ class SourceOptions:
         option(
             "--null", "text that means missing in a CSV file", example="NA", without="an empty cell", metavar="TEXT"
         ),
+    ] = None
+    decimal: Annotated[
+        str | None,
+        option("--decimal", "sign before a fraction in a CSV file", example=",", without="a point", metavar="SIGN"),
+    ] = None
+    dates: Annotated[
+        str | None,
+        option("--dates", "days of a CSV file", example="DD.MM.YYYY", without="YYYY-MM-DD", metavar="FORM"),
     ] = None
     types: Annotated[
         Columns,
@@ -247,6 +257,8 @@ class SourceOptions:
             delimiter=self.delimiter,
             encoding=self.encoding,
             null=tuple(self.null or ()),
+            decimal=self.decimal,
+            dates=self.dates,
             types=types,
             table=self.table,
             query=self.query,
@@ -370,7 +382,9 @@ def _domains(given: Columns) -> dict[str, list[str | None]]:
         column, file = assigned(part, "domain")
         try:
             lines = Path(file).read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError):
+        except UnicodeDecodeError:
+            raise SpecError(f'the domain file "{Path(file).name}" must be UTF-8 text', field="domain") from None
+        except OSError:
             raise SpecError(f'the domain file "{Path(file).name}" cannot be read', field="domain") from None
         domains[column] = [line or None for line in lines]
     return domains

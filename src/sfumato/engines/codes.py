@@ -35,8 +35,8 @@ class Coder:
             self._order = np.argsort(joint, kind="stable").astype(INDEX)
             self._sorted = joint[self._order]
 
-    def encode(self, columns: list[pa.Array]) -> Codes:
-        """Codes of the rows; refuses values outside the domain, counting them."""
+    def encode(self, columns: list[pa.Array], rows: Integers | None = None) -> Codes:
+        """Codes; refuses values outside the domain, counting their rows (`rows`: how many each of them stands for)."""
         codes = [_index(column, distinct) for column, distinct in zip(columns, self._distinct, strict=True)]
         if len(codes) == 1:
             result = codes[0]
@@ -45,11 +45,19 @@ class Coder:
             place = np.minimum(np.searchsorted(self._sorted, joint), len(self._sorted) - 1)
             result = np.where(self._sorted[place] == joint, self._order[place], INDEX(-1))
             result[np.minimum.reduce(codes) < 0] = -1
-        outside = int(np.count_nonzero(result < 0))
-        if outside:
-            names = ", ".join(f'"{name}"' for name in self.domain.columns)
-            raise DataError(f"{outside} rows of {names} hold a value outside the domain", column=self.domain.columns[0])
+        outside = result < 0
+        if outside.any():
+            count = int(np.count_nonzero(outside) if rows is None else rows[outside].sum())
+            missing = any(column.filter(pa.array(outside)).null_count for column in columns)
+            raise DataError(self._outside(count, missing=missing), column=self.domain.columns[0])
         return result
+
+    def _outside(self, rows: int, *, missing: bool) -> str:
+        """What to say of rows that the domain does not cover."""
+        names = ", ".join(f'"{name}"' for name in self.domain.columns)
+        hold = "1 row of {} holds" if rows == 1 else f"{rows:,} rows of {{}} hold"
+        also = ", missing ones among them (an empty line of the file)" if missing else ""
+        return f"{hold.format(names)} a value outside the domain; it must list every value that occurs{also}"
 
     def values_of(self, name: str) -> list[Scalar]:
         """Distinct values of one column of the domain, sorted, null last."""

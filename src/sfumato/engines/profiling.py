@@ -42,8 +42,8 @@ def profile_of(
     coders = [Coder(d, arrow) for d in ordered]
     histograms = []
     for joint, table in zip(needs.joints, tables, strict=True):
-        codes = [coders[u].encode([table[c] for c in needs.units[u]]) for u in joint]
         counts = table[ROWS].to_numpy().astype(np.int64)
+        codes = [coders[u].encode([table[c] for c in needs.units[u]], counts) for u in joint]
         histograms.append(Histogram(codes=np.stack(codes, axis=1).astype(np.int32), true_counts=counts))
     rows = int(histograms[0].true_counts.sum())
     return Profile(rows=rows, domains=ordered, histograms=tuple(histograms), sensitive=needs.sensitive)

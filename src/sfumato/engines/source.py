@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import SpecError
 from ..model.coarsening import Recoding
+from .written_dates import date_parts
 
 MORE_DIGITS = "is read as text: some of its numbers have more digits than a number with a fraction holds"
 TAB = "\\t"  # as people type it
@@ -21,7 +22,8 @@ class Source:
     """A table and how to read it. `given` is a path, a list of paths, the address of a database, a data frame, or a
     function that gives a fresh reader of Arrow batches each time it is called.
 
-    `delimiter`, `encoding` and `null` (texts that mean "missing") are for CSV; `types` names columns and the type they
+    `delimiter`, `encoding`, `null` (texts that mean "missing"), `decimal` (the sign before a fraction) and `dates` (how
+    days are written, as "DD.MM.YYYY") are for CSV; `types` names columns and the type they
     must have; `table` is a table of a database or a sheet of a workbook, `query` a SELECT for a database; `recode` says
     which columns are made coarser before anything else happens, and how.
     """
@@ -30,6 +32,8 @@ class Source:
     delimiter: str | None = None
     encoding: str | None = None
     null: tuple[str, ...] = ()
+    decimal: str | None = None
+    dates: str | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     table: str | None = None
     query: str | None = None
@@ -51,6 +55,12 @@ class Source:
                 raise SpecError(
                     f'there is no encoding "{self.encoding}"; try latin-1, cp1252 or utf-16', field="encoding"
                 ) from None
+        if self.decimal not in (None, ".", ","):
+            raise SpecError(f"the decimal sign is . or , and not {self.decimal!r}", field="decimal")
+        if self.dates is not None and date_parts(self.dates) is None:
+            raise SpecError(
+                f"dates are written as DD.MM.YYYY, MM/DD/YYYY or the like, not {self.dates!r}", field="dates"
+            )
         if self.table is not None and self.query is not None:
             raise SpecError("give a table or a query, not both", field="query")
 

@@ -6,9 +6,9 @@ from ..errors import SfumatoError
 from .addresses import address_of
 from .duckdb.files import files_of, kind_of
 
-OPTIONS = ("delimiter", "encoding", "null", "table", "query", "types")  # fields of a Source
+OPTIONS = ("delimiter", "encoding", "null", "decimal", "dates", "table", "query", "types")  # fields of a Source
 _OF_FILES = {
-    "csv": ("delimiter", "encoding", "null", "types"),
+    "csv": ("delimiter", "encoding", "null", "decimal", "dates", "types"),
     "excel": ("table", "types"),
     "statistics": ("encoding", "types"),
 }

@@ -86,5 +86,9 @@ def method_named(name: str) -> AnyMethod:
 def method_of(spec: object) -> AnyMethod:
     """The method whose specification this is."""
     if not isinstance(spec, Specification):
-        raise SpecError(f"{type(spec).__name__} is not the specification of a method")
+        raise SpecError(
+            f"a {type(spec).__name__} is not the specification of a method; give one such as "
+            'sf.SubsetResponse(rho1="1/5", rho2="1/2")',
+            field="method",
+        )
     return method_named(spec.method)

@@ -30,6 +30,16 @@ from ..model.public import Roles
 MAX_BYTES = 4 * 2**20
 LISTS = {"sensitive": "sensitive", "quasi": "quasi", "drop": "identifying", "keep": "insensitive"}
 OTHERS = {"rest": str, "person": str, "max_rows_per_person": int}
+SAID_BY = {  # what an option of the command line says, as a line of the file
+    "sa": 'sensitive = ["COLUMN"]',
+    "qi": 'quasi = ["COLUMN"]',
+    "drop": 'drop = ["COLUMN"]',
+    "keep": 'keep = ["COLUMN"]',
+    "rest": 'rest = "drop"',
+    "person": 'person = "COLUMN"',
+    "max_rows_per_person": "max_rows_per_person = 3",
+    "one_row": "max_rows_per_person = 1",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +95,8 @@ def _roles(given: Mapping[str, Any], name: str) -> Roles:
     return Roles(**arguments)
 
 
-def roles_text(roles: Mapping[str, Any], reasons: Mapping[str, str]) -> str:
-    """A roles file with one column a line and, where known, the reason for its role."""
+def roles_text(roles: Mapping[str, Any], reasons: Mapping[str, str], method: str) -> str:
+    """A roles file with one column a line and, where known, the reason for its role; the method is an example."""
     lines = ["# Roles of the columns: suggestions to be checked by whoever knows the table.", "[roles]"]
     for key, value in roles.items():
         if isinstance(value, list):
@@ -95,7 +105,11 @@ def roles_text(roles: Mapping[str, Any], reasons: Mapping[str, str]) -> str:
             lines.append("]")
         else:
             lines.append(f"{key} = {quoted(value)}{'  # ' + reasons[value] if value in reasons else ''}")
-    lines += ["", "# [method]", '# name = "uniform"', '# rho1 = "1/5"', '# rho2 = "1/2"', ""]
+        if key == "person":
+            lines.append(
+                "# max_rows_per_person = 1  # rows kept of a person who has several, at random; more: more noise"
+            )
+    lines += ["", "# [method]", f'# name = "{method}"', '# rho1 = "1/5"', '# rho2 = "1/2"', ""]
     return "\n".join(lines)
 
 

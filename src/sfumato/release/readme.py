@@ -11,7 +11,7 @@ README = "README.md"
 WRONG = (
     "values are randomised or regrouped, so that shares, counts and averages of the rows as they are here are "
     "**wrong**. The numbers that undo the noise on the whole stand in `release.json`. With sfumato (Python, free "
-    "software) every answer comes with its error:"
+    "software; whoever gave you this knows where to get its source or wheel) every answer comes with its error:"
 )
 EXPORTED = (
     "`sfumato export . tables.duckdb` writes weights beside the rows where the method has them, so that ordinary SQL "
@@ -46,7 +46,7 @@ def readme(manifest: Manifest) -> str:
         *(["**Made with a seed, for tests: the noise can be undone.**"] if manifest.reproducible else []),
         "## Do not count these values as they are",
         f"{_names(changed)}: {WRONG}",
-        '```sh\npip install sfumato\nsfumato verify .\nsfumato query . "SELECT COUNT(*) AS n FROM release"\n```',
+        '```sh\npip install sfumato-*.whl\nsfumato verify .\nsfumato query . "SELECT COUNT(*) AS n FROM release"\n```',
         *([] if manifest.method in BUILT_IN else [OF_ANOTHER_PACKAGE.format(manifest.method)]),
         EXPORTED,
         "## Columns",

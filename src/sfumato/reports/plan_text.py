@@ -106,7 +106,7 @@ def _amplification(grown: dict[str, Any]) -> str:
 def _errors(error: dict[str, Any]) -> str:
     columns = [(k, v) for k, v in error.items() if k != "values" and isinstance(v, list)]
     rows = [
-        [str(value), *(number(numbers[i]) for _, numbers in columns)]
+        ["NULL" if value is None else str(value), *(number(numbers[i]) for _, numbers in columns)]
         for i, value in enumerate(error["values"][:SHOWN_VALUES])
     ]
     what = error.get("meaning", "standard error of the count of each value")

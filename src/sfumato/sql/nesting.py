@@ -6,7 +6,7 @@ columns and a HAVING. One that aggregates them again stays apart: `Nested`, ordi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,14 +30,15 @@ class Nested:
     outer: Any
 
 
-def flattened(select: Node, text: str, lookups: Lookups) -> Node | Nested:
-    """One SELECT over release, or SQL over the answers of several."""
-    return _Flattener(text, lookups).select(select, {}, 0)
+def flattened(select: Node, text: str, lookups: Lookups, columns: Iterable[str] = ()) -> Node | Nested:
+    """One SELECT over release, whose columns these are, or SQL over the answers of several."""
+    return _Flattener(text, lookups, columns).select(select, {}, 0)
 
 
 class _Flattener:
-    def __init__(self, text: str, lookups: Lookups) -> None:
+    def __init__(self, text: str, lookups: Lookups, columns: Iterable[str]) -> None:
         self.text = text
+        self.own = {name.lower() for name in columns}
         self.lookups = {name.lower(): columns for name, columns in lookups.items()}
 
     def select(self, select: Node, known: Mapping[str, Node], depth: int) -> Node | Nested:
@@ -148,6 +149,7 @@ class _Flattener:
             _check_table(table, self.text)
             source.set("this", exp.Table(this=exp.to_identifier("release")))
             select.set("joins", None)
+            self._name_tables(select, joined)
             for item in list(select.expressions):
                 if isinstance(item, exp.Column) and item.table.lower() in joined:
                     item.replace(exp.alias_(item.copy(), item.name, quoted=True))
@@ -155,6 +157,17 @@ class _Flattener:
             assert isinstance(replaced, exp.Select)
             return replaced
         return select
+
+    def _name_tables(self, select: Node, joined: Mapping[str, Any]) -> None:
+        """Columns that stand without a table get their look-up's, where no other table has such a column."""
+        outputs = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
+        for column in select.find_all(exp.Column):
+            name = column.name.lower()
+            if name in outputs and column.find_ancestor(exp.Group, exp.Having, exp.Order):
+                continue  # it means the output of that name
+            tables = [t for t, (_, held, _) in joined.items() if name in {c.lower() for c in held}]
+            if not column.table and name not in self.own and len(tables) == 1:
+                column.set("table", exp.to_identifier(tables[0]))
 
     def _join(self, join: Node, aliases: set[str], joined: dict[str, Any], select: Node) -> None:
         table = join.this

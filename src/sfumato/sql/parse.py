@@ -32,7 +32,7 @@ def parse(text: str, schema: Schema) -> Query:
 def read(text: str, schema: Schema, lookups: Lookups | None = None) -> Query | Nested:
     """The question that the text asks, or SQL over the answers of several; `lookups` are tables it may join."""
     try:
-        found = flattened(single_select(text), text, lookups or {})
+        found = flattened(single_select(text), text, lookups or {}, schema.types)
         return found if isinstance(found, Nested) else question(found, text, schema)
     except RecursionError:
         raise QueryError("the query is nested too deeply") from None

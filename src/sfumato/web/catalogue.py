@@ -102,6 +102,8 @@ def catalogue(paths: Sequence[str | Path]) -> dict[str, Served]:
     for path in paths:
         folder = Path(path).resolve()
         name = folder.name
+        if folder.is_file():
+            raise SpecError(f'"{name}" is a file; unpack it, and serve the folder that it holds', field="release")
         if name in RESERVED or not name:
             raise SpecError(f'a release cannot be served under the name "{name}"; rename its folder', field="release")
         if name in found:

@@ -42,12 +42,21 @@ def typed(bound: Bound, types: Mapping[str, str]) -> Bound:
                     more = ", ..." if count > SHOWN_ROWS else ""
                     raise DataError(
                         f'{cells} of "{name}" cannot be read as {wanted[name]} ({where} {rows}{more}); mend the table, '
-                        "or say what means missing (--null)",
+                        f"or say what means missing (--null){_written(old[name], wanted[name])}",
                         column=name,
                     )
         except duckdb.Error:
             raise DataError("the columns cannot be read in the types that --types asks for") from None
     return projected(bound, {name: f"CAST({quoted(name)} AS {kind})" for name, kind in wanted.items()})
+
+
+def _written(old: str, new: ColumnType) -> str:
+    """The option that says how a file of text writes such cells."""
+    if old != "VARCHAR":
+        return ""
+    if new.kind is Kind.DATE:
+        return " or how days are written (--dates)"
+    return " or how fractions are written (--decimal)" if new.kind in {Kind.REAL, Kind.DECIMAL} else ""
 
 
 def _known(con: duckdb.DuckDBPyConnection, name: str, text: str) -> ColumnType:

@@ -19,6 +19,7 @@ from ...errors import DataError
 from ..source import Source
 from .bound import Bound
 from .connection import connect, plain_path, quoted
+from .csv_cells import PATTERNS, POINT, TEXT, CellForms, foreign_note, foreign_tests
 from .files import check_names, shown
 from .packed_files import compression_of, in_plain, unpacked
 
@@ -28,16 +29,7 @@ SHOWN_ROWS = 5
 AT_ONCE = 64  # columns that one statement looks at: its time grows with their square, reading the file again does not
 UTF_8 = "utf-8-sig"
 
-# What a column of text becomes: the first type whose pattern every non-empty cell fits. Whole numbers with a leading
-# zero (01234) are codes, hence text; so are numbers and moments with more digits than the type holds. The reader's own
-# sniffer is not used: it skips lines that it does not understand.
-PATTERNS = {
-    "BOOLEAN": "^(true|false|TRUE|FALSE|True|False)$",
-    "BIGINT": "^[+-]?(0|[1-9][0-9]{0,17})$",
-    "DOUBLE": r"^[+-]?([0-9]|[1-9][0-9]{1,14})?(\.[0-9]*)?([eE][+-]?[0-9]+)?$",
-    "DATE": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-    "TIMESTAMP": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6}0*)?)?$",
-}
+SAMPLE = 10_000  # rows that tell what a column of text looks like
 _SAID = {
     "BOOLEAN": "true or false",
     "BIGINT": "whole numbers",
@@ -72,41 +64,63 @@ def csv_bound(files: Sequence[str], source: Source) -> Bound:
     with connect() as con:
         text = con.read_csv(paths, columns=dict.fromkeys(names, "VARCHAR"), **options)  # type: ignore[arg-type] # it takes lists
         text.create_view("text")
-        types, notes = _types(con, names, said=set(source.types))
+        forms = CellForms(point=source.decimal or POINT, dates=source.dates)
+        types, notes = _types(con, names, forms, said=set(source.types))
+    read = {name: forms.value(name, kind) for name, kind in types.items() if forms.differs(kind)}
+    for name, kind in source.types.items():
+        written = forms.plain(name, kind.strip().upper())
+        if written and name in types:
+            read[name] = written
+    native = {name: TEXT if name in read else kind for name, kind in types.items()}
 
     def bind(con: duckdb.DuckDBPyConnection, _: object = kept) -> duckdb.DuckDBPyRelation:
-        return con.read_csv(paths, columns=types, **options)  # type: ignore[arg-type] # it takes lists
+        table = con.read_csv(paths, columns=native, **options)  # type: ignore[arg-type] # it takes lists
+        if not read:
+            return table
+        return table.project(", ".join(f"{read.get(name, quoted(name))} AS {quoted(name)}" for name in names))
 
     return Bound(bind=bind, notes=tuple(notes), seen=True)
 
 
-def _types(con: duckdb.DuckDBPyConnection, names: list[str], said: set[str]) -> tuple[dict[str, str], list[str]]:
+def _types(
+    con: duckdb.DuckDBPyConnection, names: list[str], forms: CellForms, said: set[str]
+) -> tuple[dict[str, str], list[str]]:
     """(the type of every column from all its cells, notes on types that a few cells decided); `said` stay text."""
     try:
         parts = (names[first : first + AT_ONCE] for first in range(0, len(names), AT_ONCE))
-        counts = [count for some in parts for count in _fits(con, some)]
+        counts = [count for some in parts for count in _fits(con, some, forms)]
         types, notes = {}, []
         for name, (filled, *fits) in zip(names, counts, strict=True):
             kinds = [kind for kind, fit in zip(PATTERNS, fits, strict=True) if filled and fit == filled]
-            types[name] = "VARCHAR" if name in said or not kinds else kinds[0]
+            types[name] = TEXT if name in said or not kinds else kinds[0]
             almost = _almost(filled, dict(zip(PATTERNS, fits, strict=True)), types[name])
             if almost and name not in said:
-                notes.append(_note(con, name, almost, types[name], filled - fits[list(PATTERNS).index(almost)]))
+                misfits = filled - fits[list(PATTERNS).index(almost)]
+                notes.append(_note(con, name, forms.value(name, almost), almost, types[name], misfits))
+        notes += _foreign(con, [name for name, kind in types.items() if kind == TEXT and name not in said])
     except duckdb.Error as error:
         raise csv_error(error) from None
     return types, notes
 
 
-def _fits(con: duckdb.DuckDBPyConnection, names: Sequence[str]) -> Iterator[Sequence[int]]:
+def _foreign(con: duckdb.DuckDBPyConnection, names: Sequence[str]) -> Iterator[str]:
+    """Notes on columns of text whose first cells are numbers or days as another country writes them."""
+    for first in range(0, len(names), AT_ONCE):
+        some = names[first : first + AT_ONCE]
+        tests = [test for name in some for test in foreign_tests(name)]
+        counts = con.execute(f"SELECT {', '.join(tests)} FROM (SELECT * FROM text LIMIT {SAMPLE})").fetchall()[0]
+        width = len(counts) // len(some)
+        found = (foreign_note(name, counts[i * width : (i + 1) * width]) for i, name in enumerate(some))
+        yield from (note for note in found if note)
+
+
+def _fits(con: duckdb.DuckDBPyConnection, names: Sequence[str], forms: CellForms) -> Iterator[Sequence[int]]:
     """For every column how many cells are filled, and how many of them fit each pattern and are of its type."""
     tests = ["count(*)"]
     for name in names:
-        cell = quoted(name)
-        tests += [f"count({cell})"]
-        tests += [  # CASE, not FILTER: the engine needs quadratic time for many filtered aggregates
-            f"count(CASE WHEN regexp_matches({cell}, '{pattern}') THEN TRY_CAST({cell} AS {kind}) END)"
-            for kind, pattern in PATTERNS.items()
-        ]
+        tests += [f"count({quoted(name)})"]
+        # CASE, not FILTER: the engine needs quadratic time for many filtered aggregates
+        tests += [f"count({forms.value(name, kind)})" for kind in PATTERNS]
     counts = con.execute(f"SELECT {', '.join(tests)} FROM text").fetchall()[0]
     if not counts[0]:
         raise DataError("the CSV file has a header and no rows")
@@ -116,21 +130,19 @@ def _fits(con: duckdb.DuckDBPyConnection, names: Sequence[str]) -> Iterator[Sequ
 
 def _almost(filled: int, fits: dict[str, int], chosen: str) -> str | None:
     """The type that all but a few cells have, where it is not the one that was chosen."""
-    narrower = {"VARCHAR": tuple(PATTERNS), "DOUBLE": ("BIGINT",)}.get(chosen, ())
+    narrower = {TEXT: tuple(PATTERNS), "DOUBLE": ("BIGINT",)}.get(chosen, ())
     near = [kind for kind in narrower if 0 < filled - fits[kind] <= min(FEW, filled // FEW_OF)]
     return max(near, key=lambda kind: fits[kind], default=None)
 
 
-def _note(con: duckdb.DuckDBPyConnection, name: str, almost: str, chosen: str, misfits: int) -> str:
-    """Which rows decided the type; never what they hold."""
-    cell = quoted(name)
-    fits = f"regexp_matches({cell}, '{PATTERNS[almost]}') AND TRY_CAST({cell} AS {almost}) IS NOT NULL"
-    numbered = f"SELECT row_number() OVER () AS row, {cell} IS NOT NULL AND NOT ({fits}) AS odd FROM text"
+def _note(con: duckdb.DuckDBPyConnection, name: str, value: str, almost: str, chosen: str, misfits: int) -> str:
+    """Which rows decided the type; never what they hold. `value` is SQL: the cell as the type that almost all have."""
+    numbered = f"SELECT row_number() OVER () AS row, {quoted(name)} IS NOT NULL AND ({value}) IS NULL AS odd FROM text"
     found = con.execute(f"SELECT row FROM ({numbered}) WHERE odd LIMIT {SHOWN_ROWS}").fetchall()
     rows = [str(row) for (row,) in found]
     more = ", ..." if misfits > len(rows) else ""
     cells, where = ("1 cell", "row") if misfits == 1 else (f"{misfits} cells", "rows")
-    read = "text" if chosen == "VARCHAR" else "numbers with fractions"
+    read = "text" if chosen == TEXT else "numbers with fractions"
     return (
         f'"{name}" is read as {read} because of {cells} ({where} {", ".join(rows)}{more} after the header); all others '
         f"are {_SAID[almost]}: mend the file, or say --null or --types"

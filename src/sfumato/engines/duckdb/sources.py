@@ -46,7 +46,7 @@ def _bound(source: Source) -> Bound:
     given = source.given
     address = address_of(given)
     if address is not None:
-        source.refuse("delimiter", "encoding", "null", why="is for CSV files, not for a database")
+        source.refuse("delimiter", "encoding", "null", "decimal", "dates", why="is for CSV files, not for a database")
         from .database_sources import database_bound
 
         return database_bound(address, source)
@@ -61,7 +61,7 @@ def _bound(source: Source) -> Bound:
         return _files_bound(files_of(str(given)), source)
     if isinstance(given, list | tuple) and given and all(isinstance(part, str | Path) for part in given):
         return _files_bound([file for part in given for file in files_of(str(part))], source)
-    source.refuse("delimiter", "encoding", "null", why="is for CSV files only")
+    source.refuse("delimiter", "encoding", "null", "decimal", "dates", why="is for CSV files only")
     source.refuse("table", why="goes with a database or a workbook")
     return _in_memory(given)
 
@@ -132,7 +132,7 @@ def _files_bound(files: Sequence[str], source: Source) -> Bound:
         raise DataError("the files are of different kinds; give CSV, Parquet or Arrow files, not a mix")
     (kind,) = kinds
     if kind != "csv":
-        source.refuse("delimiter", "null", why="is for CSV files only")
+        source.refuse("delimiter", "null", "decimal", "dates", why="is for CSV files only")
     if kind not in {"csv", "statistics"}:
         source.refuse("encoding", why="is for files of text")
     if kind != "excel":

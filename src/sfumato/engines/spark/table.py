@@ -70,6 +70,8 @@ class SparkEngine:
             source.refuse(
                 "encoding",
                 "null",
+                "decimal",
+                "dates",
                 "types",
                 "table",
                 "query",

@@ -164,7 +164,7 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
     title = "l-diversity"
     trust = Trust.CONDITIONAL
     formula = "a row counts with the mean of h over the values of its labels; limits: least and largest h there"
-    answers = "estimate"
+    answers = "estimate, certain bounds"
     spec = LDiversity
     plan_type = LDiversityPlan
     classes = True

@@ -35,6 +35,8 @@ class Choices:
     delimiter: str = ""
     encoding: str = ""
     null: str = ""  # one text a line
+    decimal: str = ""
+    dates: str = ""
     table: str = ""
     query: str = ""
     types: str = ""  # one COLUMN=TYPE a line
@@ -116,8 +118,19 @@ class Choices:
         return "\n".join([*lines, ""])
 
     def _texts(self) -> dict[str, str]:
-        how = (self.delimiter, self.encoding, self.null, self.table, self.query, self.types)
-        texts = (self.source, *how, self.bound, self.rho1, self.trust, self.questions, self.out)
+        cells = (self.delimiter, self.encoding, self.null, self.decimal, self.dates)
+        texts = (
+            self.source,
+            *cells,
+            self.table,
+            self.query,
+            self.types,
+            self.bound,
+            self.rho1,
+            self.trust,
+            self.questions,
+            self.out,
+        )
         return dict(zip(TEXTS, texts, strict=True))
 
     def for_columns(self, columns: Iterable[str], suggested: Mapping[str, str]) -> Choices:
