@@ -62,10 +62,11 @@ def methods(chosen: tuple[str, ...]) -> list[str]:
     return [name for name in registered if not chosen or name in chosen]
 
 
-def publish(table: Path, out: Path, method: str) -> Run:
-    """One finished `sfumato publish`."""
+def publish(table: Path, out: Path, method: str, options: tuple[str, ...] | None = None) -> Run:
+    """One finished `sfumato publish`; `options` of the method instead of those of METHODS."""
     shutil.rmtree(out, ignore_errors=True)
-    return run((*SFUMATO, "publish", str(table), str(out), "--method", method, *METHODS[method][1]))
+    given = METHODS[method][1] if options is None else (*ONE, *options)
+    return run((*SFUMATO, "publish", str(table), str(out), "--method", method, *given))
 
 
 def rows(folder: Path, *, n: int, threads: int, repeat: int, chosen: tuple[str, ...]) -> list[Row]:

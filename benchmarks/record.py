@@ -1,6 +1,6 @@
 """Measure coverage by method and question, keep the figures, and write the tables of the documentation.
 
-    python -m benchmarks.record [--releases 200] [--method splu] [--only intervals|models] [--render]
+    python -m benchmarks.record [--releases 200] [--method splu] [--only models] [--target population] [--render]
 
 The figures are kept in `benchmarks/results/coverage.json`, with the number of releases of each; what is measured again
 replaces what was. `--render` only writes the pages. A page has the lines `<!-- coverage: NAME -->` and `<!-- end of
@@ -66,6 +66,7 @@ def _share(number: float, digits: int) -> str:
 
 
 TABLES = {"intervals": of_intervals, "models": of_models}
+TARGETS = ("table", "population")
 
 
 def rewritten(page: Path) -> str:
@@ -83,11 +84,11 @@ def keep(part: str, key: str, numbers: dict[str, Any]) -> None:
     FIGURES.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def measure(releases: int, methods: list[str], parts: tuple[str, ...]) -> None:
+def measure(releases: int, methods: list[str], parts: tuple[str, ...], targets: tuple[str, ...]) -> None:
     """Measure and keep, question by question."""
     if "models" in parts:
         for method in (m for m in inference.METHODS if not methods or m in methods):
-            for target in ("table", "population"):
+            for target in targets:
                 for finding in inference.measure(method, target, releases, inference.ROWS):
                     keep("models", f"{method} / {target} / {finding.question}", asdict(finding))
     if "intervals" in parts:
@@ -103,10 +104,12 @@ def main() -> None:
     parser.add_argument("--releases", type=int, default=200)
     parser.add_argument("--method", action="append", default=[])
     parser.add_argument("--only", choices=tuple(TABLES))
+    parser.add_argument("--target", choices=TARGETS, help="of the models; both if left out")
     parser.add_argument("--render", action="store_true")
     asked = parser.parse_args()
     if not asked.render:
-        measure(asked.releases, asked.method, (asked.only,) if asked.only else tuple(TABLES))
+        parts, targets = (asked.only,) if asked.only else tuple(TABLES), (asked.target,) if asked.target else TARGETS
+        measure(asked.releases, asked.method, parts, targets)
     for page in PAGES:
         page.write_text(rewritten(page), encoding="utf-8")
 

@@ -340,7 +340,7 @@ class Release:
         column: str,
         shares: float | Sequence[float] = 0.5,
         *,
-        by: Sequence[str] = (),
+        by: str | Sequence[str] = (),
         where: str | None = None,
         target: Target = "table",
         level: float = DEFAULT_LEVEL,
@@ -391,8 +391,8 @@ class Release:
         where: str | None = None,
         level: float = DEFAULT_LEVEL,
     ) -> Answer:
-        """Counts of every combination of two columns, `n`, or sums of a column of `weights`, `total`."""
+        """Counts `n` of every combination of two columns (`n_2` beside an n), or sums `total` of `weights`."""
         from .answering.contingency import counts
 
-        what = "COUNT(*) AS n" if weights is None else f"SUM({quoted(weights)}) AS total"
-        return self.sql(counts((x, y), where=where, what=what), level=level)
+        what, called = ("COUNT(*)", "n") if weights is None else (f"SUM({quoted(weights)})", "total")
+        return self.sql(counts((x, y), where=where, what=what, called=called), level=level)

@@ -100,3 +100,11 @@ def test_arrays_of_questions():
     found = fieller(np.array([[40.0, 40]]), np.array([[100.0, 40]]), 400.0, 300.0, 900.0, Z, 0.0, 1.0)
     assert found.low.shape == (1, 2)
     assert found.bounded.tolist() == [[True, False]]
+
+
+def test_parts_of_a_known_total_have_opposed_errors() -> None:
+    """A / (n - A) is as uncertain as A: the ends are those of A's interval, put into the ratio."""
+    A, n, se, z = 262.0, 750.0, 30.0, 1.96
+    found = fieller(*(np.array([x]) for x in (A, n - A, se**2, -(se**2), se**2)), z, 0.0, np.inf)
+    expected = [(A + sign * z * se) / (n - A - sign * z * se) for sign in (-1, 1)]
+    assert [found.low[0], found.high[0]] == pytest.approx(expected, rel=1e-9)

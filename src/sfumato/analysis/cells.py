@@ -31,6 +31,7 @@ from .expressions import Variable
 from .recoding import Recode, Recoder
 
 MOST_VALUES = 20_000  # joint values of the randomised columns that one analysis tells apart
+MOST_GROUPS = 1_000  # groups that one comparison, or one table of quantiles, has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -136,6 +137,24 @@ def check_asked(target: str, level: float) -> None:
         raise SpecError(f'target must be population or table, got "{target}"', field="target")
     if not 0 < level < 1:
         raise SpecError(f"level must lie between 0 and 1, got {level!r}", field="level")
+
+
+def numbers_on(grid: Grid, name: str) -> tuple[Floats, Floats]:
+    """(a column's numbers on the grid, weights that are 0 where it is missing); refuses infinite ones."""
+    numbers = np.broadcast_to(grid.variables[name].numbers(), grid.weight.shape)
+    if np.isinf(numbers[grid.weight != 0]).any():
+        raise QueryError(f'"{name}" holds infinite numbers', hint="Leave those rows out with where.")
+    missing = np.isnan(numbers)
+    return np.where(missing, 0.0, numbers), np.where(missing, 0.0, grid.weight)
+
+
+def check_groups(groups: int, by: Sequence[str]) -> None:
+    """Refuse more groups than are worked out in seconds."""
+    if groups > MOST_GROUPS:
+        raise UnsupportedQuery(
+            f"{', '.join(by)} make {groups:,} groups; at most {MOST_GROUPS:,} are told apart",
+            hint="Merge levels (recode), or choose fewer rows (where).",
+        )
 
 
 def check_column(subject: Subject, name: str) -> None:

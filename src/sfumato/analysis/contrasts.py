@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
-from .cells import check_asked, is_number, read
+from .cells import check_asked, check_groups, is_number, numbers_on, read
 from .recoding import Recode
 
 LEAST_SIZE = 2.0  # standard errors that the size of a group must be above 0
@@ -91,8 +91,7 @@ def compare(
     if mean is not None:
         if not is_number(subject, mean):
             raise QueryError(f'a mean needs numbers; "{mean}" holds none')
-        numbers = np.broadcast_to(grid.variables[mean].numbers(), weight.shape)
-        weight, t = np.where(np.isnan(numbers), 0.0, weight), np.nan_to_num(numbers)
+        t, weight = numbers_on(grid, mean)
     else:
         t = grid.flags[0]
     variable = grid.variables[by]
@@ -101,6 +100,7 @@ def compare(
     if levels.size < 2:
         raise QueryError(f'"{by}" has one value among the rows that take part; a comparison needs two')
     K = levels.size
+    check_groups(K, (by,))
 
     def inside(at: slice) -> Any:
         return (codes[at][:, None, :] == levels[None, :, None]) * weight[at][:, None, :]

@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from ..answering.subject import Subject
 from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Target
-from .cells import check_asked, is_number, read
+from .cells import check_asked, is_number, numbers_on, read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +56,8 @@ def correlation(
     for name in (x, y):
         if not is_number(subject, name):
             raise QueryError(f'a correlation needs numbers; "{name}" holds none')
-    u, v = (np.broadcast_to(grid.variables[name].numbers(), grid.weight.shape) for name in (x, y))
-    weight = np.where(np.isnan(u) | np.isnan(v), 0.0, grid.weight)
-    u, v = np.nan_to_num(u), np.nan_to_num(v)
+    (u, of_u), (v, of_v) = (numbers_on(grid, name) for name in (x, y))
+    weight = np.where(of_u == 0, 0.0, of_v)
     N = grid.functionals.counts() * weight
     n = float(N.sum())
     if n <= 0:

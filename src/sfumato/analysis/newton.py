@@ -8,7 +8,7 @@ score is 0. docs/explanation/inference.md, sections 2, 4 and 5.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,9 +21,12 @@ STEPS = 50
 HALVINGS = 30
 STOP = 1e-9  # of the scaled score, times sqrt(n)
 LEAST_RATIO = 3.0  # of an information to its standard error
-LARGEST = 50.0  # a scaled coefficient of a family that can run away
+SMALL_CHANGE = 1e-6  # of the predictor of any row, in the last step
+LARGEST = 50.0  # a coefficient of a family that can run away, per standard deviation of its column
 COLLINEAR = 1e-10
+SPREAD = 1e-10  # of a column to its size: below, it is constant but for rounding
 ROUNDING = 1e-9  # of the population's variance of a score
+NOTHING = 1e-20  # of the sum of squared outcomes: residuals that are 0 but for rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,25 +80,48 @@ class Solution:
 
 def solve(problem: Problem, labels: Sequence[str]) -> Solution:
     """The fit; `labels` name the coefficients in refusals."""
+    inner, T = _standardised(problem)
+    back = np.kron(np.eye(problem.equations), T)
     with np.errstate(over="ignore", invalid="ignore"):
-        _check_collinear(problem)
-        beta, steps = _newton(problem, labels)
-        A = information(problem, beta)
-    inverse = _inverse(A, problem, labels)
-    ratio = information_ratio(problem, beta, inverse)
+        _check_collinear(inner)
+        beta, steps = _newton(inner, problem, labels)
+        A = information(inner, beta)
+    inverse = _inverse(A, labels)
+    ratio = information_ratio(inner, beta, inverse @ back.T)
     poor = [labels[int(j)] for j in np.flatnonzero(ratio < LEAST_RATIO)]
     if poor:
         raise UnsupportedQuery(
             f"too little information about {', '.join(poor)}: merge levels (recode) or exclude them (where)"
         )
-    covariance, caveats = _sandwich(problem, beta, inverse, labels)
-    return Solution(params=beta, covariance=covariance, information=ratio, steps=steps, caveats=caveats)
+    covariance, caveats = _sandwich(inner, beta, back @ inverse, labels)
+    return Solution(params=back @ beta, covariance=covariance, information=ratio, steps=steps, caveats=caveats)
+
+
+def _standardised(problem: Problem) -> tuple[Problem, Floats]:
+    """The same model with columns of mean 0 (where there is an intercept) and spread 1, and T: beta = T beta'.
+
+    A year, or an amount of 1e9, is then as good a number as any; a constant column stays what it is, and is refused.
+    """
+    rows = _taking_part(problem)
+    total = max(float(rows.sum()), 1e-300)
+    x = problem.x
+    mean = np.einsum("cv,cvp->p", rows, x, optimize=True) / total
+    constant = np.flatnonzero((np.where(rows[:, :, None] > 0, x, 1.0) == 1.0).all(axis=(0, 1)))
+    size = _root_mean_square(rows, x)
+    spread = np.sqrt([float((rows * (x[:, :, p] - mean[p]) ** 2).sum()) / total for p in range(x.shape[2])])
+    moved = (spread > SPREAD * size) & (np.arange(x.shape[2]) != (constant[0] if constant.size else -1))
+    centre = np.where(moved & (constant.size > 0), mean, 0.0)
+    scale = np.where(centre != 0, spread, size)
+    T = np.diag(1 / scale)
+    if constant.size:
+        T[constant[0]] -= centre / scale
+    return replace(problem, x=(x - centre) / scale), T
 
 
 def _sandwich(
-    problem: Problem, beta: Floats, inverse: Floats, labels: Sequence[str]
+    problem: Problem, beta: Floats, back: Floats, labels: Sequence[str]
 ) -> tuple[dict[Target, Floats | None], tuple[str, ...]]:
-    """A^-1 S A^-1 for both targets and what to say of them; refuses coefficients whose error comes out as none."""
+    """T A^-1 S A^-1 T' for both targets and what to say of them; refuses coefficients whose error comes out as none."""
     score = score_functions(problem, beta)
     S: dict[Target, Floats] = {t: problem.functionals.covariance(score, t) for t in ("population", "table")}
     # A score may be known exactly, as a sum over values whose totals are published: 0 but for rounding.
@@ -107,10 +133,11 @@ def _sandwich(
             S["population"] = S["table"] + (vectors * np.maximum(eigen, 0.0)) @ vectors.T
     found: dict[Target, Floats | None] = {}
     for target, middle in S.items():
-        both = inverse @ middle @ inverse
+        both = back @ middle @ back.T
         found[target] = (both + both.T) / 2
-    errors = np.diag(inverse @ S["population"] @ inverse)
-    none = [labels[int(j)] for j in np.flatnonzero(errors <= 0)]
+    errors = np.diag(back @ S["population"] @ back.T)
+    rounding = NOTHING * _squared_outcome(problem) * (back**2).sum(axis=1)
+    none = [labels[int(j)] for j in np.flatnonzero(errors <= rounding)]
     if none and not problem.functionals.exact:
         raise UnsupportedQuery(
             f"the error of {', '.join(none)} cannot be told: too few rows, or the terms determine the outcome",
@@ -120,6 +147,14 @@ def _sandwich(
         return found, ()
     caveat = "errors of the randomisation alone cannot be told: their estimate is not positive"
     return found | {"table": None}, (caveat,)
+
+
+def _squared_outcome(problem: Problem) -> float:
+    """The sum of squared outcomes over the published rows, weights included: what a residual of 0 is measured by."""
+    if problem.outcome is None:
+        return float(sum(problem.cells.moments[:, m, m].sum() for m in problem.outcome_measures))
+    largest = float(np.abs(problem.outcome * problem.weight).max())
+    return largest**2 * float(problem.cell_rows.sum())
 
 
 # --- score and information ----------------------------------------------------------------------------------------
@@ -190,12 +225,15 @@ def information(problem: Problem, beta: Floats) -> Floats:
     return found.reshape(J * P, J * P)
 
 
-def information_ratio(problem: Problem, beta: Floats, inverse: Floats) -> Floats:
-    """I_j / se(I_j): I_j = 1 / (A^-1)_jj = sum a mu' (v_j' x)^2 is itself a sum over the true rows."""
+def information_ratio(problem: Problem, beta: Floats, columns: Floats) -> Floats:
+    """I_j / se(I_j): I_j = 1 / (A^-1)_jj = sum a mu' (v_j' x)^2 is itself a sum over the true rows.
+
+    `columns`: column j is that of A^-1 up to a factor; the ratio does not depend on it.
+    """
     J, P = problem.equations, problem.x.shape[2]
     if problem.exact_design or problem.functionals.exact:
         return np.full(J * P, np.inf)
-    v = (inverse / np.diag(inverse)[None, :]).T.reshape(J * P, J, P)
+    v = (columns / np.abs(columns).max(axis=0)).T.reshape(J * P, J, P)
 
     def planes(at: slice) -> Planes:
         x = problem.x[at]
@@ -217,43 +255,68 @@ def _collapse(table: Floats, narrow: bool) -> Floats:
 # --- Newton's method ------------------------------------------------------------------------------------------------
 
 
-def _newton(problem: Problem, labels: Sequence[str]) -> tuple[Floats, int]:
-    n, scale = float(problem.cell_rows.sum()), np.tile(_scale(problem), problem.equations)
+def _newton(problem: Problem, given: Problem, labels: Sequence[str]) -> tuple[Floats, int]:
+    """(root of the score, steps); `given` is the model as it was asked for, for refusals.
+
+    A small score is not enough: where the outcome is separated it falls for ever while every step moves the predictor
+    by about 1.
+    """
+    n, rows = float(problem.cell_rows.sum()), _taking_part(problem)
     beta = _start(problem)
     U = score(problem, beta)
-    stop = STOP * np.sqrt(n) * max(1.0, _outcome_scale(problem))
+    stop = STOP * np.sqrt(n) * max(1.0, abs(_mean_outcome(problem)))
     for step in range(STEPS + 1):
-        norm = float(np.linalg.norm(U / scale))
-        if norm <= stop:
-            return beta, step
-        A = information(problem, beta)
+        norm = float(np.linalg.norm(U))
         try:
-            move = np.linalg.solve(A, U)
+            move: Floats = np.asarray(np.linalg.solve(information(problem, beta), U), dtype=np.float64)
         except np.linalg.LinAlgError:
-            raise _no_solution(problem, labels) from None
+            raise _no_solution(given, labels) from None
+        if problem.family.bounded:  # least squares: one step, and another for what rounding left
+            if step == 2:
+                return beta, step
+            beta = beta + move
+            U = score(problem, beta)
+            continue
+        shift = _largest_change(problem, move, rows)
+        if (norm <= stop and shift <= SMALL_CHANGE) or shift <= STOP * SMALL_CHANGE:
+            return beta, step
         for halving in range(HALVINGS):
             new = beta + move * 0.5**halving
             U_new = score(problem, new)
-            lower = float(np.linalg.norm(U_new / scale))
+            lower = float(np.linalg.norm(U_new))
             if np.isfinite(lower) and lower < norm:
                 break
         else:
-            small = float(np.abs(move * scale).max()) < 1e-10 * max(1.0, float(np.abs(beta * scale).max()))
-            if small:  # rounding: the score cannot be brought nearer to 0
+            if shift <= SMALL_CHANGE:  # rounding: the score cannot be brought nearer to 0
                 return beta, step
-            raise _no_solution(problem, labels)
+            raise _no_solution(given, labels)
         beta, U = new, U_new
-        if not problem.family.bounded and float(np.abs(beta * scale).max()) > LARGEST:
-            raise _no_solution(problem, labels)
-    raise _no_solution(problem, labels)
+        if float(np.abs(beta).max()) > LARGEST:
+            raise _no_solution(given, labels)
+    raise _no_solution(given, labels)
 
 
-def _scale(problem: Problem) -> Floats:
-    """Root mean square of every column of x among the rows that take part."""
+def _largest_change(problem: Problem, move: Floats, rows: Floats) -> float:
+    """How far a step moves the predictor of any row that takes part."""
+    steps = move.reshape(problem.equations, -1).T
+    found = 0.0
+    for at in runs(len(rows), rows.shape[1] * len(steps)):
+        change = np.abs(problem.x[at] @ steps).max(axis=2)
+        found = max(found, float(np.where(rows[at] > 0, change, 0.0).max()))
+    return found
+
+
+def _taking_part(problem: Problem) -> Floats:
+    """(cells, values or 1): published rows of the cell where rows take part, else 0."""
     inside = problem.weight.max(axis=1, keepdims=True) if problem.narrow else problem.weight
-    scaled = problem.cell_rows[:, None] * (inside != 0)
-    total = max(float(scaled.sum()), 1e-300)
-    return np.sqrt(np.maximum(np.einsum("cv,cvp->p", scaled, problem.x**2, optimize=True) / total, 1e-300))
+    found: Floats = problem.cell_rows[:, None] * (inside != 0)
+    return found
+
+
+def _root_mean_square(rows: Floats, x: Floats) -> Floats:
+    """Of every column of x among the rows that take part."""
+    total = max(float(rows.sum()), 1e-300)
+    return np.sqrt(np.maximum(np.einsum("cv,cvp->p", rows, x**2, optimize=True) / total, 1e-300))
 
 
 def _mean_outcome(problem: Problem) -> float:
@@ -264,10 +327,6 @@ def _mean_outcome(problem: Problem) -> float:
         top = float((problem.functionals.counts(0, problem.outcome_measures[0]) * problem.weight).sum())
     total = float(N.sum())
     return top / total if total > 0 else 0.0
-
-
-def _outcome_scale(problem: Problem) -> float:
-    return abs(_mean_outcome(problem))
 
 
 def _start(problem: Problem) -> Floats:
@@ -290,11 +349,9 @@ def _start(problem: Problem) -> Floats:
 
 
 def _check_collinear(problem: Problem) -> None:
-    """Refuse a design whose columns depend on each other wherever rows take part."""
-    inside = problem.weight.max(axis=1, keepdims=True) if problem.narrow else problem.weight
-    scale = _scale(problem)
-    flat = problem.x.reshape(-1, problem.x.shape[2]) / scale
-    rows = ((inside != 0) * problem.cell_rows[:, None]).reshape(-1, 1)
+    """Refuse a standardised design whose columns depend on each other wherever rows take part."""
+    flat = problem.x.reshape(-1, problem.x.shape[2])
+    rows = _taking_part(problem).reshape(-1, 1)
     gram = flat.T @ (rows * flat) / max(float(rows.sum()), 1.0)
     eigen, vectors = np.linalg.eigh(gram)
     if eigen[0] <= COLLINEAR * eigen[-1]:
@@ -302,19 +359,17 @@ def _check_collinear(problem: Problem) -> None:
         raise UnsupportedQuery(f"these terms determine each other: {', '.join(involved)}; leave one out")
 
 
-def _inverse(A: Floats, problem: Problem, labels: Sequence[str]) -> Floats:
+def _inverse(A: Floats, labels: Sequence[str]) -> Floats:
     """A^-1, or the refusal that names what A does not know."""
-    scale = np.tile(_scale(problem), problem.equations)
-    scaled = A / scale[:, None] / scale[None, :]
-    eigen, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
+    eigen, vectors = np.linalg.eigh((A + A.T) / 2)
     if eigen[0] <= 1e-12 * abs(eigen[-1]):
         worst = np.abs(vectors[:, 0])
         poor = [labels[int(j)] for j in np.flatnonzero(worst >= 0.5 * worst.max())]
         raise UnsupportedQuery(
             f"too little information about {', '.join(poor)}: merge levels (recode) or exclude them (where)"
         )
-    inverse = (vectors / eigen) @ vectors.T
-    return inverse / scale[:, None] / scale[None, :]
+    found: Floats = (vectors / eigen) @ vectors.T
+    return found
 
 
 def _no_solution(problem: Problem, labels: Sequence[str]) -> UnsupportedQuery:

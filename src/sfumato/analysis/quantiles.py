@@ -24,7 +24,7 @@ from ..methods.shared.linear_functionals import Functions, Planes, Target
 from ..model.public import Floats, Scalar
 from ..sql.nodes import Aggregate, Query
 from ..sql.scalar import quoted
-from .cells import Grid, check_asked, is_number, read
+from .cells import Grid, check_asked, check_groups, is_number, read
 
 TOGETHER = 200  # thresholds whose errors are worked out at once
 
@@ -77,15 +77,16 @@ def quantile(
     column: str,
     shares: float | Sequence[float],
     *,
-    by: Sequence[str] = (),
+    by: str | Sequence[str] = (),
     where: str | None = None,
     target: Target = "table",
     level: float = 0.95,
 ) -> Quantiles:
     """Quantiles of a column of numbers, of its own values as SQL's QUANTILE_DISC has them; null does not count."""
     check_asked(target, level)
-    wanted = [float(s) for s in ([shares] if isinstance(shares, int | float) else shares)]
-    if not wanted or not all(0 < s < 1 for s in wanted):
+    by = (by,) if isinstance(by, str) else tuple(by)
+    wanted = [shares] if isinstance(shares, int | float) else list(shares)
+    if not wanted or not all(isinstance(s, int | float) and 0 < s < 1 for s in wanted):
         raise SpecError("shares of quantiles lie between 0 and 1", field="shares")
     if column in by:
         raise QueryError(f'"{column}" cannot be both the column and a group')
@@ -100,7 +101,7 @@ def quantile(
         for share in wanted:
             value, low, high = _invert(grid, numbers, inside, share, z, target)
             rows.append(Quantile(group=group, share=share, value=value, low=low, high=high))
-    return Quantiles(column=column, by=tuple(by), rows=tuple(rows), target=target, level=level, caveats=grid.caveats)
+    return Quantiles(column=column, by=by, rows=tuple(rows), target=target, level=level, caveats=grid.caveats)
 
 
 def _groups(grid: Grid, by: Sequence[str], weight: Floats) -> list[tuple[tuple[Scalar, ...], Floats]]:
@@ -110,7 +111,9 @@ def _groups(grid: Grid, by: Sequence[str], weight: Floats) -> list[tuple[tuple[S
     for name, code in zip(by, codes, strict=True):
         joint = joint * len(grid.variables[name].values) + code
     found = []
-    for number in np.unique(joint[weight != 0]):
+    numbers = np.unique(joint[weight != 0])
+    check_groups(len(numbers), by)
+    for number in numbers:
         inside = joint == number
         first = tuple(int(i) for i in np.argwhere(inside)[0])
         group = tuple(grid.variables[n].values[code[first]] for n, code in zip(by, codes, strict=True))

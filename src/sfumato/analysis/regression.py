@@ -22,6 +22,7 @@ from .newton import Problem, solve
 from .recoding import Recode
 
 MOST_LEVELS = 50  # of a multinomial outcome
+MOST_COEFFICIENTS = 1_000  # a fit of these takes seconds; the time grows with their cube
 LEVELLED = ("binomial", "multinomial")
 
 
@@ -83,6 +84,11 @@ def fit(
     )
     several = chosen.name == "multinomial"
     names = [f"{lv}: {n}" for lv in outcome.levels[1:] for n in plan.names] if several else list(plan.names)
+    if len(names) > MOST_COEFFICIENTS:
+        raise UnsupportedQuery(
+            f"the model has {len(names):,} coefficients; at most {MOST_COEFFICIENTS:,} are fitted",
+            hint="Merge levels (recode), or leave out a term.",
+        )
     solution = solve(problem, [plain_name(n) for n in names])
     caveats = [*solution.caveats, *grid.caveats]
     if grid.functionals.exact:

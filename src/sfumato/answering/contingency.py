@@ -26,11 +26,24 @@ MAX_CELLS = 20_000_000
 MAX_DRAWS = 2_000_000  # numbers of one release that an association's interval simulates, 150 times
 
 
-def counts(columns: Sequence[str], *, where: str | None = None, what: str = "COUNT(*) AS n") -> str:
-    """The question whose answer is every cell's count, or another aggregate, with its error."""
+def counts(columns: Sequence[str], *, where: str | None = None, what: str = "COUNT(*)", called: str = "n") -> str:
+    """The question whose answer is every cell's count, or another aggregate, with its error.
+
+    The number is `called` so, or with _2, _3 .. behind it where a column has that name or that of an error.
+    """
     names = ", ".join(quoted(c) for c in columns)
+    what = f"{what} AS {_free(called, columns)}"
     asked = f"SELECT {names + ', ' if columns else ''}{what} FROM release" + (f" WHERE {where}" if where else "")
     return asked + (f" GROUP BY {names} ORDER BY {names}" if columns else "")
+
+
+def _free(called: str, columns: Sequence[str]) -> str:
+    """A name for an aggregate whose columns in the answer are none of these."""
+    taken, name, number = {c.lower() for c in columns}, called, 1
+    while taken & {f"{name}{end}" for end in ("", "_se", "_low", "_high", "_min", "_max")}:
+        number += 1
+        name = f"{called}_{number}"
+    return name
 
 
 def smoothed(release: OpenedRelease, columns: Sequence[str], nonnegative: str) -> pa.Table:
@@ -45,7 +58,7 @@ def smoothed(release: OpenedRelease, columns: Sequence[str], nonnegative: str) -
         estimate = rows * project_to_simplex(all_cells(observed, channels).estimate / rows)
     places = np.unravel_index(np.arange(estimate.size), estimate.shape)
     shown = {c: v.take(pa.array(p)) for c, v, p in zip(columns, labels, places, strict=True)}
-    return pa.table({**shown, "n": estimate.ravel()})
+    return pa.table({**shown, _free("n", columns): estimate.ravel()})
 
 
 def association(release: OpenedRelease, x: str, y: str, level: float) -> CorrectedAssociation:

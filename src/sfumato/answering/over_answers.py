@@ -1,7 +1,9 @@
 """Ordinary SQL over the answer of a question: its numbers carry their errors through sums and arithmetic.
 
 The outer SELECT runs in the engine on the estimates. Each of its numbers is a function of them; its slopes, taken by
-moving one estimate at a time, and the covariances of the inner answer give its error.
+moving one estimate at a time, and the covariances of the inner answer give its error. Rows are recognised by their
+keys, because an engine may give the groups of equal statements in another order each time; which rows take part, and
+their order, are those of the estimates themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from ..model.public import Floats
 from ..sql.scalar import ALLOWED, Node, nearest, refuse, span
 from .answer import Answer
 
-TABLE = "__inner__"
+TABLE, ROW, KEY = "__inner__", "__row__", "__key{}__"
 MOST_NUMBERS = 400  # estimates that are moved one by one
 STEP = 1e-4  # of a standard error
 SMOOTH = (exp.Sum, exp.Avg, exp.Count)
@@ -36,6 +38,9 @@ def over(outer: Node, name: str, inner: Answer, text: str, run: Run, z: Callable
     statement, items = _checked(outer, name, inner, estimates, text)
     carrying = [shown for shown, node in items if _reads(node, estimates)]
     table = inner.table.cast(pa.schema([_plain(field) for field in inner.table.schema]))
+    table = table.append_column(ROW, pa.array(range(table.num_rows), type=pa.int64()))
+    table = _chosen(statement, items, table, run)
+    statement.set("where", None)
     base = run(statement, table)
     for shown in carrying:
         kind = base[shown].type
@@ -53,7 +58,7 @@ def over(outer: Node, name: str, inner: Answer, text: str, run: Run, z: Callable
         for end, numbers in (("", value), ("_se", se), ("_low", value - width * se), ("_high", value + width * se)):
             columns[shown + end] = pa.array(numbers, type=pa.float64(), from_pandas=True)
     caveats = list(inner.caveats)
-    if any(_reads(part, estimates) for part in _choosing(outer)):
+    if any(_reads(part, estimates | {name.lower() for name in carrying}) for part in _choosing(outer)):
         caveats.append("rows of the inner answer are chosen by their estimates; the errors take the choice as given")
     return Answer(
         method=inner.method,
@@ -106,8 +111,46 @@ def _checked(
     made = outer.copy()
     for column in made.find_all(exp.Column):
         column.set("table", None)
-    made.set("expressions", [exp.alias_(n.copy(), shown, quoted=True) for shown, n in _bare(items)])
+    shown = [exp.alias_(n.copy(), name, quoted=True) for name, n in _bare(items)]
+    made.set("expressions", [*shown, *(exp.alias_(k, KEY.format(i), quoted=True) for i, k in enumerate(_keys(made)))])
     return made, items
+
+
+def _chosen(statement: Node, items: Sequence[tuple[str, Node]], table: pa.Table, run: Run) -> pa.Table:
+    """The rows of the inner answer that meet the statement's WHERE; it may name what the statement computes."""
+    where = statement.args.get("where")
+    if where is None:
+        return table
+    known, computed = {c.lower() for c in table.column_names}, {name.lower(): node for name, node in _bare(items)}
+    condition = where.this.transform(
+        lambda part: (
+            exp.paren(computed[part.name.lower()].copy())
+            if isinstance(part, exp.Column) and part.name.lower() not in known
+            else part
+        )
+    )
+    asked = exp.select(exp.column(ROW, quoted=True)).from_(exp.to_table(TABLE)).where(condition)
+    return table.take(pa.array(sorted(run(asked, table)[ROW].to_pylist()), type=pa.int64()))
+
+
+def _keys(statement: Node) -> list[Node]:
+    """What tells the rows of a statement apart: its groups, nothing where all rows are one, else the row itself."""
+    group = statement.args.get("group")
+    if group is None:
+        alone = any(isinstance(f, exp.AggFunc) and f.find_ancestor(exp.Window) is None for f in _functions(statement))
+        return [] if alone else [exp.column(ROW, quoted=True)]
+    if group.args.get("all"):
+        return [item.unalias().copy() for item in statement.expressions if item.find(exp.AggFunc) is None]
+    found: list[Node] = []
+    for key in group.expressions:
+        at = int(key.this) - 1 if isinstance(key, exp.Literal) and not key.is_string else None
+        item = key if at is None or not 0 <= at < len(statement.expressions) else statement.expressions[at].unalias()
+        found.append(item.copy())
+    return found
+
+
+def _functions(statement: Node) -> list[Node]:
+    return [f for item in statement.expressions for f in item.find_all(exp.AggFunc)]
 
 
 def _bare(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
@@ -150,22 +193,32 @@ def _errors(
             "some numbers of the inner answer have no error, so that nothing can be computed of them", sql=text
         )
 
-    def values(of: pa.Table) -> Floats:
-        return np.stack([of[c].cast(pa.float64()).to_numpy(zero_copy_only=False) for c in carrying], axis=1)
+    free = statement.copy()
+    for clause in ("having", "order", "limit", "offset"):
+        free.set(clause, None)
+
+    def values(of: pa.Table) -> dict[tuple[str, ...], Floats]:
+        keys = [of[c].to_pylist() for c in of.column_names if c.startswith(KEY[:5])]
+        rows = np.stack([of[c].cast(pa.float64()).to_numpy(zero_copy_only=False) for c in carrying], axis=1)
+        return {tuple(repr(key[r]) for key in keys): row for r, row in enumerate(rows)}
 
     start = values(base)
-    slopes = np.zeros((*start.shape, numbers))
-    se = np.sqrt(np.diag(S))
+    slopes = np.zeros((base.num_rows, len(carrying), numbers))
+    se = np.sqrt(np.maximum(np.diag(S), 0.0))
+    place_of = {row: i for i, row in enumerate(table[ROW].to_pylist())}
     for i in np.flatnonzero(se > 0):
         row, place = divmod(int(i), len(inner.aggregates))
+        if row not in place_of:
+            continue
         moved = []
         for sign in (1.0, -1.0):
             name = inner.aggregates[place]
             column = table[name].to_numpy(zero_copy_only=False).copy()
-            column[row] += sign * STEP * se[i]
+            column[place_of[row]] += sign * STEP * se[i]
             at = table.column_names.index(name)
-            found = values(run(statement, table.set_column(at, name, pa.array(column, type=pa.float64()))))
-            moved.append(found if found.shape == start.shape else start)
-        slopes[:, :, i] = (moved[0] - moved[1]) / (2 * STEP * se[i])
+            moved.append(values(run(free, table.set_column(at, name, pa.array(column, type=pa.float64())))))
+        for r, key in enumerate(start):
+            slopes[r, :, i] = (moved[0][key] - moved[1][key]) / (2 * STEP * se[i])
     variance = np.einsum("rci,ij,rcj->rc", slopes, S, slopes, optimize=True)
-    return np.where(np.isnan(start), np.nan, np.sqrt(np.maximum(variance, 0.0)))
+    found = np.stack(list(start.values())) if start else np.zeros(variance.shape)
+    return np.where(np.isnan(found), np.nan, np.sqrt(np.maximum(variance, 0.0)))

@@ -193,6 +193,10 @@ class Numbers:
         least, most = np.full_like(ratio, -np.inf), np.full_like(ratio, np.inf)
         if extremes is not None:
             least, most = ratio_range(observed, self.asked, top, bottom, extremes)
+        one = np.isfinite(least) & (
+            least == most
+        )  # all its rows have one number: whichever they are, that is their mean
+        ratio, se = np.where(one, least, ratio), np.where(one, 0.0, se)
         found = fieller(A.value, B.value, A.se**2, cov, B.se**2, self.asked.z, least, most)
         return ratio, se, np.where(certain, low, found.low), np.where(certain, high, found.high), found.bounded
 

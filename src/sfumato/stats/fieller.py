@@ -49,8 +49,10 @@ def fieller(
     """
     given = (top, bottom, top_variance, covariance, bottom_variance, least, most)
     A, B, VA, C, VB, least, most = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in given))
-    # Estimated moments may contradict each other; then the errors are taken as independent.
-    C = np.where(C**2 >= (1.0 - AGREE) * VA * VB, 0.0, C)
+    # Estimated moments may contradict each other; then the errors are taken as independent. Errors that are opposed, as
+    # those of two parts of a known total are, make the ratio less certain and are believed.
+    beyond = C**2 >= (1.0 - AGREE) * VA * VB
+    C = np.where(beyond, np.where(C * A * B < 0, np.sign(C) * np.sqrt(VA * VB), 0.0), C)
     # qa R^2 - 2 qb R + qc <= 0
     qa, qb, qc = B**2 - z**2 * VB, A * B - z**2 * C, A**2 - z**2 * VA
     root = np.sqrt(np.maximum(qb**2 - qa * qc, 0.0))
