@@ -42,6 +42,15 @@ class Running:
         """The access log so far."""
         return self.log_file.read_text(encoding="utf-8")
 
+    def logged(self, text: str) -> str:
+        """The access log once it holds the text: a line is written after its answer has left."""
+        for _ in range(600):
+            if text in self.log:
+                break
+            _pause()
+        assert text in self.log
+        return self.log
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Ask it to end; its exit code."""
         self.process.send_signal(number)

@@ -119,7 +119,7 @@ def test_origins_are_allowed_one_by_one(releases: tuple[Path, ...]) -> None:
         assert (before.status_code, before.headers["access-control-allow-methods"]) == (204, "GET, POST")
         assert client.get("/healthz", headers={"host": "data.example"}).status_code == 200
         assert client.get("/people/query", params={"sql": f"{COUNT} WHERE disease = 'flu'"}).status_code == 200
-        assert "disease = 'flu'" in server.log
+        server.logged("disease = 'flu'")
 
 
 def test_sizes_are_bounded(client: httpx.Client, server: Running) -> None:
@@ -200,10 +200,11 @@ def test_the_log_holds_no_literal_and_no_address(client: httpx.Client, server: R
     client.get("/people/query", params={"sql": f"{COUNT} WHERE disease = '{secret}"})
     client.get("/people/ask", params={"sql": f"{COUNT} -- {secret}"})
     client.get("/people/answer", params={"what": "count", "c0": "disease", "o0": "is", "v0": secret})
-    lines = [json.loads(line) for line in server.log.splitlines()]
-    assert secret not in server.log
-    assert "41234" not in server.log
-    assert "127.0.0.1" not in server.log
+    log = server.logged('"path": "/people/answer"')
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert secret not in log
+    assert "41234" not in log
+    assert "127.0.0.1" not in log
     line = next(line for line in lines if line.get("sql", "").endswith("age = ?"))
     assert line["sql"] == "SELECT COUNT ( * ) AS ? FROM release WHERE disease = ? AND age = ?"
     assert {"time", "method", "path", "status", "bytes", "ms", "release", "error"} <= set(line)
