@@ -317,6 +317,7 @@ def test_cells_of_sqlite_decide_its_types(tmp_path: Path) -> None:
     ("query", "said"),
     [
         ("SELECT 'flu' AS s, date 'infinity' AS x", "infinite date"),
+        ("SELECT 'flu' AS s, time '24:00' AS x", "the time 24:00"),
         ("SELECT 'flu' AS s, timestamp '-infinity' AS x", "infinite date"),
         ("SELECT age AS s, age AS x, age AS x FROM patients", "two columns alike"),
         ("WITH gone AS (DELETE FROM patients RETURNING *) SELECT age AS s, sex AS x FROM gone", "one SELECT"),
