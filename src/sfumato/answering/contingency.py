@@ -12,6 +12,7 @@ import pyarrow as pa
 from ..engines.codes import factorise
 from ..engines.statements import COUNT
 from ..errors import QueryError, UnsupportedQuery
+from ..model.names import free_name
 from ..model.public import ADDED
 from ..release.opened import OpenedRelease
 from ..sql.scalar import quoted
@@ -22,6 +23,7 @@ from ..stats.nonnegative import expectation_maximisation, project_to_simplex
 from ..stats.response import all_cells
 
 WAYS = ("em", "simplex")
+ENDS = ("", "_se", "_low", "_high", "_min", "_max")  # of the columns that an aggregate has in an answer
 MAX_CELLS = 20_000_000
 MAX_DRAWS = 2_000_000  # numbers of one release that an association's interval simulates, 150 times
 
@@ -32,18 +34,9 @@ def counts(columns: Sequence[str], *, where: str | None = None, what: str = "COU
     The number is `called` so, or with _2, _3 .. behind it where a column has that name or that of an error.
     """
     names = ", ".join(quoted(c) for c in columns)
-    what = f"{what} AS {_free(called, columns)}"
+    what = f"{what} AS {free_name(called, columns, ENDS)}"
     asked = f"SELECT {names + ', ' if columns else ''}{what} FROM release" + (f" WHERE {where}" if where else "")
     return asked + (f" GROUP BY {names} ORDER BY {names}" if columns else "")
-
-
-def _free(called: str, columns: Sequence[str]) -> str:
-    """A name for an aggregate whose columns in the answer are none of these."""
-    taken, name, number = {c.lower() for c in columns}, called, 1
-    while taken & {f"{name}{end}" for end in ("", "_se", "_low", "_high", "_min", "_max")}:
-        number += 1
-        name = f"{called}_{number}"
-    return name
 
 
 def smoothed(release: OpenedRelease, columns: Sequence[str], nonnegative: str) -> pa.Table:
@@ -58,7 +51,7 @@ def smoothed(release: OpenedRelease, columns: Sequence[str], nonnegative: str) -
         estimate = rows * project_to_simplex(all_cells(observed, channels).estimate / rows)
     places = np.unravel_index(np.arange(estimate.size), estimate.shape)
     shown = {c: v.take(pa.array(p)) for c, v, p in zip(columns, labels, places, strict=True)}
-    return pa.table({**shown, _free("n", columns): estimate.ravel()})
+    return pa.table({**shown, free_name("n", columns, ENDS): estimate.ravel()})
 
 
 def association(release: OpenedRelease, x: str, y: str, level: float) -> CorrectedAssociation:

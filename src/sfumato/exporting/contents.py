@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..model.names import free_name
 from ..release.opened import OpenedRelease
-from .weights import UnitWeights, free, weights_of
+from .weights import UnitWeights, weights_of
 
 BATCH = 65_536
 ROW = "row_id"
@@ -29,7 +30,7 @@ class Contents:
     def schema(self) -> pa.Schema:
         """Columns of the published rows, their number first."""
         columns = pq.read_schema(self.release.path / self.release.manifest.data_files[0])
-        return pa.schema([pa.field(free(ROW, columns.names), pa.int64()), *columns])
+        return pa.schema([pa.field(free_name(ROW, columns.names), pa.int64()), *columns])
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The published rows, numbered from 1."""

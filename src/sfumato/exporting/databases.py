@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from ..engines.addresses import Address
 from ..errors import ReleaseError, SpecError
+from ..model.names import free_name
 from .contents import Contents, flat
-from .weights import WEIGHT, UnitWeights, free
+from .weights import WEIGHT, UnitWeights
 
 MISSING = "writing to this database needs the extra: pip install 'sfumato[databases]'"
 SCHEMA = "sfumato_release"
@@ -37,7 +38,7 @@ def view(weights: UnitWeights, rows: list[str], name: str, same: str) -> str:
     kept = [f"r.{quoted(n)}" for n in rows if n not in weights.columns]
     true = [f"w.{quoted(n)}" for n in weights.columns]
     w = f"w.{quoted(weights.weight)}"
-    weight, variance = (quoted(free(n, (*rows, *weights.columns))) for n in (WEIGHT, VARIANCE))
+    weight, variance = (quoted(free_name(n, (*rows, *weights.columns))) for n in (WEIGHT, VARIANCE))
     extra = [f"{w} AS {weight}", f"{w} * ({w} - 1) AS {variance}" if weights.errors else f"NULL AS {variance}"]
     table = WEIGHTS + name.removeprefix(ESTIMATES)
     return (

@@ -7,7 +7,6 @@ by themselves, the sum of w^2 - w is an unbiased estimate of its variance. [docs
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from ..engines.codes import Coder
 from ..model.law import Law
+from ..model.names import free_name
 from ..model.public import Domain, Floats, Integers
 from ..release.opened import OpenedRelease
 
@@ -41,16 +41,6 @@ class UnitWeights:
     def nullable(self) -> bool:
         """Whether a published value may be missing."""
         return any(self.table[name].null_count for name in self.shown)
-
-
-def free(name: str, taken: Iterable[str]) -> str:
-    """The name, with a number after it where a column has it already."""
-    used = {other.lower() for other in taken}
-    found, number = name, 1
-    while found.lower() in used:
-        number += 1
-        found = f"{name}_{number}"
-    return found
 
 
 def weights_of(release: OpenedRelease) -> tuple[UnitWeights, ...]:
@@ -98,7 +88,7 @@ def _of_unit(release: OpenedRelease, domain: Domain, law: Law) -> UnitWeights | 
     for prefix, codes in ((SHOWN, shown), ("", true)):
         cells = coder.decode(np.concatenate(codes).astype(np.int32))
         columns |= {prefix + n: c.dictionary_decode() for n, c in zip(domain.columns, cells, strict=True)}
-    named = free(WEIGHT, columns)
+    named = free_name(WEIGHT, columns)
     return UnitWeights(
         columns=domain.columns,
         part=release.method.part,
@@ -113,7 +103,7 @@ def _of_sets(release: OpenedRelease, table: pa.Table) -> UnitWeights:
     """Where rows show sets: the weights that the release has itself, by the number of the set."""
     unit, listed = next((u, found) for u, found in enumerate(release.listed) if found is not None)
     columns = release.domains[unit].columns
-    named = free(WEIGHT, (listed.column, *columns))
+    named = free_name(WEIGHT, (listed.column, *columns))
     made = pa.table([*table.columns[: 1 + len(columns)], table[WEIGHT]], names=[listed.column, *columns, named])
     return UnitWeights(columns=columns, part=listed.column, shown=(), weight=named, table=made, errors=True)
 

@@ -6,6 +6,8 @@ quotes; a quote inside is written twice: `age,"hours, per week"," padded "` are 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from ..errors import SpecError
 
 QUOTE = '"'
@@ -87,3 +89,13 @@ def _first(text: str, end: str, whole: str, field: str | None) -> tuple[str, str
     if after and not after.startswith(end):
         raise SpecError(f'after a name in quotes comes "{end}", not "{after[:1]}", in {whole}', field=field)
     return name, after[1:]
+
+
+def free_name(name: str, taken: Iterable[str], ends: Sequence[str] = ("",)) -> str:
+    """The name, or with _2, _3 .. behind it where it, with one of the ends, is taken already."""
+    used = {other.lower() for other in taken}
+    found, number = name, 1
+    while used & {f"{found}{end}".lower() for end in ends}:
+        number += 1
+        found = f"{name}_{number}"
+    return found
