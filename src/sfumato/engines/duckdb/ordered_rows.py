@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -15,11 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..ahead import ahead
 from ..contract import Keys, ListColumn, Transform
-from ..list_columns import ROW_GROUP, write_with_lists
+from ..parquet_lists import append_lists
 from .connection import quoted
 
 KEY = "__order__"
+RANGE_ROWS = 131_072  # about; of the keys that are merged at a time
 SHARE = 0.25  # of the engine's memory that rows waiting for their order may fill
 
 
@@ -36,19 +36,7 @@ def transformed(
         return _by_key(out.append_column(KEY, pa.array(keys(number, out.num_rows))))
 
     parts = (partial(finished, number, transform.split(number, batch)) for number, batch in enumerate(batches))
-    yield from _ahead(parts, threads)
-
-
-def _ahead(work: Iterable[Callable[[], pa.RecordBatch]], threads: int) -> Iterator[pa.RecordBatch]:
-    """What the functions return, in their order; a few of them are called ahead, at the same time."""
-    with ThreadPoolExecutor(max_workers=threads) as workers:
-        waiting: deque[Future[pa.RecordBatch]] = deque()
-        for one in work:
-            waiting.append(workers.submit(one))
-            if len(waiting) > threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+    yield from ahead(parts, threads)
 
 
 def write_ordered(
@@ -62,19 +50,22 @@ def write_ordered(
     threads: int,
 ) -> None:
     """Nothing; the file holds the rows, which come in batches that are in order, in the order of all keys."""
-    held, size = [], 0
+    held, size, names = [], 0, [name for name in keyed.names if name != KEY]
+    select = "SELECT * FROM released"
     for batch in rows:
         held.append(batch)
         size += batch.nbytes
         if size > SHARE * room:
-            names = ", ".join(quoted(name) for name in keyed.names if name != KEY)
-            con.register("released", pa.RecordBatchReader.from_batches(keyed, chain(_used_up(held), rows)))
-            return _write(con, f"SELECT {names} FROM released ORDER BY {KEY}", path, lists)
-    merged = _ahead(_ranges(held), threads)
+            stream = pa.RecordBatchReader.from_batches(keyed, chain(_used_up(held), rows))
+            select = f"SELECT {', '.join(map(quoted, names))} FROM released ORDER BY {KEY}"
+            break
+    else:
+        stream = pa.RecordBatchReader.from_batches(pa.schema(map(keyed.field, names)), ahead(_ranges(held), threads))
+    con.register("released", stream)
+    target = str(path).replace("'", "''")
+    con.execute(f"COPY ({select}) TO '{target}' (FORMAT parquet)")
     if lists:
-        return write_with_lists(merged, path, lists)
-    con.register("released", pa.RecordBatchReader.from_batches(keyed.remove(keyed.get_field_index(KEY)), merged))
-    return _write(con, "SELECT * FROM released", path, lists)
+        append_lists(path, lists, threads)
 
 
 def _used_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -84,20 +75,12 @@ def _used_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batches.pop()
 
 
-def _write(con: duckdb.DuckDBPyConnection, select: str, path: Path, lists: Sequence[ListColumn]) -> None:
-    if lists:
-        write_with_lists(con.sql(select).to_arrow_reader(ROW_GROUP), path, lists)
-    else:
-        target = str(path).replace("'", "''")
-        con.execute(f"COPY ({select}) TO '{target}' (FORMAT parquet)")
-
-
 def _ranges(batches: list[pa.RecordBatch]) -> Iterator[Callable[[], pa.RecordBatch]]:
     """Functions that return the rows of one range of keys each, in order; all keys are equally likely.
 
     Every batch is in order, so that a range is a slice of each: little is at hand at a time, and stays near.
     """
-    ranges = max(1, round(sum(batch.num_rows for batch in batches) / ROW_GROUP))
+    ranges = max(1, round(sum(batch.num_rows for batch in batches) / RANGE_ROWS))
     ends = np.array([(number << 64) // ranges for number in range(1, ranges)], dtype=np.uint64)
     cuts = [[0, *np.searchsorted(batch[KEY].to_numpy(), ends).tolist(), batch.num_rows] for batch in batches]
 
