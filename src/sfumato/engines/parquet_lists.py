@@ -181,17 +181,19 @@ class _Lists:
         return b"".join([*(len(p).to_bytes(4, "little") + p for p in parts), shown]), len(begins)
 
 
-def _pieces(whole: NDArray[Any], length: NDArray[Any]) -> pa.Array:
-    """The array cut into pieces of these lengths, as bytes."""
+def _pieces(whole: NDArray[Any], length: NDArray[Any]) -> pa.Array | NDArray[Any]:
+    """The array cut into pieces of these lengths: rows of a table where they are equal, else as bytes."""
+    if len(length) and (length == length[0]).all():
+        return whole.reshape(len(length), -1)
     ends = np.concatenate([[0], np.cumsum(length, dtype=np.int64)]) * whole.itemsize
-    return pa.Array.from_buffers(
-        pa.large_binary(), len(length), [None, pa.py_buffer(ends), pa.py_buffer(whole.tobytes())]
-    )
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(whole.tobytes())]
+    return pa.Array.from_buffers(pa.large_binary(), len(length), buffers)
 
 
-def _copied(pieces: pa.Array, numbers: pa.Array) -> NDArray[np.uint8]:
+def _copied(pieces: pa.Array | NDArray[Any], numbers: pa.Array) -> NDArray[np.uint8]:
     """The bytes of these pieces, one after the other."""
-    found = pc.take(pieces, numbers)
-    _, ends, data = found.buffers()
-    size = int(np.frombuffer(ends, dtype=np.int64)[len(found)]) if len(found) else 0
+    if isinstance(pieces, np.ndarray):
+        return np.take(pieces, numbers.to_numpy(), axis=0).ravel().view(np.uint8)
+    _, ends, data = pc.take(pieces, numbers).buffers()
+    size = int(np.frombuffer(ends, dtype=np.int64)[len(numbers)])
     return np.frombuffer(data, dtype=np.uint8, count=size) if size else np.zeros(0, dtype=np.uint8)
