@@ -85,7 +85,7 @@ def _randomised(job: SharedJob, number: int, batches: Batches) -> Batches:
             transform = job.transform.partition(number, job.shares[number])
         out = transform.split(k, batch)()
         key = job.keys((number + 1) << 32 | k, out.num_rows)
-        columns = [column.indices if pa.types.is_dictionary(column.type) else column for column in out.columns]
+        columns = [c.indices.cast(pa.int32()) if pa.types.is_dictionary(c.type) else c for c in out.columns]
         order = pa.array((key ^ SIGN).view(np.int64))
         part = pa.array(bucket(key, job.parts))
         yield pa.RecordBatch.from_arrays([*columns, order, part], names=[*out.schema.names, ORDER, PART])
