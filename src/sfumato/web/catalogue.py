@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SpecError
+from ..model.public import ADDED
 from ..query import open_release
 from ..release.verify import describe
 
@@ -18,7 +19,6 @@ WORDS = {  # roles as analysts read them
     "sensitive": "sensitive: changed before publication",
     "quasi": "others may know it of a person",
     "insensitive": "published as it was",
-    "group": "names the group a row belongs to",
 }
 
 
@@ -73,7 +73,7 @@ class Served:
                 declared=c["name"] in declared,
             )
             for c in self.document["columns"]
-            if c["role"] != "group"
+            if c["role"] not in ADDED
         )
 
     @property
