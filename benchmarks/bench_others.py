@@ -2,8 +2,8 @@
 
     python -m benchmarks --only others --rows 100000
 
-Each does a part of what a release does, and promises something else: docs/performance.md says what. They are installed from
-the package index (`others.txt`) into an environment beside the tables; where that fails the reason is printed.
+Each does a part of what a release does, and promises something else: docs/performance.md says what. They are installed
+from the package index (`others.txt`) into an environment beside the tables; where that fails the reason is printed.
 """
 
 from __future__ import annotations
