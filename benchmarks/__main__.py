@@ -17,13 +17,14 @@ from benchmarks import (
     bench_import,
     bench_publish,
     bench_query,
+    bench_scale,
     bench_serve,
     bench_sources,
     bench_spark,
 )
 from benchmarks.measure import Row
 
-PARTS = ("import", "publish", "query", "choosing", "fit", "serve", "sources", "spark")
+PARTS = ("import", "publish", "query", "scale", "choosing", "fit", "serve", "sources", "spark")
 
 
 def options() -> argparse.Namespace:
@@ -47,6 +48,8 @@ def measure(asked: argparse.Namespace, folder: Path) -> list[Row]:
     for name, bench in (("publish", bench_publish), ("query", bench_query), ("spark", bench_spark)):
         if name in parts:
             found += bench.rows(folder, n=asked.rows, threads=asked.threads, repeat=asked.repeat, chosen=chosen)
+    if "scale" in parts:
+        found += bench_scale.rows(folder, n=asked.rows, repeat=asked.repeat, chosen=chosen)
     if "choosing" in parts:
         found += bench_choosing.rows(folder, n=asked.rows, chosen=chosen)
     if "fit" in parts:
