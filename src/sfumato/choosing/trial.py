@@ -52,12 +52,12 @@ def drawn(prepared: Prepared, secret: Secret, batches: Sequence[pa.RecordBatch])
             bundle.write_side(side, place / "sensitive.parquet")
             files["sensitive.parquet"] = FileModel(sha256=digest, rows=side.num_rows)
         manifest = described(prepared, applier, files, reproducible=True)
-        release = Release(OpenedRelease(place, manifest, engine=_Held(rows)))
+        release = Release(OpenedRelease(place, manifest, engine=_HeldEngine(rows)))
         release.opened.reader.collapse()
         yield release
 
 
-class _Held:
+class _HeldEngine:
     """An engine that reads the rows in memory, whatever file it is asked for."""
 
     name = "held"
