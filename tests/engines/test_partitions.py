@@ -14,8 +14,9 @@ from scipy.stats import chi2, hypergeom
 
 import sfumato as sf
 from constants import ALPHA
+from sfumato.engines.batch_sizes import exactly
 from sfumato.engines.profiling import ROWS
-from sfumato.engines.spark.tasks import bucket, exactly
+from sfumato.engines.spark.chunks import bucket
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
 from sfumato.methods.specifications import build
