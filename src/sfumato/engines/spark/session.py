@@ -34,6 +34,7 @@ ALONE = {  # where the whole of Spark is this process
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
+_NO_CONNECTOR = re.compile(r"ClassNotFoundException: Class \S+FileSystem not found")
 _OURS = re.compile(r"sfumato\.errors\.(\w+): (.*)")
 
 
@@ -154,6 +155,10 @@ def _known(text: str, what: str, name: str) -> SfumatoError:
         return EngineError("a disk of Spark is full: no space left on device; nothing was published")
     if "OutOfMemoryError" in text or "Java heap space" in text:
         return EngineError("Spark ran out of memory; give it more (spark.driver.memory, spark.executor.memory)")
+    if "No FileSystem for scheme" in text or _NO_CONNECTOR.search(text):
+        return EngineError("Spark has no connector for this kind of address (s3a: add the jar hadoop-aws)")
+    if "UnknownHostException" in text:
+        return EngineError("Spark finds no host of that name")
     if any(sign in text for sign in ("PATH_NOT_FOUND", "FileNotFoundException", "FAILED_READ_FILE.FILE_NOT_EXIST")):
         return DataError("Spark finds no such file; every machine must see it under the same name")
     if "MALFORMED_RECORD_IN_PARSING" in text or "MALFORMED_CSV_RECORD" in text:

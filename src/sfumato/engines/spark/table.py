@@ -78,7 +78,7 @@ class SparkEngine:
                 "table",
                 "query",
                 "recode",
-                why="is for the local engine",
+                why="is for the local engine; make the table Parquet first, or give a Spark DataFrame that was read so",
             )
             source, delimiter = source.given, source.delimiter or delimiter
         if is_frame(source):  # it lives in a session already
@@ -225,8 +225,8 @@ class SparkTable:
         result = copy.copy(self)
         names = list(dict.fromkeys((column, *columns)))
         with self._pinned(names) as frame, door(self._engine.session, keys) as load, plainly("Spark failed"):
-            rows = frame.mapInArrow(
-                tasks.keyed(load),
+            rows = _numbered(frame).mapInArrow(
+                tasks.keyed(load, names),
                 struct({name: self.arrow_types()[name] for name in names} | {ORDER: pa.int64()}),
             )
             person = Window.partitionBy(_ticked(column)).orderBy(ORDER)
@@ -310,7 +310,7 @@ class SparkTable:
         """(name, rows, digest) of the parts."""
         from pyspark.sql import functions as fn
 
-        chunks = frame.mapInArrow(tasks.randomise(load), struct(CHUNK))
+        chunks = _numbered(frame).mapInArrow(tasks.randomise(load, frame.columns), struct(CHUNK))
         ordered = chunks.repartitionById(parts, fn.col(PART)).sortWithinPartitions(RANGE, CHUNK_NUMBER)
         return ordered.mapInArrow(write, struct(tasks.WRITTEN)).toArrow()
 
@@ -379,6 +379,11 @@ class SparkTable:
             pa.field(f.name, kinds.get(f.name, pa.int32() if f.name == NUMBER else pa.int64())) for f in table.schema
         ]
         return table.cast(pa.schema(fields))
+
+
+def _numbered(frame: Any) -> Any:
+    """The frame with numbers for names: mapInArrow takes a dot in a name for a field, and stumbles over a backtick."""
+    return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
 
 
 def _ticked(name: str) -> str:

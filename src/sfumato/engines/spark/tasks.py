@@ -61,7 +61,7 @@ def tokens(keys: Keys, parts: int) -> list[str]:
     return drawn
 
 
-def randomise(load: Callable[[], bytes]) -> Task:
+def randomise(load: Callable[[], bytes], names: Sequence[str]) -> Task:
     """The task that gives a partition's rows as they are published, changed columns as codes, with keys, in chunks."""
 
     def task(batches: Batches) -> Batches:
@@ -72,7 +72,7 @@ def randomise(load: Callable[[], bytes]) -> Task:
         number = context.partitionId()
         with hiding():
             job: SharedJob = pickle.loads(load())  # noqa: S301 - made by this run's own driver
-            yield from packed(_randomised(job, number, batches), number, job.parts)
+            yield from packed(_randomised(job, number, _named(batches, names)), number, job.parts)
 
     return task
 
@@ -168,7 +168,12 @@ def _written_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def keyed(load: Callable[[], bytes]) -> Task:
+def _named(batches: Batches, names: Sequence[str]) -> Batches:
+    """The batches with their own names: on the way here columns have names that Spark cannot misread."""
+    return (batch.rename_columns(list(names)) for batch in batches)
+
+
+def keyed(load: Callable[[], bytes], names: Sequence[str]) -> Task:
     """The task that adds a random key to every row."""
 
     def task(batches: Batches) -> Batches:
@@ -179,7 +184,7 @@ def keyed(load: Callable[[], bytes]) -> Task:
         number = context.partitionId()
         with hiding():
             keys: Keys = pickle.loads(load())  # noqa: S301 - made by this run's own driver
-            for k, batch in enumerate(exactly(batches, BATCH_ROWS)):
+            for k, batch in enumerate(exactly(_named(batches, names), BATCH_ROWS)):
                 key = (keys((number + 1) << 32 | k, batch.num_rows) ^ SIGN).view(np.int64)
                 yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(key)], names=[*batch.schema.names, ORDER])
 
