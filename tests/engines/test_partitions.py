@@ -82,6 +82,19 @@ def test_partitions_in_any_order_and_again_give_the_same_rows(name: str) -> None
     assert pa.concat_tables(first).num_rows == sum(len(part) for part in parts) or name == "l-diversity"
 
 
+@pytest.mark.parametrize("name", ["small-domain", "anatomy"])
+def test_a_thousand_partitions_of_a_row_or_none(name: str) -> None:
+    made = applier(prepared(name), Secret.from_seed(2))
+    cuts = (*range(500), *range(499, 999), sum(COUNTS))  # one is empty, the last holds what is left
+    parts = partitions(made, cuts)
+    dealt = [pickle.dumps(share) for share in shares(made, parts)]
+    made.close()
+    away = pickle.dumps(made.away())
+    found = [worked(away, k, dealt[k], parts[k]) for k in (0, 1, 700, len(parts) - 1)]
+    assert len(parts) == 1000
+    assert [part.num_rows for part in found] == [1, 1, 1, sum(COUNTS) - 998]
+
+
 def test_what_is_sent_holds_no_counts_of_the_table() -> None:
     made = applier(prepared("anatomy"), Secret.from_seed(2))
     away = made.away()
