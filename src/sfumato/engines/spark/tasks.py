@@ -24,7 +24,7 @@ from ...errors import EngineError, SfumatoError
 from ...stats.allocation import changed_between_passes
 from ..batch_sizes import exactly
 from ..contract import Keys, ListColumn, Transform
-from ..list_columns import write_with_lists
+from ..parquet_lists import append_lists
 from .chunks import ORDER, by_part, packed
 
 BATCH_ROWS = 131_072
@@ -152,12 +152,11 @@ def _write(
             rows += batch.num_rows
             yield pa.RecordBatch.from_arrays(columns, schema=plain)
 
+    with pq.ParquetWriter(path, plain, store_schema=False) as writer:
+        for batch in decoded():
+            writer.write_batch(batch, row_group_size=ROW_GROUP)
     if lists:
-        write_with_lists(decoded(), path, lists)
-    else:
-        with pq.ParquetWriter(path, plain, store_schema=False) as writer:
-            for batch in decoded():
-                writer.write_batch(batch, row_group_size=ROW_GROUP)
+        append_lists(path, lists, threads=1)
     with path.open("rb") as handle:
         os.fsync(handle.fileno())
         digest = hashlib.file_digest(handle, "sha256").hexdigest()
