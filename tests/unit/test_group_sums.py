@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -104,3 +108,24 @@ def test_what_was_kept_of_other_entries_is_forgotten(channel: anatomised.Channel
     np.testing.assert_array_equal(after.value, fresh.value)
     np.testing.assert_array_equal(after.maximum, fresh.maximum)
     assert (before.value != after.value).any()
+
+
+def test_the_same_entries_under_other_patterns(channel: anatomised.Channel) -> None:
+    """Aggregates of one question cut the same rows in their own ways: what is kept of one is not that of another."""
+    question, seen = asked(questions()["few values"]), rows_of(channel)
+    anatomised.estimate(channel, seen, question)
+    turned = replace(seen, pattern=1 - seen.pattern)
+    found = anatomised.estimate(channel, turned, question)
+    fresh = anatomised.estimate(anatomised.Channel(channel.groups), turned, question)
+    np.testing.assert_array_equal(found.value, fresh.value)
+    np.testing.assert_array_equal(found.minimum, fresh.minimum)
+    np.testing.assert_array_equal(found.maximum, fresh.maximum)
+
+
+def test_nothing_is_kept_of_entries_that_are_gone(channel: anatomised.Channel) -> None:
+    seen = rows_of(channel)
+    kept = weakref.ref(channel.entries.seen(seen))
+    assert kept() is not None
+    del seen
+    gc.collect()
+    assert kept() is None

@@ -42,29 +42,25 @@ def kinds(h: Floats) -> Kinds:
 
 
 class Entries:
-    """The entries of the last question, as far as they are the same for all of its grouping sets."""
+    """Sums over observed entries by the values of their groups."""
 
     def __init__(self, groups: Groups) -> None:
         self.groups = groups
         # looked up ten million times in no order: small enough to stay near
         self._members, self.sizes = groups.members, _small(groups.sizes)
-        self._of: tuple[Callable[[], Any], ...] = ()
-        self._shares: dict[int, Floats] = {}
-        self._selected: dict[tuple[bytes, bytes], tuple[NDArray[Any], NDArray[np.intp]]] = {}
+        self._last: SeenEntries | None = None
 
-    def look_at(self, observed: Observed) -> None:
-        """Forget what was kept of other entries."""
-        arrays = observed.stratum, observed.part, observed.moments
-        if len(self._of) != len(arrays) or any(kept() is not a for kept, a in zip(self._of, arrays, strict=True)):
-            self._of, self._shares, self._selected = tuple(weakref.ref(a) for a in arrays), {}, {}
+    def seen(self, observed: Observed) -> SeenEntries:
+        """What is kept of these entries, for as long as they are: the grouping sets of a question share them."""
+        last = self._last
+        if last is None or not last.are_of(observed):
+            last = self._last = SeenEntries(self, observed)
+            weakref.finalize(observed.moments, self._forget, weakref.ref(last))
+        return last
 
-    def shares(self, observed: Observed, column: int) -> Floats:
-        """(T, values): every entry's moment in equal parts to the values of its group, by stratum."""
-        if column not in self._shares:
-            self._shares[column] = self.by_value(
-                observed.stratum, observed.strata, observed.part, self.equal_parts(observed, column, slice(None))
-            )
-        return self._shares[column]
+    def _forget(self, kept: weakref.ref[SeenEntries]) -> None:
+        if self._last is kept():
+            self._last = None
 
     def equal_parts(self, observed: Observed, column: int, at: NDArray[np.intp] | slice) -> Floats:
         """The moment of entries, divided by the size of their groups."""
@@ -78,20 +74,45 @@ class Entries:
             found += np.bincount(start + member[part], weights=weight, minlength=len(found))
         return found.reshape(rows, size)[:, :-1]
 
+
+class SeenEntries:
+    """Sums over the entries of one question that are the same for all of its grouping sets."""
+
+    def __init__(self, entries: Entries, observed: Observed) -> None:
+        self._entries, self._of = entries, tuple(weakref.ref(array) for array in _arrays(observed))
+        self._shares: dict[int, Floats] = {}
+        self._selected: dict[tuple[bytes, bytes], tuple[NDArray[Any], NDArray[np.intp]]] = {}
+
+    def are_of(self, observed: Observed) -> bool:
+        """Whether these are the entries."""
+        return all(kept() is array for kept, array in zip(self._of, _arrays(observed), strict=True))
+
+    def shares(self, observed: Observed, column: int) -> Floats:
+        """(T, values): every entry's moment in equal parts to the values of its group, by stratum."""
+        if column not in self._shares:
+            parts = self._entries.equal_parts(observed, column, slice(None))
+            self._shares[column] = self._entries.by_value(observed.stratum, observed.strata, observed.part, parts)
+        return self._shares[column]
+
     def holding(
         self, observed: Observed, patterns: NDArray[np.bool_], h: Floats
     ) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """(values of every group that are asked for, entries of some patterns whose group holds one)."""
-        name = (patterns.tobytes(), h.tobytes())
+        strata = patterns[observed.pattern]
+        name = (strata.tobytes(), h.tobytes())
         if name not in self._selected:
-            held = _small(self.groups.total(h))
+            held = _small(self._entries.groups.total(h))
             there = (held > 0)[observed.part]
-            if not patterns[observed.pattern].all():
-                there &= patterns[observed.pattern][observed.stratum]
+            if not strata.all():
+                there &= strata[observed.stratum]
             if len(self._selected) >= MOST_SELECTED:
-                self._selected.clear()
+                self._selected = {}
             self._selected[name] = held, np.flatnonzero(there)
         return self._selected[name]
+
+
+def _arrays(observed: Observed) -> tuple[NDArray[Any], ...]:
+    return observed.stratum, observed.part, observed.moments
 
 
 def _small(numbers: NDArray[Any]) -> NDArray[Any]:
@@ -112,7 +133,7 @@ class GroupSums:
 
     def __init__(self, entries: Entries, channel: _Channel, observed: Observed) -> None:
         self.entries, self.observed, self._channel = entries, observed, channel
-        entries.look_at(observed)
+        self.seen = entries.seen(observed)
         self._shares: dict[tuple[bytes, int], Floats] = {}
         self._kept: dict[tuple[bytes, int], Floats] = {}
 
@@ -123,7 +144,7 @@ class GroupSums:
             seen, values = self.observed, self.entries.groups.values
             strata = np.flatnonzero(patterns[seen.pattern])
             if seen.strata * values <= MOST_SHARES:
-                mine = self.entries.shares(seen, column)[strata]
+                mine = self.seen.shares(seen, column)[strata]
                 place = seen.key[strata][:, None] * values + np.arange(values)
                 flat = np.bincount(place.ravel(), weights=mine.ravel(), minlength=seen.keys * values)
                 self._shares[name] = flat.reshape(seen.keys, values).astype(np.float64)
@@ -178,7 +199,7 @@ def bounds(sums: GroupSums, asked: Asked, h: Floats, alike: Kinds) -> tuple[Floa
         together = len(single) > len(groups.members)  # one pass for all of them, by value
         if together:
             # A is one value s, so that c_g(A) = 1[s in g]: the sums are of 1[P = g] and 1[P > 0] over groups with s.
-            _, every = sums.entries.holding(observed, where, np.ones(groups.values))
+            _, every = sums.seen.holding(observed, where, np.ones(groups.values))
             key, part, rows = sums.in_groups(every)
             room = np.maximum(0.0, rows - sums.entries.sizes[part] + 1)
             least = sums.entries.by_value(key, observed.keys, part, room)
@@ -187,7 +208,7 @@ def bounds(sums: GroupSums, asked: Asked, h: Floats, alike: Kinds) -> tuple[Floa
                 low[:, f] += least[:, h[b, f].argmax()]
                 high[:, f] += most[:, h[b, f].argmax()]
         for f, b in set(asking).difference(single) if together else asking:
-            held, at = sums.entries.holding(observed, where, h[b, f])  # a group without A adds nothing to either sum
+            held, at = sums.seen.holding(observed, where, h[b, f])  # a group without A adds nothing to either sum
             key, part, rows = sums.in_groups(at)
             inside = held[part]
             room = np.maximum(0.0, rows - sums.entries.sizes[part] + inside)
