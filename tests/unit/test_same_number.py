@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sfumato.analysis.cells import read
+from sfumato.analysis.quantiles import _errors
+from sfumato.methods.shared.linear_functionals import Functions, Planes
 from unit.test_invariant_analyses import METHODS, SILENT, published
 
 ENDS = ("", "_se", "_low", "_high", "_min", "_max")
@@ -89,3 +92,22 @@ def test_a_quotient_of_counts_is_not_negative(method: str) -> None:
             if not text.endswith("+ 1"):
                 assert row["n_low"] is None or row["n_low"] >= 0
             assert row["n_se"] is None or row["n_se"] > 0
+
+
+@pytest.mark.parametrize("method", WITH_ERRORS)
+@pytest.mark.parametrize(
+    ("column", "where"), [("x", "s >= 2"), ("x", "s = 1 OR g = 'a'"), ("s", "year > 2015 OR s < 3")]
+)
+def test_errors_of_thresholds_do_not_hang_on_how_cells_are_merged(method: str, column: str, where: str) -> None:
+    grid = read(published(method).subject, (column,), where=where)
+    values = np.broadcast_to(grid.variables[column].numbers(), grid.weight.shape)
+    domain = np.unique(values[grid.weight != 0])
+    chosen = np.unique(np.linspace(0, len(domain) - 1, 12).astype(int))
+
+    def planes(at: slice) -> Planes:
+        return {0: ((values[at][:, None] <= domain[chosen][:, None]) - 0.3) * grid.weight[at][:, None]}
+
+    for target in ("table", "population"):
+        one_by_one = grid.functionals.covariance(Functions(size=len(chosen), planes=planes), target)
+        merged = _errors(grid, values, grid.weight, 0.3, domain, target)
+        assert merged[chosen] == pytest.approx(np.sqrt(np.maximum(np.diag(one_by_one), 0.0)), rel=1e-6, abs=1e-6)

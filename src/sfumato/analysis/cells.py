@@ -6,7 +6,7 @@ The only module of this folder that knows how rows are read.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,7 @@ class Grid:
     caveats: tuple[str, ...]
     units: Mapping[str, int]  # randomised column -> the unit that it is randomised in
     extremes: tuple[tuple[float, float], ...]  # least and largest number of every measure
+    sums: Callable[[Cells], Functionals]  # those of the same rows in other cells
 
     def published(self, x: str, y: str) -> Floats | None:
         """(cells, values) published rows by published value, where publishing keeps x and y independent; else None.
@@ -115,6 +116,7 @@ def read(
         flags=tuple(truth_of[1:]),
         cells=cells,
         functionals=functionals_of(subject, cells, axes.coded),
+        sums=lambda others: functionals_of(subject, others, axes.coded),
         method=subject.method,
         cell_rows=np.bincount(cells.cell, weights=cells.moments[:, 0, 0], minlength=len(distinct)).astype(np.float64),
         caveats=subject.caveats,
