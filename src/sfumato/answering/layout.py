@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..lazily import sparse as sp
 from ..model.public import Asked, Codes, Floats, Observed
+from ..model.sparse_table import SparseTable
 from ..sql.nodes import TRUE, Aggregate, Query, Term, Truth, conjunction
 
 
@@ -110,7 +110,7 @@ def layout(
 
 def coefficients(
     query: Query, wanted: Sequence[Functional], keys: Sequence[int], place: Layout, patterns: NDArray[np.int8]
-) -> tuple[tuple[sp.csr_array, ...], list[tuple[int, ...]]]:
+) -> tuple[tuple[SparseTable, ...], list[tuple[int, ...]]]:
     """One (F, V) matrix per pattern of untouched leaves, and the groups of unit keys that F enumerates.
 
     Functional f = group * len(wanted) + j. `patterns[b, i]` is the truth of leaf i where it is untouched.
@@ -147,9 +147,11 @@ def coefficients(
             cols.append(at)
             data.append(flat[at])
         matrices.append(
-            sp.csr_array(
-                (np.concatenate(data), (np.concatenate(rows), np.concatenate(cols))),
-                shape=(groups * len(wanted), int(np.prod(shape))),
+            SparseTable.of(
+                np.concatenate(data),
+                np.concatenate(rows),
+                np.concatenate(cols),
+                (groups * len(wanted), int(np.prod(shape))),
             )
         )
     combos: list[tuple[int, ...]] = list(np.ndindex(*sizes)) if sizes else [()]
@@ -178,7 +180,7 @@ def limits(observed: Observed, asked: Asked, positive: Floats) -> Limits:
     least, most = np.zeros((len(asked.coefficients), F)), np.zeros((len(asked.coefficients), F))
     for b, H in enumerate(asked.coefficients):
         if H.shape[1]:
-            most[b], least[b] = _extreme(H, np.maximum), _extreme(H, np.minimum)
+            most[b], least[b] = H.extreme(np.maximum), H.extreme(np.minimum)
     totals = _add_rows(observed.moments, observed.stratum, T)
     plus = _add_rows(positive, observed.stratum, T)
     up = plus[:, asked.measure]
@@ -193,12 +195,3 @@ def _add_rows(values: Floats, place: NDArray[np.intp], size: int) -> Floats:
     """Rows of `values` added up by place."""
     columns = [np.bincount(place, weights=values[:, j], minlength=size) for j in range(values.shape[1])]
     return np.stack(columns, axis=1) if columns else np.zeros((size, 0))
-
-
-def _extreme(H: sp.csr_array, better: np.ufunc) -> Floats:
-    """Largest or least entry of every row, zeros included where the row is not full."""
-    filled = np.diff(H.indptr)
-    result = np.where(filled < H.shape[1], 0.0, -np.inf if better is np.maximum else np.inf)
-    row = np.repeat(np.arange(H.shape[0]), filled)
-    better.at(result, row, H.data)
-    return result

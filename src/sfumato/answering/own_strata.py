@@ -15,9 +15,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..lazily import csgraph
-from ..lazily import sparse as sp
 from ..model.public import Asked, Estimated, Observed
+from ..model.sparse_table import SparseTable
 from ..stats.joint_codes import distinct_numbers
 
 Estimate = Callable[[Observed, Asked], Estimated]
@@ -82,12 +81,11 @@ def asked_alone(
 def _families(asked: Asked) -> list[_Family]:
     """Functionals j of all groups of unit keys stay together; those connected by pairs are one aggregate."""
     J = asked.functionals // asked.groups
-    links = sp.coo_array((np.ones(len(asked.pairs)), tuple(asked.pairs.T % J)), shape=(J, J))
-    aggregates, of_functional = csgraph.connected_components(links, directed=False)
+    of_functional = _connected(asked.pairs % J, J)
     rows = [_row_keys(H) for H in asked.coefficients]
     indicator, varies = asked.indicator, _varies(asked)
     alike: dict[tuple[tuple[int, ...], bool, tuple[int, ...]], list[int]] = {}
-    for aggregate in range(aggregates):
+    for aggregate in np.unique(of_functional):
         mine = np.flatnonzero(of_functional == aggregate)
         chosen = (np.arange(asked.groups)[:, None] * J + mine).ravel()
         label: dict[tuple[bytes, ...], int] = {}
@@ -100,6 +98,17 @@ def _families(asked: Asked) -> list[_Family]:
     ]
 
 
+def _connected(pairs: NDArray[np.intp], size: int) -> NDArray[np.intp]:
+    """For each of `size` numbers the least one that pairs connect it with."""
+    least, before = np.arange(size), np.empty(0, dtype=np.intp)
+    while not np.array_equal(least, before):
+        before = least.copy()
+        np.minimum.at(least, pairs[:, 0], before[pairs[:, 1]])
+        np.minimum.at(least, pairs[:, 1], before[pairs[:, 0]])
+        least = least[least]  # halves the way to the least
+    return least
+
+
 def _varies(asked: Asked) -> NDArray[np.bool_]:
     """(axes, F): does the coefficient of a functional depend on the unit's value, in any pattern?"""
     shape = asked.shape
@@ -109,9 +118,7 @@ def _varies(asked: Asked) -> NDArray[np.bool_]:
     for axis in range(len(shape)):
         first = _first_along(shape, axis)
         for H in asked.coefficients:
-            differ = abs(H - H[:, first]).tocsr()
-            differ.eliminate_zeros()
-            found[axis] |= np.diff(differ.indptr) > 0
+            found[axis] |= np.diff((H - H[:, first]).indptr) > 0
     return found
 
 
@@ -121,13 +128,10 @@ def _first_along(shape: tuple[int, ...], axis: int) -> NDArray[np.intp]:
     return np.broadcast_to(places.take([0], axis=axis), shape).reshape(-1)
 
 
-def _row_keys(H: sp.csr_array) -> list[bytes]:
+def _row_keys(H: SparseTable) -> list[bytes]:
     """The coefficients of every functional in one pattern, as something to compare."""
-    H = H.copy()
-    H.sum_duplicates()
-    H.eliminate_zeros()
-    starts = H.indptr
-    return [H.indices[a:b].astype(np.int64).tobytes() + H.data[a:b].tobytes() for a, b in pairwise(starts)]
+    H = H.with_data(H.data)
+    return [H.indices[a:b].tobytes() + H.data[a:b].tobytes() for a, b in pairwise(H.indptr)]
 
 
 def _own(observed: Observed, asked: Asked, family: _Family) -> tuple[Observed, Asked]:
