@@ -15,6 +15,7 @@ from benchmarks import (
     bench_choosing,
     bench_fit,
     bench_import,
+    bench_others,
     bench_publish,
     bench_query,
     bench_scale,
@@ -24,7 +25,7 @@ from benchmarks import (
 )
 from benchmarks.measure import Row
 
-PARTS = ("import", "publish", "query", "scale", "choosing", "fit", "serve", "sources", "spark")
+PARTS = ("import", "publish", "query", "scale", "choosing", "fit", "serve", "sources", "spark", "others")
 
 
 def options() -> argparse.Namespace:
@@ -56,6 +57,8 @@ def measure(asked: argparse.Namespace, folder: Path) -> list[Row]:
         found += bench_fit.rows(folder, n=asked.rows, chosen=chosen)
     if "serve" in parts:
         found += bench_serve.rows(folder, n=asked.rows)
+    if "others" in parts:
+        found += bench_others.rows(folder, n=asked.rows if asked.only else min(asked.rows, 100_000))
     if "sources" in parts:
         few = asked.rows if asked.only else min(asked.rows, 1_000_000)
         found += bench_sources.rows(folder, n=few, repeat=asked.repeat)

@@ -98,6 +98,10 @@ def test_bodies_that_are_no_question(client: httpx.Client) -> None:
     assert client.post("/people/query", content=b"[]", headers=kind).status_code == 400
     assert client.post("/people/query", content=b"[" * 30_000, headers=kind).status_code == 400
     assert client.post("/people/query", json={"sql": 3}).status_code == 400
+    assert client.post("/people/query", json={"sql": BY_SEX, "level": 10**400}).status_code == 400
+    half = client.post("/people/query", content=b'{"sql": "SELECT \\ud800"}', headers=kind)
+    assert half.status_code == 400
+    assert half.json()["error"]["message"] == "the question is not text"
 
 
 def test_an_answer_has_a_name_that_follows_from_the_release(client: httpx.Client) -> None:
@@ -152,6 +156,10 @@ def test_downloads(client: httpx.Client, releases: tuple[Path, ...], tmp_path: P
     assert client.get("/people/files/data.parquet").content == data
     part = client.get("/people/files/data.parquet", headers={"range": "bytes=0-3"})
     assert (part.status_code, part.content) == (206, b"PAR1")
+    text = client.get("/people/files/README.md")
+    assert text.headers["content-type"].startswith("text/markdown")
+    again = client.get("/people/files/README.md", headers={"if-none-match": text.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
 
 
 def test_openapi_describes_what_is_there(client: httpx.Client) -> None:

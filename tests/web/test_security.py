@@ -62,6 +62,18 @@ def test_two_host_headers_are_refused(server: Running) -> None:
     assert re.match(rb"HTTP/1.1 4(00|21)", found)
 
 
+def test_a_length_that_is_stated_twice_ends_the_connection(server: Running) -> None:
+    """What follows such a body is never read as a request: a proxy may have taken another part of it for the body."""
+    found = raw(
+        server.url,
+        b"POST /people/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    )
+    assert found.startswith(b"HTTP/1.1 400")
+    assert b"connection: close" in found.lower()
+    assert found.count(b"HTTP/1.1 ") == 1
+
+
 def test_every_kind_of_response_carries_the_policy(client: httpx.Client) -> None:
     page = {"accept": "text/html"}
     for found in (
@@ -208,6 +220,13 @@ def test_the_log_holds_no_literal_and_no_address(client: httpx.Client, server: R
     line = next(line for line in lines if line.get("sql", "").endswith("age = ?"))
     assert line["sql"] == "SELECT COUNT ( * ) AS ? FROM release WHERE disease = ? AND age = ?"
     assert {"time", "method", "path", "status", "bytes", "ms", "release", "error"} <= set(line)
+
+
+def test_an_address_cannot_forge_a_line_of_the_log(client: httpx.Client, server: Running) -> None:
+    client.get("/forged%0a%e2%80%a8%c2%85%7b%22time%22:1%7d%c2%9b31m%00")
+    log = server.logged("/forged")
+    assert log.isascii()
+    assert all(isinstance(json.loads(line)["status"], int) for line in log.splitlines())
 
 
 def test_masking() -> None:

@@ -31,10 +31,10 @@ def closing(footer: Struct) -> bytes:
 
 def parsed(data: bytes) -> Struct:
     """The struct that the bytes hold."""
-    return _Reader(data).struct()
+    return _CompactReader(data).struct()
 
 
-class _Reader:
+class _CompactReader:
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 

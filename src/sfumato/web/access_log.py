@@ -45,7 +45,8 @@ class AccessLog:
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
             line = {"time": now, "method": scope["method"], "path": scope["path"], **seen}
             line["ms"] = round(1000 * (time.perf_counter() - start), 1)
-            self._write(json.dumps(line | scope["log"], ensure_ascii=False, default=str))
+            # ASCII alone: no character of an address ends the line or steers the terminal that shows it
+            self._write(json.dumps(line | scope["log"], default=str))
 
 
 def line_writer(stream: TextIO) -> Callable[[str], None]:

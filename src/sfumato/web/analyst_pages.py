@@ -198,7 +198,7 @@ def lines(served: Served, sql: str, question: Posed | None = None) -> dict[str, 
     flat = " ".join(sql.split()) if "'" not in sql and '"' not in sql and "--" not in sql else sql.strip()
     options, arguments = "", ""
     if question is not None and question.level != 0.95:
-        options, arguments = f" --level {question.level:g}", f", level={question.level:g}"
+        options, arguments = f" --level {question.level}", f", level={question.level}"
     if question is not None and question.simultaneous:
         options, arguments = f"{options} --simultaneous", f"{arguments}, simultaneous=True"
     return {
@@ -211,7 +211,7 @@ def lines(served: Served, sql: str, question: Posed | None = None) -> dict[str, 
 def _fields(question: Posed) -> dict[str, str]:
     fields = {"sql": question.sql}
     if question.level != 0.95:
-        fields["level"] = f"{question.level:g}"
+        fields["level"] = str(question.level)
     return fields | ({"simultaneous": "1"} if question.simultaneous else {})
 
 

@@ -60,12 +60,16 @@ def asked(request: Request, given: Mapping[str, Any], release: Served) -> Posed:
     sql, level, simultaneous = given.get("sql"), given.get("level", 0.95), given.get("simultaneous", False)
     if not isinstance(sql, str) or not sql.strip():
         raise Refused(wrong("no question was asked", field="sql", hint="Give it as sql=SELECT ... FROM release ..."))
+    try:
+        sql.encode()
+    except UnicodeEncodeError:  # halves of characters, which JSON can spell
+        raise Refused(wrong("the question is not text", field="sql")) from None
     if len(sql) <= service(request).settings.max_sql:
         log_sql = service(request).settings.log_sql
         request.scope["log"]["sql"] = sql if log_sql else masked(sql, (c.name for c in release.columns))
     try:
         number = float(level)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0 < number < 1:
         raise Refused(wrong("level must lie between 0 and 1", field="level"))

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ..errors import SpecError
+from ..model.names import free_name
 from .catalogue import ServedColumn
 from .refusals import identifier, literal
 
 MOST_CONDITIONS, MOST_GROUPS = 12, 3
 WHAT = {"count": "how many rows", "share": "which share of rows", "average": "the average of", "sum": "the sum of"}
 OPERATORS: dict[str, dict[str, str]] = {  # kind of column -> operator -> how it reads
-    "text": {"is": "is", "not": "is not", "in": "is one of", "has": "contains", "null": "is missing"},
+    "text": {
+        "is": "is",
+        "not": "is not",
+        "in": "is one of",
+        "has": "contains",
+        "empty": "is empty text",
+        "null": "is missing",
+    },
     "whole": {
         "eq": "=",
         "ne": "≠",
@@ -31,6 +39,8 @@ OPERATORS: dict[str, dict[str, str]] = {  # kind of column -> operator -> how it
 }
 OPERATORS["number"] = OPERATORS["whole"]
 OPERATORS["other"] = {"null": "is missing"}
+ALONE = {"null": "IS NULL", "empty": "= ''"}  # comparisons that need no value
+ENDS = ("", "_se", "_low", "_high", "_min", "_max")  # of the columns that an aggregate becomes
 SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "is": "=", "not": "<>"}
 STEPS = {
     "whole": ("", "5", "10", "20", "50", "100", "1000", "10000"),
@@ -119,30 +129,37 @@ def to_sql(question: Question, columns: Sequence[ServedColumn]) -> str:
     """The SQL of a question; SpecError names the field that is still empty or does not fit."""
     known = {c.name: c for c in columns}
     keys = [_key(group, known) for group in question.groups]
-    number = _aggregate(question, known)
+    number, named = _aggregate(question, known)
     where = [_test(c, known) for c in question.conditions if c.column]
-    lines = ["SELECT " + ", ".join([*(f"{sql} AS {name}" if sql != name else sql for sql, name in keys), number])]
+    shown = [*(f"{sql} AS {name}" if sql != name else sql for sql, name in keys), f"{number} AS {named}"]
+    lines = ["SELECT " + ", ".join(shown)]
     lines.append("FROM release")
     if where:
         lines.append("WHERE " + "\n  AND ".join(where))
     if keys:
         lines.append("GROUP BY " + ", ".join(sql for sql, _ in keys))
         plain = len(keys) == 1 and known[question.groups[0].column].kind in {"text", "truth"}
-        lines.append("ORDER BY " + (f"{number.split(' AS ')[-1]} DESC" if plain else ", ".join(n for _, n in keys)))
+        lines.append("ORDER BY " + (f"{named} DESC" if plain else ", ".join(n for _, n in keys)))
     return "\n".join(lines)
 
 
-def _aggregate(question: Question, known: Mapping[str, ServedColumn]) -> str:
+def _aggregate(question: Question, known: Mapping[str, ServedColumn]) -> tuple[str, str]:
+    """(SQL, name) of the number that is asked for."""
     if question.what == "count":
-        return "COUNT(*) AS n"
+        return "COUNT(*)", _named("n", known)
     if question.what == "share":
         if not question.share.column:
             raise SpecError("choose the column whose share is asked", field="cs")
-        return f"AVG(CASE WHEN {_test(question.share, known)} THEN 1 ELSE 0 END) AS share"
+        return f"AVG(CASE WHEN {_test(question.share, known)} THEN 1 ELSE 0 END)", _named("share", known)
     if not question.of or known[question.of].kind not in {"whole", "number"}:
         raise SpecError("choose a column of numbers", field="of")
     function, name = ("AVG", "average") if question.what == "average" else ("SUM", "total")
-    return f"{function}({identifier(question.of)}) AS {identifier(f'{name}_{question.of}')}"
+    return f"{function}({identifier(question.of)})", _named(f"{name}_{question.of}", known)
+
+
+def _named(name: str, known: Iterable[str]) -> str:
+    """A name for a column of the answer that no column of the release has."""
+    return identifier(free_name(name, known, ENDS))
 
 
 def _key(group: FormGroup, known: Mapping[str, ServedColumn]) -> tuple[str, str]:
@@ -151,10 +168,10 @@ def _key(group: FormGroup, known: Mapping[str, ServedColumn]) -> tuple[str, str]
     if not group.step:
         return column, column
     if kind == "date":
-        named = identifier(f"{group.column}_{group.step}")
+        named = _named(f"{group.column}_{group.step}", known)
         return (f"YEAR({column})" if group.step == "year" else f"DATE_TRUNC('month', {column})"), named
     steps = f"{column} // {group.step} * {group.step}" if kind == "whole" else _floor(column, group.step)
-    return steps, identifier(f"{group.column}_from")
+    return steps, _named(f"{group.column}_from", known)
 
 
 def _floor(column: str, step: str) -> str:
@@ -164,15 +181,15 @@ def _floor(column: str, step: str) -> str:
 def _test(condition: FormCondition, known: Mapping[str, ServedColumn]) -> str:
     """A condition as SQL."""
     column, kind, op = identifier(condition.column), known[condition.column].kind, condition.operator
-    if op == "null":
-        return f"{column} IS NULL"
+    if op in ALONE:
+        return f"{column} {ALONE[op]}"
     if not condition.values:
         raise SpecError(f'choose a value for "{condition.column}"', field=condition.column)
     values = [_literal(condition.column, v, kind) for v in condition.values]
     if op == "in":
         return f"{column} IN ({', '.join(values)})" if len(values) > 1 else f"{column} = {values[0]}"
     if op == "has":
-        return f"{column} LIKE {literal('%' + condition.value + '%')}"
+        return f"{column} LIKE {_containing(condition.value)}"
     if op == "between":
         if len(values) < 2:
             raise SpecError(f'give both ends for "{condition.column}"', field=condition.column)
@@ -180,10 +197,16 @@ def _test(condition: FormCondition, known: Mapping[str, ServedColumn]) -> str:
     return f"{column} {SIGNS[op]} {values[0]}"
 
 
+def _containing(text: str) -> str:
+    """The pattern of texts that contain this one, whose own % and _ stand for themselves."""
+    plain = re.sub(r"([\\%_])", r"\\\1", text)
+    return literal(f"%{plain}%") + ("" if plain == text else r" ESCAPE '\'")
+
+
 def _literal(column: str, text: str, kind: str) -> str:
     """A value of the form as SQL of the column's kind."""
     if kind in {"whole", "number"}:
-        if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", text.strip()):
+        if not re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", text.strip(), re.ASCII):
             raise SpecError(f'"{column}" is compared with numbers; "{text[:40]}" is none', field=column)
         return text.strip().lstrip("+")
     if kind == "truth":

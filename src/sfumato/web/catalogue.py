@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SpecError
+from ..model.public import ADDED
 from ..query import open_release
+from ..release.checks import SIGNATURE
 from ..release.verify import describe
 
 RESERVED = frozenset({"static", "healthz", "openapi.json", "favicon.ico", "robots.txt"})
@@ -18,7 +20,6 @@ WORDS = {  # roles as analysts read them
     "sensitive": "sensitive: changed before publication",
     "quasi": "others may know it of a person",
     "insensitive": "published as it was",
-    "group": "names the group a row belongs to",
 }
 
 
@@ -73,13 +74,15 @@ class Served:
                 declared=c["name"] in declared,
             )
             for c in self.document["columns"]
-            if c["role"] != "group"
+            if c["role"] not in ADDED
         )
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files of the bundle, as written in it."""
-        return ("release.json", "datapackage.json", *self.document["files"], *self.document.get("documents", ()))
+        """Files of the bundle, as written in it, and its signature where it has one."""
+        signed = [SIGNATURE] if (self.folder / SIGNATURE).is_file() else []
+        documents = self.document.get("documents", ())
+        return ("release.json", "datapackage.json", *self.document["files"], *documents, *signed)
 
     @property
     def summary(self) -> dict[str, Any]:

@@ -108,6 +108,7 @@ def serve(
         raise SfumatoError('serving needs more packages: pip install "sfumato[web]"') from None
     from .app import application
     from .catalogue import catalogue
+    from .connections import patient
     from .server_settings import Settings, allowed_hosts, cores
 
     settings = Settings(
@@ -126,6 +127,7 @@ def serve(
     listener = bound(host, port)
     config = uvicorn.Config(
         application(served, settings),
+        http=patient(),
         log_level="error",
         access_log=False,
         server_header=False,

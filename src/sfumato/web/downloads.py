@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 18  # bytes
 BATCH = 1 << 14  # rows
+KINDS = {
+    ".json": "application/json",
+    ".parquet": "application/vnd.apache.parquet",
+    ".md": "text/markdown; charset=utf-8",
+    ".sig": "text/plain; charset=us-ascii",
+}
 DATED = (1980, 1, 1, 0, 0, 0)  # equal bundles give equal archives
 
 
@@ -142,10 +148,10 @@ async def file(request: Request) -> Response:
     name = request.path_params["file"]
     if name not in release.files:
         raise HTTPException(404, "the release has no such file")
-    kind = "application/json" if name.endswith(".json") else "application/vnd.apache.parquet"
-    return FileResponse(
-        release.folder / name, media_type=kind, headers=caching(request, service(request).etag(release, "file", name))
-    )
+    headers = caching(request, service(request).etag(release, "file", name))
+    if known(request, headers["etag"]):
+        return Response(status_code=304, headers=headers)
+    return FileResponse(release.folder / name, media_type=KINDS[Path(name).suffix], headers=headers)
 
 
 ROUTES = (

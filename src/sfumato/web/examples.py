@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..model.names import free_name
+from .asking import ENDS
 from .catalogue import ServedColumn
 from .refusals import identifier, literal
 
@@ -21,10 +23,15 @@ def examples(columns: Sequence[ServedColumn], values: Mapping[str, Sequence[Any]
     if sensitive is None:
         return
     s = identifier(sensitive.name)
+
+    def named(name: str) -> str:
+        return identifier(free_name(name, (c.name for c in columns), ENDS))
+
+    n, share = named("n"), named("share")
     if sensitive.domain is None or len(sensitive.domain) <= 100:
         yield (
             f"How many of each {sensitive.name}?",
-            f"SELECT {s}, COUNT(*) AS n\nFROM release\nGROUP BY {s}\nORDER BY n DESC",
+            f"SELECT {s}, COUNT(*) AS {n}\nFROM release\nGROUP BY {s}\nORDER BY {n} DESC",
         )
     if not sensitive.domain:
         return
@@ -34,22 +41,23 @@ def examples(columns: Sequence[ServedColumn], values: Mapping[str, Sequence[Any]
         g = identifier(group.name)
         yield (
             f"{value}, by {group.name}",
-            f"SELECT {g}, COUNT(*) AS n\nFROM release\nWHERE {asked}\nGROUP BY {g}\nORDER BY n DESC",
+            f"SELECT {g}, COUNT(*) AS {n}\nFROM release\nWHERE {asked}\nGROUP BY {g}\nORDER BY {n} DESC",
         )
+        with_it = f"AVG(CASE WHEN {asked} THEN 1 ELSE 0 END) AS {share}"
         yield (
             f"The share of {value} in each {group.name}",
-            f"SELECT {g}, AVG(CASE WHEN {asked} THEN 1 ELSE 0 END) AS share\nFROM release\nGROUP BY {g}\nORDER BY {g}",
+            f"SELECT {g}, {with_it}\nFROM release\nGROUP BY {g}\nORDER BY {g}",
         )
     if axis is not None:
         a = identifier(axis.name)
         step = f"{a} // 10 * 10"
-        name = identifier(f"{axis.name}_from")
+        name = named(f"{axis.name}_from")
         yield (
             f"{value}, by {axis.name} in steps of 10",
-            f"SELECT {step} AS {name}, COUNT(*) AS n\nFROM release\nWHERE {asked}\nGROUP BY {step}\nORDER BY {name}",
+            f"SELECT {step} AS {name}, COUNT(*) AS {n}\nFROM release\nWHERE {asked}\nGROUP BY {step}\nORDER BY {name}",
         )
     if measure is not None:
-        m, name = identifier(measure.name), identifier(f"average_{measure.name}")
+        m, name = identifier(measure.name), named(f"average_{measure.name}")
         yield (
             f"Average {measure.name} by {sensitive.name}",
             f"SELECT {s}, AVG({m}) AS {name}\nFROM release\nGROUP BY {s}\nORDER BY {name} DESC",

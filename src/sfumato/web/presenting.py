@@ -7,7 +7,7 @@ from typing import Any
 from ..answering.answer import Answer
 from ..reports.text import number
 
-MOST_ROWS = 500  # on a page; the rest is in the downloads
+MOST_ROWS, MOST_CELLS = 500, 4000  # on a page, each cell with its drawing; the rest is in the downloads
 ENDS = ("_se", "_low", "_high", "_min", "_max")
 WIDTH, MARGIN = 200.0, 5.0  # of the drawn interval, in its own units
 
@@ -20,6 +20,7 @@ def present(answer: Answer, sql: str) -> dict[str, Any]:
     keys = [name for name in names if name not in errors and name not in answer.aggregates]
     scales = {name: scale([_reach(row, name) for row in rows]) for name in answer.aggregates}
     plain = [_is_number(answer, name) for name in keys]
+    most = max(1, min(MOST_ROWS, MOST_CELLS // max(1, len(answer.aggregates))))
     return {
         "sql": sql,
         "method": answer.method,
@@ -36,10 +37,10 @@ def present(answer: Answer, sql: str) -> dict[str, Any]:
                 "nulls": [row[name] is None for name in keys],
                 "cells": [cell(row, name, scales[name]) for name in answer.aggregates],
             }
-            for row in rows[:MOST_ROWS]
+            for row in rows[:most]
         ],
         "total": len(rows),
-        "more": max(0, len(rows) - MOST_ROWS),
+        "more": max(0, len(rows) - most),
     }
 
 

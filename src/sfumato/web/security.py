@@ -103,6 +103,8 @@ class Gate:
             )
         if scope["method"] not in self._methods:
             return wrong(f"{scope['method'][:20]} is not among the methods of this server", status=405)
+        if "transfer-encoding" in headers and "content-length" in headers:  # what lies between may read it otherwise
+            return wrong("the request states its length in two ways", status=400)
         length = headers.get("content-length", "0")
         if scope["path"] not in self._streamed and (not length.isdigit() or int(length) > self._max_body):
             return self._too_large()
@@ -161,7 +163,7 @@ async def respond(refused: Refusal, send: Send) -> None:
     """Send a refusal in the one error shape."""
     body = json.dumps(refused.document()).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [(b"connection", b"close")] if refused.status in {408, 413} else []
+    headers += [(b"connection", b"close")] if refused.status in {400, 408, 413} else []
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -52,6 +53,7 @@ class Service:
     stamp: str  # of templates and static files: names the look of a page
     kept: Kept
     _vocabularies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _looking: dict[str, asyncio.Future[Any]] = field(default_factory=dict)
 
     async def answer(self, served: Served, form: Form, asked: Posed) -> Reply | Refusal:
         """The answer in some form, or why there is none."""
@@ -76,15 +78,24 @@ class Service:
     async def vocabulary(self, served: Served) -> dict[str, Any]:
         """Values of columns and examples; without them where the server is too busy to look."""
         if served.name not in self._vocabularies:
-            task = Task(release=served.name, form="vocabulary")
             try:
-                reply = await self.pool.ask(task, time_limit=VOCABULARY_SECONDS)
+                reply = await asyncio.shield(self._look(served.name))
             except (Busy, OutOfTime, WorkerLost):
                 return {"values": {}, "examples": []}
             if not isinstance(reply, Reply):
                 return {"values": {}, "examples": []}
             self._vocabularies[served.name] = reply.shown
         return self._vocabularies[served.name]
+
+    def _look(self, name: str) -> asyncio.Future[Any]:
+        """The look at a release that is under way, or a new one: many who come at once share it."""
+        found = self._looking.get(name)
+        if found is None:
+            task = Task(release=name, form="vocabulary")
+            found = asyncio.ensure_future(self.pool.ask(task, time_limit=VOCABULARY_SECONDS))
+            found.add_done_callback(lambda done: (self._looking.pop(name), done.cancelled() or done.exception()))
+            self._looking[name] = found
+        return found
 
     def etag(self, served: Served, *parts: object) -> str:
         """The name of an answer: it follows from the release, the question and this version of sfumato."""
