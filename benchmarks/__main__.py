@@ -20,12 +20,13 @@ from benchmarks import (
     bench_query,
     bench_scale,
     bench_serve,
+    bench_shapes,
     bench_sources,
     bench_spark,
 )
 from benchmarks.measure import Row
 
-PARTS = ("import", "publish", "query", "scale", "choosing", "fit", "serve", "sources", "spark", "others")
+PARTS = ("import", "publish", "query", "scale", "shapes", "choosing", "fit", "serve", "sources", "spark", "others")
 
 
 def options() -> argparse.Namespace:
@@ -51,6 +52,8 @@ def measure(asked: argparse.Namespace, folder: Path) -> list[Row]:
             found += bench.rows(folder, n=asked.rows, threads=asked.threads, repeat=asked.repeat, chosen=chosen)
     if "scale" in parts:
         found += bench_scale.rows(folder, n=asked.rows, repeat=asked.repeat, chosen=chosen)
+    if "shapes" in parts:
+        found += bench_shapes.rows(folder)
     if "choosing" in parts:
         found += bench_choosing.rows(folder, n=asked.rows, chosen=chosen)
     if "fit" in parts:

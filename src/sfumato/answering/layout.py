@@ -189,17 +189,28 @@ class Limits:
     high: Floats
 
 
-def limits(observed: Observed, asked: Asked, positive: Floats) -> Limits:
-    """Trivial limits of every functional; `positive[r, g]` is the sum of the positive part of measure g."""
-    T, F = observed.strata, asked.functionals
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Moments of every stratum, and the sums of the positive parts of its measures."""
+
+    moments: Floats
+    positive: Floats
+
+
+def stratum_totals(stratum: NDArray[np.intp], strata: int, moments: Floats, positive: Floats) -> Totals:
+    """The totals of what was observed; they are the same for all grouping sets."""
+    return Totals(_add_rows(moments, stratum, strata), _add_rows(positive, stratum, strata))
+
+
+def limits(observed: Observed, asked: Asked, totals: Totals) -> Limits:
+    """Trivial limits of every functional."""
+    F = asked.functionals
     least, most = np.zeros((len(asked.coefficients), F)), np.zeros((len(asked.coefficients), F))
     for b, H in enumerate(asked.coefficients):
         if H.shape[1]:
             most[b], least[b] = H.extreme(np.maximum), H.extreme(np.minimum)
-    totals = _add_rows(observed.moments, observed.stratum, T)
-    plus = _add_rows(positive, observed.stratum, T)
-    up = plus[:, asked.measure]
-    down = totals[:, asked.products[0, asked.measure]] - up
+    up = totals.positive[:, asked.measure]
+    down = totals.moments[:, asked.products[0, asked.measure]] - up
     h_least, h_most = least[observed.pattern], most[observed.pattern]
     low = _add_rows(up * h_least + down * h_most, observed.key, observed.keys)
     high = _add_rows(up * h_most + down * h_least, observed.key, observed.keys)

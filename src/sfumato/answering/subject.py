@@ -68,6 +68,7 @@ class Subject:
     functionals: Callable[[Cells, Sequence[CodedUnit]], Functionals | None]
     rows: int
     estimators: tuple[str, ...]  # that a question may name
+    handfuls: bool = False  # parts are of a few rows each, which no statement counts together
     caveats: tuple[str, ...] = ()  # that every answer carries
     known: Known = field(default_factory=Known, repr=False)
 
