@@ -20,7 +20,7 @@ from .answering.over_answers import TABLE as INNER
 from .answering.over_answers import over
 from .answering.shown_weights import explained
 from .answering.strata import Frame, in_parts
-from .answering.subject import Known, Subject
+from .answering.subject import Remembered, Subject
 from .engines.statements import refined
 from .model.public import ADDED, Domain, Floats
 from .release.bundle import check_digests, copy_files, writing
@@ -61,7 +61,7 @@ def ask(
     subject.check_estimator(estimator)
     options = Options(level=level, simultaneous=simultaneous, estimator=estimator)
     lookups = {name: _small_table(given, name) for name, given in (tables or {}).items()}
-    known = Known() if lookups else subject.known
+    known = Remembered() if lookups else subject.known
     found = known.query_of(text, lambda: read(text, subject.schema, lookups))
     if isinstance(found, Query):
         return answered(subject, found, options)

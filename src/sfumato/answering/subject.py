@@ -24,7 +24,7 @@ POPULATION = "population"  # the estimator that `--population` stands for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class Remembered:
     """What was found out about questions without looking at rows."""
 
     again: bool = False  # the same texts come again: what follows `shown` is kept
@@ -70,12 +70,12 @@ class Subject:
     estimators: tuple[str, ...]  # that a question may name
     handfuls: bool = False  # parts are of a few rows each, which no statement counts together
     caveats: tuple[str, ...] = ()  # that every answer carries
-    known: Known = field(default_factory=Known, repr=False)
+    known: Remembered = field(default_factory=Remembered, repr=False)
 
     def after(self, other: Subject | None) -> Subject:
         """The same, asked what `other` was asked: what is known there is known here, if columns and domains agree."""
         if other is None or (other.schema, other.domains) != (self.schema, self.domains):
-            return replace(self, known=Known(again=True))
+            return replace(self, known=Remembered(again=True))
         return replace(self, known=other.known)
 
     def check_estimator(self, name: str | None) -> None:
