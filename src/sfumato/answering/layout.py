@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..model.public import Asked, Codes, Floats, Observed
@@ -36,6 +37,14 @@ class UnitView:
         signature = np.stack([np.asarray(c, dtype=float) for c in columns], axis=1)
         _, first, inverse = np.unique(signature, axis=0, return_index=True, return_inverse=True)
         return inverse.reshape(-1).astype(np.int32), first
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """How the question sees every involved unit."""
+
+    views: Mapping[int, UnitView]
+    labels: Mapping[int, pa.Array]  # unit key number -> value of every group
 
 
 @dataclass(frozen=True, slots=True)
