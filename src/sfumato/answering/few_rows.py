@@ -21,6 +21,8 @@ def hang_on_few_rows(observed: Observed, asked: Asked, *, shown: bool) -> NDArra
     `shown`: the published value stands in the rows; else every row counts that may have a counted value.
     """
     K, F = observed.keys, asked.functionals
+    if not asked.measure.any():
+        return np.zeros((K, F), dtype=bool)
     shown = shown and int(observed.value.max(initial=0)) < int(np.prod(asked.shape))  # else sets are published
     first, squares = np.zeros((K, F)), np.zeros((K, F))
     key, pattern = observed.key[observed.stratum], observed.pattern[observed.stratum]

@@ -8,6 +8,7 @@ units whose value does not matter to it are left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -34,10 +35,11 @@ class _Family:
     axes: tuple[int, ...]
 
 
-def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked) -> Estimated:
+def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked, *, merged: bool = True) -> Estimated:
     """What `estimate` says of every aggregate when it is asked alone, laid out as if all were asked together.
 
     Functionals whose covariance is wanted belong to one aggregate; aggregates that cut the rows alike share a call.
+    Unless they are to be `merged`, strata stay as they are: several may belong to one output row and pattern.
     """
     K, F = observed.keys, asked.functionals
     value, variance, low, high = (np.zeros((K, F)) for _ in range(4))
@@ -45,7 +47,7 @@ def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked) -> Esti
     covariance, caveats, bounded = np.zeros((K, len(asked.pairs))), dict[str, None](), False
     for family in _families(asked):
         chosen = family.chosen
-        found = estimate(*_own(observed, asked, family))
+        found = estimate(*_own(observed, asked, family, merged=merged))
         value[:, chosen], variance[:, chosen] = found.value, found.variance
         low[:, chosen], high[:, chosen] = found.low, found.high
         if found.minimum is not None and found.maximum is not None:
@@ -134,28 +136,16 @@ def _row_keys(H: SparseTable) -> list[bytes]:
     return [H.indices[a:b].tobytes() + H.data[a:b].tobytes() for a, b in pairwise(H.indptr)]
 
 
-def _own(observed: Observed, asked: Asked, family: _Family) -> tuple[Observed, Asked]:
+def _own(observed: Observed, asked: Asked, family: _Family, *, merged: bool = True) -> tuple[Observed, Asked]:
     """The question about one family, over strata that differ in output row or in coefficients only."""
-    chosen, class_ = family.chosen, family.class_
-    first = np.unique(class_, return_index=True)[1]
-    pattern = class_[observed.pattern]
-    width = len(first)
-    places, stratum = distinct_numbers(observed.key * width + pattern)
-    at = stratum[observed.stratum]
-    value, kept_classes = _without(observed.value, asked.shape, family.axes)
-    parts, values = int(observed.part.max(initial=0)) + 1, int(value.max(initial=0)) + 1
-    kept, row = distinct_numbers((at * parts + observed.part) * values + value)
-    sums = [np.bincount(row, weights=m, minlength=len(kept)) for m in observed.moments.T]
-    moments = np.stack(sums, axis=1).astype(np.float64)
-    seen = Observed(
-        stratum=(kept // (parts * values)).astype(np.intp),
-        part=(kept // values % parts).astype(np.int64),
-        value=(kept % values).astype(np.intp),
-        moments=moments,
-        key=(places // width).astype(np.intp),
-        pattern=(places % width).astype(np.intp),
-        keys=observed.keys,
-    )
+    chosen = family.chosen
+    first = np.unique(family.class_, return_index=True)[1]
+    value, kept_classes = observed.value, np.arange(math.prod(asked.shape))
+    if merged or len(family.axes) < len(asked.shape):
+        value, kept_classes = _without(observed.value, asked.shape, family.axes)
+        seen = _merged(observed, value, family.class_, len(first))
+    else:
+        seen = replace(observed, pattern=family.class_[observed.pattern])
     coefficients = tuple(asked.coefficients[b][chosen][:, kept_classes] for b in first)
     mine = asked.pairs[np.isin(asked.pairs[:, 0], chosen)]
     question = replace(
@@ -168,6 +158,26 @@ def _own(observed: Observed, asked: Asked, family: _Family) -> tuple[Observed, A
         binary=all(bool(np.all(H.data == 1)) for H in coefficients),
     )
     return seen, question
+
+
+def _merged(observed: Observed, value: NDArray[np.intp], class_: NDArray[np.intp], width: int) -> Observed:
+    """The strata of one output row and class as one, entries of one stratum, part and value as one."""
+    pattern = class_[observed.pattern]
+    places, stratum = distinct_numbers(observed.key * width + pattern)
+    at = stratum[observed.stratum]
+    parts, values = int(observed.part.max(initial=0)) + 1, int(value.max(initial=0)) + 1
+    kept, row = distinct_numbers((at * parts + observed.part) * values + value)
+    sums = [np.bincount(row, weights=m, minlength=len(kept)) for m in observed.moments.T]
+    moments = np.stack(sums, axis=1).astype(np.float64)
+    return Observed(
+        stratum=(kept // (parts * values)).astype(np.intp),
+        part=(kept // values % parts).astype(np.int64),
+        value=(kept % values).astype(np.intp),
+        moments=moments,
+        key=(places // width).astype(np.intp),
+        pattern=(places % width).astype(np.intp),
+        keys=observed.keys,
+    )
 
 
 def _without(
