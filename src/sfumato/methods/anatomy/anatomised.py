@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...model.public import Asked, Estimated, Floats, Observed
 from .group_sums import Entries, GroupSums, Kinds, Sums, bounds, kinds
-from .groups import Groups, groups_of
+from .held_values import Groups, groups_of
 from .values_together import few_enough, pairs_of, triples_of
 
 VARIANCE_GROUPS = 200_000  # moments of W are taken over at most this many groups, which are in random order

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...model.public import Asked, Floats, Integers, Observed
 from ...stats.joint_codes import distinct_numbers
-from .groups import Groups
+from .held_values import Groups
 
 MOST_SHARES = 20_000_000  # numbers kept by stratum and value; beyond, they are added up by output row
 MOST_SELECTED = 8  # selections of entries that are kept
