@@ -15,15 +15,18 @@ from benchmarks import (
     bench_choosing,
     bench_fit,
     bench_import,
+    bench_others,
     bench_publish,
     bench_query,
+    bench_scale,
     bench_serve,
+    bench_shapes,
     bench_sources,
     bench_spark,
 )
 from benchmarks.measure import Row
 
-PARTS = ("import", "publish", "query", "choosing", "fit", "serve", "sources", "spark")
+PARTS = ("import", "publish", "query", "scale", "shapes", "choosing", "fit", "serve", "sources", "spark", "others")
 
 
 def options() -> argparse.Namespace:
@@ -47,12 +50,18 @@ def measure(asked: argparse.Namespace, folder: Path) -> list[Row]:
     for name, bench in (("publish", bench_publish), ("query", bench_query), ("spark", bench_spark)):
         if name in parts:
             found += bench.rows(folder, n=asked.rows, threads=asked.threads, repeat=asked.repeat, chosen=chosen)
+    if "scale" in parts:
+        found += bench_scale.rows(folder, n=asked.rows, repeat=asked.repeat, chosen=chosen)
+    if "shapes" in parts:
+        found += bench_shapes.rows(folder)
     if "choosing" in parts:
         found += bench_choosing.rows(folder, n=asked.rows, chosen=chosen)
     if "fit" in parts:
         found += bench_fit.rows(folder, n=asked.rows, chosen=chosen)
     if "serve" in parts:
         found += bench_serve.rows(folder, n=asked.rows)
+    if "others" in parts:
+        found += bench_others.rows(folder, n=asked.rows if asked.only else min(asked.rows, 100_000))
     if "sources" in parts:
         few = asked.rows if asked.only else min(asked.rows, 1_000_000)
         found += bench_sources.rows(folder, n=few, repeat=asked.repeat)

@@ -1,7 +1,7 @@
 """`sfumato serve` under load, beside plain DuckDB behind the same server: answers a second, latency, memory.
 
     python -m benchmarks.bench_serve --rows 10000000 --seconds 20
-    python -m benchmarks.bench_serve --rows 10000000 --clients 128 --seconds 1800      # memory over half an hour
+    python -m benchmarks.bench_serve --clients 16 --seconds 1800 --server sfumato      # memory over half an hour
 
 Every question is different and no answer is kept, so each one is computed.
 """
@@ -26,6 +26,7 @@ from benchmarks.bench_publish import publish, source
 from benchmarks.load import Load, address, load
 from benchmarks.measure import Row
 
+SERVERS = ("sfumato", "plain DuckDB")
 CLIENTS = (1, 16, 128, 512)
 SECONDS = 5.0
 QUEUE = 256
@@ -117,14 +118,20 @@ def measured(kind: str, release: Path, clients: tuple[int, ...], seconds: float)
 
 
 def rows(
-    folder: Path, *, n: int, clients: tuple[int, ...] = CLIENTS, seconds: float = SECONDS, method: str = "uniform"
+    folder: Path,
+    *,
+    n: int,
+    clients: tuple[int, ...] = CLIENTS,
+    seconds: float = SECONDS,
+    method: str = "uniform",
+    servers: tuple[str, ...] = SERVERS,
 ) -> list[Row]:
     """The report: for each number of clients the rate and the latencies, ours and the plain server's."""
     release = folder / f"release-{method}"
     if not release.exists():
         publish(source(folder, n), release, method)
     found: list[Row] = []
-    for kind in ("sfumato", "plain DuckDB"):
+    for kind in servers:
         loads, memory = measured(kind, release, clients, seconds)
         for one in loads:
             note = ", ".join(f"{p} % within {one.latency(p):.1f} ms" for p in (50, 95, 99))
@@ -145,12 +152,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each number of clients")
     parser.add_argument("--clients", type=int, action="append", help="may be repeated")
+    parser.add_argument("--server", choices=SERVERS, action="append", help="one instead of both")
     parser.add_argument("--folder", type=Path, help="where tables and releases go and stay")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sfumato-bench-") as scratch:
         folder = asked.folder or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        found = rows(folder, n=asked.rows, clients=tuple(asked.clients or CLIENTS), seconds=asked.seconds)
+        clients, servers = tuple(asked.clients or CLIENTS), tuple(asked.server or SERVERS)
+        found = rows(folder, n=asked.rows, clients=clients, seconds=asked.seconds, servers=servers)
     print(f"{asked.rows:,} rows; {os.cpu_count()} cores\n\n{render(found)}")
 
 

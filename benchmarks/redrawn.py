@@ -21,7 +21,6 @@ from pydantic import TypeAdapter
 import sfumato as sf
 from sfumato.engines.duckdb.connection import connect
 from sfumato.engines.duckdb.reader import CELLS, WEIGHT, DuckDBReader
-from sfumato.engines.list_columns import repeaters, with_lists
 from sfumato.methods import method_of
 from sfumato.publish import Prepared, prepare
 from sfumato.publishing.applier import Applier
@@ -114,7 +113,10 @@ class Redrawn:
         arrow = (self._table if table is None else table).select(applier.reads).combine_chunks()
         types = prepared.table.arrow_types()
         batch = arrow.cast(pa.schema([(name, types[name]) for name in applier.reads])).to_batches()[0]
-        rows = pa.Table.from_batches([with_lists(applier.split(0, batch)(), repeaters(applier.lists))])
+        rows = pa.Table.from_batches([applier.split(0, batch)()])
+        for column in applier.lists:
+            at = rows.column_names.index(column.numbers)
+            rows = rows.add_column(at, column.name, column.lists.take(rows[column.numbers].combine_chunks()))
         applier.close()
         if self._manifest is None:
             self._manifest = self.published(seed).manifest

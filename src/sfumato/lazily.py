@@ -5,7 +5,10 @@ A command imports what it uses: docs/performance.md, "Start-up"; tests/unit/test
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from threading import Lock
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 
@@ -15,21 +18,58 @@ class _Later:
     def __init__(self, name: str) -> None:
         self._name = name
 
+    def _module(self) -> ModuleType:
+        return import_module(self._name)
+
     def __getattr__(self, attribute: str) -> Any:
-        found = getattr(import_module(self._name), attribute)
+        found = getattr(self._module(), attribute)
         setattr(self, attribute, found)  # this is not asked for the same name again
         return found
 
 
+class _Functions(_Later):
+    """scipy.special; in a process that runs one command only its compiled functions.
+
+    The package also loads linear algebra, sparse arrays and wrappers for the arrays of other libraries, a fifth of a
+    second, for functions that take numpy arrays. While the functions are loaded an empty package stands in its place.
+    It does not stay there: whoever imports scipy.special later gets the real one, with the same functions in it.
+    """
+
+    def _module(self) -> ModuleType:
+        with _loading:
+            return self._functions() if _alone and self._name not in sys.modules else import_module(self._name)
+
+    def _functions(self) -> ModuleType:
+        stand_in = ModuleType(self._name)
+        stand_in.__path__ = [f"{folder}/special" for folder in import_module("scipy").__path__]
+        sys.modules[self._name] = stand_in
+        try:
+            return import_module(f"{self._name}._ufuncs")
+        except ImportError:  # a scipy that is built in another way
+            pass
+        finally:
+            del sys.modules[self._name]
+        return import_module(self._name)
+
+
+_alone, _loading = False, Lock()
+
+
+def one_command() -> None:
+    """Nothing; from now on no other thread of this process imports scipy, as is known of a command of ours."""
+    global _alone  # noqa: PLW0603 - a fact about the process
+    _alone = True
+
+
 if TYPE_CHECKING:
     import sqlglot
-    from pyarrow import dataset
+    from pyarrow import compute, dataset
     from scipy import linalg, sparse, special
-    from scipy.sparse import csgraph
     from sqlglot import exp
 else:
-    linalg, sparse, special = _Later("scipy.linalg"), _Later("scipy.sparse"), _Later("scipy.special")
-    csgraph, exp, sqlglot = _Later("scipy.sparse.csgraph"), _Later("sqlglot.expressions"), _Later("sqlglot")
-    dataset = _Later("pyarrow.dataset")  # it loads pandas
+    linalg, sparse = _Later("scipy.linalg"), _Later("scipy.sparse")
+    special = _Functions("scipy.special")
+    exp, sqlglot = _Later("sqlglot.expressions"), _Later("sqlglot")
+    compute, dataset = _Later("pyarrow.compute"), _Later("pyarrow.dataset")  # the second loads pandas
 
-__all__ = ["csgraph", "dataset", "exp", "linalg", "sparse", "special", "sqlglot"]
+__all__ = ["compute", "dataset", "exp", "linalg", "one_command", "sparse", "special", "sqlglot"]

@@ -32,6 +32,7 @@ from .publishing.roles import check_added, settled_roles
 from .release import bundle, placing, signing
 from .release.manifest import (
     FORMAT_VERSION,
+    FileModel,
     GuaranteeModel,
     Manifest,
     Software,
@@ -338,38 +339,47 @@ def write(
     prepared: Prepared, folder: Path, secret: Secret, *, reproducible: bool, progress: Progress | None = None
 ) -> Manifest:
     """Apply the method to the rows batch by batch, write them to `folder` in random order, and describe the result."""
-    method, planned, profile = prepared.method, prepared.planned, prepared.profile
-    applier = Applier(
-        table=prepared.table,
-        roles=prepared.roles,
-        method=method,
-        needs=prepared.needs,
-        profile=profile,
-        planned=planned,
-        secret=secret,
-    )
+    applier = applier_of(prepared, secret)
     prepared.table.write(
         applier.reads,
         applier,
         applier.schema,
         lambda number, rows: secret.stream("order", number).integers(0, 2**64, size=rows, dtype=np.uint64),
         folder / "data.parquet",
-        lambda done: progress("publish", done, profile.rows) if progress else None,
+        lambda done: progress("publish", done, prepared.profile.rows) if progress else None,
         applier.lists,
     )
     applier.close()
     weights = applier.weights()
     if weights is not None:
         bundle.write_weights(weights, folder / "weights.parquet")
-    if planned.work.side:
+    if prepared.planned.work.side:
         bundle.write_side(applier.side_table(), folder / "sensitive.parquet")
+    return described(prepared, applier, bundle.describe_files(folder), reproducible=reproducible)
+
+
+def applier_of(prepared: Prepared, secret: Secret) -> Applier:
+    """The method as it is applied to the rows of the table."""
+    return Applier(
+        table=prepared.table,
+        roles=prepared.roles,
+        method=prepared.method,
+        needs=prepared.needs,
+        profile=prepared.profile,
+        planned=prepared.planned,
+        secret=secret,
+    )
+
+
+def described(prepared: Prepared, applier: Applier, files: dict[str, FileModel], *, reproducible: bool) -> Manifest:
+    """What a release with these files states."""
+    method = prepared.method
     columns, units = columns_and_units(applier.columns, applier.base, prepared.table.labels)
-    files = bundle.describe_files(folder)
     manifest = Manifest(
         format_version=FORMAT_VERSION,
         software=Software(name="sfumato", version=__version__),
         method=method.name,
-        parameters=TypeAdapter(method.plan_type).dump_python(planned.public, mode="json"),
+        parameters=TypeAdapter(method.plan_type).dump_python(prepared.planned.public, mode="json"),
         rows=sum(file.rows for name, file in files.items() if name.startswith(PARTS)),
         people=people_model(prepared.people),
         columns=columns,

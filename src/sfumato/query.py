@@ -109,6 +109,7 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
         full=options.simultaneous,
         options={"estimator": options.estimator} if options.estimator else {},
         estimate=subject.estimate,
+        merged=not subject.handfuls,
         bound=subject.bound,
         direct=lambda aggregate, keys: subject.reader.run(direct(query, aggregate, keys), text=text),
         quantile=lambda aggregate, keys, comparisons: _quantile(
@@ -189,6 +190,7 @@ class Release:
             lumpable=method.lumpable and not any(opened.listed),
             withheld=method.withheld,
             part=method.part,
+            handfuls=method.handfuls,
             sets={u: len(sets) for u, sets in enumerate(opened.listed) if sets is not None},
             estimate=as_stated()(lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked)),
             bound=as_stated()(lambda *question: method.bound(plan, opened.evidence, *question)),

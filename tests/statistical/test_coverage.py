@@ -17,7 +17,7 @@ from scipy.stats import binomtest, norm
 
 import sfumato as sf
 from constants import ALPHA
-from sfumato.choosing.measure import trial
+from sfumato.choosing.trial import trial
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 

@@ -19,7 +19,7 @@ from constants import ALPHA, SEED
 from sfumato.choosing.candidates import spec_of
 from sfumato.choosing.compare import make_setting
 from sfumato.choosing.foresee import ExpectedRelease
-from sfumato.choosing.measure import trial
+from sfumato.choosing.trial import trial
 from sfumato.methods import REGISTRY
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret

@@ -11,9 +11,12 @@ import pytest
 
 import sfumato as sf
 from sfumato.answering import domain_views
+from sfumato.choosing import original
 from sfumato.choosing.compare import compare
+from sfumato.choosing.measure import measure
 from sfumato.choosing.recommend import recommend
 from sfumato.choosing.setting import make_setting
+from sfumato.choosing.trial import drawn, trial
 from sfumato.engines.duckdb.table import LocalTable
 from sfumato.methods import REGISTRY
 from sfumato.publishing.randomness import Secret
@@ -90,3 +93,28 @@ def test_a_column_is_evaluated_on_its_domain_once(monkeypatch: pytest.MonkeyPatc
     assert set(again.table["disease"].to_pylist()) == set(range(10))
     release.sql("SELECT COUNT(*) AS n FROM release WHERE disease > 3")
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("method", ["subset-response", "anatomy", "splu", "l-diversity"])
+def test_a_drawn_release_has_the_rows_of_the_written_one(method: str) -> None:
+    setting = make_setting(table(), roles=ROLES, bound="1/3", secret=Secret.of(1))
+    candidate = REGISTRY[method].at_bound(setting.facts, setting.tau, setting.rho1)[0]
+    prepared = setting.prepare(candidate, Secret.of(1))
+    batches = setting.batches_of(prepared)
+    assert batches is not None
+    question = "SELECT age, disease, COUNT(*) AS n FROM release WHERE sex = 1 GROUP BY age, disease"
+    with trial(prepared, Secret.of(2)) as written, drawn(prepared, Secret.of(2), batches) as held:
+        if method != "splu":  # whose channel is drawn from the digest
+            for here, there in zip(held.sql(question).rows(), written.sql(question).rows(), strict=True):
+                assert here == pytest.approx(there, rel=1e-12, abs=1e-12)  # sums over rows in another order
+        plain = [name for name in written.opened.reader.columns if name in held.opened.reader.columns]
+        shown = [sorted(zip(*r.opened.reader.count(plain).to_pydict().values(), strict=True)) for r in (written, held)]
+        assert shown[0] == shown[1]
+
+
+def test_a_table_that_is_too_large_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(original, "HELD_BYTES", 100)
+    setting = make_setting(table(), roles=ROLES, bound="1/3", secret=Secret.of(1))
+    assert setting.truth.batches is None
+    candidate = REGISTRY["uniform"].at_bound(setting.facts, setting.tau, setting.rho1)[0]
+    assert measure(setting, candidate, 2, Secret.of(1))["observed_error"]

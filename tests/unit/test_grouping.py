@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import PlanError, SpecError
+from sfumato.methods.anatomy.method import _hand_out
 from sfumato.methods.shared import grouping
 from sfumato.methods.shared.grouping import Grouping, largest_buckets, random_margins, template_counts
 
@@ -156,3 +157,19 @@ def test_same_generator_same_grouping():
     first, second = (random_margins(counts, 3, np.random.default_rng(5)) for _ in range(2))
     assert np.array_equal(first.members, second.members)
     assert np.array_equal(first.leftover_groups, second.leftover_groups)
+
+
+@pytest.mark.parametrize(
+    ("counts", "kept", "size"),
+    [([1] * 5, [1] * 5, 3), ([9, 8, 7, 7], [9, 8, 7, 7], 3), ([9, 1, 1, 1], [3, 1, 1, 1], 2)],
+)
+def test_values_and_labels_of_anatomy_groups(counts, kept, size):
+    """In order of groups and values, left over ones among them; a value's labels are the groups that hold it."""
+    counts, kept, rng = np.array(counts), np.array(kept), np.random.default_rng(3)
+    deal, side = _hand_out(random_margins(kept, size, rng), counts, kept, rng)
+    group, code = side["group_id"], side["unit0"]
+    assert np.array_equal(np.lexsort((code, group)), np.arange(kept.sum()))
+    assert np.array_equal(np.bincount(code), kept)
+    for value in range(len(counts)):
+        labels = deal.labels[deal.start[value] : deal.start[value + 1]]
+        assert sorted(labels) == sorted([*group[code == value], *[-1] * (counts[value] - kept[value])])

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ import pytest
 
 import sfumato
 from sfumato.methods.registry import BUILT_IN
+from sfumato.methods.specifications import build
 from tables import people
 
 HEAVY = {"pandas", "polars", "scipy", "formulaic", "starlette", "jinja2", "matplotlib", "pyspark", "statsmodels"}
@@ -36,6 +38,16 @@ def loaded(module: str, name: str, *arguments: object) -> set[str]:
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+def loaded_at_the_end(*commands: Sequence[str]) -> set[str]:
+    """The modules that are loaded when the commands have done all of their work, one after the other."""
+    text = "import json, sys\nfrom sfumato.cli import main\n"
+    for arguments in commands:
+        text += f"try:\n    main({list(arguments)!r})\nexcept SystemExit as ended:\n    assert not ended.code\n"
+    text += "print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
+    done = subprocess.run([sys.executable, "-c", text], check=True, capture_output=True, text=True)
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
@@ -67,21 +79,46 @@ def test_publishing_to_the_end_loads_neither_pandas_nor_the_parser(table: Path) 
     """Reading back what was written included."""
     arguments = ["publish", str(table), str(table.parent / "out"), "--sa", "disease", "--qi", "age,sex"]
     arguments += ["--rest", "drop", "--method", "uniform", "--rho1", "1/3", "--rho2", "1/2"]
-    text = f"import json, sys\nfrom sfumato.cli import main\ntry:\n    main({arguments!r})\n"
-    text += "finally:\n    print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
-    done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True, text=True)
-    seen = {m.split(".")[0] for m in json.loads(done.stderr.splitlines()[-1])}
+    seen = {m.split(".")[0] for m in loaded_at_the_end(arguments)}
     assert "duckdb" in seen, "nothing was published"
     assert seen & (HEAVY | {"sqlglot", "asyncio"}) == set()
 
 
-def test_asking_loads_one_method_and_no_scipy(table: Path) -> None:
+# Of scipy a count may need its compiled special functions; the packages around them take longer than the answer.
+SLOW = {"scipy.special", "scipy.sparse", "scipy.linalg", "numpy.testing", "numpy.f2py", "pyarrow.dataset"}
+
+
+def test_counts_to_the_end_load_their_methods_and_of_scipy_only_functions(table: Path) -> None:
+    """Opening, counting under a condition on both kinds of columns, and printing: by one method, then by all."""
     roles = sfumato.Roles(sensitive="disease", quasi=("age", "sex"), rest="drop")
-    out = table.parent / "out"
-    sfumato.publish(table, out, roles=roles, method=sfumato.UniformPerturbation(rho1="1/3", rho2="1/2"), seed=1)
-    seen = loaded("sfumato.engines.duckdb.table", "DuckDBReader", "query", out, "SELECT COUNT(*) AS n FROM release")
-    assert folders(seen) <= {"uniform"}
-    assert {m.split(".")[0] for m in seen} & HEAVY == set()
+    question = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND sex = 'f'"
+    commands = []
+    for method in BUILT_IN:
+        spec, out = build(method, sfumato.methods.REGISTRY[method].example.options), table.parent / method
+        sfumato.publish(table, out, roles=roles, method=spec, seed=1)
+        commands.append(("query", str(out), question))
+    seen = loaded_at_the_end(commands[0])
+    assert folders(seen) == {BUILT_IN[next(iter(BUILT_IN))]}
+    assert {m.split(".")[0] for m in seen} & (HEAVY - {"scipy"}) == set()
+    seen = loaded_at_the_end(*commands)
+    assert folders(seen) == set(BUILT_IN.values()), "not all were asked"
+    assert seen & SLOW == set()
+
+
+def test_whoever_imports_scipy_after_a_command_gets_all_of_it() -> None:
+    """The compiled functions are loaded alone, and the package afterwards has the same ones."""
+    text = """
+import sys
+from sfumato import lazily
+lazily.one_command()
+functions = lazily.special.gammaincc, lazily.special.ndtri
+assert not {"scipy.special", "scipy.linalg", "numpy.testing"} & set(sys.modules), "more was loaded"
+import scipy.special, scipy.stats, scipy.optimize, scipy.sparse.linalg
+assert functions == (scipy.special.gammaincc, scipy.special.ndtri)
+assert scipy.special.logsumexp([0.0]) == 0 and scipy.stats.norm.cdf(0) == 0.5
+"""
+    done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("publish", "--help"), ("--version",)])

@@ -17,7 +17,7 @@ from ..sql.nodes import Aggregate, Query
 from ..stats.joint_codes import distinct_rows
 from ..stats.tail_inversion import cut
 from .few_rows import hang_on_few_rows
-from .layout import Functional, Limits, coefficients, functionals, limits, products
+from .layout import Functional, Limits, Totals, coefficients, functionals, limits, products, stratum_totals
 from .own_strata import estimate_apart
 from .strata import Frame, Strata, key_columns, sort_into_strata
 from .totals import Numbers, Result, is_exact, order_bounds, selected
@@ -34,6 +34,7 @@ class Asking:
     full: bool
     options: Mapping[str, str]
     estimate: Callable[[Observed, Asked], Estimated]
+    merged: bool  # strata of one output row are merged before they are estimated
     bound: Callable[..., Any]
     direct: Callable[[Aggregate, tuple[int, ...]], pa.Table]
     quantile: Quantile | None = None
@@ -46,10 +47,11 @@ Quantile = Callable[[Aggregate, tuple[int, ...], int], Mapping[tuple[Any, ...], 
 def answer(frame: Frame, asking: Asking) -> tuple[pa.Table, str, tuple[str, ...]]:
     """(answer table with columns k0.. and a0, a0_se .., kind, caveats)."""
     strata = sort_into_strata(frame)
+    totals = stratum_totals(strata.stratum, len(strata.first), strata.moments, strata.positive)
     tables, kinds = [], set()
     caveats: dict[str, None] = {}
     for keys in frame.query.sets:
-        table, kind, notes = _answer_set(frame, asking, strata, keys)
+        table, kind, notes = _answer_set(frame, asking, strata, totals, keys)
         tables.append(table)
         kinds.add(kind)
         caveats |= dict.fromkeys(notes)
@@ -58,7 +60,7 @@ def answer(frame: Frame, asking: Asking) -> tuple[pa.Table, str, tuple[str, ...]
 
 
 def _answer_set(
-    frame: Frame, asking: Asking, strata: Strata, keys: tuple[int, ...]
+    frame: Frame, asking: Asking, strata: Strata, totals: Totals, keys: tuple[int, ...]
 ) -> tuple[pa.Table, str, tuple[str, ...]]:
     """One grouping set: its output rows are observed groups times groups of unit keys."""
     query = frame.query
@@ -97,7 +99,7 @@ def _answer_set(
         groups=len(combos),
         full=asking.full,
     )
-    possible = limits(observed, asked, strata.positive)
+    possible = limits(observed, asked, totals)
     found = _estimated(observed, asked, possible, asking)
     columns, kinds = key_columns(frame, strata, keys, groups, plain, combos), set()
     notes = list(found.caveats)
@@ -169,7 +171,7 @@ def _estimated(observed: Observed, asked: Asked, possible: Limits, asking: Askin
         zero = np.zeros(shape)
         covariance = np.zeros((shape[0], len(asked.pairs)))
         return Estimated(value=possible.low, variance=zero, low=possible.low, high=possible.low, covariance=covariance)
-    found = estimate_apart(asking.estimate, observed, asked)
+    found = estimate_apart(asking.estimate, observed, asked, merged=asking.merged)
     covariance = found.covariance.copy()
     for k, (a, b) in enumerate(asked.pairs):
         covariance[exact[:, a] | exact[:, b], k] = 0.0

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..lazily import sparse as sp
 from ..model.public import Asked, Floats, Observed
+from ..model.sparse_table import SparseTable
 
 FEW = 30.0  # rows of equal size that a sum must at least amount to
 
@@ -21,6 +21,8 @@ def hang_on_few_rows(observed: Observed, asked: Asked, *, shown: bool) -> NDArra
     `shown`: the published value stands in the rows; else every row counts that may have a counted value.
     """
     K, F = observed.keys, asked.functionals
+    if not asked.measure.any():
+        return np.zeros((K, F), dtype=bool)
     shown = shown and int(observed.value.max(initial=0)) < int(np.prod(asked.shape))  # else sets are published
     first, squares = np.zeros((K, F)), np.zeros((K, F))
     key, pattern = observed.key[observed.stratum], observed.pattern[observed.stratum]
@@ -28,14 +30,14 @@ def hang_on_few_rows(observed: Observed, asked: Asked, *, shown: bool) -> NDArra
         mine = np.flatnonzero(asked.measure == g)
         for b, H in enumerate(asked.coefficients):
             at = np.flatnonzero(pattern == b)
-            counted = sp.csr_array(H[mine], copy=True)
-            counted.data = (counted.data != 0).astype(np.float64)
+            counted = H[mine]
+            counted = counted.with_data((counted.data != 0).astype(np.float64))
             value = observed.value[at]
             if not shown:
-                counted = sp.csr_array((counted.sum(axis=1) > 0)[:, None].astype(np.float64))
+                counted = SparseTable.dense(counted.sum(axis=1)[:, None] > 0)
                 value = np.zeros(len(at), dtype=np.intp)
             for total, column in ((first, asked.products[0, g]), (squares, asked.products[g, g])):
-                seen = sp.csr_array((observed.moments[at, column], (key[at], value)), shape=(K, counted.shape[1]))
-                total[:, mine] += (seen @ counted.T).toarray()
+                seen = SparseTable.of(observed.moments[at, column], key[at], value, (K, counted.shape[1]))
+                total[:, mine] += seen.product(counted.T).toarray()
     rows: Floats = np.divide(first**2, squares, out=np.full((K, F), np.inf), where=squares > 0)
     return rows < FEW

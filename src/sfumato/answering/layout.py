@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..lazily import sparse as sp
 from ..model.public import Asked, Codes, Floats, Observed
-from ..sql.nodes import TRUE, Aggregate, Query, Term, Truth, conjunction
+from ..model.sparse_table import SparseTable
+from ..sql.nodes import TRUE, Aggregate, Condition, Query, Term, Truth, conjunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,50 @@ def layout(
     return Layout(units, views, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs), sets or {})
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Coefficients of one functional by the truth of the untouched leaves that it names: few of them, patterns many."""
+
+    terms: tuple[tuple[Condition, Term], ...]
+    leaves: tuple[int, ...]  # untouched ones among those of the conditions
+    inside: Mapping[int, Truth]  # truth over the joint classes, of the others
+    numbers: Sequence[Floats]
+    shape: tuple[int, ...]
+    known: dict[bytes, tuple[NDArray[np.intp], Floats]]
+
+    @classmethod
+    def of(cls, query: Query, functional: Functional, place: Layout, numbers: Sequence[Floats]) -> _Rows:
+        """Those of a functional of the question; `numbers` over the joint classes."""
+        terms = tuple((conjunction((query.where, term.condition)), term) for term in functional.terms)
+        named = sorted(set().union(*(condition.leaves() for condition, _ in terms)))
+        units = {i: query.leaves[i].unit for i in named}
+        inside = {
+            i: place.along(u, place.views[u].leaves[i]).astype(np.int8) for i, u in units.items() if u is not None
+        }
+        outside = tuple(i for i in named if i not in inside)
+        return cls(terms, outside, inside, numbers, place.shape or (1,), {})
+
+    def under(self, pattern: NDArray[np.int8]) -> tuple[NDArray[np.intp], Floats]:
+        """(joint classes where they are not 0, coefficients there), for one pattern of truths."""
+        truths = pattern[list(self.leaves)]
+        name = truths.tobytes()
+        if name not in self.known:
+            leaves = {**self.inside, **dict(zip(self.leaves, truths, strict=True))}
+            h = np.zeros(self.shape)
+            for condition, term in self.terms:
+                holds = condition.truth(leaves) == TRUE
+                h = h + np.broadcast_to(holds, self.shape) * term.scale * (
+                    self.numbers[term.value] if term.value >= 0 else 1.0
+                )
+            flat = h.ravel()
+            at = np.flatnonzero(flat)
+            self.known[name] = at, flat[at]
+        return self.known[name]
+
+
 def coefficients(
     query: Query, wanted: Sequence[Functional], keys: Sequence[int], place: Layout, patterns: NDArray[np.int8]
-) -> tuple[tuple[sp.csr_array, ...], list[tuple[int, ...]]]:
+) -> tuple[tuple[SparseTable, ...], list[tuple[int, ...]]]:
     """One (F, V) matrix per pattern of untouched leaves, and the groups of unit keys that F enumerates.
 
     Functional f = group * len(wanted) + j. `patterns[b, i]` is the truth of leaf i where it is untouched.
@@ -110,31 +151,15 @@ def coefficients(
     numbers = [
         np.broadcast_to(place.along(u, place.views[u].numbers[v]), shape) for v, (u, _) in enumerate(query.values)
     ]
+    rows_of = [_Rows.of(query, functional, place, numbers) for functional in wanted]
     matrices = []
     for pattern in patterns:
-        truth: list[Truth] = []
-        for i, leaf in enumerate(query.leaves):
-            if leaf.unit is None:
-                truth.append(np.array(pattern[i], dtype=np.int8))
-            else:
-                truth.append(place.along(leaf.unit, place.views[leaf.unit].leaves[i]).astype(np.int8))
-        rows, cols, data = [], [], []
-        for j, functional in enumerate(wanted):
-            h = np.zeros(shape)
-            for term in functional.terms:
-                holds = conjunction((query.where, term.condition)).truth(truth) == TRUE
-                h = h + np.broadcast_to(holds, shape) * term.scale * (numbers[term.value] if term.value >= 0 else 1.0)
-            flat = np.broadcast_to(h, shape).ravel()
-            at = np.flatnonzero(flat)
-            rows.append(group[at] * len(wanted) + j)
-            cols.append(at)
-            data.append(flat[at])
-        matrices.append(
-            sp.csr_array(
-                (np.concatenate(data), (np.concatenate(rows), np.concatenate(cols))),
-                shape=(groups * len(wanted), int(np.prod(shape))),
-            )
-        )
+        found = [rows.under(pattern) for rows in rows_of]
+        row = np.concatenate([group[at] * len(wanted) + j for j, (at, _) in enumerate(found)])
+        order = np.argsort(row, kind="stable") if unit_keys else slice(None)  # else rows come one after the other
+        start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=groups * len(wanted)))])
+        column, data = (np.concatenate(part)[order] for part in zip(*found, strict=True))
+        matrices.append(SparseTable(data, column, start.astype(np.intp), (groups * len(wanted), int(np.prod(shape)))))
     combos: list[tuple[int, ...]] = list(np.ndindex(*sizes)) if sizes else [()]
     return tuple(matrices), combos
 
@@ -155,17 +180,28 @@ class Limits:
     high: Floats
 
 
-def limits(observed: Observed, asked: Asked, positive: Floats) -> Limits:
-    """Trivial limits of every functional; `positive[r, g]` is the sum of the positive part of measure g."""
-    T, F = observed.strata, asked.functionals
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Moments of every stratum, and the sums of the positive parts of its measures."""
+
+    moments: Floats
+    positive: Floats
+
+
+def stratum_totals(stratum: NDArray[np.intp], strata: int, moments: Floats, positive: Floats) -> Totals:
+    """The totals of what was observed; they are the same for all grouping sets."""
+    return Totals(_add_rows(moments, stratum, strata), _add_rows(positive, stratum, strata))
+
+
+def limits(observed: Observed, asked: Asked, totals: Totals) -> Limits:
+    """Trivial limits of every functional."""
+    F = asked.functionals
     least, most = np.zeros((len(asked.coefficients), F)), np.zeros((len(asked.coefficients), F))
     for b, H in enumerate(asked.coefficients):
         if H.shape[1]:
-            most[b], least[b] = _extreme(H, np.maximum), _extreme(H, np.minimum)
-    totals = _add_rows(observed.moments, observed.stratum, T)
-    plus = _add_rows(positive, observed.stratum, T)
-    up = plus[:, asked.measure]
-    down = totals[:, asked.products[0, asked.measure]] - up
+            most[b], least[b] = H.extreme(np.maximum), H.extreme(np.minimum)
+    up = totals.positive[:, asked.measure]
+    down = totals.moments[:, asked.products[0, asked.measure]] - up
     h_least, h_most = least[observed.pattern], most[observed.pattern]
     low = _add_rows(up * h_least + down * h_most, observed.key, observed.keys)
     high = _add_rows(up * h_most + down * h_least, observed.key, observed.keys)
@@ -176,12 +212,3 @@ def _add_rows(values: Floats, place: NDArray[np.intp], size: int) -> Floats:
     """Rows of `values` added up by place."""
     columns = [np.bincount(place, weights=values[:, j], minlength=size) for j in range(values.shape[1])]
     return np.stack(columns, axis=1) if columns else np.zeros((size, 0))
-
-
-def _extreme(H: sp.csr_array, better: np.ufunc) -> Floats:
-    """Largest or least entry of every row, zeros included where the row is not full."""
-    filled = np.diff(H.indptr)
-    result = np.where(filled < H.shape[1], 0.0, -np.inf if better is np.maximum else np.inf)
-    row = np.repeat(np.arange(H.shape[0]), filled)
-    better.at(result, row, H.data)
-    return result

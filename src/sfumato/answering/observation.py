@@ -36,6 +36,7 @@ def observation(
     *,
     lumpable: bool,
     withheld: bool,
+    handfuls: bool,
     part: str | None,
     table: str,
     weight: str | None,
@@ -63,7 +64,8 @@ def observation(
     if in_part is not None:
         columns.append((column(in_part), "part"))
     # Thousands of small groups and nothing else to tell rows apart: adding up by array is faster than by hashing.
-    by_row = withheld and in_part is not None and len(columns) == 1
+    # Where there is something else, and groups are of a few rows, hardly two rows agree: they are taken as they are.
+    by_row = withheld and in_part is not None and (len(columns) == 1 or handfuls)
     numbers = [_number(sql) for sql in query.measures[1:]]
     moments = tuple((a, b) for b in range(len(numbers) + 1) for a in range(b + 1))
     positive = {m: f"p{m}" for m in range(1, len(numbers) + 1)}
@@ -119,6 +121,7 @@ def wanted_of(query: Query, subject: Subject, table: str, weight: str | None) ->
         tuple(coder.domain.columns for coder in subject.coders),
         lumpable=subject.lumpable,
         withheld=subject.withheld,
+        handfuls=subject.handfuls,
         part=subject.part,
         table=table,
         weight=weight,

@@ -8,6 +8,7 @@ units whose value does not matter to it are left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,9 +16,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..lazily import csgraph
-from ..lazily import sparse as sp
 from ..model.public import Asked, Estimated, Observed
+from ..model.sparse_table import SparseTable
 from ..stats.joint_codes import distinct_numbers
 
 Estimate = Callable[[Observed, Asked], Estimated]
@@ -35,10 +35,11 @@ class _Family:
     axes: tuple[int, ...]
 
 
-def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked) -> Estimated:
+def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked, *, merged: bool = True) -> Estimated:
     """What `estimate` says of every aggregate when it is asked alone, laid out as if all were asked together.
 
     Functionals whose covariance is wanted belong to one aggregate; aggregates that cut the rows alike share a call.
+    Unless they are to be `merged`, strata stay as they are: several may belong to one output row and pattern.
     """
     K, F = observed.keys, asked.functionals
     value, variance, low, high = (np.zeros((K, F)) for _ in range(4))
@@ -46,7 +47,7 @@ def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked) -> Esti
     covariance, caveats, bounded = np.zeros((K, len(asked.pairs))), dict[str, None](), False
     for family in _families(asked):
         chosen = family.chosen
-        found = estimate(*_own(observed, asked, family))
+        found = estimate(*_own(observed, asked, family, merged=merged))
         value[:, chosen], variance[:, chosen] = found.value, found.variance
         low[:, chosen], high[:, chosen] = found.low, found.high
         if found.minimum is not None and found.maximum is not None:
@@ -82,12 +83,11 @@ def asked_alone(
 def _families(asked: Asked) -> list[_Family]:
     """Functionals j of all groups of unit keys stay together; those connected by pairs are one aggregate."""
     J = asked.functionals // asked.groups
-    links = sp.coo_array((np.ones(len(asked.pairs)), tuple(asked.pairs.T % J)), shape=(J, J))
-    aggregates, of_functional = csgraph.connected_components(links, directed=False)
+    of_functional = _connected(asked.pairs % J, J)
     rows = [_row_keys(H) for H in asked.coefficients]
     indicator, varies = asked.indicator, _varies(asked)
     alike: dict[tuple[tuple[int, ...], bool, tuple[int, ...]], list[int]] = {}
-    for aggregate in range(aggregates):
+    for aggregate in np.unique(of_functional):
         mine = np.flatnonzero(of_functional == aggregate)
         chosen = (np.arange(asked.groups)[:, None] * J + mine).ravel()
         label: dict[tuple[bytes, ...], int] = {}
@@ -100,6 +100,17 @@ def _families(asked: Asked) -> list[_Family]:
     ]
 
 
+def _connected(pairs: NDArray[np.intp], size: int) -> NDArray[np.intp]:
+    """For each of `size` numbers the least one that pairs connect it with."""
+    least, before = np.arange(size), np.empty(0, dtype=np.intp)
+    while not np.array_equal(least, before):
+        before = least.copy()
+        np.minimum.at(least, pairs[:, 0], before[pairs[:, 1]])
+        np.minimum.at(least, pairs[:, 1], before[pairs[:, 0]])
+        least = least[least]  # halves the way to the least
+    return least
+
+
 def _varies(asked: Asked) -> NDArray[np.bool_]:
     """(axes, F): does the coefficient of a functional depend on the unit's value, in any pattern?"""
     shape = asked.shape
@@ -109,9 +120,7 @@ def _varies(asked: Asked) -> NDArray[np.bool_]:
     for axis in range(len(shape)):
         first = _first_along(shape, axis)
         for H in asked.coefficients:
-            differ = abs(H - H[:, first]).tocsr()
-            differ.eliminate_zeros()
-            found[axis] |= np.diff(differ.indptr) > 0
+            found[axis] |= np.diff((H - H[:, first]).indptr) > 0
     return found
 
 
@@ -121,37 +130,22 @@ def _first_along(shape: tuple[int, ...], axis: int) -> NDArray[np.intp]:
     return np.broadcast_to(places.take([0], axis=axis), shape).reshape(-1)
 
 
-def _row_keys(H: sp.csr_array) -> list[bytes]:
+def _row_keys(H: SparseTable) -> list[bytes]:
     """The coefficients of every functional in one pattern, as something to compare."""
-    H = H.copy()
-    H.sum_duplicates()
-    H.eliminate_zeros()
-    starts = H.indptr
-    return [H.indices[a:b].astype(np.int64).tobytes() + H.data[a:b].tobytes() for a, b in pairwise(starts)]
+    H = H.with_data(H.data)
+    return [H.indices[a:b].tobytes() + H.data[a:b].tobytes() for a, b in pairwise(H.indptr)]
 
 
-def _own(observed: Observed, asked: Asked, family: _Family) -> tuple[Observed, Asked]:
+def _own(observed: Observed, asked: Asked, family: _Family, *, merged: bool = True) -> tuple[Observed, Asked]:
     """The question about one family, over strata that differ in output row or in coefficients only."""
-    chosen, class_ = family.chosen, family.class_
-    first = np.unique(class_, return_index=True)[1]
-    pattern = class_[observed.pattern]
-    width = len(first)
-    places, stratum = distinct_numbers(observed.key * width + pattern)
-    at = stratum[observed.stratum]
-    value, kept_classes = _without(observed.value, asked.shape, family.axes)
-    parts, values = int(observed.part.max(initial=0)) + 1, int(value.max(initial=0)) + 1
-    kept, row = distinct_numbers((at * parts + observed.part) * values + value)
-    sums = [np.bincount(row, weights=m, minlength=len(kept)) for m in observed.moments.T]
-    moments = np.stack(sums, axis=1).astype(np.float64)
-    seen = Observed(
-        stratum=(kept // (parts * values)).astype(np.intp),
-        part=(kept // values % parts).astype(np.int64),
-        value=(kept % values).astype(np.intp),
-        moments=moments,
-        key=(places // width).astype(np.intp),
-        pattern=(places % width).astype(np.intp),
-        keys=observed.keys,
-    )
+    chosen = family.chosen
+    first = np.unique(family.class_, return_index=True)[1]
+    value, kept_classes = observed.value, np.arange(math.prod(asked.shape))
+    if merged or len(family.axes) < len(asked.shape):
+        value, kept_classes = _without(observed.value, asked.shape, family.axes)
+        seen = _merged(observed, value, family.class_, len(first))
+    else:
+        seen = replace(observed, pattern=family.class_[observed.pattern])
     coefficients = tuple(asked.coefficients[b][chosen][:, kept_classes] for b in first)
     mine = asked.pairs[np.isin(asked.pairs[:, 0], chosen)]
     question = replace(
@@ -164,6 +158,26 @@ def _own(observed: Observed, asked: Asked, family: _Family) -> tuple[Observed, A
         binary=all(bool(np.all(H.data == 1)) for H in coefficients),
     )
     return seen, question
+
+
+def _merged(observed: Observed, value: NDArray[np.intp], class_: NDArray[np.intp], width: int) -> Observed:
+    """The strata of one output row and class as one, entries of one stratum, part and value as one."""
+    pattern = class_[observed.pattern]
+    places, stratum = distinct_numbers(observed.key * width + pattern)
+    at = stratum[observed.stratum]
+    parts, values = int(observed.part.max(initial=0)) + 1, int(value.max(initial=0)) + 1
+    kept, row = distinct_numbers((at * parts + observed.part) * values + value)
+    sums = [np.bincount(row, weights=m, minlength=len(kept)) for m in observed.moments.T]
+    moments = np.stack(sums, axis=1).astype(np.float64)
+    return Observed(
+        stratum=(kept // (parts * values)).astype(np.intp),
+        part=(kept // values % parts).astype(np.int64),
+        value=(kept % values).astype(np.intp),
+        moments=moments,
+        key=(places // width).astype(np.intp),
+        pattern=(places % width).astype(np.intp),
+        keys=observed.keys,
+    )
 
 
 def _without(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..lazily import sparse as sp
 from ..model.public import Asked, Floats, Observed
+from ..model.sparse_table import SparseTable
 
 # measure -> its least and largest number in every output row, as the engine knows them, each (K,)
 Extremes = Callable[[int], tuple[Floats, Floats]]
@@ -44,15 +44,13 @@ def ratio_range(
     return np.where(nothing, np.nan, least), np.where(nothing, np.nan, most)
 
 
-def _counted(H: sp.csr_array, top: int, bottom: int, groups: int) -> tuple[Floats, Floats]:
+def _counted(H: SparseTable, top: int, bottom: int, groups: int) -> tuple[Floats, Floats]:
     """Least and largest coefficient of a functional among the values that another one counts, for every group."""
     J = H.shape[0] // groups
     above, below = H[top::J], H[bottom::J]
-    counted = below.copy()
-    counted.data = (counted.data != 0).astype(np.float64)
-    counted.eliminate_zeros()
-    inside = sp.csr_array(above.multiply(counted))
-    inside.eliminate_zeros()
+    counted = below.with_data((below.data != 0).astype(np.float64))
+    inside = above.multiply(counted)
+    inside = inside.with_data(inside.data)
     held, filled = np.diff(counted.indptr), np.diff(inside.indptr)
     low = np.where(filled < held, 0.0, np.inf)
     high = np.where(filled < held, 0.0, -np.inf)

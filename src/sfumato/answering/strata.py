@@ -118,7 +118,11 @@ def _floats(table: pa.Table, names: Sequence[str]) -> Floats:
 def in_parts(seen: pa.Table, wanted: Observation, rows: int) -> pa.Table:
     """What was observed, added up by part where that was left to us; ReleaseError for parts that cannot be."""
     part = part_numbers(seen[wanted.part], rows) if wanted.part else None
-    return seen if part is None or not wanted.by_row else _add_up_parts(seen, part)
+    if part is None or not wanted.by_row:
+        return seen
+    if not wanted.keys and not wanted.leaves:
+        return _add_up_parts(seen, part)
+    return seen if "m0" in seen.column_names else seen.append_column("m0", pa.array(np.ones(len(part))))
 
 
 def _add_up_parts(rows: pa.Table, part: NDArray[np.int64]) -> pa.Table:

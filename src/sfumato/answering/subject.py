@@ -39,6 +39,7 @@ class Subject:
     functionals: Callable[[Cells, Sequence[CodedUnit]], Functionals | None]
     rows: int
     estimators: tuple[str, ...]  # that a question may name
+    handfuls: bool = False  # parts are of a few rows each, which no statement counts together
     caveats: tuple[str, ...] = ()  # that every answer carries
     shown: dict[int, pa.Table] = field(default_factory=dict, repr=False)  # columns of a unit on its domain, once asked
 

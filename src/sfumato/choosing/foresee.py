@@ -22,7 +22,7 @@ from ..model.public import Floats
 from ..publish import Prepared
 from ..query import ask
 from ..sql.nodes import Schema
-from .workload import Original
+from .original import Original
 
 
 class ExpectedRelease:

@@ -1,29 +1,27 @@
-"""One method measured: planned, foreseen, published into a temporary folder a few times, asked, and thrown away."""
+"""One method measured: planned, foreseen, published into a temporary folder, drawn a few times, asked, thrown away."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..engines import scratch
 from ..errors import QueryError, SfumatoError
 from ..methods.ladder import public_readers
 from ..model.public import READERS, Candidate, Floats, Roles
-from ..publish import Prepared, write
+from ..publish import Prepared
 from ..publishing.parameter_files import read_column_hierarchy
 from ..publishing.randomness import Secret
 from ..query import Release
-from ..release import bundle
 from .candidates import LAPLACE, epsilon_of, laplace_readers, spec_of
 from .foresee import ExpectedRelease, mean_absolute_error
 from .rebuilt_table import reconstruction
 from .setting import Setting
+from .trial import drawn, trial
 from .workload import Answers, Workload
 
 SLOW_PLAN = 2.0  # seconds from which a plan that draws nothing is kept for all releases
@@ -118,7 +116,8 @@ def _asked(
             spec = prepared.method.with_files(spec_of(candidate), read_column_hierarchy)
             fresh = prepared.method.plan(spec, prepared.profile, own.stream("plan"))
             prepared = replace(prepared, planned=fresh)
-        with trial(prepared, own) as release:
+        held = setting.batches_of(prepared) if k else None  # the first is written: its files are measured
+        with trial(prepared, own) if held is None else drawn(prepared, own, held) as release:
             middle = time.perf_counter()
             answers = setting.workload.ask(release, candidate.estimator)
             end = time.perf_counter()
@@ -147,18 +146,6 @@ def largest_share(release: Release, roles: Roles) -> float:
     return float((rows / np.bincount(place, weights=rows)[place]).max())
 
 
-@contextmanager
-def trial(prepared: Prepared, secret: Secret) -> Iterator[Release]:
-    """A release in a private temporary folder, gone afterwards."""
-    with scratch.folder("trial") as place:
-        with bundle.writing(place / "release", force=False) as folder:
-            manifest = write(prepared, folder, secret, reproducible=True)
-            bundle.finish(folder, manifest)
-        release = Release.at(place / "release", manifest)
-        release.opened.reader.collapse()  # many questions follow, most of them about columns of their own
-        yield release
-
-
 def _summary(setting: Setting, runs: Sequence[_Run], planned: float, keep_points: int) -> dict[str, Any]:
     """What the releases of one candidate showed."""
     workload, truth = setting.workload, setting.workload.truth
@@ -181,11 +168,11 @@ def _summary(setting: Setting, runs: Sequence[_Run], planned: float, keep_points
         "reconstruction": _mean([r.reconstruction for r in runs]),
         "seconds": {
             "plan": round(planned, 3),
-            "publish": round(float(np.mean([r.publish_seconds for r in runs])), 3),
+            "publish": round(runs[0].publish_seconds, 3),
             "workload": round(float(np.mean([r.query_seconds for r in runs])), 3),
         },
         "largest_share": runs[0].largest_share,
-        "bytes": int(np.mean([r.size for r in runs])),
+        "bytes": runs[0].size,
     }
     if keep_points:
         chosen = np.unique(np.linspace(0, len(truth) - 1, min(keep_points, len(truth))).astype(int))

@@ -13,7 +13,8 @@ from ..model.public import Floats
 from ..sql.scalar import quoted
 from ..stats.association import uncertainty_coefficient
 from ..stats.table_distance import chi_square_distance, euclidean_distance, kl_distance
-from .workload import Asks, Key, Original
+from .original import Key, Original
+from .workload import Asks
 
 MOST_VALUES = 100
 MIX = 0.01  # share of a uniform table mixed in before Kullback-Leibler: estimates have empty cells

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+import pyarrow as pa
+
 from ..engines.contract import Engine
 from ..engines.directory import engine_named
 from ..errors import DataError
@@ -21,8 +23,9 @@ from ..publishing.randomness import Secret
 from ..publishing.roles import settled_roles
 from .candidates import choose_rho1, parse_bound, spec_of
 from .counted_table import CountedEngine
+from .original import Original
 from .rebuilt_table import Reference
-from .workload import CONDITIONS, Original, Workload, query_pool, sql_workload
+from .workload import CONDITIONS, Workload, query_pool, sql_workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -51,6 +54,10 @@ class Setting:
         """What every method is asked to hold."""
         rows = self.people.rows_per_person if self.people.checked else None
         return Claim(rho1=self.rho1, rho2=self.tau, rows_per_person=rows)
+
+    def batches_of(self, prepared: Prepared) -> tuple[pa.RecordBatch, ...] | None:
+        """The batches of the table that a plan was made for, where they are held."""
+        return self.truth.batches if prepared.table is self.engine.open(None) else None
 
     def prepare(self, candidate: Candidate, secret: Secret) -> Prepared:
         """The method's plan for the table."""
@@ -91,7 +98,7 @@ def make_setting(
         table, roles = kept, replace(roles, identifying=())
     sensitive, quasi = tuple(roles.sensitive), tuple(roles.quasi)
     columns = [c for c in table.columns if c in {*sensitive, *quasi, *roles.insensitive}]
-    truth = Original(table, columns, chosen)
+    truth = Original(table, columns, chosen, hold=True)
     counts = truth.counts(sensitive)
     if not truth.rows:
         raise DataError("the table has no rows")

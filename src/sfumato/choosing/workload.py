@@ -8,10 +8,8 @@ one GROUP BY.
 from __future__ import annotations
 
 import itertools
-import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,21 +19,19 @@ from numpy.typing import NDArray
 
 from ..analysis.fit import Fit
 from ..answering.answer import Answer
-from ..engines import scratch
-from ..engines.contract import Engine, Table, Transform
-from ..engines.statements import counted, select
-from ..errors import EngineError, SpecError, UnsupportedQuery
+from ..engines.statements import select
+from ..errors import SpecError, UnsupportedQuery
 from ..model.public import Floats, Scalar
 from ..sql.nodes import Schema
 from ..sql.scalar import quoted
 from .fit_questions import FitQuestion, split_fits, true_fit
+from .original import Key, Original
 
 CONDITIONS = 200
 MOST_COLUMNS = 3
 BANDS = (0.001, 0.005, 0.01)  # least true share of the rows
 MANY_VALUES = 200  # sensitive values from which on a question names those that it is judged by
 ENDS = ("", "_se", "_low", "_high", "_min", "_max")  # of the columns that answer one aggregate
-Key = tuple[Scalar, ...]
 
 
 class Asks(Protocol):
@@ -50,61 +46,6 @@ class Asks(Protocol):
 
     def fit(self, formula: str, *, family: str = "gaussian", where: str | None = None) -> Fit:
         """The model with the errors of its coefficients."""
-
-
-class Original:
-    """The custodian's table, copied once into a private temporary folder so that it can be asked many questions."""
-
-    def __init__(self, table: Table, columns: Sequence[str], engine: Engine) -> None:
-        self._folder = scratch.new_folder("truth")
-        weakref.finalize(self, scratch.remove, self._folder)
-        types = table.arrow_types()
-        schema = pa.schema([pa.field(name, types[name]) for name in columns])
-        path = self._folder / "truth.parquet"
-        self.rows = table.write(columns, _AsItIs(), schema, _no_order, path, lambda _: None)
-        self.types = {name: table.columns[name] for name in columns}
-        self.reader = engine.read([path], self.rows)
-        self.reader.collapse()  # many questions follow
-
-    def __repr__(self) -> str:
-        return "<the original table>"
-
-    def counts(self, columns: Sequence[str], where: Sequence[str] = ()) -> dict[Key, int]:
-        """True counts of the combinations of some columns."""
-        table, weight = self.reader.source()
-        found = self.reader.run(counted(columns, table=table, weight=weight, where=where))
-        cells = [column.to_pylist() for column in found.columns]
-        return {tuple(row[:-1]): row[-1] for row in zip(*cells, strict=True)}
-
-
-class _AsItIs:
-    """The transform that changes nothing, on one machine: a cluster's table is not copied to it."""
-
-    units: tuple[tuple[str, ...], ...] = ()
-    dictionaries: Mapping[str, pa.Array] = MappingProxyType({})
-
-    def split(self, _: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
-        return lambda: batch
-
-    def share(self, number: int, here: Sequence[pa.Table]) -> Any:  # noqa: ARG002
-        raise _one_machine()
-
-    def away(self) -> Transform:
-        raise _one_machine()
-
-    def partition(self, number: int, share: Any) -> Transform:  # noqa: ARG002
-        raise _one_machine()
-
-    def close(self) -> None:
-        """Nothing was counted before."""
-
-
-def _one_machine() -> EngineError:
-    return EngineError("this copies the table to one machine; take the local engine, and a sample where it is large")
-
-
-def _no_order(_: int, rows: int) -> NDArray[np.uint64]:
-    return np.zeros(rows, dtype=np.uint64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

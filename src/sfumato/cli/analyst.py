@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from ..errors import SpecError
+from ..lazily import one_command
 from .late_pandas import without_pandas
 from .options import NONE, EngineOptions, Json, ReleasePath, SourceOptions
 from .teaching import option
@@ -85,6 +86,7 @@ def query(
 
     Example: sfumato query out "SELECT sex, COUNT(*) AS n FROM release WHERE occupation = 'Sales' GROUP BY sex"
     """
+    one_command()
     without_pandas()
     from ..query import open_release
 

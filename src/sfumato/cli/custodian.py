@@ -10,6 +10,7 @@ import typer
 
 from ..choosing import DEFAULT
 from ..errors import SpecError
+from ..lazily import one_command
 from ..model.option_names import said
 from .late_pandas import without_pandas
 from .method_options import PREFIX, specification
@@ -168,6 +169,7 @@ def publish(
     Example: sfumato publish adult.parquet out --sa occupation --rest quasi --null-as-value --method uniform
     --rho1 1/5 --rho2 1/3
     """
+    one_command()
     without_pandas()
     from ..publish import folder_of, into_folder
     from ..release.verify import stated_guarantee

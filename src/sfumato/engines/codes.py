@@ -28,6 +28,7 @@ class Coder:
         ]
         self._distinct = [pc.unique(column) for column in self._columns]
         self.types = {name: column.type for name, column in zip(domain.columns, self._columns, strict=True)}
+        self.index = pa.from_numpy_dtype(np.min_scalar_type(-max(len(domain), 1)))  # of decoded columns: rows wait
         self._ranks: dict[int, np.typing.NDArray[np.int64]] = {}
         if len(domain.columns) > 1:  # joint codes: mixed-radix number of the column codes, looked up in a sorted list
             self._find_ranks()
@@ -66,7 +67,8 @@ class Coder:
 
     def decode(self, codes: Codes) -> list[pa.Array]:
         """The columns that the codes stand for, dictionary-encoded."""
-        return [pa.DictionaryArray.from_arrays(pa.array(codes), column) for column in self._columns]
+        index = pa.array(codes.astype(self.index.to_pandas_dtype()))
+        return [pa.DictionaryArray.from_arrays(index, column) for column in self._columns]
 
     def values(self) -> dict[str, pa.Array]:
         """Column -> its value for every code."""

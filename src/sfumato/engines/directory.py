@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import SpecError
-from .contract import Engine
+from .contract import Engine, Reader
 from .source import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ENGINES = {
     "local": ("duckdb.table", "LocalEngine"),
@@ -23,6 +26,13 @@ def engine_named(name: str = LOCAL, **options: Any) -> Engine:
     module, maker = ENGINES[name]
     engine: Engine = vars(import_module(f".{module}", __package__))[maker](**options)
     return engine
+
+
+def reader_of(rows: pa.Table) -> Reader:
+    """A reader of rows in memory, on this machine."""
+    from .duckdb.reader import DuckDBReader
+
+    return DuckDBReader(rows, rows.num_rows)
 
 
 def engine_for(source: Any) -> Engine:

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecError, VerificationError
-from ..lazily import sparse as sp
 from .option_names import said
+from .sparse_table import SparseTable
 from .types import ColumnType
 
 Codes = NDArray[np.int32]  # positions in a domain
@@ -290,7 +290,7 @@ class Asked:
 
     units: tuple[int, ...]
     classes: tuple[Codes, ...]
-    coefficients: tuple[sp.csr_array, ...]  # one (F, V) per pattern
+    coefficients: tuple[SparseTable, ...]  # one (F, V) per pattern
     measure: NDArray[np.intp]  # (F,)
     products: NDArray[np.intp]  # (G, G): column of `moments` that holds the sum of g_a * g_b
     pairs: NDArray[np.intp]  # (P, 2): functionals whose covariance is wanted
@@ -318,8 +318,7 @@ class Asked:
         """(F,): functionals whose coefficients are all 0 or 1, whatever else is asked beside them."""
         fine = np.ones(self.functionals, dtype=bool)
         for H in self.coefficients:
-            row = np.repeat(np.arange(H.shape[0]), np.diff(H.indptr))
-            fine[row[H.data != 1]] = False
+            fine[H.rows[H.data != 1]] = False
         return fine
 
 

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..choosing.measure import foresee, trial
+from ..choosing.measure import foresee
 from ..choosing.setting import Setting, make_setting
+from ..choosing.trial import trial
 from ..datasets import adult
 from ..errors import SfumatoError
 from ..methods.small_domain.balancing import Counts, balance, join

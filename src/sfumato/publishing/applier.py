@@ -88,7 +88,7 @@ class Applier:
             if sets is not None and coder is not None:  # its lists follow from the set's number
                 fields[sets.column] = coder.types[sets.column]
             else:
-                fields[name] = pa.dictionary(pa.int32(), coder.types[name]) if coder else types[name]
+                fields[name] = pa.dictionary(coder.index, coder.types[name]) if coder else types[name]
         self.schema = pa.schema(fields | ({method.part: pa.int32()} if method.part else {}))
         self.dictionaries = {
             name: column

@@ -146,8 +146,9 @@ class OpenedRelease:
         """Columns of sensitive.parquet; a unit's columns come as codes under "unit0", "unit1" ..."""
         if "sensitive.parquet" not in self.manifest.files:
             return {}
-        with readable("sensitive.parquet"):
-            table = pq.read_table(self.path / "sensitive.parquet").combine_chunks()
+        name = "sensitive.parquet"  # by pq.read_table it would load pandas
+        with readable(name), pq.ParquetFile(self.path / name) as file:
+            table = file.read().combine_chunks()
         side: dict[str, Any] = {}
         for u, coder in enumerate(self.coders):
             if set(coder.domain.columns) <= set(table.column_names):

@@ -34,8 +34,8 @@ class Condition:
     parts: tuple[Condition, ...] = ()
     leaf: int = -1
 
-    def truth(self, leaves: Sequence[Truth]) -> Truth:
-        """Three-valued truth, given the truth of every leaf (arrays that broadcast together)."""
+    def truth(self, leaves: Sequence[Truth] | Mapping[int, Truth]) -> Truth:
+        """Three-valued truth, given the truth of every leaf it mentions (arrays that broadcast together)."""
         if self.op == "leaf":
             return leaves[self.leaf]
         if self.op == "true":

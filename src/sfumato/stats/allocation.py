@@ -100,8 +100,8 @@ def hand_out(share: Deal, codes: Codes, rng: np.random.Generator) -> NDArray[np.
 
 
 def narrow(codes: Codes, size: int) -> NDArray[np.integer]:
-    """The codes in 16 bits where they fit: numpy sorts those by radix."""
-    return codes.astype(np.uint16) if size < 2**16 else codes
+    """The codes in 8 or 16 bits where they fit: numpy sorts those by radix, one pass for each byte."""
+    return codes.astype(np.uint8) if size <= 2**8 else codes.astype(np.uint16) if size <= 2**16 else codes
 
 
 def changed_between_passes() -> DataError:

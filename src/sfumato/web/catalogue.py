@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import SpecError
 from ..model.public import ADDED
 from ..query import open_release
+from ..release.checks import SIGNATURE
 from ..release.verify import describe
 
 RESERVED = frozenset({"static", "healthz", "openapi.json", "favicon.ico", "robots.txt"})
@@ -78,8 +79,10 @@ class Served:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files of the bundle, as written in it."""
-        return ("release.json", "datapackage.json", *self.document["files"], *self.document.get("documents", ()))
+        """Files of the bundle, as written in it, and its signature where it has one."""
+        signed = [SIGNATURE] if (self.folder / SIGNATURE).is_file() else []
+        documents = self.document.get("documents", ())
+        return ("release.json", "datapackage.json", *self.document["files"], *documents, *signed)
 
     @property
     def summary(self) -> dict[str, Any]:

@@ -32,6 +32,7 @@ KINDS = {
     ".json": "application/json",
     ".parquet": "application/vnd.apache.parquet",
     ".md": "text/markdown; charset=utf-8",
+    ".sig": "text/plain; charset=us-ascii",
 }
 DATED = (1980, 1, 1, 0, 0, 0)  # equal bundles give equal archives
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -14,35 +13,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..ahead import ahead
 from ..contract import Keys, ListColumn, Transform
-from ..list_columns import ROW_GROUP, write_with_lists
+from ..parquet_lists import append_lists
 from .connection import quoted
 
 KEY = "__order__"
-MOST_BYTES = 2**31 - 1  # of rows that are ordered here: Arrow counts the bytes of a column of texts in 32 bits
-SHARE = 0.25  # of the engine's memory that rows waiting for their order may fill; sorting them takes as much again
+RANGE_ROWS = 131_072  # about; of the keys that are merged at a time
+SHARE = 0.25  # of the engine's memory that rows waiting for their order may fill
 
 
 def transformed(
     batches: Iterable[pa.RecordBatch], transform: Transform, keys: Keys, threads: int
 ) -> Iterator[pa.RecordBatch]:
-    """What the transform makes of the batches, in their order, with the keys as last column.
+    """What the transform makes of the batches, each in the order of its keys, which are the last column.
 
     Batches are split one after the other; the rest of the work on them goes on beside reading the next ones.
     """
 
     def finished(number: int, rest: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
         out = rest()
-        return out.append_column(KEY, pa.array(keys(number, out.num_rows)))
+        return _by_key(out.append_column(KEY, pa.array(keys(number, out.num_rows))))
 
-    with ThreadPoolExecutor(max_workers=threads) as workers:
-        waiting: deque[Future[pa.RecordBatch]] = deque()
-        for number, batch in enumerate(batches):
-            waiting.append(workers.submit(finished, number, transform.split(number, batch)))
-            if len(waiting) > threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+    parts = (partial(finished, number, transform.split(number, batch)) for number, batch in enumerate(batches))
+    yield from ahead(parts, threads)
 
 
 def write_ordered(
@@ -53,25 +47,25 @@ def write_ordered(
     lists: Sequence[ListColumn],
     *,
     room: float,
+    threads: int,
 ) -> None:
-    """Nothing; the file holds the rows in the order of their keys, without these."""
-    held, size = [], 0
+    """Nothing; the file holds the rows, which come in batches that are in order, in the order of all keys."""
+    held, size, names = [], 0, [name for name in keyed.names if name != KEY]
+    select = "SELECT * FROM released"
     for batch in rows:
         held.append(batch)
         size += batch.nbytes
-        if size > min(SHARE * room, MOST_BYTES):
+        if size > SHARE * room:
+            stream = pa.RecordBatchReader.from_batches(keyed, chain(_used_up(held), rows))
+            select = f"SELECT {', '.join(map(quoted, names))} FROM released ORDER BY {KEY}"
             break
     else:
-        table = _in_order(held, keyed)
-        if lists:
-            write_with_lists(table.to_batches(max_chunksize=ROW_GROUP), path, lists)
-        else:
-            con.register("released", table)
-            _write(con, "SELECT * FROM released", path, lists)
-        return
-    con.register("released", pa.RecordBatchReader.from_batches(keyed, chain(_used_up(held), rows)))
-    names = ", ".join(quoted(name) for name in keyed.names if name != KEY)
-    _write(con, f"SELECT {names} FROM released ORDER BY {KEY}", path, lists)
+        stream = pa.RecordBatchReader.from_batches(pa.schema(map(keyed.field, names)), ahead(_ranges(held), threads))
+    con.register("released", stream)
+    target = str(path).replace("'", "''")
+    con.execute(f"COPY ({select}) TO '{target}' (FORMAT parquet)")
+    if lists:
+        append_lists(path, lists, threads)
 
 
 def _used_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -81,27 +75,25 @@ def _used_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batches.pop()
 
 
-def _write(con: duckdb.DuckDBPyConnection, select: str, path: Path, lists: Sequence[ListColumn]) -> None:
-    if lists:
-        write_with_lists(con.sql(select).to_arrow_reader(ROW_GROUP), path, lists)
-    else:
-        target = str(path).replace("'", "''")
-        con.execute(f"COPY ({select}) TO '{target}' (FORMAT parquet)")
+def _ranges(batches: list[pa.RecordBatch]) -> Iterator[Callable[[], pa.RecordBatch]]:
+    """Functions that return the rows of one range of keys each, in order; all keys are equally likely.
+
+    Every batch is in order, so that a range is a slice of each: little is at hand at a time, and stays near.
+    """
+    ranges = max(1, round(sum(batch.num_rows for batch in batches) / RANGE_ROWS))
+    ends = np.array([(number << 64) // ranges for number in range(1, ranges)], dtype=np.uint64)
+    cuts = [[0, *np.searchsorted(batch[KEY].to_numpy(), ends).tolist(), batch.num_rows] for batch in batches]
+
+    def rows(number: int) -> pa.RecordBatch:
+        parts = [b.slice(at[number], at[number + 1] - at[number]) for b, at in zip(batches, cuts, strict=True)]
+        return _by_key(pa.concat_batches(parts)).drop_columns([KEY])
+
+    return (partial(rows, number) for number in range(ranges))
 
 
-def _in_order(batches: list[pa.RecordBatch], keyed: pa.Schema) -> pa.Table:
-    """The rows of the batches, which are used up, in the order of their keys."""
-    columns = [[batch.column(j) for batch in batches] for j in range(len(keyed))]
-    batches.clear()
-    order = pa.array(key_order(np.concatenate([key.to_numpy() for key in columns.pop()] or [np.zeros(0, np.uint64)])))
-
-    def taken(j: int) -> pa.ChunkedArray:
-        whole = pa.chunked_array(columns[j], type=keyed.field(j).type).combine_chunks()
-        columns[j] = []
-        return pc.take(whole, order, boundscheck=False)
-
-    with ThreadPoolExecutor() as workers:
-        return pa.table(dict(zip(keyed.names[:-1], workers.map(taken, range(len(columns))), strict=True)))
+def _by_key(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows in the order of their keys."""
+    return pc.take(batch, pa.array(key_order(batch[KEY].to_numpy())), boundscheck=False)
 
 
 def key_order(keys: NDArray[np.uint64]) -> NDArray[np.uint32 | np.uint64]:

@@ -28,18 +28,26 @@ CELLS, WEIGHT = "cells", "__n__"
 class DuckDBReader:
     """Runs SQL over data.parquet or its parts, confined to these files."""
 
-    def __init__(self, data: Sequence[Path], rows: int) -> None:
+    def __init__(self, data: Sequence[Path] | pa.Table, rows: int) -> None:
+        """`data` as a table: rows in memory, which no file holds."""
         self._rows, self._asked, self._misses = rows, 0, 0
         self._cells: dict[frozenset[str], str | None] = {}  # columns -> table of their cells; None: does not pay
         self._seen: frozenset[str] = frozenset()  # columns of all questions about cells
         self._con = connect()
-        paths = [plain_path(file.resolve()).replace("'", "''") for file in data]
+        held = isinstance(data, pa.Table)
+        paths = [] if held else [plain_path(file.resolve()).replace("'", "''") for file in data]
         files = "[" + ", ".join(f"'{path}'" for path in paths) + "]"
         self._con.execute(f"SET allowed_paths={files}")
         self._con.execute("SET enable_external_access=false")
         self._con.execute("SET lock_configuration=true")
         try:
-            self._con.execute(f"CREATE VIEW release AS SELECT * FROM read_parquet({files}, hive_partitioning = false)")
+            if held:
+                self._con.register("given", data)
+                self._con.execute("CREATE TABLE release AS SELECT * FROM given")
+                self._con.unregister("given")
+            else:
+                given = f"read_parquet({files}, hive_partitioning = false)"
+                self._con.execute(f"CREATE VIEW release AS SELECT * FROM {given}")
             described = self._con.execute("DESCRIBE release").fetchall()
             self.columns = tuple(name for name, *_ in described)
             # lists say what their set's number says: questions look at the number

@@ -142,7 +142,8 @@ class LocalTable:
         keyed = schema.append(pa.field(KEY, pa.uint64()))
         with self._session() as reading, self._session(bind=False) as sorting:
             try:
-                write_ordered(sorting.con, keyed, stream(reading), path, lists, room=sorting.room())
+                rows, room, threads = stream(reading), sorting.room(), self._engine.threads
+                write_ordered(sorting.con, keyed, rows, path, lists, room=room, threads=threads)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else engine_error(error)) from None
         return done

@@ -25,7 +25,7 @@ from ...errors import EngineError, SfumatoError
 from ...stats.allocation import changed_between_passes
 from ..batch_sizes import exactly
 from ..contract import Keys, ListColumn, Transform
-from ..list_columns import write_with_lists
+from ..parquet_lists import append_lists
 
 BATCH_ROWS = 131_072
 ROW_GROUP = 262_144
@@ -85,7 +85,7 @@ def _randomised(job: SharedJob, number: int, batches: Batches) -> Batches:
             transform = job.transform.partition(number, job.shares[number])
         out = transform.split(k, batch)()
         key = job.keys((number + 1) << 32 | k, out.num_rows)
-        columns = [column.indices if pa.types.is_dictionary(column.type) else column for column in out.columns]
+        columns = [c.indices.cast(pa.int32()) if pa.types.is_dictionary(c.type) else c for c in out.columns]
         order = pa.array((key ^ SIGN).view(np.int64))
         part = pa.array(bucket(key, job.parts))
         yield pa.RecordBatch.from_arrays([*columns, order, part], names=[*out.schema.names, ORDER, PART])
@@ -182,12 +182,11 @@ def _write(
             rows += batch.num_rows
             yield pa.RecordBatch.from_arrays(columns, schema=plain)
 
+    with pq.ParquetWriter(path, plain, store_schema=False) as writer:
+        for batch in decoded():
+            writer.write_batch(batch, row_group_size=ROW_GROUP)
     if lists:
-        write_with_lists(decoded(), path, lists)
-    else:
-        with pq.ParquetWriter(path, plain, store_schema=False) as writer:
-            for batch in decoded():
-                writer.write_batch(batch, row_group_size=ROW_GROUP)
+        append_lists(path, lists, threads=1)
     with path.open("rb") as handle:
         os.fsync(handle.fileno())
         digest = hashlib.file_digest(handle, "sha256").hexdigest()

@@ -8,69 +8,27 @@ sum of h over the true values: these are the weights W(g).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.public import Asked, Codes, Estimated, Floats, Observed
+from ...model.public import Asked, Estimated, Floats, Observed
+from .group_sums import Entries, GroupSums, Kinds, Sums, bounds, kinds
+from .groups import Groups, groups_of
 from .values_together import few_enough, pairs_of, triples_of
 
 VARIANCE_GROUPS = 200_000  # moments of W are taken over at most this many groups, which are in random order
+__all__ = ["Channel", "Groups", "estimate", "expected_se", "groups_of", "kinds", "variances"]
+
 SINGULAR = 1e-6  # a functional is identified when M w = h leaves a smaller residual
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Groups:
-    """Group g holds the values `members[:, g]`; short groups are filled up with `values`, which is no value's code."""
-
-    members: NDArray[np.intp]  # (largest size, groups), one contiguous row per place in the group
-    sizes: Floats
-    values: int
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def total(self, w: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:
-        """Sum of w over the values of each group; a group that is asked for many times is looked at once."""
-        if not isinstance(groups, slice) and len(groups) > len(self):
-            return self.total(w)[groups]
-        padded = np.append(w, 0.0)
-        result = np.zeros(len(self.sizes[groups]))
-        for row in self.members:
-            result += padded[row[groups]]
-        return result
-
-    def mean(self, w: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:
-        """Average of w over the values of each group."""
-        return self.total(w, groups) / self.sizes[groups]
-
-    def by_value(self, weight: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:
-        """For each value, the sum of the weights of the groups that hold it."""
-        result = np.zeros(self.values + 1)
-        for row in self.members:
-            result += np.bincount(row[groups], weights=weight, minlength=self.values + 1)
-        return result[:-1]
-
-
-def groups_of(group: NDArray[np.int64], codes: Codes, values: int) -> Groups:
-    """The groups of sensitive.parquet, whose rows are sorted by group."""
-    sizes = np.bincount(group)
-    width, start = int(sizes.max(initial=0)), np.cumsum(sizes) - sizes
-    members = np.full((width, len(sizes)), values, dtype=np.intp)
-    for j in range(width):
-        there = sizes > j
-        members[j, there] = codes[start[there] + j]
-    return Groups(members=members, sizes=sizes.astype(float), values=values)
 
 
 class Channel:
     """M of a release, factorised once."""
 
     def __init__(self, groups: Groups) -> None:
-        self.groups = groups
+        self.groups, self.entries = groups, Entries(groups)
         self.true_counts = groups.by_value(np.ones(len(groups))).astype(np.int64)  # every value is in the bundle
         together = pairs_of(groups.members, 1 / groups.sizes, groups.values)
         self.present = np.flatnonzero(self.true_counts)
@@ -132,13 +90,13 @@ def estimate(channel: Channel, observed: Observed, asked: Asked) -> Estimated:
     h = np.stack([H.toarray() for H in asked.coefficients]) if B else np.zeros((0, F, groups.values))
     pairs = [channel.weights(h[b]) for b in range(B)]
     w = h if plain else np.array([p[0] for p in pairs]).reshape(h.shape)
-    sums, alike = _GroupSums(channel, observed), kinds(h)
+    sums, alike = GroupSums(channel.entries, channel, observed), kinds(h)
     value = np.zeros((observed.keys, F))
     for f, found in enumerate(alike):
         for b, where in found:  # sum over rows of the group average of w, value by value of the groups
             value[:, f] += sums.shares(where, int(asked.products[0, asked.measure[f]])) @ w[b, f]
     known = np.ones(F, dtype=bool) if plain else np.all([p[1] for p in pairs], axis=0) if B else np.ones(F, dtype=bool)
-    minimum, maximum = _bounds(groups, observed, asked, h, alike)
+    minimum, maximum = bounds(sums, asked, h, alike)
     variance, covariance = variances(channel, sums, asked, w, alike, observed.keys)
     caveats = []
     if plain:
@@ -165,75 +123,6 @@ def estimate(channel: Channel, observed: Observed, asked: Asked) -> Estimated:
         maximum=maximum,
         caveats=tuple(caveats),
     )
-
-
-Kinds = list[list[tuple[int, NDArray[np.bool_]]]]
-Sums = Callable[[NDArray[np.bool_], int], Floats]
-
-
-def kinds(h: Floats) -> Kinds:
-    """For each functional, the patterns that share nonzero coefficients: (one of them, which patterns).
-
-    A question with many conditions has many patterns and, for one functional, few different coefficients.
-    """
-    if len(h) == 1:
-        every = np.ones(1, dtype=bool)
-        return [[(0, every)] if row.any() else [] for row in h[0]]
-    found: Kinds = []
-    for f in range(h.shape[1]):
-        rows, first, kind = np.unique(h[:, f], axis=0, return_index=True, return_inverse=True)
-        kind = kind.reshape(-1)
-        found.append([(int(first[k]), kind == k) for k in range(len(rows)) if rows[k].any()])
-    return found
-
-
-class _Entries:
-    """Observed entries of some patterns: output row, group, moments."""
-
-    def __init__(self, observed: Observed, patterns: NDArray[np.bool_]) -> None:
-        key, pattern = observed.key[observed.stratum], observed.pattern[observed.stratum]
-        at = slice(None) if patterns[np.unique(observed.pattern)].all() else np.flatnonzero(patterns[pattern])
-        self.key, self.part, self.moments, self.keys = key[at], observed.part[at], observed.moments[at], observed.keys
-
-    def by_value(self, groups: Groups, weight: Floats) -> Floats:
-        """(K, values): the sum of the weights of the entries whose group holds a value."""
-        size = groups.values + 1
-        start, found = self.key * size, np.zeros(self.keys * size)
-        for row in groups.members:
-            found += np.bincount(start + row[self.part], weights=weight, minlength=len(found))
-        return found.reshape(self.keys, size)[:, :-1]
-
-
-def _bounds(groups: Groups, observed: Observed, asked: Asked, h: Floats, alike: Kinds) -> tuple[Floats, Floats]:
-    """[ sum max(0, c_g(P) + c_g(A) - |g|), sum min(c_g(P), c_g(A)) ] for counts; no bound for other functionals."""
-    shape = (observed.keys, asked.functionals)
-    low, high = np.zeros(shape), np.zeros(shape)
-    counting = (asked.measure == 0) & asked.indicator
-    low[:, ~counting], high[:, ~counting] = -np.inf, np.inf
-    places: dict[bytes, tuple[NDArray[np.bool_], list[tuple[int, int]]]] = {}  # functionals by the patterns they ask
-    for f in np.flatnonzero(counting).tolist():
-        for b, where in alike[f]:
-            places.setdefault(where.tobytes(), (where, []))[1].append((f, b))
-    for where, asking in places.values():
-        entries = _Entries(observed, where)
-        rows, sizes = entries.moments[:, 0], groups.sizes[entries.part]
-        single = [(f, b) for f, b in asking if h[b, f].sum() == 1]
-        together = len(single) > len(groups.members)  # one pass for all of them, by value
-        if together:
-            # A is one value s, so that c_g(A) = 1[s in g]: the sums are of 1[P = g] and 1[P > 0] over groups with s.
-            least = entries.by_value(groups, np.maximum(0.0, rows - sizes + 1))
-            most = entries.by_value(groups, np.minimum(rows, 1.0))
-            for f, b in single:
-                low[:, f] += least[:, h[b, f].argmax()]
-                high[:, f] += most[:, h[b, f].argmax()]
-        for f, b in set(asking).difference(single) if together else asking:
-            at = groups.total(h[b, f])[entries.part]  # c_g(A); a group without A adds nothing to either sum
-            some = np.flatnonzero(at)
-            key, count, inside = entries.key[some], rows[some], at[some]
-            room = np.maximum(0.0, count - sizes[some] + inside)
-            low[:, f] += np.bincount(key, weights=room, minlength=observed.keys)
-            high[:, f] += np.bincount(key, weights=np.minimum(count, inside), minlength=observed.keys)
-    return low, high
 
 
 def variances(channel: Channel, sums: Sums, asked: Asked, w: Floats, alike: Kinds, keys: int) -> tuple[Floats, Floats]:
@@ -291,33 +180,6 @@ class _Moments:
             return np.asarray((self._spread @ self._w[c, j]) @ self._w[b, i], dtype=np.float64)
         (W, mean), (V, other) = self._weight(b, i), self._weight(c, j)
         return self._average(W * V) - mean * other
-
-
-class _GroupSums:
-    """Sums of a moment per output row over some patterns: by the values of the groups, and by true value, estimated."""
-
-    def __init__(self, channel: Channel, observed: Observed) -> None:
-        self._channel, self._observed = channel, observed
-        self._shares: dict[tuple[bytes, int], Floats] = {}
-        self._kept: dict[tuple[bytes, int], Floats] = {}
-
-    def shares(self, patterns: NDArray[np.bool_], column: int) -> Floats:
-        """(K, values): every entry's moment in equal parts to the values of its group."""
-        key = (patterns.tobytes(), int(column))
-        if key not in self._shares:
-            entries, groups = _Entries(self._observed, patterns), self._channel.groups
-            self._shares[key] = entries.by_value(groups, entries.moments[:, column] / groups.sizes[entries.part])
-        return self._shares[key]
-
-    def __call__(self, patterns: NDArray[np.bool_], column: int) -> Floats:
-        """(K, values): x^ cut to [0, F_u] for counts."""
-        key = (patterns.tobytes(), int(column))
-        if key not in self._kept:
-            x = self._channel.back(self.shares(patterns, column))
-            most = self._channel.true_counts
-            # all records of a value: no error left
-            self._kept[key] = x if column else np.where(most - x < 1e-9 * most, most, np.maximum(x, 0.0))
-        return self._kept[key]
 
 
 def expected_se(channel: Channel, share: float) -> Floats:

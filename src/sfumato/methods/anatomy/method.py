@@ -110,22 +110,21 @@ def _hand_out(
     number = rng.permutation(grouping.groups).astype(np.int64)  # numbers carry nothing of how groups were made
     rows = np.empty((grouping.groups, grouping.size), dtype=np.int32)
     rows[number] = np.sort(grouping.members, axis=1)
-    group = np.repeat(np.arange(grouping.groups, dtype=np.int64), grouping.size)
+    group = np.repeat(np.arange(grouping.groups, dtype=np.int32), grouping.size)
     codes = rows.ravel()
-    if len(grouping.leftover_values):
-        extra = number[grouping.leftover_groups]
-        group, codes = np.concatenate([group, extra]), np.concatenate([codes, grouping.leftover_values])
-        order = np.lexsort((codes, group))
-        group, codes = group[order], codes[order]
+    if len(grouping.leftover_values):  # fewer than a group: each to its place, the rest is in order
+        order = np.lexsort((grouping.leftover_values, number[grouping.leftover_groups]))
+        extra, value = number[grouping.leftover_groups][order], grouping.leftover_values[order]
+        place = extra * grouping.size + (rows[extra] < value[:, None]).sum(axis=1)
+        group, codes = np.insert(group, place, extra), np.insert(codes, place, value)
     dropped = true_counts - kept
-    labels = np.concatenate(
-        [group[np.argsort(narrow(codes, len(kept)), kind="stable")], np.full(int(dropped.sum()), -1, dtype=np.int64)]
-    )
+    labels = group[np.argsort(narrow(codes, len(kept)), kind="stable")].astype(np.int64)
     if dropped.any():
         owner = np.concatenate([np.sort(codes), np.repeat(np.arange(len(dropped)), dropped)])
+        labels = np.concatenate([labels, np.full(int(dropped.sum()), -1, dtype=np.int64)])
         labels = labels[np.argsort(owner, kind="stable")]
     start = np.concatenate([[0], np.cumsum(true_counts)]).astype(np.int64)
-    return Deal(unit=0, start=start, labels=labels, counts=None), {"group_id": group.astype(np.int32), "unit0": codes}
+    return Deal(unit=0, start=start, labels=labels, counts=None), {"group_id": group, "unit0": codes}
 
 
 class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
@@ -137,6 +136,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
     trust = Trust.CONDITIONAL
     part = "group_id"
     withheld = True
+    handfuls = True
     formula = "M w = h over the groups' own channel; Var = sum over values u of x(F-x)/(F-1) times the variance of w"
     answers = "estimate, interval, certain bounds"
     spec = Anatomy

@@ -164,7 +164,7 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
         def answer(observed: Observed, asked: Asked) -> Estimated:
             value, variance = np.zeros((observed.keys, asked.functionals)), np.zeros((observed.keys, asked.functionals))
             pattern, key = observed.pattern[observed.stratum], observed.key[observed.stratum]
-            shares = np.bincount(asked.classes[0], weights=share)
+            shares = np.bincount(asked.classes[0], weights=share).astype(np.float64)
             for b, H in enumerate(asked.coefficients):
                 at = np.flatnonzero(pattern == b)
                 mean, square = H @ shares, H.power(2) @ shares

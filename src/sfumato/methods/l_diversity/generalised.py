@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...lazily import sparse as sp
 from ...model.public import Asked, Estimated, Floats, Integers, Observed
+from ...model.sparse_table import SparseTable
 
 CAVEAT = "estimates assume that the people of a class are spread evenly over its values; n_min and n_max are certain"
 LARGEST = 5_000_000  # groups x cells up to which ratios get certain bounds
@@ -33,33 +33,32 @@ def estimate(members: Sequence[Integers], observed: Observed, asked: Asked) -> E
     covariance = np.zeros((K, len(asked.pairs)))
     for b in np.unique(pattern):
         here = np.flatnonzero(pattern == b)
-        at = (key[here], seen[here])
 
-        def table(column: int, here: NDArray[np.intp] = here, at: tuple[NDArray[np.intp], ...] = at) -> sp.csr_array:
-            return sp.csr_array((observed.moments[here, column], at), shape=(K, math.prod(labels)))
+        def table(column: int, here: NDArray[np.intp] = here) -> SparseTable:
+            return SparseTable.of(observed.moments[here, column], key[here], seen[here], (K, math.prod(labels)))
 
         cells = _ClassCells(asked.coefficients[b], members, asked.shape, labels, sizes)
         spread = cells.mean_of_squares - cells.mean.power(2)
         for g in np.unique(asked.measure):
             f = np.flatnonzero(asked.measure == g)
             first, second = table(asked.products[0, g]), table(asked.products[g, g])
-            value[:, f] += (first @ cells.mean[f].T).toarray()
-            variance[:, f] += (second @ spread[f].T).toarray()
+            value[:, f] += first.product(cells.mean[f].T).toarray()
+            variance[:, f] += second.product(spread[f].T).toarray()
             least, most = cells.least[f].T, cells.most[f].T
             if g == 0:
-                low[:, f] += (first @ least).toarray()
-                high[:, f] += (first @ most).toarray()
+                low[:, f] += first.product(least).toarray()
+                high[:, f] += first.product(most).toarray()
             else:  # the sign of the measure is not known row by row: certain only where h is the same all over a class
-                open_ended = (table(0) @ (most - least)).toarray() > 0
-                low[:, f] = np.where(open_ended, -np.inf, low[:, f] + (first @ least).toarray())
-                high[:, f] = np.where(open_ended, np.inf, high[:, f] + (first @ most).toarray())
+                open_ended = table(0).product(most - least).toarray() > 0
+                low[:, f] = np.where(open_ended, -np.inf, low[:, f] + first.product(least).toarray())
+                high[:, f] = np.where(open_ended, np.inf, high[:, f] + first.product(most).toarray())
         if len(asked.pairs):
             left, right = asked.pairs.T
-            joint = cells.mean_of_products(left, right) - cells.mean[left].multiply(cells.mean[right]).tocsr()
+            joint = cells.mean_of_products(left, right) - cells.mean[left].multiply(cells.mean[right])
             columns = asked.products[asked.measure[left], asked.measure[right]]
             for j in np.unique(columns):
                 p = np.flatnonzero(columns == j)
-                covariance[:, p] += (table(int(j)) @ joint[p].T).toarray()
+                covariance[:, p] += table(int(j)).product(joint[p].T).toarray()
     return Estimated(
         value=value,
         variance=np.maximum(variance, 0.0),
@@ -84,7 +83,7 @@ class _ClassCells:
 
     def __init__(
         self,
-        H: sp.csr_array,
+        H: SparseTable,
         members: Sequence[Integers],
         shape: tuple[int, ...],
         labels: tuple[int, ...],
@@ -99,32 +98,26 @@ class _ClassCells:
         self.most = self._extreme(filled, np.maximum)
         self.least = self._extreme(filled, np.minimum)
 
-    def _sum(self, H: sp.csr_array, data: Floats) -> sp.csr_array:
-        out = sp.csr_array((data, self._label[H.indices], H.indptr.copy()), shape=(H.shape[0], self._width))
-        out.sum_duplicates()
-        return out
+    def _sum(self, H: SparseTable, data: Floats) -> SparseTable:
+        return SparseTable.of(data, H.rows, self._label[H.indices], (H.shape[0], self._width))
 
-    def _mean(self, H: sp.csr_array) -> sp.csr_array:
-        out = self._sum(H, H.data.copy())
-        out.data /= self._sizes[out.indices]
-        return out
+    def _mean(self, H: SparseTable) -> SparseTable:
+        out = self._sum(H, H.data)
+        return out.with_data(out.data / self._sizes[out.indices])
 
-    def mean_of_products(self, left: NDArray[np.intp], right: NDArray[np.intp]) -> sp.csr_array:
+    def mean_of_products(self, left: NDArray[np.intp], right: NDArray[np.intp]) -> SparseTable:
         """Mean over each label of h_left h_right, one row per pair."""
-        return self._mean(self._H[left].multiply(self._H[right]).tocsr())
+        return self._mean(self._H[left].multiply(self._H[right]))
 
-    def _extreme(self, filled: sp.csr_array, better: np.ufunc) -> sp.csr_array:
+    def _extreme(self, filled: SparseTable, better: np.ufunc) -> SparseTable:
         """Largest or least coefficient over the base cells of each label, zero cells included."""
         H = self._H
-        row = np.repeat(np.arange(H.shape[0]), np.diff(H.indptr))
-        keys = row * self._width + self._label[H.indices]
+        keys = H.rows * self._width + self._label[H.indices]
         order = np.argsort(keys, kind="stable")
         _, start = np.unique(keys[order], return_index=True)
         best = better.reduceat(H.data[order], start) if len(start) else np.empty(0)
         partial = filled.data < self._sizes[filled.indices]  # some base cell of the label has coefficient 0
-        out = filled.copy()
-        out.data = np.where(partial, better(best, 0.0), best)
-        return out
+        return filled.with_data(np.where(partial, better(best, 0.0), best))
 
 
 def ratio_bounds(
@@ -147,7 +140,7 @@ def ratio_bounds(
     for g in range(groups):
         options = []  # (pattern * labels + label, a, b), distinct
         for p, H in enumerate(asked.coefficients):
-            a, b = (np.asarray(H[[g * span + j for j in js]].sum(axis=0)).ravel() for js in (top, bottom))
+            a, b = (H[[g * span + j for j in js]].sum(axis=0) for js in (top, bottom))
             options.append(np.unique(np.column_stack([p * math.prod(labels) + label_of, a, b]), axis=0))
         table = np.concatenate(options)
         wanted = pattern * math.prod(labels) + seen

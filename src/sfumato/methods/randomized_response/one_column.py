@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...lazily import sparse as sp
 from ...model.public import Asked, Floats, Observed
+from ...model.sparse_table import SparseTable
 from ...stats.tail_inversion import Line, count_cumulants, tail_interval
 
 
@@ -39,14 +39,14 @@ def one_column(theta: float, observed: Observed, asked: Asked, value: Floats) ->
     for p in np.unique(pattern):
         here = np.flatnonzero(pattern == p)
         H = asked.coefficients[p]
-        held = np.asarray(H @ sizes)
+        held = H @ sizes
         b = (1.0 - theta) / len(classes) * held  # chance that a row which does not count looks as if it did
         whole, some = held == len(classes), (held > 0) & (held < len(classes))
 
-        def table(column: int, here: NDArray[np.intp] = here, shape: tuple[int, int] = (K, H.shape[1])) -> sp.csr_array:
-            return sp.csr_array((observed.moments[here, column], (key[here], observed.value[here])), shape=shape)
+        def table(column: int, here: NDArray[np.intp] = here, shape: tuple[int, int] = (K, H.shape[1])) -> SparseTable:
+            return SparseTable.of(observed.moments[here, column], key[here], observed.value[here], shape)
 
-        n = np.asarray(table(0).sum(axis=1), np.float64).reshape(-1, 1)
+        n = table(0).sum(axis=1).reshape(-1, 1)
         known += n * whole
         rows += n * some
         one_v, one_k = count_cumulants(np.ones(F), theta, b)
@@ -57,8 +57,8 @@ def one_column(theta: float, observed: Observed, asked: Asked, value: Floats) ->
         for g in np.unique(asked.measure):
             f = np.flatnonzero((asked.measure == g) & some & alike)
             squares = table(int(asked.products[g, g]))
-            everyone = np.asarray(squares.sum(axis=1), np.float64).reshape(-1, 1)
-            counted = ((squares @ H[f].T).toarray() - b[f] * everyone) / theta
+            everyone = squares.sum(axis=1).reshape(-1, 1)
+            counted = (squares.product(H[f].T).toarray() - b[f] * everyone) / theta
             # Var = other G2 + (own - other) E2 with E2 cut to what is possible
             other, more = (np.broadcast_to(x, F)[f] for x in (one_v.constant, one_v.slope))
             variance[:, f] += other * everyone + more * np.clip(counted, 0.0, everyone)

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...lazily import sparse as sp
 from ...model.public import Asked, Estimated, Floats, Observed
+from ...model.sparse_table import SparseTable
 from ...stats.kronecker import AxisMap, apply_maps, apply_transposed, channel, inverse, squared
 from .one_column import OneColumn, one_column
 
@@ -80,12 +80,12 @@ class _Tables:
 
     def __init__(self, observed: Observed, here: NDArray[np.intp], key: NDArray[np.intp], V: int) -> None:
         self._moments, self._at, self._shape = observed.moments[here], (key, observed.value[here]), (observed.keys, V)
-        self._kept: dict[int, sp.csr_array] = {}
+        self._kept: dict[int, SparseTable] = {}
 
-    def of(self, column: int) -> sp.csr_array:
+    def of(self, column: int) -> SparseTable:
         """Sums of one moment by output row and joint class."""
         if column not in self._kept:
-            self._kept[column] = sp.csr_array((self._moments[:, column], self._at), shape=self._shape)
+            self._kept[column] = SparseTable.of(self._moments[:, column], *self._at, self._shape)
         return self._kept[column]
 
 
@@ -99,7 +99,7 @@ def _add_dense(
     sums: _WeightSums,
     back: Sequence[AxisMap | None],
     tables: _Tables,
-    H: sp.csr_array,
+    H: SparseTable,
     chosen: NDArray[np.intp],
     asked: Asked,
 ) -> None:
@@ -124,8 +124,8 @@ def _add_dense(
 
 def _spread(tables: _Tables, column: int, k: NDArray[np.intp] | slice) -> Floats:
     """Mean of g^2 over the rows of each output row, as a column."""
-    top = np.asarray(tables.of(column)[k].sum(axis=1), dtype=np.float64)
-    rows = np.asarray(tables.of(0)[k].sum(axis=1), dtype=np.float64)
+    top = tables.of(column)[k].sum(axis=1)
+    rows = tables.of(0)[k].sum(axis=1)
     return np.divide(top, rows, out=np.zeros_like(top), where=rows > 0)[:, None]
 
 
@@ -133,7 +133,7 @@ def _add_cells(
     sums: _WeightSums,
     back: Sequence[AxisMap | None],
     tables: _Tables,
-    H: sp.csr_array,
+    H: SparseTable,
     chosen: NDArray[np.intp],
     asked: Asked,
 ) -> None:
@@ -167,7 +167,7 @@ def _add_cells(
 
 
 def _add_covariance(
-    sums: _WeightSums, back: Sequence[AxisMap | None], tables: _Tables, H: sp.csr_array, asked: Asked
+    sums: _WeightSums, back: Sequence[AxisMap | None], tables: _Tables, H: SparseTable, asked: Asked
 ) -> None:
     shape = asked.shape
     for part in _chunks(np.arange(len(asked.pairs)), H.shape[1]):

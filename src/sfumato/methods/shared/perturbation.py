@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...lazily import sparse as sp
 from ...model.public import Asked, Codes, Estimated, Evidence, Floats, Observed
+from ...model.sparse_table import SparseTable
 from ...stats.tail_inversion import second_cumulant, third_cumulant
 from .row_sums import RowSums
 
@@ -63,7 +63,7 @@ class _TableCells:
     total: Floats  # published rows of the whole sub-table that show one
     stratum: NDArray[np.intp]  # of each pair
     pair_part: NDArray[np.intp]
-    moments: list[sp.csr_array]
+    moments: list[SparseTable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,7 @@ def _cells(tables: SubTables, evidence: Evidence, observed: Observed, asked: Ask
     pair, row = np.unique(observed.stratum * len(tables) + observed.part, return_inverse=True)
     at = (row, np.searchsorted(column, observed.part * width + observed.value))
     moments = [
-        sp.csr_array((observed.moments[:, j], at), shape=(len(pair), len(column)))
-        for j in range(observed.moments.shape[1])
+        SparseTable.of(observed.moments[:, j], *at, (len(pair), len(column))) for j in range(observed.moments.shape[1])
     ]
     total = np.zeros(len(column))
     if len(tables) > 1:  # the interval of a count asks in which sub-tables a value's records lie
@@ -116,10 +115,10 @@ def _cells(tables: SubTables, evidence: Evidence, observed: Observed, asked: Ask
     )
 
 
-def _active(tables: SubTables, cells: _TableCells, H: sp.csr_array, pairs: NDArray[np.intp]) -> _Active:
+def _active(tables: SubTables, cells: _TableCells, H: SparseTable, pairs: NDArray[np.intp]) -> _Active:
     """Sums of h over each sub-table, once for each (sub-table, functional), then laid out by pair."""
     F = H.shape[0]
-    functional = np.repeat(np.arange(F), np.diff(H.indptr))
+    functional = H.rows
     combo, at = np.unique(cells.part[H.indices] * F + functional, return_inverse=True)
     part, f = combo // F, combo % F
     p, q = tables.p[part], tables.q[part]
@@ -144,17 +143,17 @@ def _active(tables: SubTables, cells: _TableCells, H: sp.csr_array, pairs: NDArr
     return _Active(np.repeat(pairs, length), *(x[flat] for x in by_combo))
 
 
-def _add_values(sums: RowSums, on: _Active, cells: _TableCells, H: sp.csr_array, asked: Asked) -> None:
+def _add_values(sums: RowSums, on: _Active, cells: _TableCells, H: SparseTable, asked: Asked) -> None:
     """The formulas of docs/explanation/small-domain.md, 5, for every active combination, added up by stratum."""
     measure = asked.measure[on.functional]
     at = cells.stratum[on.pair], on.functional
 
-    def back(h: sp.csr_array, b: Floats, column: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    def back(h: SparseTable, b: Floats, column: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """(e, n): e = (o - b n) / p for the moment that each functional uses."""
         o, n = np.zeros(len(column)), np.zeros(len(column))
         for j in np.unique(column):
             k = np.flatnonzero(column == j)
-            o[k] = _lookup((cells.moments[j] @ h.T).tocsr(), on.pair[k], on.functional[k])
+            o[k] = cells.moments[j].product(h.T).at(on.pair[k], on.functional[k])
             n[k] = cells.moments[j].sum(axis=1)[on.pair[k]]
         return (o - b * n) / on.p, n
 
@@ -196,19 +195,8 @@ def _cumulant(
     return np.where(counted, without, 0.0), np.where(counted, with_value - without, 0.0)
 
 
-def _lookup(matrix: sp.csr_array, row: NDArray[np.intp], column: NDArray[np.intp]) -> Floats:
-    """matrix[row[k], column[k]] for all k."""
-    matrix.sort_indices()
-    width = matrix.shape[1]
-    keys = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)) * width + matrix.indices
-    wanted = row * width + column
-    place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-    found = keys[place] == wanted if len(keys) else np.zeros(len(wanted), dtype=bool)
-    return np.where(found, matrix.data[place] if len(keys) else 0.0, 0.0)
-
-
 def _add_covariance(
-    sums: RowSums, tables: SubTables, cells: _TableCells, H: sp.csr_array, asked: Asked, pairs: NDArray[np.intp]
+    sums: RowSums, tables: SubTables, cells: _TableCells, H: SparseTable, asked: Asked, pairs: NDArray[np.intp]
 ) -> None:
     """Cov = sum over true s of N_s [p(1-p) h1 h2 - p b2 h1 - p b1 h2 + b12 - b1 b2] / p^2, with N_s estimated."""
     mine = cells.pair_part[pairs]

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...lazily import sparse as sp
 from ...model.public import Asked, Estimated, Evidence, Floats, Observed
+from ...model.sparse_table import SparseTable
 from .linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, SetListWeights
 from .row_sums import RowSums
 from .set_answers import count_cumulants
@@ -30,7 +30,7 @@ def estimate(tables: SetTables, evidence: Evidence, observed: Observed, asked: A
     order = np.lexsort((part, pattern))
     group = pattern[order] * len(tables) + part[order]
     starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]])) if len(group) else np.zeros(0, np.intp)
-    columns = [H.tocsc() for H in asked.coefficients]
+    columns = [H.T for H in asked.coefficients]
     for here in np.split(order, starts[1:]):
         if len(here):
             _add_part(sums, tables, int(part[here[0]]), here, columns[pattern[here[0]]], observed, asked, whole)
@@ -48,23 +48,21 @@ def _add_part(
     tables: SetTables,
     i: int,
     here: NDArray[np.intp],
-    H: sp.csc_array,
+    H: SparseTable,  # (V, F)
     observed: Observed,
     asked: Asked,
     whole: Floats | None,
 ) -> None:
     """The observed entries `here`, all of sub-table i and one pattern, added to the sums of their strata."""
     answers, values = tables.answers(i), tables.values[i]
-    mine = H[:, values]
+    mine = H[values]
     active = np.unique(mine.indices).astype(np.intp)  # functionals that are 0 all over the sub-table add nothing
     if not len(active):
         return
-    h = mine.tocsr()[active].toarray()
+    h = mine.T[active].toarray()
     strata, row = np.unique(observed.stratum[here], return_inverse=True)
     at, shape = (row, observed.value[here] - tables.start[i]), (len(strata), len(answers.matrix))
-    moments = tuple(
-        sp.csr_array((observed.moments[here, j], at), shape=shape) for j in range(observed.moments.shape[1])
-    )
+    moments = tuple(SparseTable.of(observed.moments[here, j], *at, shape) for j in range(observed.moments.shape[1]))
     place = np.full(asked.functionals, -1)
     place[active] = np.arange(len(active))
     both = np.flatnonzero((place[asked.pairs] >= 0).all(axis=1))

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...lazily import sparse as sp
 from ...model.public import Asked, Estimated, Floats, Observed
+from ...model.sparse_table import SparseTable
 from ...stats.tail_inversion import Line, binomial_total_interval, cut, tail_interval
 from .decoy_channel import DecoyChannel
 from .decoy_covariance import RebuiltCovariance
@@ -121,7 +121,7 @@ class _Answering:
                     self._add(b, self._any(part, at, int(g)))
                 plain = np.flatnonzero((filled > 0) & ~uncertain & mine)  # the same number for every value
                 sums = part.moments[self.asked.products[0, g]].sum(axis=1)
-                self.value[:, plain] += np.outer(sums, part.coefficients[plain].max(axis=1).toarray())
+                self.value[:, plain] += np.outer(sums, part.coefficients[plain].extreme(np.maximum))
             if self.channel is not None:
                 for f in np.flatnonzero(part.unseen & (filled == 0)):
                     self._never_published(part, int(f), self.channel.size)
@@ -221,7 +221,7 @@ class _Answering:
             own, other, every, squares, np.empty(0, np.intp), none, none, none, counted,
         )  # fmt: skip
 
-    def _rebuilt(self, channel: DecoyChannel, h: Floats, w: Floats, first: sp.csr_array) -> Floats:
+    def _rebuilt(self, channel: DecoyChannel, h: Floats, w: Floats, first: SparseTable) -> Floats:
         found = np.zeros(first.shape[0])
         for keys in _chunks(np.arange(first.shape[0]), max(1, CELLS // max(1, len(h)))):
             found[keys] = rebuilt(channel, h, w, first[keys].toarray().T, self.rows)
@@ -375,9 +375,9 @@ def estimate(channels: tuple[DecoyChannel, ...], rows: int, observed: Observed, 
     )
 
 
-def _sum_of(table: sp.csr_array) -> Floats:
+def _sum_of(table: SparseTable) -> Floats:
     """(K,) sums over the values."""
-    return np.asarray(table.sum(axis=1), np.float64).ravel()
+    return table.sum(axis=1)
 
 
 def _chunks(numbers: NDArray[np.intp], step: int) -> list[NDArray[np.intp]]:

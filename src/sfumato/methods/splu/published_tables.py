@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import QueryError
-from ...lazily import sparse as sp
 from ...model.public import Asked, Floats, Observed
+from ...model.sparse_table import SparseTable
 from .decoy_channel import DecoyChannel
 
 JOINT_VALUES = 2_000_000  # combinations of values of several columns that can be told apart in one question
@@ -19,9 +19,9 @@ JOINT_VALUES = 2_000_000  # combinations of values of several columns that can b
 class DecoyRows:
     """The published rows of one pattern of untouched leaves: `moments[j]` is a (keys, joint values) table."""
 
-    moments: tuple[sp.csr_array, ...]
+    moments: tuple[SparseTable, ...]
     rows: Floats  # (K,)
-    coefficients: sp.csr_array  # (F, joint values), over published values only
+    coefficients: SparseTable  # (F, joint values), over published values only
     uncertain: NDArray[np.bool_]  # (F,) coefficients differ between values; the others are plain sums of g
     unseen: NDArray[np.bool_]  # (F,) the question also asks for values that were never published
 
@@ -50,17 +50,17 @@ def observations(channels: tuple[DecoyChannel, ...], observed: Observed, asked: 
     for b, H in enumerate(asked.coefficients):
         at = np.flatnonzero(pattern == b)
         tables = tuple(
-            sp.csr_array((observed.moments[at, j], (key[at], place[at])), shape=(observed.keys, width))
+            SparseTable.of(observed.moments[at, j], key[at], place[at], (observed.keys, width))
             for j in range(observed.moments.shape[1])
         )
-        rows = np.asarray(tables[0].sum(axis=1), np.float64).ravel()
-        unseen = np.asarray(abs(H) @ (~seen).astype(float)) > 0
-        found.append(DecoyRows(tables, rows, sp.csr_array(H[:, grid]), _differ(H), unseen))
+        rows = tables[0].sum(axis=1)
+        unseen = abs(H) @ (~seen).astype(float) > 0
+        found.append(DecoyRows(tables, rows, H[:, grid], _differ(H), unseen))
     return found
 
 
-def _differ(H: sp.csr_array) -> NDArray[np.bool_]:
+def _differ(H: SparseTable) -> NDArray[np.bool_]:
     """Rows whose entries are not all the same number."""
     filled, width = np.diff(H.indptr), H.shape[1]
-    top, bottom = (np.asarray(f(axis=1).toarray()).ravel() for f in (H.max, H.min))
+    top, bottom = H.extreme(np.maximum), H.extreme(np.minimum)
     return (filled > 0) & ((filled < width) | (top > bottom))

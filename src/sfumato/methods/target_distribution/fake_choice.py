@@ -8,6 +8,7 @@ and t is capped at the largest number that fits: large groups lose first, small 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -23,7 +24,9 @@ from .transform import Counts, bound_width, plan
 Rule = Literal["width", "paper"]
 
 WORK_LIMIT = 500_000_000  # cell updates over all groups: a few seconds
-MAX_CELLS = 2**25  # float64 cells kept at a time
+MAX_CELLS = 2**25  # float64 cells kept at a time by each of the workers
+WORKERS = 2
+FEW_BATCHES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,7 +79,8 @@ def choose_fakes(
     fakes = np.zeros_like(true_counts)
     allowed = allowed if tree.leaves > 1 else np.zeros_like(allowed)
     tried = np.minimum(allowed, _cap(tree, weights, true_counts, allowed, work_limit))
-    for batch in _batches(tried, tree.nodes):
+
+    def choose(batch: NDArray[np.int64]) -> None:
         most = int(tried[batch].max())
         table = FakeTable(tree, weights, spans, true_counts[batch], most)
         score = table.solve()
@@ -86,6 +90,10 @@ def choose_fakes(
         score[np.arange(most + 1) > tried[batch][:, None]] = np.inf
         best = score.argmin(axis=1)  # the first of equals: fewer fakes
         fakes[batch] = options[np.arange(len(batch)), best]
+
+    with ThreadPoolExecutor(max_workers=WORKERS) as workers:
+        for _ in workers.map(choose, _batches(tried, tree.nodes)):
+            pass
     return FakeChoice(fakes=fakes, allowed=allowed, tried=tried)
 
 
@@ -128,9 +136,13 @@ def _cap(tree: BlockTree, weights: Counts, true_counts: Counts, allowed: Counts,
         )
 
     spans = np.zeros(tree.nodes)  # costs do not change the work
-    low, high = 0, int(allowed.max(initial=0))
-    if work(high) <= work_limit:
-        return high
+    low, most = 0, int(allowed.max(initial=0))
+    # To foresee the work of many fakes in many batches is work itself: those are doubled from below.
+    high = most if len(list(_batches(allowed, tree.nodes))) <= FEW_BATCHES else 1
+    while work(high) <= work_limit:
+        if high == most:
+            return most
+        low, high = high, min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if work(middle) <= work_limit else (low, middle)

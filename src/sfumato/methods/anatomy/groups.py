@@ -1,0 +1,54 @@
+"""The groups of a release: which values each holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model.public import Codes, Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """Group g holds the values `members[:, g]`; short groups are filled up with `values`, which is no value's code."""
+
+    members: NDArray[np.intp]  # (largest size, groups), one contiguous row per place in the group
+    sizes: Floats
+    values: int
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def total(self, w: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:
+        """Sum of w over the values of each group; a group that is asked for many times is looked at once."""
+        if not isinstance(groups, slice) and len(groups) > len(self):
+            return self.total(w)[groups]
+        padded = np.append(w, 0.0)
+        result = np.zeros(len(self.sizes[groups]))
+        for row in self.members:
+            result += padded[row[groups]]
+        return result
+
+    def mean(self, w: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:
+        """Average of w over the values of each group."""
+        return self.total(w, groups) / self.sizes[groups]
+
+    def by_value(self, weight: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:
+        """For each value, the sum of the weights of the groups that hold it."""
+        result = np.zeros(self.values + 1)
+        for row in self.members:
+            result += np.bincount(row[groups], weights=weight, minlength=self.values + 1)
+        return result[:-1]
+
+
+def groups_of(group: NDArray[np.int64], codes: Codes, values: int) -> Groups:
+    """The groups of sensitive.parquet, whose rows are sorted by group."""
+    sizes = np.bincount(group)
+    width, start = int(sizes.max(initial=0)), np.cumsum(sizes) - sizes
+    members = np.full((width, len(sizes)), values, dtype=np.intp)
+    for j in range(width):
+        there = sizes > j
+        members[j, there] = codes[start[there] + j]
+    return Groups(members=members, sizes=sizes.astype(float), values=values)

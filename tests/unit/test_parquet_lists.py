@@ -1,0 +1,127 @@
+"""List columns that are appended to a Parquet file: every reader sees the lists of the numbers, the rest as before."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.engines import parquet_lists
+from sfumato.engines.contract import ListColumn
+from sfumato.engines.parquet_footer import parsed, read_footer, written
+from sfumato.engines.parquet_lists import append_lists
+
+DAY, MOMENT = datetime.date(1969, 12, 30), datetime.datetime(2020, 2, 29, 23, 59, 59, 123456)  # noqa: DTZ001
+LISTS: dict[str, tuple[pa.DataType, list[list[Any]]]] = {
+    "texts": (pa.string(), [["a", "", "été"], ["", "x" * 300, "a"], ["été", "a", "b"]]),
+    "one text": (pa.string(), [["only"]]),
+    "small numbers": (pa.int8(), [[-128, 0], [0, 127]]),
+    "numbers": (pa.int64(), [[2**62, -1], [3, 4], [-1, 4]]),
+    "fractions": (pa.float64(), [[0.1, float("inf")], [-2.5, 0.1]]),
+    "truths": (pa.bool_(), [[True], [False], [True, False], [False, True, None]]),
+    "days": (pa.date32(), [[DAY], [DAY + datetime.timedelta(40_000)]]),
+    "moments": (pa.timestamp("us"), [[MOMENT, MOMENT + datetime.timedelta(microseconds=1)]]),
+    "decimals": (pa.decimal128(20, 3), [[decimal.Decimal("-1.500"), decimal.Decimal("12345678901234567.125")]]),
+    "missing": (pa.string(), [["a", None], [None, "b"], ["a", "b"], [None, "c"]]),
+    "all widths": (pa.int16(), [list(range(k)) for k in range(1, 40)]),
+    "257 values": (pa.int32(), [[k, k + 1] for k in range(256)]),
+    "70,000 values": (pa.int32(), [list(range(k, k + 7_000)) for k in range(0, 70_000, 7_000)]),
+}
+
+
+def _numbers(k: int, rows: int) -> pa.Array:
+    return pa.array(np.random.default_rng(rows).integers(0, k, size=rows), pa.int16())
+
+
+def _file(path: Path, columns: dict[str, pa.Array], writer: str, group: int) -> None:
+    table = pa.table(columns)
+    if writer == "pyarrow":
+        pq.write_table(table, path, row_group_size=group, store_schema=False)
+    else:
+        duckdb.sql(f"COPY (SELECT * FROM \"table\") TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE {group})")
+
+
+@pytest.mark.parametrize("writer", ["pyarrow", "duckdb"])
+@pytest.mark.parametrize("kind", LISTS)
+@pytest.mark.parametrize("page", [1 << 20, 24])
+def test_every_reader_sees_the_lists(
+    kind: str, writer: str, page: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages of one list and of many; row groups that are not multiples of eight."""
+    monkeypatch.setattr(parquet_lists, "PAGE_VALUES", page)
+    of, cells = LISTS[kind]
+    lists = pa.array(cells, pa.list_(of))
+    rows = 60 if len(max(cells, key=len)) > 1_000 else 2_123
+    numbers, ages = _numbers(len(lists), rows), pa.array(range(rows), pa.int32())
+    path = tmp_path / "data.parquet"
+    plain = {"age": ages, "what_set": numbers, "note": pa.array([f"n{i % 5}" for i in range(rows)])}
+    _file(path, plain, writer, group=1_001 if writer == "pyarrow" else 2_048)
+    before = pq.read_table(path)
+    append_lists(path, [ListColumn(name="what", numbers="what_set", lists=lists)], threads=2)
+
+    expected = lists.take(numbers)
+    found = pq.read_table(path)
+    assert found.column_names == ["age", "what", "what_set", "note"]
+    assert found.drop_columns(["what"]).equals(before)
+    assert found["what"].combine_chunks().equals(expected)
+    assert pq.read_table(path, read_dictionary=["what.list.element"])["what"].to_pylist() == expected.to_pylist()
+    told = duckdb.sql(f"SELECT what FROM '{path}' ORDER BY age").to_arrow_table()["what"].combine_chunks()
+    assert told.cast(expected.type).equals(expected)
+    picked = duckdb.sql(f"SELECT age, what FROM '{path}' WHERE age % 97 = 5 AND note = 'n2' ORDER BY age").fetchall()
+    assert picked == [(i, expected[i].as_py()) for i in range(rows) if i % 97 == 5 and i % 5 == 2]
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_polars_sees_the_lists(kind: str, tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    of, cells = LISTS[kind]
+    lists = pa.array(cells, pa.list_(of))
+    numbers = _numbers(len(lists), 333)
+    path = tmp_path / "data.parquet"
+    _file(path, {"what_set": numbers, "age": pa.array(range(333))}, "duckdb", group=2_048)
+    append_lists(path, [ListColumn(name="what", numbers="what_set", lists=lists)], threads=1)
+    assert polars.read_parquet(path)["what"].to_list() == lists.take(numbers).to_pylist()
+
+
+def test_two_list_columns_and_sizes(tmp_path: Path) -> None:
+    """Each stands in front of its own numbers; the sizes that the footer states are those of the chunks."""
+    texts, days = (pa.array(LISTS[kind][1], pa.list_(LISTS[kind][0])) for kind in ("texts", "days"))
+    first, second = _numbers(3, 500), _numbers(2, 501).slice(1)
+    path = tmp_path / "data.parquet"
+    _file(path, {"a b.c_set": first, "x": first, "ü_set": second}, "pyarrow", group=200)
+    lists = [
+        ListColumn(name="ü", numbers="ü_set", lists=days),
+        ListColumn(name="a b.c", numbers="a b.c_set", lists=texts),
+    ]
+    append_lists(path, lists, threads=3)
+    found = pq.read_table(path)
+    assert found.column_names == ["a b.c", "a b.c_set", "x", "ü", "ü_set"]
+    assert found["a b.c"].combine_chunks().equals(texts.take(first))
+    assert found["ü"].combine_chunks().equals(days.take(second))
+    stated = pq.read_metadata(path)
+    for g in range(stated.num_row_groups):
+        group = stated.row_group(g)
+        chunks = [group.column(j) for j in range(group.num_columns)]
+        assert group.total_byte_size == sum(chunk.total_uncompressed_size for chunk in chunks)
+        assert [chunk.num_values for chunk in chunks if chunk.path_in_schema == "x"] == [group.num_rows]
+    last = max(
+        (chunk.dictionary_page_offset or chunk.data_page_offset) + chunk.total_compressed_size for chunk in chunks
+    )
+    assert last == read_footer(path)[1], "chunks end where the footer begins"
+
+
+@pytest.mark.parametrize("writer", ["pyarrow", "duckdb"])
+def test_footers_are_written_as_they_were_read(writer: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.parquet"
+    columns = {f"c{j}": pa.array([j, None, 2**40]) for j in range(20)} | {"t": pa.array(["a", None, "b" * 200])}
+    _file(path, columns, writer, group=2_048)
+    length = int.from_bytes(path.read_bytes()[-8:-4], "little")
+    text = path.read_bytes()[-8 - length : -8]
+    assert written(parsed(text)) == text
