@@ -15,7 +15,7 @@ CHOSEN = ("uniform",)
 MEMORY = "3g"  # of the one Java process; Python workers come on top
 
 START = """
-import json, os, resource, sys, time, warnings
+import json, os, sys, threading, time, warnings
 warnings.simplefilter("ignore")
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession
@@ -31,29 +31,44 @@ session = (
 session.range(1000).count()
 
 
-def processor():
-    # seconds of processor of this process and all below it, Java and Python workers included
-    found, total = {}, 0
+def below():
+    # this process and all below it, Java and Python workers included: (ticks of processor, pages of memory) of each
+    found = {}
     for place in os.listdir("/proc"):
         try:
             with open(f"/proc/{place}/stat") as file:
                 words = file.read().rpartition(")")[2].split()
-            found[int(place)] = (int(words[1]), sum(int(word) for word in words[11:15]))
+            found[int(place)] = (int(words[1]), sum(int(word) for word in words[11:15]), int(words[21]))
         except (OSError, ValueError):
             pass
     for process in found:
         above = process
         while above in found and above != os.getpid():
             above = found[above][0]
-        total += found[process][1] if above == os.getpid() else 0
-    return total / os.sysconf("SC_CLK_TCK")
+        if above == os.getpid():
+            yield found[process][1:]
 
 
+def processor():
+    return sum(ticks for ticks, _ in below()) / os.sysconf("SC_CLK_TCK")
+
+
+def watch():
+    # pages that processes share are counted for each: the peak is an upper limit
+    global peak
+    while True:
+        peak = max(peak, sum(pages for _, pages in below()) * os.sysconf("SC_PAGE_SIZE") / 2**20)
+        time.sleep(0.5)
+
+
+peak = 0.0
+threading.Thread(target=watch, daemon=True).start()
 started, used = time.perf_counter(), processor()
 """
 END = """
 done = time.perf_counter()
-print(json.dumps({"started": started - began, "worked": done - started, "processor": processor() - used}))
+figures = {"started": started - began, "worked": done - started, "processor": processor() - used, "peak": peak}
+print(json.dumps(figures))
 session.stop()
 """
 PLAIN = (
@@ -114,6 +129,7 @@ def rows(folder: Path, *, n: int, threads: int, repeat: int, chosen: tuple[str, 
     for method in chosen or CHOSEN:
         ours, last = measured(OURS, f"spark-{method}", method, *_options(method))
         more, size = last.result["processor"] / before, folder_mib(folder / f"spark-{method}")
-        note = f"{ours:.1f} s, verified; processor {more:.2f} x; {ours / full:.2f} x orderBy; {size:.0f} MiB"
+        note = f"{ours:.1f} s, verified; processor {more:.2f} x; {ours / full:.2f} x orderBy; {size:.0f} MiB; "
+        note += f"memory of all processes at most {last.result['peak']:.0f} MiB"
         found.append(Row(name=f"spark: publish {method}", value=ours / plain, unit="x", target=TARGET, note=note))
     return found

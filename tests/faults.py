@@ -13,21 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sfumato.engines.contract import Keys, ListColumn, Progress, Transform
 from sfumato.engines.spark.sources import frame_of
 from sfumato.engines.spark.table import SparkEngine, SparkTable
 
+WRITING = -1  # the stage behind the shuffle
 SLOW = 120.0  # seconds; a copy of the task is done long before
 
 
 class Faulty:
     """A transform whose partitions meet faults: number of the partition -> "raise", "kill", "executor", "slow" or
-    "always", which raises in every attempt."""
+    "always", which raises in every attempt. The fault of `WRITING` meets whoever writes a part."""
 
     def __init__(self, inner: Transform, faults: Mapping[int, str], folder: Path) -> None:
         self._inner, self._faults, self._folder = inner, dict(faults), folder
         self.units, self.dictionaries = inner.units, inner.dictionaries
+        if WRITING in self._faults:
+            self.dictionaries = FaultyDictionaries(inner.dictionaries, self._faults[WRITING], folder)
 
     def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
         return self._inner.split(number, batch)
@@ -45,6 +49,26 @@ class Faulty:
 
     def close(self) -> None:
         self._inner.close()
+
+
+class FaultyDictionaries(dict[str, pa.Array]):
+    """Values of columns that cannot be looked up in a task's first attempt."""
+
+    def __init__(self, inner: Mapping[str, pa.Array], fault: str, folder: Path) -> None:
+        super().__init__(inner)
+        self._fault, self._folder = fault, folder
+
+    def __reduce__(self) -> Any:
+        return FaultyDictionaries, (dict(self), self._fault, self._folder)
+
+    def __getitem__(self, name: str) -> pa.Array:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if context is not None and (context.attemptNumber() == 0 or self._fault == "always"):
+            (self._folder / f"{self._fault}-writing-{context.partitionId()}").touch()
+            strike(self._fault)
+        return super().__getitem__(name)
 
 
 class FaultyPartition(Faulty):
@@ -110,3 +134,28 @@ class FaultyTable(SparkTable):
         assert isinstance(engine, FaultyEngine)
         faulty = Faulty(transform, engine.faults, engine.folder)
         return super().write(columns, faulty, schema, keys, path, progress, lists)
+
+
+class ChangingEngine(SparkEngine):
+    """Spark, while somebody replaces the file between the passes."""
+
+    def __init__(self, file: Path, **options: Any) -> None:
+        super().__init__(**options)
+        self.file = file
+
+    def open(self, source: Any, *, delimiter: str | None = None) -> SparkTable:
+        return ChangingTable(self, *frame_of(self.session, source, delimiter))
+
+
+class ChangingTable(SparkTable):
+    """A table whose file is another when it is read again: as many rows, of which some hold other values."""
+
+    def _shares(self, frame: Any, transform: Transform) -> tuple[int, dict[int, Any]]:
+        engine, found = self._engine, super()._shares(frame, transform)
+        assert isinstance(engine, ChangingEngine)
+        table = pq.read_table(engine.file)
+        disease = table["disease"].to_pylist()
+        at = table.column_names.index("disease")
+        table = table.set_column(at, "disease", pa.array([*disease[:100], *disease[-100:], *disease[200:]]))
+        pq.write_table(table, engine.file, row_group_size=150)
+        return found

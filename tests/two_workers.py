@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from spark_here import BRIEF
+
 MASTER, WORKERS = "127.0.0.1", ("127.0.0.2", "127.0.0.3")
 PATIENCE = 120  # seconds
 DEPLOY = "org.apache.spark.deploy"
@@ -26,7 +28,7 @@ def two_workers(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
 
     home = Path(pyspark.__file__).parent
     env = {**environment, "SPARK_HOME": str(home), "SPARK_WORKER_DIR": str(folder / "work")}
-    env |= {"SPARK_LOCAL_DIRS": str(folder / "local"), "SPARK_DAEMON_MEMORY": "256m"}
+    env |= {"SPARK_LOCAL_DIRS": str(folder / "local"), "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": BRIEF}
     log = folder / "master.log"
     with ExitStack() as running:
 

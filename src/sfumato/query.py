@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from .answering import assembly
 from .answering.answer import Answer
-from .answering.domain_views import check_literals, look_at_domains
+from .answering.domain_views import checked_views
 from .answering.layout import layout
 from .answering.observation import direct, wanted_of
 from .answering.over_answers import TABLE as INNER
 from .answering.over_answers import over
 from .answering.shown_weights import explained
 from .answering.strata import Frame, in_parts
-from .answering.subject import Subject
+from .answering.subject import Remembered, Subject
 from .engines.statements import refined
 from .model.public import ADDED, Domain, Floats
 from .release.bundle import check_digests, copy_files, writing
@@ -60,7 +60,9 @@ def ask(
     """The answer to a SQL question, with its error; `tables` are look-up tables that it may join."""
     subject.check_estimator(estimator)
     options = Options(level=level, simultaneous=simultaneous, estimator=estimator)
-    found = read(text, subject.schema, {name: _small_table(given, name) for name, given in (tables or {}).items()})
+    lookups = {name: _small_table(given, name) for name, given in (tables or {}).items()}
+    known = Remembered() if lookups else subject.known
+    found = known.query_of(text, lambda: read(text, subject.schema, lookups))
     if isinstance(found, Query):
         return answered(subject, found, options)
     ((name, select),) = found.inner
@@ -97,8 +99,7 @@ class Options:
 def answered(subject: Subject, query: Query, options: Options) -> Answer:
     """The answer to one question."""
     text, level = query.text, options.level
-    check_literals(query, subject)
-    views = look_at_domains(query, subject)
+    views = checked_views(query, subject)
     wanted = wanted_of(query, subject, *subject.reader.source())
     seen = in_parts(subject.reader.run(wanted.statement, text=text), wanted, subject.rows)
     place = layout(query.units(), views.views, lumpable=subject.lumpable, sets=subject.sets)
@@ -264,8 +265,7 @@ class Release:
             query, outer = question(select, text, self.schema), asked.outer.sql(dialect="duckdb", comments=False)
         else:
             query, outer = asked, None
-        check_literals(query, self.subject)
-        views = look_at_domains(query, self.subject).views
+        views = checked_views(query, self.subject).views
         place = layout(query.units(), views, lumpable=self.subject.lumpable, sets=self.subject.sets)
         wanted = wanted_of(query, self.subject, "release", None)
         said = explained(query, wanted, place, self.opened)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import sfumato as sf
 from faults import FaultyEngine
+from spark_here import BRIEF
 from tables import MARK
 
 
@@ -17,6 +18,8 @@ def main(master: str, source: str, out: str, marks: str) -> None:
     from pyspark.sql import SparkSession
 
     settings = {
+        "spark.driver.extraJavaOptions": BRIEF,
+        "spark.executor.extraJavaOptions": BRIEF,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import warnings
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +13,9 @@ import pytest
 
 from sfumato.engines.contract import Engine
 from sfumato.engines.duckdb.table import LocalEngine
+from spark_here import BRIEF, why_no_spark
 
 ROOT = Path(__file__).parents[2]
-
-
-def why_no_spark() -> str | None:
-    """What Spark tests lack on this machine."""
-    if find_spec("pyspark") is None:
-        return "pyspark is not installed (sfumato[spark])"
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        return "no Java is found; Spark needs 17 or 21"
-    return None
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +34,7 @@ def spark(spark_folder: Path) -> Iterator[Any]:
     if reason:
         pytest.skip(reason)
     settings = {
+        "spark.driver.extraJavaOptions": BRIEF,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

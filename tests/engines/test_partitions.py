@@ -14,8 +14,9 @@ from scipy.stats import chi2, hypergeom
 
 import sfumato as sf
 from constants import ALPHA
+from sfumato.engines.batch_sizes import exactly
 from sfumato.engines.profiling import ROWS
-from sfumato.engines.spark.tasks import bucket, exactly
+from sfumato.engines.spark.chunks import bucket
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
 from sfumato.methods.specifications import build
@@ -79,6 +80,19 @@ def test_partitions_in_any_order_and_again_give_the_same_rows(name: str) -> None
     again = [worked(away, k, dealt[k], parts[k]) for k in reversed(range(len(parts)))][::-1]
     assert first == again
     assert pa.concat_tables(first).num_rows == sum(len(part) for part in parts) or name == "l-diversity"
+
+
+@pytest.mark.parametrize("name", ["small-domain", "anatomy"])
+def test_a_thousand_partitions_of_a_row_or_none(name: str) -> None:
+    made = applier(prepared(name), Secret.from_seed(2))
+    cuts = (*range(500), *range(499, 999), sum(COUNTS))  # one is empty, the last holds what is left
+    parts = partitions(made, cuts)
+    dealt = [pickle.dumps(share) for share in shares(made, parts)]
+    made.close()
+    away = pickle.dumps(made.away())
+    found = [worked(away, k, dealt[k], parts[k]) for k in (0, 1, 700, len(parts) - 1)]
+    assert len(parts) == 1000
+    assert [part.num_rows for part in found] == [1, 1, 1, sum(COUNTS) - 998]
 
 
 def test_what_is_sent_holds_no_counts_of_the_table() -> None:

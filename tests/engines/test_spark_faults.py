@@ -17,7 +17,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.spark.table import SparkEngine
-from sfumato.errors import SfumatoError
+from sfumato.errors import DataError, SfumatoError
 from tables import MARK, people
 from two_workers import two_workers
 
@@ -88,12 +88,43 @@ def test_lost_executors_and_speculative_copies_repeat_their_bytes(
         print("\nfaults injected: 2 (executor killed: 1, speculative copy: 1); bytes equal")
 
 
-def test_a_task_that_always_fails_leaves_nothing(spark: Any, source: Path, tmp_path: Path) -> None:
-    """A folder that tasks cannot write to: one line, no half release, no partial folder."""
+def test_workers_killed_while_they_write_repeat_their_bytes(
+    spark: Any, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each part's first writer dies with a file begun; the same seed without faults gives the same release."""
+    from faults import WRITING, FaultyEngine
+
+    (tmp_path / "marks").mkdir()
+    setting = SETTING | {"rows_a_part": 700}
+    engine = FaultyEngine({WRITING: "kill"}, tmp_path / "marks", session=spark, **setting)
+    disturbed = publish(source, tmp_path / "out", "uniform", engine)
+    struck = len(list((tmp_path / "marks").iterdir()))
+    assert struck == len(list((tmp_path / "out" / "data").iterdir())) > 1
+    assert disturbed == publish(source, tmp_path / "calm", "uniform", SparkEngine(session=spark, **setting))
+    with capsys.disabled():
+        print(f"\nfaults injected: {struck} (worker killed while writing: {struck}); bytes equal")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["calm", "marks", "out"]
+
+
+@pytest.mark.parametrize("where", [1, -1])
+def test_a_task_that_always_fails_leaves_nothing(where: int, spark: Any, source: Path, tmp_path: Path) -> None:
+    """While rows are randomised, and while parts are written: one line, no half release, no partial folder."""
     from faults import FaultyEngine
 
-    engine = FaultyEngine({1: "always"}, tmp_path / "marks", session=spark, **SETTING)
+    setting = SETTING | {"rows_a_part": 2000}  # one part: each attempt starts a worker
+    engine = FaultyEngine({where: "always"}, tmp_path / "marks", session=spark, **setting)
     (tmp_path / "marks").mkdir()
     with pytest.raises(SfumatoError, match="a task failed"):
         publish(source, tmp_path / "out", "uniform", engine)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["marks"]
+
+
+def test_a_source_that_changes_between_the_passes_is_refused(spark: Any, source: Path, tmp_path: Path) -> None:
+    """As many rows, other values: the file is replaced after it was counted."""
+    from faults import ChangingEngine
+
+    file = tmp_path / "people.parquet"
+    pq.write_table(pq.read_table(source), file, row_group_size=150)
+    with pytest.raises(DataError, match="changed"):
+        publish(file, tmp_path / "out", "uniform", ChangingEngine(file, session=spark, **SETTING))
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["people.parquet"]

@@ -22,6 +22,11 @@ from sfumato.methods import REGISTRY
 from sfumato.publishing.randomness import Secret
 
 ROLES = sf.Roles(sensitive="disease", quasi=("age", "sex"))
+SPECS = [
+    (sf.UniformPerturbation(rho1="1/8", rho2="1/3"), 1),
+    (sf.UniformPerturbation(rho1="1/8", rho2="1/3"), 2),
+    (sf.LDiversity(l=2), 1),
+]
 
 
 def table() -> pa.Table:
@@ -118,3 +123,17 @@ def test_a_table_that_is_too_large_is_not_held(monkeypatch: pytest.MonkeyPatch) 
     assert setting.truth.batches is None
     candidate = REGISTRY["uniform"].at_bound(setting.facts, setting.tau, setting.rho1)[0]
     assert measure(setting, candidate, 2, Secret.of(1))["observed_error"]
+
+
+def test_texts_are_read_once_for_releases_that_are_alike() -> None:
+    """A second release of the same columns and domains gives the answers that it gives by itself."""
+    asked = "SELECT disease, COUNT(*) AS n FROM release WHERE disease IN (1, 2) AND sex = 1 GROUP BY disease"
+    first, second, other = (sf.publish(table(), roles=ROLES, method=m, seed=s) for m, s in SPECS)
+    alone = [release.sql(asked).rows() for release in (first, second, other)]
+    before = None
+    for release, rows in zip((first, second, other), alone, strict=True):
+        before = release.subject = release.subject.after(before)
+        assert release.sql(asked).rows() == rows
+        assert list(before.known.queries) == list(before.known.views) == [asked]
+    assert first.subject.known is second.subject.known
+    assert other.subject.known is not first.subject.known  # other columns are in units

@@ -64,17 +64,14 @@ def test_the_logistic_regression_of_income(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_whether_sex_and_occupation_go_together(method: str) -> None:
     expected = EXPECTED[method]["independence"]
-    for target, numbers in (
-        ("population", (expected["V"], expected["low"], expected["high"])),
-        ("table", expected["V_table"]),
-    ):
+    for target, strength in (("population", expected["V"]), ("table", expected["V_table"])):
         found = release(method).test(
             "sex",
             "occupation",
             recode={"occupation": GROUPS},
             target=target,  # type: ignore[arg-type]
         )
-        np.testing.assert_allclose((found.cramers_v, *found.interval), numbers, rtol=1e-8)
+        assert found.cramers_v == pytest.approx(strength, rel=1e-8)
         assert found.df == expected["df"]
     if found.test == WALD:
         assert found.statistic == pytest.approx(expected["statistic"], rel=1e-8)

@@ -17,7 +17,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.contract import Reader
-from sfumato.errors import SfumatoError, SpecError, UnsupportedQuery
+from sfumato.errors import QueryError, SfumatoError, SpecError, UnsupportedQuery
 from sfumato.methods.registry import BUILT_IN
 from sfumato.query import ask
 
@@ -62,6 +62,7 @@ def people() -> pa.Table:
             "never": pa.array(np.where(rare, 0, (rng.random(ROWS) < 0.5)).astype(np.int32)),
             "const": np.full(ROWS, 7.0),
             "far": np.where(np.arange(ROWS) == 9, np.inf, x),
+            "zero": np.zeros(ROWS),
             "n": pa.array(rng.integers(0, 3, ROWS), pa.int32()),
             "who": pa.array(np.arange(ROWS), pa.int32()),
         }
@@ -115,6 +116,19 @@ def test_units_of_the_outcome_and_of_weights_do_not_matter(method: str) -> None:
         one, other = (release.fit(f"{outcome} ~ past{more}", family=family, weights=w) for w in ("w", "tiny_w"))
         assert one.estimates == pytest.approx(other.estimates, rel=1e-5)
         assert one.bse.to_numpy() == pytest.approx(other.bse.to_numpy(), rel=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_that_no_row_can_have_are_refused(method: str) -> None:
+    release = published(method)
+    for weights, held in (("past", "below 0"), ("far", "below 0"), ("zero", "nothing but 0")):
+        with pytest.raises(QueryError, match=held) as refused:
+            release.fit(f"x ~ year{of_s(method)}", weights=weights)
+        assert len(str(refused.value).splitlines()) <= 2
+    with pytest.raises(QueryError, match="not finite"):
+        release.fit("x ~ year", weights="far", where="far >= 0")
+    some = release.fit("x ~ year", weights="past", where="past >= 0")
+    assert some.estimates == pytest.approx(release.fit("x ~ year", weights="past", where="past > 0").estimates)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -6,7 +6,7 @@ The only module of this folder that knows how rows are read.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,8 @@ class Grid:
     cell_rows: Floats  # (cells,) published rows
     caveats: tuple[str, ...]
     units: Mapping[str, int]  # randomised column -> the unit that it is randomised in
+    extremes: tuple[tuple[float, float], ...]  # least and largest number of every measure
+    sums: Callable[[Cells], Functionals]  # those of the same rows in other cells
 
     def published(self, x: str, y: str) -> Floats | None:
         """(cells, values) published rows by published value, where publishing keeps x and y independent; else None.
@@ -114,10 +116,15 @@ def read(
         flags=tuple(truth_of[1:]),
         cells=cells,
         functionals=functionals_of(subject, cells, axes.coded),
+        sums=lambda others: functionals_of(subject, others, axes.coded),
         method=subject.method,
         cell_rows=np.bincount(cells.cell, weights=cells.moments[:, 0, 0], minlength=len(distinct)).astype(np.float64),
         caveats=subject.caveats,
         units={c: subject.schema.units[c] for c in columns if c in subject.schema.units},
+        extremes=tuple(
+            (float(seen[f"least{j}"].to_numpy().min()), float(seen[f"most{j}"].to_numpy().max()))
+            for j in range(len(measures))
+        ),
     )
 
 
@@ -302,7 +309,10 @@ def _observe(
     pushed: Sequence[str],
     measures: Sequence[str],
 ) -> Any:
-    """One GROUP BY over the release: columns c0.., leaves l0.., published values u.., part, moments m_a_b."""
+    """One GROUP BY over the release: columns c0.., leaves l0.., published values u.., part, moments m_a_b.
+
+    Of every measure also how many are missing (v0..), the least and the largest.
+    """
     table, weight = subject.reader.source()
     keys: list[tuple[exp.Expression, str]] = [(column(c), f"c{j}") for j, c in enumerate(plain)]
     keys += [(expression(sql), f"l{j}") for j, sql in enumerate(leaves)]
@@ -323,6 +333,7 @@ def _observe(
     for j, number in enumerate(numbers[1:]):
         missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=number.copy()))
         sums.append((missing, f"v{j}"))
+        sums += [(end(this=number.copy()), f"{name}{j}") for end, name in ((exp.Min, "least"), (exp.Max, "most"))]
     seen = subject.reader.run(grouped(keys, sums, table=table, where=pushed))
     if seen.num_rows == 0 or seen["m0_0"].null_count:
         raise QueryError("no row of the release meets the condition")

@@ -7,7 +7,7 @@ hypothesis; for the others it is a Wald test. docs/explanation/inference.md, sec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ from ..model.public import Floats
 from .cells import Grid, check_asked, read
 from .recoding import Recode
 
+TINY = float(np.finfo(np.float64).tiny)
+STEPS = 40  # of a bisection: the ends are within 1e-12
 MOST_LEVELS = 900  # levels of one column times levels of the other
 PUBLISHED, WALD = "Pearson's chi-square on the published table", "Wald"
 
@@ -217,22 +219,33 @@ class TwoWayTable:
         return float((turned**2 / eigen).sum()), len(at)
 
     def cramers_v(self, target: Target, z: float) -> tuple[float | None, float | None, float | None]:
-        """(V, low, high) by V^2 = (d'Qd - tr QS) / k, interval from 4 d'QSQd - 2 tr QSQS; V None: upper limit only."""
+        """(V, low, high) by k V^2 = d'Qd - tr QS; V None: an upper limit only.
+
+        The interval has every V that agrees with d'Qd, whose variance where V^2 = u is a u + 2 tr QSQS: taken at the
+        estimate it would be small just where the estimate is too low. docs/explanation/inference.md, section 6.
+        """
         if (self.p <= 0).any() or (self.q <= 0).any():
             return None, None, None
         k = min(len(self.p), len(self.q)) - 1
         Q = 1 / (self.n**2 * np.outer(self.p, self.q)).ravel()
         S = self.covariance(target)
-        plain, bias = float(self.d @ (Q * self.d)), float((Q * np.diag(S)).sum())
-        square = (plain - bias) / k
+        plain, noise = float(self.d @ (Q * self.d)), float((Q * np.diag(S)).sum())
+        square = (plain - noise) / k
         QS = Q[:, None] * S
-        variance = 4 * float(self.d @ (QS @ (Q * self.d))) - 2 * float(np.einsum("ij,ji->", QS, QS))
-        floor = 2 * float(np.einsum("ij,ji->", QS, QS))  # what is left at V = 0
-        half = z * np.sqrt(max(variance, floor)) / k
-        high = float(np.sqrt(np.clip(square + half, 0.0, 1.0)))
-        if plain < 2 * bias:
+        rest = max(float(np.einsum("ij,ji->", QS, QS)), 0.0)
+        a = 4 * k * np.sqrt(rest)  # no direction of d has more
+        if square > 0:
+            a = min(a, max(4 * float(self.d @ (QS @ (Q * self.d))) - 4 * rest, 0.0) / square)
+
+        def agrees(u: float) -> bool:
+            mean = max(k * u + noise, TINY)  # of d'Qd; its root is nearly normal, by the delta method
+            return bool(abs(np.sqrt(plain) - np.sqrt(mean)) <= z * np.sqrt((a * u + 2 * rest) / (4 * mean)))
+
+        inside = min(max(square, 0.0), 1.0)
+        low, high = (float(np.sqrt(_farthest(agrees, inside, end))) for end in (0.0, 1.0))
+        if plain < 2 * noise:
             return None, 0.0, high
-        return float(np.sqrt(square)), float(np.sqrt(max(square - half, 0.0))), high
+        return float(np.sqrt(square)), low, high
 
     def odds_ratio(self, target: Target, z: float) -> OddsRatio | None:
         """Of a two by two table; None where a cell is less than 2 standard errors above 0."""
@@ -253,3 +266,14 @@ class TwoWayTable:
         return OddsRatio(
             value=float(np.exp(log)), low=float(np.exp(log - z * se)), high=float(np.exp(log + z * se)), log_se=se
         )
+
+
+def _farthest(agrees: Callable[[float], bool], inside: float, end: float) -> float:
+    """The number farthest from `inside`, towards `end`, that agrees."""
+    if agrees(end):
+        return end
+    outside = end
+    for _ in range(STEPS):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if agrees(middle) else (inside, middle)
+    return inside

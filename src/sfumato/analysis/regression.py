@@ -65,6 +65,8 @@ def fit(
     weight = grid.weight
     if weights is not None and weighted is None:
         weight = weight * _weight_numbers(grid.variables[weights], weight)
+    elif weights is not None:
+        _check_weights(weights, *grid.extremes[0])
     table: Floats | None = None
     if outcome is None:
         outcome, table = _on_grid(asked.outcome, chosen, grid.variables, weight)
@@ -124,9 +126,19 @@ def _weights(subject: Subject, weights: str | None) -> str | None:
 
 def _weight_numbers(variable: Variable, weight: Floats) -> Floats:
     numbers = np.broadcast_to(variable.numbers(), weight.shape)
-    if not np.isfinite(numbers[weight != 0]).all():
+    held = numbers[weight != 0]
+    if np.isnan(held).any():
         raise QueryError(f'the weight "{variable.name}" may be missing', hint="Leave those rows out with where.")
+    _check_weights(variable.name, held.min(), held.max())
     return np.where(weight != 0, numbers, 0.0)
+
+
+def _check_weights(name: str, least: float, most: float) -> None:
+    """Refuse weights that do not say how much a row counts."""
+    if least >= 0 and 0 < most < np.inf:
+        return
+    held = "numbers below 0" if least < 0 else "nothing but 0" if most == 0 else "numbers that are not finite"
+    raise QueryError(f'weights are numbers from 0 on; "{name}" holds {held}', hint="Leave those rows out with where.")
 
 
 # --- outcomes -----------------------------------------------------------------------------------------------------

@@ -17,7 +17,17 @@ from ..sql.nodes import Aggregate, Query
 from ..stats.joint_codes import distinct_rows
 from ..stats.tail_inversion import cut
 from .few_rows import hang_on_few_rows
-from .layout import Functional, Limits, Totals, coefficients, functionals, limits, products, stratum_totals
+from .layout import (
+    Functional,
+    Limits,
+    Totals,
+    coefficients,
+    functionals,
+    limits,
+    products,
+    stratum_totals,
+    unscaled,
+)
 from .own_strata import estimate_apart
 from .strata import Frame, Strata, key_columns, sort_into_strata
 from .totals import Numbers, Result, is_exact, order_bounds, selected
@@ -64,11 +74,9 @@ def _answer_set(
 ) -> tuple[pa.Table, str, tuple[str, ...]]:
     """One grouping set: its output rows are observed groups times groups of unit keys."""
     query = frame.query
-    parts: list[tuple[list[int], list[int]]] = []
     wanted: list[Functional] = []
-    for aggregate in query.aggregates:
-        above, below = functionals(aggregate)
-        parts.append((_place(wanted, above), _place(wanted, below)))
+    aggregates = [unscaled(aggregate) for aggregate in query.aggregates]
+    parts = [_placed(wanted, aggregate) for aggregate, _ in aggregates]
     matrices, combos = coefficients(query, wanted, keys, frame.place, strata.patterns)
     plain = [i for i in keys if query.keys[i].unit is None]
     groups, key = distinct_rows([strata.keys[i][0][strata.first] for i in plain], len(strata.first))
@@ -113,7 +121,7 @@ def _answer_set(
         return low.value[:, 0], high.value[:, 0]
 
     few = hang_on_few_rows(observed, asked, shown=bool(frame.codes) or not frame.place.units)
-    for j, (aggregate, (top, bottom)) in enumerate(zip(query.aggregates, parts, strict=True)):
+    for j, ((aggregate, factor), (top, bottom)) in enumerate(zip(aggregates, parts, strict=True)):
         numbers = Numbers(found, possible, asked, J, len(combos))
         if aggregate.kind == "direct":
             result = _direct(asking.direct(aggregate, keys), strata, groups, plain)
@@ -130,18 +138,24 @@ def _answer_set(
                     raise
                 result = _inverted(aggregate, inverted, [columns[f"k{i}"].to_pylist() for i in keys], len(combos))
         elif aggregate.kind == "ratio":
-            result = numbers.ratio(aggregate, top, bottom, asking.bound, observed, extremes)
+            result = numbers.ratio(aggregate, top, bottom, asking.bound, observed, extremes).times(factor)
         else:
-            result = numbers.total(top)
+            result = numbers.total(top).times(factor)
         kinds.add(result.kind)
         notes += result.notes
         if aggregate.kind in {"sum", "ratio"} and any((few[:, i::J] & (result.se > 0)).any() for i in top):
-            notes.append(f"{aggregate.name}: the sum hangs on few rows; its interval is approximate")
+            notes.append(f"{aggregate.name or aggregate.text}: the sum hangs on few rows; its interval is approximate")
         for end, array in zip(("", "_se", "_low", "_high", "_min", "_max"), result.columns(), strict=True):
             if array is not None:
                 columns[f"a{j}{end}"] = pa.array(array.ravel(), type=pa.float64(), from_pandas=True)
     kind = next(k for k in ("bounds", "confidence", "exact") if k in kinds)
     return pa.table(columns), kind, tuple(notes)
+
+
+def _placed(wanted: list[Functional], aggregate: Aggregate) -> tuple[list[int], list[int]]:
+    """Where the functionals above and below stand among the wanted ones, which they join."""
+    above, below = functionals(aggregate)
+    return _place(wanted, above), _place(wanted, below)
 
 
 def _place(wanted: list[Functional], some: list[Functional]) -> list[int]:

@@ -1,4 +1,7 @@
-"""Numbers computed from aggregates, with their errors: the delta method on the trees of `sql.arithmetic`."""
+"""Numbers computed from aggregates, with their errors: the delta method on the trees of `sql.arithmetic`.
+
+A quotient of two such numbers, as a share of a total over groups is, gets Fieller's set like every other ratio.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,14 @@ from numpy.typing import NDArray
 from ..errors import UnsupportedQuery
 from ..methods.shared.linear_functionals import Target
 from ..model.public import Floats
-from ..sql.nodes import Arithmetic, Derived
+from ..sql.nodes import Aggregate, Arithmetic
+from ..stats.fieller import fieller
 from .influence import Influence, Slopes, aggregate_slopes, sets_of
 from .strata import Frame
 from .subject import Subject
 
 CERTAIN_DENOMINATOR = 3.0  # standard errors that a denominator must be away from 0
+ROUNDING = 1e-6  # of the errors that are added: a total whose error is less is the known number of all rows
 
 Leaf = tuple[int, tuple[int, ...] | None]
 
@@ -31,6 +36,17 @@ class Computed:
     most: Floats
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Told:
+    """A computed number in the rows of one grouping set."""
+
+    value: Floats
+    se: Floats
+    low: Floats
+    high: Floats
+    empty: NDArray[np.bool_]  # a quotient of a number that is surely 0: there is none, and nothing to say about it
+
+
 def with_derived(
     frame: Frame, subject: Subject, columns: pa.Table, kind: str, *, z: float, target: Target
 ) -> tuple[pa.Table, str, tuple[str, ...]]:
@@ -38,78 +54,148 @@ def with_derived(
     notes: dict[str, None] = {}
     influences = sets_of(frame, subject)
     for i, derived in enumerate(frame.query.derived):
-        value, se = np.full((2, columns.num_rows), np.nan)
-        for influence in influences:
-            at = slice(influence.first, influence.first + influence.rows)
-            value[at], se[at] = _one(frame, influence, columns, derived, target)
-        if np.isnan(value).any():
-            within = f"within {CERTAIN_DENOMINATOR:g} standard errors of zero"
-            notes[f"{derived.name}: no answer where the denominator is {within}"] = None
+        try:
+            found = [_OneSet(frame, influence, columns, derived.tree, target).told(z) for influence in influences]
+        except UnsupportedQuery as error:
+            raise UnsupportedQuery(error.message, sql=frame.query.text, position=derived.position) from None
+        value, se, low, high = np.concatenate([(t.value, t.se, t.low, t.high) for t in found], axis=1)
+        if (np.isnan(value) & ~np.concatenate([t.empty for t in found])).any():
+            notes[f"{derived.name}: not identifiable where a denominator may be zero"] = None
         if (np.nan_to_num(se) > 0).any() and kind == "exact":
             kind = "confidence"
-        for end, numbers in (("", value), ("_se", se), ("_low", value - z * se), ("_high", value + z * se)):
+        for end, numbers in (("", value), ("_se", se), ("_low", low), ("_high", high)):
             columns = columns.append_column(f"d{i}{end}", pa.array(numbers, type=pa.float64(), from_pandas=True))
     return columns, kind, tuple(notes)
 
 
-def _one(
-    frame: Frame, influence: Influence, columns: pa.Table, derived: Derived, target: Target
-) -> tuple[Floats, Floats]:
-    """(value, standard error) in the rows of one grouping set."""
-    part = columns.slice(influence.first, influence.rows)
-    labels = {over: _labels(part, over) for _, over in derived.tree.leaves() if over is not None}
-    leaves: dict[Leaf, tuple[Floats, Floats]] = {}
-    for j, over in derived.tree.leaves():
-        value, se = (part[f"a{j}{end}"].to_numpy(zero_copy_only=False) for end in ("", "_se"))
-        if over is not None:
-            label = labels[over]
-            value = np.bincount(label, weights=value)[label]
-            se = np.bincount(label, weights=se)[label]
-        leaves[j, over] = (value, se)
-    found = _evaluated(derived.tree, leaves, influence.rows)
-    moving = [leaf for leaf, (_, se) in leaves.items() if (np.nan_to_num(se) > 0).any()]
-    value = np.where(np.isfinite(found.value), found.value, np.nan)
-    if not moving:
-        exact = all(not np.isnan(se).any() for _, se in leaves.values())
-        return value, np.where(np.isnan(value) | (not exact), np.nan, 0.0)
-    if len(moving) == 1 and moving[0][1] is None:
-        return value, np.abs(found.slopes[moving[0]]) * leaves[moving[0]][1]
-    try:
-        return value, np.sqrt(_variance(frame, influence, columns, found, moving, labels, target))
-    except UnsupportedQuery as error:
-        raise UnsupportedQuery(error.message, sql=frame.query.text, position=derived.position) from None
+class _OneSet:
+    """One computed number over the rows of one grouping set."""
 
+    def __init__(self, frame: Frame, influence: Influence, columns: pa.Table, tree: Arithmetic, target: Target) -> None:
+        self._aggregates: tuple[Aggregate, ...] = frame.query.aggregates
+        self._influence, self._columns, self._tree, self._target = influence, columns, tree, target
+        self._part = part = columns.slice(influence.first, influence.rows)
+        self._labels = {over: _labels(part, over) for _, over in tree.leaves() if over is not None}
+        self._leaves: dict[Leaf, tuple[Floats, Floats]] = {}
+        for j, over in tree.leaves():
+            value, se = (part[f"a{j}{end}"].to_numpy(zero_copy_only=False) for end in ("", "_se"))
+            if over is not None:
+                value, se = self._total(j, over, value, se)
+            self._leaves[j, over] = (value, se)
+        self._moving = [leaf for leaf, (_, se) in self._leaves.items() if (np.nan_to_num(se) > 0).any()]
 
-def _variance(
-    frame: Frame,
-    influence: Influence,
-    columns: pa.Table,
-    found: Computed,
-    moving: list[Leaf],
-    labels: dict[tuple[int, ...], NDArray[np.intp]],
-    target: Target,
-) -> Floats:
-    own: Any = 0.0
-    total: Any = None
-    chosen: NDArray[np.intp] | None = None
-    for j, over in moving:
-        slope = np.nan_to_num(found.slopes[j, over])[:, None]
-        if over is None:
-            own = own + slope * aggregate_slopes(influence, frame.query.aggregates[j], j, columns, target)
-        else:
-            if chosen is not None and not np.array_equal(chosen, labels[over]):
+    def _total(self, j: int, over: tuple[int, ...], value: Floats, se: Floats) -> tuple[Floats, Floats]:
+        """(value, error) of an aggregate's total over the rows that agree on some keys, in each row."""
+        label = self._labels[over]
+        total, together = (np.bincount(label, weights=x).astype(np.float64)[label] for x in (value, se))
+        if not (np.nan_to_num(se) > 0).any():
+            return total, together
+        rows = self._influence.rows
+        plain = self._influence.slopes_of(j, np.zeros(rows), None)
+        slopes = Slopes(row=np.arange(rows), own=np.zeros_like(plain), total=plain, label=label)
+        error = np.sqrt(self._influence.variance(slopes, self._target))
+        return total, np.where(error <= ROUNDING * together, 0.0, error)
+
+    def told(self, z: float) -> Told:
+        """The number with its error and interval."""
+        quotient = _quotient(self._tree)
+        if quotient is not None and self._moving:
+            return self._ratio(*quotient, z)
+        found = self._evaluated(self._tree)
+        value = np.where(np.isfinite(found.value), found.value, np.nan)
+        se = np.where(np.isnan(value), np.nan, self._error(found))
+        return Told(value=value, se=se, low=value - z * se, high=value + z * se, empty=np.zeros(len(value), dtype=bool))
+
+    def _evaluated(self, tree: Arithmetic) -> Computed:
+        return _evaluated(tree, self._leaves, self._influence.rows)
+
+    def _error(self, found: Computed) -> Floats:
+        if not self._moving:
+            exact = all(not np.isnan(se).any() for _, se in self._leaves.values())
+            return np.full(self._influence.rows, 0.0 if exact else np.nan)
+        if len(self._moving) == 1 and self._moving[0][1] is None:
+            return np.abs(found.slopes[self._moving[0]]) * self._leaves[self._moving[0]][1]
+        return np.sqrt(self._influence.variance(self._slopes(found), self._target))
+
+    def _ratio(self, top: Arithmetic, bottom: Arithmetic, scale: float, z: float) -> Told:
+        """Fieller's set; where the number below is exact, the interval of a single aggregate above, divided."""
+        above, below = self._evaluated(top), self._evaluated(bottom)
+        A, B, VA = scale * above.value, below.value, (scale * self._error(above)) ** 2
+        C = VB = np.zeros_like(A)
+        if any(leaf in below.slopes for leaf in self._moving):
+            VA, C, VB = self._influence.paired(self._slopes(above), self._slopes(below), self._target)
+            VA, C = scale**2 * VA, scale * C
+        found = fieller(A, B, VA, C, VB, z, *self._possible(top, bottom, scale))
+        sure, empty = (VB == 0) & (B > 0), (VB == 0) & (B == 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = A / B
+            se = np.sqrt(np.maximum(VA - 2 * ratio * C + ratio**2 * VB, 0.0)) / np.abs(B)
+            low, high = found.low, found.high
+            if top.op == "part" and top.over is None and scale > 0:
+                own = (self._part[f"a{top.aggregate}{end}"].to_numpy(zero_copy_only=False) for end in ("_low", "_high"))
+                low, high = (np.where(sure, scale * end / B, x) for end, x in zip(own, (low, high), strict=True))
+        known = sure | found.bounded
+        ratio, se = np.where(known, ratio, np.nan), np.where(known, se, np.nan)
+        return Told(
+            value=ratio, se=se, low=np.where(empty, np.nan, low), high=np.where(empty, np.nan, high), empty=empty
+        )
+
+    def _possible(self, top: Arithmetic, bottom: Arithmetic, scale: float) -> tuple[float, float]:
+        """Least and largest quotient: counts are not negative, and a part of a total is at most all of it."""
+        if scale < 0 or not (self._counts(top) and self._counts(bottom)):
+            return -np.inf, np.inf
+        same = top.op == bottom.op == "part" and top.aggregate == bottom.aggregate
+        return 0.0, scale if same and top.over is None and bottom.over is not None else np.inf
+
+    def _counts(self, tree: Arithmetic) -> bool:
+        """Whether the number is made of counts, and not negative."""
+        if tree.op == "part":
+            aggregate = self._aggregates[tree.aggregate]
+            plain = all(term.measure == 0 and term.value < 0 and term.scale > 0 for term in aggregate.numerator)
+            return aggregate.kind == "sum" and plain
+        return tree.number >= 0 and tree.op in {"number", "+", "*"} and all(self._counts(part) for part in tree.parts)
+
+    def _slopes(self, found: Computed) -> Slopes:
+        own: Any = 0.0
+        total: Any = None
+        chosen: NDArray[np.intp] | None = None
+        influence = self._influence
+        for j, over in (leaf for leaf in self._moving if leaf in found.slopes):
+            slope = np.nan_to_num(found.slopes[j, over])[:, None]
+            if over is None:
+                own = own + slope * aggregate_slopes(influence, self._aggregates[j], j, self._columns, self._target)
+                continue
+            if chosen is not None and not np.array_equal(chosen, self._labels[over]):
                 raise UnsupportedQuery("totals over different groups in one expression are not answered")
-            chosen = labels[over]
+            chosen = self._labels[over]
             plain = influence.slopes_of(j, np.zeros(influence.rows), None)
             total = (0.0 if total is None else total) + slope * plain
-    width = influence.slopes_of(moving[0][0], np.zeros(influence.rows), None).shape
-    slopes = Slopes(
-        row=np.arange(influence.rows),
-        own=np.broadcast_to(own, width).astype(np.float64),
-        total=total,
-        label=chosen,
-    )
-    return influence.variance(slopes, target)
+        width = influence.slopes_of(self._moving[0][0], np.zeros(influence.rows), None).shape
+        return Slopes(
+            row=np.arange(influence.rows),
+            own=np.broadcast_to(own, width).astype(np.float64),
+            total=total,
+            label=chosen,
+        )
+
+
+def _quotient(tree: Arithmetic, scale: float = 1.0) -> tuple[Arithmetic, Arithmetic, float] | None:
+    """(above, below, factor) of a tree that is one quotient times a number; both sides without a quotient inside."""
+    if tree.op == "/" and tree.parts[1].op != "number":
+        top, bottom = tree.parts
+        while top.op == "*" and "number" in {part.op for part in top.parts}:
+            number, top = top.parts if top.parts[0].op == "number" else top.parts[::-1]
+            scale *= number.number
+        return None if _divides(top) or _divides(bottom) else (top, bottom, scale)
+    if tree.op in "*/" and "number" in {part.op for part in tree.parts}:
+        number, rest = tree.parts if tree.parts[0].op == "number" else tree.parts[::-1]
+        factor = number.number if tree.op == "*" else 1 / number.number if number.number else np.nan
+        return _quotient(rest, scale * factor)
+    return None
+
+
+def _divides(tree: Arithmetic) -> bool:
+    return tree.op == "/" or any(_divides(part) for part in tree.parts)
 
 
 def _labels(part: pa.Table, keys: tuple[int, ...]) -> NDArray[np.intp]:

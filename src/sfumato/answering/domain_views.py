@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,7 @@ from ..model.types import Kind
 from ..sql.aggregates import LARGEST
 from ..sql.nodes import Query
 from ..sql.scalar import nearest, quoted
-from .layout import UnitView
+from .layout import UnitView, Views
 from .strata import truth
 from .subject import Subject
 
@@ -24,12 +23,14 @@ NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.ty
 DOMAIN, CODE = "__domain__", "__code__"
 
 
-@dataclass(frozen=True, slots=True)
-class Views:
-    """How the question sees every involved unit."""
+def checked_views(query: Query, subject: Subject) -> Views:
+    """How the question sees the domains, after its literals were looked for there."""
 
-    views: Mapping[int, UnitView]
-    labels: Mapping[int, pa.Array]  # unit key number -> value of every group
+    def look() -> Views:
+        check_literals(query, subject)
+        return look_at_domains(query, subject)
+
+    return subject.known.views_of(query, look)
 
 
 def look_at_domains(query: Query, subject: Subject) -> Views:
@@ -63,9 +64,9 @@ def _evaluated(subject: Subject, unit: int, expressions: Sequence[str], text: st
     domain = subject.domains[unit]
     names = [quoted(name) for name in domain.columns]
     if expressions and all(expression in names for expression in expressions):
-        if unit not in subject.shown:
-            subject.shown[unit] = _run(subject, unit, names, text)
-        return pa.table({f"e{i}": subject.shown[unit][names.index(e)] for i, e in enumerate(expressions)})
+        if unit not in subject.known.shown:
+            subject.known.shown[unit] = _run(subject, unit, names, text)
+        return pa.table({f"e{i}": subject.known.shown[unit][names.index(e)] for i, e in enumerate(expressions)})
     return _run(subject, unit, expressions, text)
 
 

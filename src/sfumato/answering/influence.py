@@ -107,6 +107,17 @@ class Influence:
             found[some] = np.diag(release.covariance(functions, target))
         return np.maximum(found, 0.0)
 
+    def paired(self, one: Slopes, other: Slopes, target: Target) -> tuple[Floats, Floats, Floats]:
+        """(numbers,) variance of each of one kind, covariance with that of the other kind, variance of the other."""
+        release, n = self._needed(), len(one.row)
+        found = np.zeros((3, n))
+        for some in _blocks(n):
+            left, right = (self._functions(_part(slopes, some)) for slopes in (one, other))
+            S = release.covariance(_joined(left, right), target)
+            width = some.stop - some.start
+            found[:, some] = np.diag(S)[:width], np.diag(S, width), np.diag(S)[width:]
+        return np.maximum(found[0], 0.0), found[1], np.maximum(found[2], 0.0)
+
     def covariance(self, slopes: Slopes, target: Target) -> Floats:
         """(numbers, numbers) covariances."""
         return self._needed().covariance(self._functions(slopes), target)
@@ -140,6 +151,21 @@ class Influence:
 def _part(slopes: Slopes, some: slice) -> Slopes:
     total = None if slopes.total is None else slopes.total[some]
     return Slopes(row=slopes.row[some], own=slopes.own[some], total=total, label=slopes.label)
+
+
+def _joined(left: Functions, right: Functions) -> Functions:
+    """The functions of both, one after the other."""
+
+    def planes(at: slice) -> Planes:
+        a, b = left.planes(at), right.planes(at)
+        some = next(iter(a.values()))
+        cells, values = some.shape[0], some.shape[2]
+        nothing = {side: np.zeros((cells, f.size, values)) for side, f in (("left", left), ("right", right))}
+        return {
+            m: np.concatenate([a.get(m, nothing["left"]), b.get(m, nothing["right"])], axis=1) for m in sorted({*a, *b})
+        }
+
+    return Functions(size=left.size + right.size, planes=planes)
 
 
 def _blocks(size: int) -> Iterator[slice]:

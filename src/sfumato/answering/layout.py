@@ -7,10 +7,11 @@ laid out over the joint classes of the involved units, one row per functional, o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..model.public import Asked, Codes, Floats, Observed
@@ -39,6 +40,14 @@ class UnitView:
 
 
 @dataclass(frozen=True, slots=True)
+class Views:
+    """How the question sees every involved unit."""
+
+    views: Mapping[int, UnitView]
+    labels: Mapping[int, pa.Array]  # unit key number -> value of every group
+
+
+@dataclass(frozen=True, slots=True)
 class Functional:
     """One (F) row before the grouping of units: terms that share a measure, added."""
 
@@ -54,6 +63,23 @@ def functionals(aggregate: Aggregate) -> tuple[list[Functional], list[Functional
         return [Functional(tuple(t for t in terms if t.measure == m), m) for m in measures] or [Functional((), 0)]
 
     return merge(aggregate.numerator), merge(aggregate.denominator) if aggregate.denominator else []
+
+
+def unscaled(aggregate: Aggregate) -> tuple[Aggregate, float]:
+    """(the aggregate without a factor that all of its terms share, the factor): a percentage is a share first.
+
+    So a count keeps its interval, whatever it is multiplied by.
+    """
+    if aggregate.kind not in {"sum", "ratio"}:
+        return aggregate, 1.0
+    above, below = ({t.scale for t in terms} for terms in (aggregate.numerator, aggregate.denominator))
+    top, bottom = (held.pop() if len(held) == 1 and 0.0 not in held else 1.0 for held in (above, below))
+    plain = replace(
+        aggregate,
+        numerator=tuple(replace(t, scale=t.scale / top) for t in aggregate.numerator),
+        denominator=tuple(replace(t, scale=t.scale / bottom) for t in aggregate.denominator),
+    )
+    return plain, top / bottom
 
 
 @dataclass(frozen=True, slots=True)

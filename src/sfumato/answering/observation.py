@@ -10,6 +10,8 @@ from ..engines.statements import column, double, expression, grouped, rows_of
 from ..sql.nodes import Aggregate, Query
 from .subject import Subject
 
+ROWS_AS_THEY_ARE = 20_000_000  # of larger releases the rows would fill the memory: the engine counts them together
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -121,7 +123,7 @@ def wanted_of(query: Query, subject: Subject, table: str, weight: str | None) ->
         tuple(coder.domain.columns for coder in subject.coders),
         lumpable=subject.lumpable,
         withheld=subject.withheld,
-        handfuls=subject.handfuls,
+        handfuls=subject.handfuls and subject.rows <= ROWS_AS_THEY_ARE,
         part=subject.part,
         table=table,
         weight=weight,

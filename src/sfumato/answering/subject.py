@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -13,12 +13,41 @@ from ..errors import SpecError
 from ..methods.contract import Bounds
 from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..model.public import Asked, Domain, Estimated, Observed
-from ..sql.nodes import Schema
+from ..sql.nesting import Nested
+from ..sql.nodes import Query, Schema
+from .layout import Views
 
 # (kind, observed, asked, functionals above, functionals below, share of a quantile)
 Bound = Callable[[str, Observed, Asked, Sequence[int], Sequence[int], float | None], Bounds | None]
 
 POPULATION = "population"  # the estimator that `--population` stands for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """What was found out about questions without looking at rows."""
+
+    again: bool = False  # the same texts come again: what follows `shown` is kept
+    shown: dict[int, pa.Table] = field(default_factory=dict)  # columns of a unit on its domain
+    queries: dict[str, Query] = field(default_factory=dict)  # texts as they were read
+    views: dict[str, Views] = field(default_factory=dict)  # of these queries
+
+    def query_of(self, text: str, read: Callable[[], Query | Nested]) -> Query | Nested:
+        """The question of a text, read once where it comes again."""
+        if text in self.queries:
+            return self.queries[text]
+        found = read()
+        if self.again and isinstance(found, Query):
+            self.queries[text] = found
+        return found
+
+    def views_of(self, query: Query, look: Callable[[], Views]) -> Views:
+        """How a question sees the domains, looked at once where it was kept."""
+        if self.queries.get(query.text) is not query:
+            return look()
+        if query.text not in self.views:
+            self.views[query.text] = look()
+        return self.views[query.text]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +70,13 @@ class Subject:
     estimators: tuple[str, ...]  # that a question may name
     handfuls: bool = False  # parts are of a few rows each, which no statement counts together
     caveats: tuple[str, ...] = ()  # that every answer carries
-    shown: dict[int, pa.Table] = field(default_factory=dict, repr=False)  # columns of a unit on its domain, once asked
+    known: Remembered = field(default_factory=Remembered, repr=False)
+
+    def after(self, other: Subject | None) -> Subject:
+        """The same, asked what `other` was asked: what is known there is known here, if columns and domains agree."""
+        if other is None or (other.schema, other.domains) != (self.schema, self.domains):
+            return replace(self, known=Remembered(again=True))
+        return replace(self, known=other.known)
 
     def check_estimator(self, name: str | None) -> None:
         """Nothing; SpecError for an estimator that the method does not have."""

@@ -40,6 +40,22 @@ class Result:
     maximum: Floats | None = None
     notes: tuple[str, ...] = ()
 
+    def times(self, factor: float) -> Result:
+        """The number multiplied by a constant."""
+        if factor == 1.0:
+            return self
+        low, high = (self.low, self.high) if factor > 0 else (self.high, self.low)
+        least, most = (self.minimum, self.maximum) if factor > 0 else (self.maximum, self.minimum)
+        return replace(
+            self,
+            value=factor * self.value,
+            se=abs(factor) * self.se,
+            low=factor * low,
+            high=factor * high,
+            minimum=None if least is None else factor * least,
+            maximum=None if most is None else factor * most,
+        )
+
     def columns(self) -> tuple[Floats | None, ...]:
         return self.value, self.se, self.low, self.high, self.minimum, self.maximum
 
@@ -190,7 +206,7 @@ class Numbers:
             low, high = A.low / below, A.high / below
         if certain.all():
             return ratio, se, low, high, certain
-        least, most = np.full_like(ratio, -np.inf), np.full_like(ratio, np.inf)
+        least, most = self._quotients(top, bottom)
         if extremes is not None:
             least, most = ratio_range(observed, self.asked, top, bottom, extremes)
         one = np.isfinite(least) & (
@@ -199,6 +215,16 @@ class Numbers:
         ratio, se = np.where(one, least, ratio), np.where(one, 0.0, se)
         found = fieller(A.value, B.value, A.se**2, cov, B.se**2, self.asked.z, least, most)
         return ratio, se, np.where(certain, low, found.low), np.where(certain, high, found.high), found.bounded
+
+    def _quotients(self, top: list[int], bottom: list[int]) -> tuple[Floats, Floats]:
+        """(least, most) quotient of what is possible above and below; infinite where the number below may be 0."""
+        (a, b), (c, d) = ((self._sum(self.possible.low, js), self._sum(self.possible.high, js)) for js in (top, bottom))
+        assert a is not None and b is not None and c is not None and d is not None  # noqa: PT018 - type checker
+        with np.errstate(invalid="ignore", divide="ignore"):
+            least = np.where(a >= 0, a / d, np.where(c > 0, a / c, -np.inf))
+            most = np.where(b <= 0, b / d, np.where(c > 0, b / c, np.inf))
+        known = (c >= 0) & (d > 0)
+        return np.where(known, least, -np.inf), np.where(known, most, np.inf)
 
     def _certain_ratio(
         self, bound: Callable[..., Any], observed: Observed, top: list[int], bottom: list[int]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..answering.subject import Subject
 from ..errors import QueryError, SfumatoError
 from ..methods.ladder import public_readers
 from ..model.public import READERS, Candidate, Floats, Roles
@@ -108,7 +109,8 @@ def _asked(
     secret: Secret,
     step: Callable[[], None],
 ) -> list[_Run]:
-    runs = []
+    runs: list[_Run] = []
+    before: Subject | None = None
     for k in range(releases):
         own = Secret(secret.stream(f"compare {candidate.method} {candidate.variant}", k).bytes(32))
         start = time.perf_counter()
@@ -118,6 +120,7 @@ def _asked(
             prepared = replace(prepared, planned=fresh)
         held = setting.batches_of(prepared) if k else None  # the first is written: its files are measured
         with trial(prepared, own) if held is None else drawn(prepared, own, held) as release:
+            before = release.subject = release.subject.after(before)
             middle = time.perf_counter()
             answers = setting.workload.ask(release, candidate.estimator)
             end = time.perf_counter()

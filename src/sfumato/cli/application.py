@@ -54,8 +54,11 @@ WITH_METHOD = {"publish": frozenset[str](), "plan": frozenset({"report"})}
 WITH_ROWS = ("publish", "plan", "compare", "recommend", "studio")  # they read a table in clear
 
 
-def application(command: str | None, method: str | None = None) -> typer.Typer:
-    """The application; the options of methods, or of one, are loaded only for the commands that take them."""
+def application(command: str | None, method: str | None = None, *, alone: bool = False) -> typer.Typer:
+    """The application; the options of methods, or of one, are loaded only for the commands that take them.
+
+    `alone`: of the command only, because the parser makes the options of every command that it is told of.
+    """
     app = typer.Typer(
         name="sfumato",
         cls=TaughtGroup,
@@ -72,6 +75,8 @@ def application(command: str | None, method: str | None = None) -> typer.Typer:
         del version, debug  # `main` looks at them before anything is parsed
 
     for name, function in COMMANDS.items():
+        if alone and name != command:
+            continue
         asked = name in WITH_METHOD and name == command
         extra = method_options(WITH_METHOD[name], method, typed(function)) if asked else {}
         app.command(name, cls=TaughtCommand)(flattened(function, extra))
@@ -133,8 +138,11 @@ def _completed_words() -> list[str] | None:
 def _run(command: str | None, arguments: list[str]) -> int:
     """The exit code. One method is loaded where its options are all there are; else all, to say whose an option is."""
     method = asked_method(arguments) if arguments and command in WITH_METHOD else None
+    alone = command in COMMANDS and arguments[:1] == [command] and COMPLETE not in os.environ
     try:
-        return int(application(command, method)(args=arguments, standalone_mode=False, prog_name="sfumato") or 0)
+        return int(
+            application(command, method, alone=alone)(args=arguments, standalone_mode=False, prog_name="sfumato") or 0
+        )
     except (typer.TyperException, typer.BadParameter):  # found while parsing: nothing has run
         if method is None:
             raise

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from ..errors import SpecError
 from ..model.coarsening import Recoding
@@ -15,6 +17,7 @@ from .written_dates import date_parts
 MORE_DIGITS = "is read as text: some of its numbers have more digits than a number with a fraction holds"
 TAB = "\\t"  # as people type it
 NO_DELIMITERS = '"\r\n\0'
+FILE = "file://"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,12 +97,24 @@ def _opened(given: Any) -> bool:
     return type(given).__module__.startswith("sfumato.")
 
 
+def path_of(address: str) -> str:
+    """The path that a file:// address means; anything else as it is."""
+    if not address.startswith(FILE):
+        return address
+    parts = urlsplit(address)
+    if parts.netloc not in {"", "localhost"}:
+        raise SpecError("a file:// address names a file of this machine: file:///folder/file", field="source")
+    return url2pathname(parts.path)
+
+
 def paths_of(given: Any) -> tuple[Path, ...]:
     """Files and folders that a source names; none for data frames, readers and addresses of servers."""
     from .addresses import address_of
 
     if isinstance(given, Source):
         given = given.given
+    if isinstance(given, str) and given.startswith(FILE):
+        given = path_of(given)
     if isinstance(given, str | Path):
         address = address_of(given)
         if address is None:

@@ -75,7 +75,8 @@ def check_roles(roles: Roles, columns: Iterable[str], *, reserved: str | None = 
             )
         folded[name.lower()] = name
     published = [*roles.sensitive, *roles.quasi, *roles.insensitive]
-    internal = [name for name in published if name.startswith(INTERNAL)]
+    people = [] if roles.person is None else [roles.person]
+    internal = [name for name in (*published, *people) if name.startswith(INTERNAL)]
     if internal:
         message = f'names that begin with "{INTERNAL}" are taken; rename column "{internal[0]}" or drop it'
         raise DataError(message, column=internal[0])

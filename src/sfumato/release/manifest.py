@@ -32,7 +32,7 @@ FileName = Annotated[
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)  # with the manifest, all at once
 
 
 class LabelModel(_Strict):

@@ -154,9 +154,10 @@ class OpenedRelease:
             if set(coder.domain.columns) <= set(table.column_names):
                 side[f"unit{u}"] = coder.encode([table[n] for n in coder.domain.columns])
         changed = {name for domain in self.domains for name in domain.columns}
-        if self.method.part in table.column_names:
-            part_numbers(table[self.method.part], self.manifest.rows)
-        return side | {n: table[n].to_numpy() for n in table.column_names if n not in changed}
+        for name in (n for n in table.column_names if n not in changed):
+            own = name == self.method.part
+            side[name] = part_numbers(table[name], self.manifest.rows) if own else table[name].to_numpy()
+        return side
 
 
 def _method(manifest: Manifest) -> AnyMethod:

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import shutil
+import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,11 +14,13 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ... import errors
 from ...errors import DataError, EngineError, SfumatoError, SpecError
 
 LOCAL = "local[*,4]"  # all cores; a task that fails is tried four times
+PORT, PATIENCE = 15002, 10.0  # of a Spark Connect server; seconds
 SETTINGS = {
     "spark.app.name": "sfumato",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -31,6 +34,7 @@ ALONE = {  # where the whole of Spark is this process
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
+_NO_CONNECTOR = re.compile(r"ClassNotFoundException: Class \S+FileSystem not found")
 _OURS = re.compile(r"sfumato\.errors\.(\w+): (.*)")
 
 
@@ -40,9 +44,13 @@ def start(master: str | None, remote: str | None) -> Any:
         raise SpecError("--master starts Spark and --remote joins a server; say one of them", field="remote")
     if find_spec("pyspark") is None:
         raise EngineError("the spark engine needs pyspark; install sfumato[spark]")
-    if remote is None and "SPARK_REMOTE" not in os.environ:
+    if master is None:
+        remote = remote or os.environ.get("SPARK_REMOTE")
+    alone = (remote or master or LOCAL).startswith("local")  # a server may be started here, too
+    if remote is not None:
+        _check_connect(remote)
+    if alone or remote is None:
         _check_java()
-    alone = remote is None and (master or LOCAL).startswith("local")
     if alone:  # tasks run by this very interpreter
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with quiet():
@@ -84,6 +92,21 @@ def is_connect(session: Any) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
+def _check_connect(remote: str) -> None:
+    """Nothing; EngineError where Spark's client is missing, or nobody listens: it would knock for ten minutes."""
+    if find_spec("grpc") is None or find_spec("grpc_status") is None:
+        raise EngineError("--remote needs the client of Spark Connect; install sfumato[spark]")
+    if remote.startswith("local"):
+        return
+    place = urlsplit(remote)
+    if place.scheme != "sc" or not place.hostname:
+        raise SpecError("--remote is the address of a Spark Connect server: sc://host:port", field="remote")
+    try:
+        socket.create_connection((place.hostname, place.port or PORT), timeout=PATIENCE).close()
+    except (OSError, ValueError):
+        raise EngineError("no Spark Connect server answers at the address of --remote") from None
+
+
 def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if home is not None and not (Path(home) / "bin" / "java").exists():
@@ -97,8 +120,9 @@ def _check_java() -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """PySpark warns about versions of pandas that nothing here uses."""
+    """PySpark warns about versions of pandas that nothing here uses, and of settings that a server keeps to itself."""
     with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Failed to set", category=UserWarning)
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", ResourceWarning)
@@ -131,6 +155,10 @@ def _known(text: str, what: str, name: str) -> SfumatoError:
         return EngineError("a disk of Spark is full: no space left on device; nothing was published")
     if "OutOfMemoryError" in text or "Java heap space" in text:
         return EngineError("Spark ran out of memory; give it more (spark.driver.memory, spark.executor.memory)")
+    if "No FileSystem for scheme" in text or _NO_CONNECTOR.search(text):
+        return EngineError("Spark has no connector for this kind of address (s3a: add the jar hadoop-aws)")
+    if "UnknownHostException" in text:
+        return EngineError("Spark finds no host of that name")
     if any(sign in text for sign in ("PATH_NOT_FOUND", "FileNotFoundException", "FAILED_READ_FILE.FILE_NOT_EXIST")):
         return DataError("Spark finds no such file; every machine must see it under the same name")
     if "MALFORMED_RECORD_IN_PARSING" in text or "MALFORMED_CSV_RECORD" in text:

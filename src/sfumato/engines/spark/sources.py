@@ -11,6 +11,7 @@ from ...errors import DataError, SpecError
 from ..duckdb.csv_cells import PATTERNS
 from ..duckdb.csv_files import header
 from ..duckdb.files import check_names, check_same, files_of, kind_of, shown
+from ..source import path_of
 from .session import plainly
 
 _GLOB = re.compile(r"([\\*?\[\]{}])")
@@ -29,7 +30,7 @@ def frame_of(session: Any, source: Any, delimiter: str | None) -> tuple[Any, boo
         raise SpecError(
             f"the spark engine reads paths and Spark DataFrames, not {type(source).__name__}; take the local engine"
         )
-    text = str(source)
+    text = path_of(str(source))
     with plainly("Spark cannot read the source"):
         frame = _afar(session, text, delimiter) if _is_address(text) else _files(session, text, delimiter)
         check_names(frame.columns)

@@ -27,6 +27,8 @@ from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..source import Source
 from ..statements import counted
 from . import tasks
+from .chunks import CHUNK, ORDER, PART, RANGE
+from .chunks import NUMBER as CHUNK_NUMBER
 from .reader import SparkReader
 from .secret_door import door
 from .session import disk_only, forget, parallelism, plainly, silence, start
@@ -76,7 +78,7 @@ class SparkEngine:
                 "table",
                 "query",
                 "recode",
-                why="is for the local engine",
+                why="is for the local engine; make the table Parquet first, or give a Spark DataFrame that was read so",
             )
             source, delimiter = source.given, source.delimiter or delimiter
         if is_frame(source):  # it lives in a session already
@@ -223,11 +225,11 @@ class SparkTable:
         result = copy.copy(self)
         names = list(dict.fromkeys((column, *columns)))
         with self._pinned(names) as frame, door(self._engine.session, keys) as load, plainly("Spark failed"):
-            rows = frame.mapInArrow(
-                tasks.keyed(load),
-                struct({name: self.arrow_types()[name] for name in names} | {tasks.ORDER: pa.int64()}),
+            rows = _numbered(frame).mapInArrow(
+                tasks.keyed(load, names),
+                struct({name: self.arrow_types()[name] for name in names} | {ORDER: pa.int64()}),
             )
-            person = Window.partitionBy(_ticked(column)).orderBy(tasks.ORDER)
+            person = Window.partitionBy(_ticked(column)).orderBy(ORDER)
             ranked = rows.withColumn(NUMBER, fn.row_number().over(person)).where(fn.col(NUMBER) <= most)
             chosen = ranked.select(*(_ticked(name) for name in columns))
             kept = chosen.localCheckpoint(eager=True, storageLevel=disk_only())  # now: later there are no keys
@@ -250,6 +252,7 @@ class SparkTable:
         lists: Sequence[ListColumn] = (),
     ) -> int:
         """Partitions through the transform, shuffled by key range, into parts in a folder beside `path`."""
+        path = path.absolute()  # tasks run elsewhere, even in another folder of this machine
         folder = path.with_suffix("")
         attempts = path.parent.with_name(path.parent.name + ".attempts")
         with self._pinned(columns) as frame, scratch.doomed(attempts):
@@ -264,11 +267,12 @@ class SparkTable:
                     keys=keys,
                     parts=parts,
                     batch_rows=self._engine.batch_rows,
+                    schema=tasks.on_the_way(schema),
                 )
                 names = tasks.tokens(keys, parts)
                 with door(self._engine.session, job) as load, plainly("Spark failed while publishing"):
                     task = tasks.write_parts(names, schema, transform.dictionaries, lists, str(folder), str(attempts))
-                    done = self._run(frame, load, schema, parts, task)
+                    done = self._run(frame, load, parts, task)
             except OSError as error:
                 raise EngineError(f"the parts cannot be written: {error.strerror}; nothing was published") from None
             finally:
@@ -302,21 +306,12 @@ class SparkTable:
             start += int(rows)
         return result
 
-    def _run(
-        self,
-        frame: Any,
-        load: Any,
-        schema: pa.Schema,
-        parts: int,
-        write: tasks.Task,
-    ) -> pa.Table:
+    def _run(self, frame: Any, load: Any, parts: int, write: tasks.Task) -> pa.Table:
         """(name, rows, digest) of the parts."""
         from pyspark.sql import functions as fn
 
-        kinds = {f.name: pa.int32() if pa.types.is_dictionary(f.type) else f.type for f in schema}
-        between = struct(kinds | {tasks.ORDER: pa.int64(), tasks.PART: pa.int32()})
-        changed = frame.mapInArrow(tasks.randomise(load), between)
-        ordered = changed.repartitionById(parts, fn.col(tasks.PART)).sortWithinPartitions(tasks.ORDER)
+        chunks = _numbered(frame).mapInArrow(tasks.randomise(load, frame.columns), struct(CHUNK))
+        ordered = chunks.repartitionById(parts, fn.col(PART)).sortWithinPartitions(RANGE, CHUNK_NUMBER)
         return ordered.mapInArrow(write, struct(tasks.WRITTEN)).toArrow()
 
     def _parts(self, rows: int) -> int:
@@ -384,6 +379,11 @@ class SparkTable:
             pa.field(f.name, kinds.get(f.name, pa.int32() if f.name == NUMBER else pa.int64())) for f in table.schema
         ]
         return table.cast(pa.schema(fields))
+
+
+def _numbered(frame: Any) -> Any:
+    """The frame with numbers for names: mapInArrow takes a dot in a name for a field, and stumbles over a backtick."""
+    return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
 
 
 def _ticked(name: str) -> str:

@@ -19,17 +19,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from ...errors import EngineError, SfumatoError
 from ...stats.allocation import changed_between_passes
 from ..batch_sizes import exactly
 from ..contract import Keys, ListColumn, Transform
 from ..parquet_lists import append_lists
+from .chunks import ORDER, by_part, packed
 
 BATCH_ROWS = 131_072
 ROW_GROUP = 262_144
-ORDER, PART = "__order__", "__part__"
 WRITTEN = {"name": pa.string(), "rows": pa.int64(), "digest": pa.string()}
 SIGN = np.uint64(1 << 63)
 Batches = Iterator[pa.RecordBatch]
@@ -45,11 +44,13 @@ class SharedJob:
     keys: Keys
     parts: int
     batch_rows: int
+    schema: pa.Schema  # of the rows on their way
 
 
-def bucket(keys: NDArray[np.uint64], parts: int) -> NDArray[np.int32]:
-    """The part of every key: equal ranges of the 64-bit numbers, of which random keys fill each as likely."""
-    return ((keys >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)).astype(np.int32)
+def on_the_way(schema: pa.Schema) -> pa.Schema:
+    """What travels of the published columns: codes instead of the values of a dictionary, and the key."""
+    kinds = [(f.name, f.type.index_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
+    return pa.schema([*kinds, (ORDER, pa.uint64())])
 
 
 def tokens(keys: Keys, parts: int) -> list[str]:
@@ -60,8 +61,8 @@ def tokens(keys: Keys, parts: int) -> list[str]:
     return drawn
 
 
-def randomise(load: Callable[[], bytes]) -> Task:
-    """The task that gives a partition's rows as they are published, changed columns as codes, with key and part."""
+def randomise(load: Callable[[], bytes], names: Sequence[str]) -> Task:
+    """The task that gives a partition's rows as they are published, changed columns as codes, with keys, in chunks."""
 
     def task(batches: Batches) -> Batches:
         from pyspark import TaskContext
@@ -71,7 +72,7 @@ def randomise(load: Callable[[], bytes]) -> Task:
         number = context.partitionId()
         with hiding():
             job: SharedJob = pickle.loads(load())  # noqa: S301 - made by this run's own driver
-            yield from _randomised(job, number, batches)
+            yield from packed(_randomised(job, number, _named(batches, names)), number, job.parts)
 
     return task
 
@@ -85,10 +86,8 @@ def _randomised(job: SharedJob, number: int, batches: Batches) -> Batches:
             transform = job.transform.partition(number, job.shares[number])
         out = transform.split(k, batch)()
         key = job.keys((number + 1) << 32 | k, out.num_rows)
-        columns = [c.indices.cast(pa.int32()) if pa.types.is_dictionary(c.type) else c for c in out.columns]
-        order = pa.array((key ^ SIGN).view(np.int64))
-        part = pa.array(bucket(key, job.parts))
-        yield pa.RecordBatch.from_arrays([*columns, order, part], names=[*out.schema.names, ORDER, PART])
+        columns = [column.indices if pa.types.is_dictionary(column.type) else column for column in out.columns]
+        yield pa.RecordBatch.from_arrays([*columns, pa.array(key)], schema=job.schema)
     if transform is not None:
         transform.close()
     elif number in job.shares:
@@ -103,16 +102,16 @@ def write_parts(
     folder: str,
     attempts: str,
 ) -> Task:
-    """The task that writes sorted rows as the part they belong to; it gives a row (name, rows, digest) for each.
+    """The task that writes chunks as the part they belong to; it gives a row (name, rows, digest) for each.
 
-    Rows of a part lie in one task, in the order of their keys. The file is written under a name of this attempt's own,
-    beside the release, and renamed: of several attempts each leaves the same bytes.
+    Chunks of a part lie in one task, in the order of their ranges. The file is written under a name of this attempt's
+    own, beside the release, and renamed: of several attempts each leaves the same bytes.
     """
 
     def task(batches: Batches) -> Batches:
         written: list[tuple[str, int, str]] = []
         with hiding():
-            for number, rows in _by_part(batches):
+            for number, rows in by_part(batches, on_the_way(schema)):
                 name = f"part-{names[number]}.parquet"
                 attempt = Path(attempts) / f"{name}.{uuid.uuid4().hex}"
                 try:
@@ -128,35 +127,6 @@ def write_parts(
             yield pa.RecordBatch.from_arrays(arrays, names=list(WRITTEN))
 
     return task
-
-
-def _by_part(batches: Batches) -> Iterator[tuple[int, Batches]]:
-    """(number of the part, its batches without key and part); the batches must be used up before the next part."""
-    ahead: list[pa.RecordBatch] = []
-
-    def following(number: int) -> Batches:
-        while True:
-            batch = ahead.pop() if ahead else next(batches, None)
-            if batch is None:
-                return
-            if not batch.num_rows:
-                continue
-            here = batch.column(PART).to_numpy()
-            end = int(np.searchsorted(here, number, side="right"))
-            if end:
-                yield batch.slice(0, end)
-            if end < batch.num_rows:
-                ahead.append(batch.slice(end))
-                return
-
-    while True:
-        batch = ahead.pop() if ahead else next(batches, None)
-        if batch is None:
-            return
-        if batch.num_rows:
-            ahead.append(batch)
-            number = int(batch.column(PART)[0].as_py())
-            yield number, following(number)
 
 
 def _write(
@@ -197,7 +167,12 @@ def _written_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def keyed(load: Callable[[], bytes]) -> Task:
+def _named(batches: Batches, names: Sequence[str]) -> Batches:
+    """The batches with their own names: on the way here columns have names that Spark cannot misread."""
+    return (batch.rename_columns(list(names)) for batch in batches)
+
+
+def keyed(load: Callable[[], bytes], names: Sequence[str]) -> Task:
     """The task that adds a random key to every row."""
 
     def task(batches: Batches) -> Batches:
@@ -208,7 +183,7 @@ def keyed(load: Callable[[], bytes]) -> Task:
         number = context.partitionId()
         with hiding():
             keys: Keys = pickle.loads(load())  # noqa: S301 - made by this run's own driver
-            for k, batch in enumerate(exactly(batches, BATCH_ROWS)):
+            for k, batch in enumerate(exactly(_named(batches, names), BATCH_ROWS)):
                 key = (keys((number + 1) << 32 | k, batch.num_rows) ^ SIGN).view(np.int64)
                 yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(key)], names=[*batch.schema.names, ORDER])
 

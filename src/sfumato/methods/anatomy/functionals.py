@@ -28,7 +28,7 @@ SINGULAR = 1e-6  # eigenvalues below this share of the largest belong to values 
 class GroupedValues:
     """The groups as arrays: `members[:, g]` are the values of group g, filled up with `values`, which is no code."""
 
-    def __init__(self, members: NDArray[np.intp], sizes: Floats, values: int) -> None:
+    def __init__(self, members: NDArray[np.integer], sizes: Floats, values: int) -> None:
         if values > MOST_VALUES:
             raise UnsupportedQuery(
                 f"the column has {values} values; covariances from groups are worked out for up to {MOST_VALUES}",

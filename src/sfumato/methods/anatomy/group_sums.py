@@ -47,7 +47,7 @@ class Entries:
     def __init__(self, groups: Groups) -> None:
         self.groups = groups
         # looked up ten million times in no order: small enough to stay near
-        self._members, self.sizes = _small(groups.members), _small(groups.sizes)
+        self._members, self.sizes = groups.members, _small(groups.sizes)
         self._last: SeenEntries | None = None
 
     def seen(self, observed: Observed) -> SeenEntries:

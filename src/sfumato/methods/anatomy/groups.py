@@ -14,7 +14,7 @@ from ...model.public import Codes, Floats
 class Groups:
     """Group g holds the values `members[:, g]`; short groups are filled up with `values`, which is no value's code."""
 
-    members: NDArray[np.intp]  # (largest size, groups), one contiguous row per place in the group
+    members: NDArray[np.integer]  # (largest size, groups), one contiguous row per place, in as few bytes as it takes
     sizes: Floats
     values: int
 
@@ -47,8 +47,9 @@ def groups_of(group: NDArray[np.int64], codes: Codes, values: int) -> Groups:
     """The groups of sensitive.parquet, whose rows are sorted by group."""
     sizes = np.bincount(group)
     width, start = int(sizes.max(initial=0)), np.cumsum(sizes) - sizes
-    members = np.full((width, len(sizes)), values, dtype=np.intp)
+    members = np.full((width, len(sizes)), values, dtype=np.min_scalar_type(values))
+    small, least = codes.astype(members.dtype), int(sizes.min(initial=width))
     for j in range(width):
-        there = sizes > j
-        members[j, there] = codes[start[there] + j]
+        there = slice(None) if j < least else np.flatnonzero(sizes > j)
+        members[j, there] = small[start[there] + j]
     return Groups(members=members, sizes=sizes.astype(float), values=values)

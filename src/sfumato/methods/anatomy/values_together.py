@@ -19,7 +19,7 @@ MOST_VALUES = 128  # triples are V^3 numbers
 MOST_WORK = 300_000_000  # numbers touched to sum them
 
 
-def pairs_of(members: NDArray[np.intp], weight: Floats, values: int) -> Floats:
+def pairs_of(members: NDArray[np.integer], weight: Floats, values: int) -> Floats:
     """[u, s]: the sum of the weights of the groups with u and s; [u, u] those with u.
 
     The values of a group `members[:, g]` differ; a short group is filled up with `values`, which is no code.
@@ -27,19 +27,19 @@ def pairs_of(members: NDArray[np.intp], weight: Floats, values: int) -> Floats:
     width = values + 1
     found = np.zeros(width**2)
     for first, second in combinations(members, 2):
-        found += np.bincount(first * width + second, weights=weight, minlength=width**2)
+        found += np.bincount(first * np.intp(width) + second, weights=weight, minlength=width**2)
     square = found.reshape(width, width)[:-1, :-1]
     square = square + square.T
     square[np.diag_indices(values)] = _single(members, weight, values)
     return square
 
 
-def triples_of(members: NDArray[np.intp], weight: Floats, values: int) -> Floats:
+def triples_of(members: NDArray[np.integer], weight: Floats, values: int) -> Floats:
     """[u, s, t]: the sum of the weights of the groups with u, s and t, which may be the same."""
     width = values + 1
     found = np.zeros(width**3)
     for first, second, third in combinations(members, 3):
-        found += np.bincount((first * width + second) * width + third, weights=weight, minlength=width**3)
+        found += np.bincount((first * np.intp(width) + second) * width + third, weights=weight, minlength=width**3)
     ordered = found.reshape(width, width, width)[:-1, :-1, :-1]
     cube = np.zeros_like(ordered)
     for axes in permutations(range(3)):
@@ -62,7 +62,7 @@ def _diagonals(each: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], ...]]
     yield s, u, u
 
 
-def _single(members: NDArray[np.intp], weight: Floats, values: int) -> Floats:
+def _single(members: NDArray[np.integer], weight: Floats, values: int) -> Floats:
     found = np.zeros(values + 1)
     for row in members:
         found += np.bincount(row, weights=weight, minlength=values + 1)

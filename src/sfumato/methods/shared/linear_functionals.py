@@ -47,6 +47,22 @@ class Cells:
         ).astype(np.float64)
         return flat.reshape(self.cells, states)
 
+    def merged(self, label: NDArray[np.intp], size: int) -> Cells:
+        """The same rows where cells of one label, of `size`, are one cell."""
+        parts, values = int(self.part.max(initial=0)) + 1, int(self.value.max(initial=0)) + 1
+        key = (label[self.cell] * parts + self.part) * values + self.value
+        kept, place = np.unique(key, return_inverse=True)
+        moments = np.zeros((len(kept), *self.moments.shape[1:]))
+        np.add.at(moments, place.reshape(-1), self.moments)
+        return Cells(
+            cell=(kept // (parts * values)).astype(np.intp),
+            part=(kept // values % parts).astype(np.int64),
+            value=(kept % values).astype(np.intp),
+            moments=moments,
+            cells=size,
+            rows=self.rows,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CodedUnit:
