@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import re
+import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -18,8 +21,13 @@ from sfumato.errors import SpecError
 from sfumato.web.answer_charts import chart
 from sfumato.web.app import layout
 from sfumato.web.asking import read, to_sql
-from sfumato.web.catalogue import ServedColumn, catalogue
+from sfumato.web.catalogue import Served, ServedColumn, catalogue
+from sfumato.web.desk import Reply, Task
+from sfumato.web.presenting import MOST_CELLS, present
 from sfumato.web.refusals import Refusal
+from sfumato.web.server_settings import Settings
+from sfumato.web.service import Kept, Service
+from sfumato.web.workers import Pool
 
 PAGE = {"accept": "text/html,application/xhtml+xml"}
 ODD = "/it's <odd>"
@@ -217,6 +225,39 @@ def test_the_kind_of_chart_follows_from_the_question(releases: tuple[Path, ...])
     spec = chart(bounded.sql(f"SELECT sex, COUNT(*) AS n {by_sex}"), f"SELECT sex, COUNT(*) AS n {by_sex}")
     assert spec is not None
     assert all(point["value"] is None and point["low"] < point["high"] for point in spec["data"]["values"])
+
+
+def test_a_page_draws_a_bounded_number_of_cells(releases: tuple[Path, ...]) -> None:
+    numbers = ", ".join(f"COUNT(*) AS k{i}" for i in range(40))
+    sql = f"SELECT number, {numbers} FROM release GROUP BY number"
+    shown = present(sfumato.open_release(releases[0]).sql(sql), sql)
+    assert len(shown["rows"]) == MOST_CELLS // 40
+    assert len(shown["rows"]) + shown["more"] == shown["total"] == 1246
+
+
+class Looks:
+    """Answers with the number of times it was asked."""
+
+    times = 0
+
+    def __call__(self, task: Task) -> Reply:
+        time.sleep(0.2)
+        self.times += 1
+        return Reply(shown={"values": {"times": self.times}, "examples": []})
+
+
+def test_those_who_come_at_once_share_one_look() -> None:
+    async def walk() -> list[dict[str, Any]]:
+        pool = Pool(make=Looks, size=1, queue=9, time_limit=60, memory_mib=2048)
+        service = Service(served={}, settings=Settings(), pool=pool, stamp="", kept=Kept(1))
+        await pool.start()
+        release = Served(name="people", folder=Path(), digest="", document={})
+        try:
+            return await asyncio.gather(*(service.vocabulary(release) for _ in range(5)))
+        finally:
+            await pool.stop()
+
+    assert {found["values"]["times"] for found in asyncio.run(walk())} == {1}
 
 
 def test_the_readers_table(releases: tuple[Path, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,6 +180,33 @@ def test_the_whole_way_without_a_browser(client: httpx.Client, folder: Path) -> 
     assert MARK not in report.text
 
 
+def test_two_tabs_a_changed_table_and_names_that_cannot_be(client: httpx.Client, folder: Path) -> None:
+    """What was shown for another table or plan is refused; so is a table that changed after it was planned."""
+    settled(client, "source")
+    columns = people().column_names
+    role = {f"role-{columns.index('disease')}": "sensitive"}
+    part = {"hx-request": "true"}
+    late = client.post("/roles", data=role | {"table": "0"}, headers=part)
+    assert (late.status_code, "another table was chosen" in late.text) == (400, True)
+    client.post("/roles", data=role)
+    chosen = {"method": "uniform", "option-rho1": "1/5", "option-rho2": "1/3"}
+    client.post("/method", data=chosen)
+    shown = settled(client, "publish" if "at most 1/3 after" in settled(client, "plan") else "plan")
+    (number,) = re.findall(r'name="plan" value="(\d+)"', shown)
+    late = client.post("/publish", data={"out": str(folder / "late"), "plan": "0"}, headers=part)
+    assert (late.status_code, "another plan was chosen" in late.text) == (400, True)
+    for out in ("x\0y", "x" * 5000, "~nobody-at-all\0/x"):
+        assert client.post("/publish", data={"out": out, "plan": number}, headers=part).status_code == 400
+        assert client.get("/files", params={"folder": out}, headers=part).status_code == 400
+    assert client.get("/files", params={"folder": "~nobody-at-all"}, headers=part).status_code == 400
+    assert client.get("/options", params={"source": "~nobody-at-all/x.csv"}, headers=part).status_code == 200
+    stat = (folder / "people.parquet").stat()
+    os.utime(folder / "people.parquet", ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    client.post("/publish", data={"out": str(folder / "late"), "plan": number})
+    assert "has changed since it was planned" in settled(client, "publish")
+    assert not (folder / "late").exists()
+
+
 def test_uploads_stay_private_and_go(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     content = (folder / "people.parquet").read_bytes()
@@ -203,9 +231,14 @@ def test_uploads_stay_private_and_go(folder: Path, tmp_path: Path, monkeypatch: 
 def test_choices_survive_their_file() -> None:
     assert read_choices(ODD.text()) == ODD
     assert read_choices(Choices().text()) == Choices()
+    assert read_choices("[studio]\nhold = 5\nquestions = 3").hold == ("histogram",)
+    damaged = read_choices('[method]\nname = "uniform"\n"a b" = "=\\n["')
+    assert read_choices(damaged.text()) == damaged
 
 
-@pytest.mark.parametrize("text", ["[", "roles = 3", '[studio]\ntrust = "blind"', "x" * 5_000_000])
+@pytest.mark.parametrize(
+    "text", ["[", "roles = 3", '[studio]\ntrust = "blind"', "x" * 5_000_000, "a = " + "[" * 99_999]
+)
 def test_a_wrong_file_of_choices_is_one_line(text: str) -> None:
     with pytest.raises(SpecError) as error:
         read_choices(text)

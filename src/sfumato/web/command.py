@@ -108,8 +108,8 @@ def serve(
         raise SfumatoError('serving needs more packages: pip install "sfumato[web]"') from None
     from .app import application
     from .catalogue import catalogue
-    from .connections import patient
     from .server_settings import Settings, allowed_hosts, cores
+    from .slow_clients import patient
 
     settings = Settings(
         workers=cores() if workers is None else workers,

@@ -35,7 +35,7 @@ def examples(columns: Sequence[ServedColumn], values: Mapping[str, Sequence[Any]
         )
     if not sensitive.domain:
         return
-    value = next((v for v in sensitive.domain if v is not None), None)
+    value = next((v for v in sensitive.domain if v not in (None, "")), None)
     asked = f"{s} = {literal(value)}"
     if group is not None:
         g = identifier(group.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -28,9 +29,11 @@ class Listing:
 
 def listing(folder: str) -> Listing:
     """Folders and tables in a folder; names that begin with a dot are left out."""
-    place = Path(folder).expanduser().absolute() if folder else Path.cwd()
+    place = Path(spelled(folder)).absolute() if folder else Path.cwd()
     try:
         found = sorted(place.iterdir(), key=lambda path: path.name.lower())
+    except ValueError:
+        raise DataError("the folder has a name that cannot be") from None
     except OSError as error:
         raise DataError(f'"{place.name or place}" cannot be listed: {error.strerror}') from None
     folders: list[str] = []
@@ -57,7 +60,43 @@ def listing(folder: str) -> Listing:
 
 def spelled(path: str) -> str:
     """A path that begins with ~ as the shell would read it; any other as it is."""
-    return str(Path(path).expanduser()) if path.startswith("~") and not Path(path).exists() else path
+    try:
+        return str(Path(path).expanduser()) if path.startswith("~") and not exists(path) else path
+    except RuntimeError:  # nobody of that name
+        return path
+
+
+def exists(path: str) -> bool:
+    """Whether there is something at a path; SpecError where no path can be spelled so."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError:
+        return True  # whatever it is, it is not ours
+    except (OSError, ValueError):
+        raise SpecError("no file or folder can have this name", field="path") from None
+    return True
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """What stays the same when a folder is renamed; None where there is none."""
+    try:
+        found = path.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file at once, so that a reader finds the old one or the new one; a disk that refuses is let be."""
+    place = path.resolve()
+    fresh = place.with_name(f".{place.name}.{os.getpid()}.new")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(place)
+    except OSError:
+        fresh.unlink(missing_ok=True)
 
 
 def _readable(path: Path) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from ...engines.source_options import OPTIONS, options_of
 from ...errors import SfumatoError, SpecError
 from ...model.public import Trust
 from . import machine_files
-from .hand import Hand, Job
+from .hand import PATIENCE, STOPPED, Hand, Job
 from .studio_choices import Choices
 from .workbench import Errand, Workbench
 
@@ -38,7 +37,9 @@ class Studio:
     verified: Job | None = None
     settled: Job | None = None  # the look that the roles fit
     before: set[Path] = field(default_factory=set)  # half-written folders that are not ours
-    looks: int = 0
+    written: set[tuple[int, int] | None] = field(default_factory=set)  # identities of the folder that is written
+    looks: int = 0  # tables opened so far, and plans made: forms say for which one they were shown
+    plans: int = 0
     takes: tuple[str, ...] = ()  # ways of reading that the source has
 
     def choose(self, **changes: Any) -> bool:
@@ -49,8 +50,7 @@ class Studio:
 
     def _keep(self) -> None:
         if self.file is not None:
-            with contextlib.suppress(OSError):
-                self.file.write_text(self.choices.text(), encoding="utf-8")
+            machine_files.write_whole(self.file, self.choices.text())
 
     @property
     def table(self) -> Mapping[str, Any] | None:
@@ -61,6 +61,7 @@ class Studio:
         """Look at another table, read as `how` says; what was found for the last one is gone."""
         if not source.strip():
             raise SpecError("no table is named", field="source")
+        self.check_not_publishing()
         check_no_password(source)
         takes = options_of(source)
         said = {name: (how or {}).get(name, "") if name in takes else "" for name in OPTIONS}
@@ -78,8 +79,14 @@ class Studio:
         for name in names:
             setattr(self, name, None)
 
+    def check_not_publishing(self) -> None:
+        """Refuse what would leave a release to be written unseen."""
+        if self.published is not None and self.published.running:
+            raise SpecError("publishing is under way; cancel it first", field="source")
+
     async def advance(self) -> None:
         """What follows by itself: roles for a table that was looked at, checks of a release that was published."""
+        self._note_written()
         if self.looked is not None and self.looked.finished and self.settled is not self.looked:
             self.settled = self.looked
             found = self.looked.result["columns"]
@@ -120,18 +127,20 @@ class Studio:
 
     async def plan(self) -> None:
         """Plan the chosen method."""
-        if self.published is not None and self.published.running:
-            raise SpecError("publishing is under way; cancel it first", field="method")
+        self.check_not_publishing()
         self.forget("published", "verified")
+        self.plans += 1
         self.planned = await self.publisher.start(Errand(kind="plan", choices=self.choices))
 
     async def publish(self) -> None:
         """Publish what was planned; a folder that exists is never replaced."""
-        if Path(self.choices.out).exists():
+        if machine_files.exists(self.choices.out):
             raise SpecError(f'"{Path(self.choices.out).name}" exists; choose another folder', field="out")
         self.forget("verified")
+        self.written = set()
         self.before = machine_files.partial_folders(self.choices.out)
-        self.published = await self.publisher.start(Errand(kind="publish", choices=self.choices))
+        stamp = self.planned.result["stamp"] if self.planned is not None else None
+        self.published = await self.publisher.start(Errand(kind="publish", choices=self.choices, stamp=stamp))
 
     async def cancel(self) -> None:
         """End publishing; nothing of it stays, even if it was about to finish."""
@@ -139,10 +148,24 @@ class Studio:
         if job is None or not job.running:
             return
         out = job.task.choices.out
+        self._note_written()
+        unfinished = machine_files.partial_folders(out) - self.before
+        if not unfinished and machine_files.identity(Path(out)) not in self.written | {None}:
+            await job.settle(PATIENCE)  # it is complete, or somebody else was faster: the work says which
+            if job.finished:
+                self.written.add(machine_files.identity(Path(out)))
+                job.refusal = STOPPED
         await self.publisher.end(job)
         for folder in machine_files.partial_folders(out) - self.before:
             scratch.remove(folder)
-        scratch.remove(Path(out))  # it did not exist when we began
+        if machine_files.identity(Path(out)) in self.written - {None}:  # what others put there stays
+            scratch.remove(Path(out))
+
+    def _note_written(self) -> None:
+        """Remember the folder that is being written: by its identity it is known again under its final name."""
+        if self.published is not None and self.published.running:
+            found = machine_files.partial_folders(self.published.task.choices.out) - self.before
+            self.written |= {machine_files.identity(folder) for folder in found}
 
     def close(self) -> None:
         """End all work."""

@@ -106,7 +106,7 @@ class Choices:
                 lines.append(f"max_rows_per_person = {self.rows_per_person}")
         if self.method:
             lines += ["", "[method]", f"name = {quoted(self.method)}"]
-            lines += [f"{name} = {quoted(text)}" for name, text in self.options.items()]
+            lines += [f"{quoted(name)} = {quoted(text)}" for name, text in self.options.items()]
         lines += ["", "[studio]"]
         kept = {name: text for name, text in self._texts().items() if text}
         if self.upload:
@@ -144,6 +144,8 @@ def read_choices(text: str) -> Choices:
         raise SpecError("the file of choices is too large", field="choices")
     try:
         document = tomllib.loads(text.removeprefix("\ufeff"))
+    except RecursionError:
+        raise SpecError("the file of choices is nested too deeply", field="choices") from None
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"the file of choices is not valid TOML: {error}", field="choices") from None
     roles, method, studio = (_part(document, name) for name in ("roles", "method", "studio"))
@@ -158,7 +160,8 @@ def read_choices(text: str) -> Choices:
         raise SpecError("trust is proved or conditional", field="trust")
     for name in ("null_as_value", "accept_unprotected"):
         found[name] = studio.get(name) is True
-    found["hold"] = held(studio.get("hold", []))
+    hold = studio.get("hold", [])
+    found["hold"] = held(hold if isinstance(hold, list) else [])
     return Choices(**found)
 
 

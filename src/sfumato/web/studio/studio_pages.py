@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,16 @@ def studio(request: Request) -> Studio:
 async def fields(request: Request) -> ImmutableMultiDict[str, str]:
     """The fields of a form that was sent."""
     body = (await request.body()).decode("utf-8", "replace")
-    return ImmutableMultiDict(parse_qsl(body, keep_blank_values=True, max_num_fields=10_000))
+    try:
+        return ImmutableMultiDict(parse_qsl(body, keep_blank_values=True, max_num_fields=10_000))
+    except ValueError:
+        raise SpecError("the form has too many fields", field="form") from None
+
+
+def current(given: ImmutableMultiDict[str, str], name: str, number: int) -> None:
+    """Refuse a form that was shown for another table or plan: a second tab has moved on."""
+    if given.get(name, str(number)) != str(number):
+        raise SpecError(f"another {name} was chosen in the meantime, in another tab: reload this page", field=name)
 
 
 async def page(request: Request) -> Response:
@@ -99,6 +109,7 @@ async def roles(request: Request) -> Response:
     here, given = studio(request), await fields(request)
     async with here.lock:
         table = here.table
+        current(given, "table", here.looks)
         if table is None:
             raise SpecError("no table was looked at", field="source")
         names = [c["name"] for c in table["columns"]]
@@ -109,7 +120,7 @@ async def roles(request: Request) -> Response:
         if here.choose(
             roles=chosen,
             null_as_value="null_as_value" in given,
-            rows_per_person=int(rows) if rows.isdecimal() else None,
+            rows_per_person=int(rows) if re.fullmatch(r"[0-9]{1,9}", rows) else None,
         ):
             here.forget("foreseen", "planned")
     return await _after(request, "roles", skip=("promise",))
@@ -153,6 +164,8 @@ async def method(request: Request) -> Response:
     """POST /method: a method with its parameters; it is planned."""
     here, given = studio(request), await fields(request)
     async with here.lock:
+        current(given, "table", here.looks)
+        here.check_not_publishing()
         options = {k.removeprefix("option-"): v.strip() for k, v in given.items() if k.startswith("option-")}
         chosen = method_named(given.get("method", "")).name
         here.choose(method=chosen, options={k: v for k, v in options.items() if v}, accept_unprotected=False)
@@ -168,6 +181,7 @@ async def publish(request: Request) -> Response:
             raise SpecError("nothing is planned", field="method")
         if here.published is not None and here.published.running:
             raise SpecError("publishing is under way", field="out")
+        current(given, "plan", here.plans)
         here.choose(
             out=machine_files.spelled(given.get("out", "").strip()), accept_unprotected="accept_unprotected" in given
         )
@@ -201,6 +215,7 @@ async def load(request: Request) -> Response:
     async with here.lock:
         found = read_choices(text)
         check_no_password(found.source)
+        here.check_not_publishing()
         if here.choices.upload:
             machine_files.forget_upload(here.choices.source)
         here.choices, out = found, found.out
@@ -240,6 +255,8 @@ def _released(here: Studio) -> Served:
     if job is None or not job.finished:
         raise HTTPException(404, "nothing is published yet")
     folder = Path(job.task.choices.out)
+    if not folder.is_dir():
+        raise HTTPException(404, "the release is no longer where it was written")
     return Served(name=folder.name, folder=folder, digest="", document=job.result["document"])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ...choosing.look import look
@@ -13,7 +12,7 @@ from ...engines.contract import Engine
 from ...engines.directory import engine_named
 from ...engines.source import paths_of
 from ...engines.source_options import OPTIONS
-from ...errors import SfumatoError
+from ...errors import DataError, SfumatoError
 from ...methods import REGISTRY
 from ...methods.specifications import build
 from ...model.option_names import said
@@ -32,12 +31,16 @@ MEMORY = "1500MB"  # what the engine may hold before it spills to disk
 CONDITIONS = 60  # of the query pool, where the custodian asks no questions of her own: for a quick look
 
 
+Stamp = tuple[int, int]  # what changes when a file does
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errand:
     """A step to do with these choices."""
 
     kind: str  # a method of the workbench
     choices: Choices
+    stamp: tuple[Stamp, ...] | None = None  # of the table when it was planned
 
 
 class Workbench:
@@ -55,6 +58,8 @@ class Workbench:
             "publish": self.publish,
             "verify": self.verify,
         }
+        if task.stamp is not None and stamp(task.choices.source) not in {None, task.stamp}:
+            raise DataError("the table has changed since it was planned; open it again and look at its plan")
         return steps[task.kind](task.choices, tell)
 
     def look(self, choices: Choices, _: Tell) -> dict[str, Any]:
@@ -78,6 +83,7 @@ class Workbench:
 
     def plan(self, choices: Choices, _: Tell) -> dict[str, Any]:
         """The document of `sfumato plan --json`, the same as text, and what speaks against publishing it."""
+        seen = stamp(choices.source)
         prepared = prepare(**reading(choices), secret=Secret.fresh())
         report = prepared.report()
         try:
@@ -85,7 +91,13 @@ class Workbench:
             against = None
         except SfumatoError as error:
             against = str(error)
-        return {"report": report, "text": render(report), "against": against, "notes": list(prepared.notes)}
+        return {
+            "report": report,
+            "text": render(report),
+            "against": against,
+            "notes": list(prepared.notes),
+            "stamp": seen,
+        }
 
     def publish(self, choices: Choices, tell: Tell) -> dict[str, Any]:
         """What the release states about itself, and the notes that came with it."""
@@ -111,7 +123,7 @@ class Workbench:
     def _setting(self, choices: Choices) -> Setting:
         """The table with its workload at the bound; read again only where something that matters has changed."""
         how = tuple(choices[name] for name in OPTIONS)
-        read = (choices.source, _stamp(choices.source), how, choices.null_as_value)
+        read = (choices.source, stamp(choices.source), how, choices.null_as_value)
         key = (read, choices.questions, tuple(choices.roles.items()), choices.rows_per_person)
         rho1 = choices.rho1 or None
         if self._kept is None or self._kept[0] != key:
@@ -161,10 +173,10 @@ def _entry(result: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def _stamp(source: str) -> tuple[int, int] | None:
-    """What changes when the file does."""
+def stamp(source: str) -> tuple[Stamp, ...] | None:
+    """When the files of a source were last written, and their sizes; None where it is not made of files."""
     try:
-        found = next(iter(paths_of(source)), Path(source)).stat()
-    except (OSError, ValueError):
+        found = [path.stat() for path in paths_of(source)]
+    except (OSError, ValueError, SfumatoError):
         return None
-    return found.st_mtime_ns, found.st_size
+    return tuple((file.st_mtime_ns, file.st_size) for file in found) or None

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 
 from sfumato.web.command import bound
-from sfumato.web.connections import patient
+from sfumato.web.slow_clients import patient
 
 TICK, STALL = 0.3, 0.6
 PIECE = b"x" * 2**18
