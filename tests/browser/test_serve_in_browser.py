@@ -119,6 +119,32 @@ def test_refusal_suggestion_permalink(page: Any, update_golden: bool) -> None:
     assert page.locator("table.numbers").inner_text() == shown
 
 
+def test_a_model_and_a_test(page: Any, update_golden: bool) -> None:
+    page.goto("/adult/ask")
+    page.locator(".editor").wait_for()
+    page.locator("#formula").fill("hours_per_week ~ age + C(sex)")
+    page.locator("#fit-where").fill("occupation <> 'Sales'")
+    page.get_by_role("button", name="Fit", exact=True).click()
+    page.locator(".chart[data-drawn]").wait_for()
+    assert page.locator("table.numbers tbody tr").count() == 3
+    assert "formula=hours_per_week" in page.url
+    accessible(page)
+    picture(page, "serve-fit", update_golden)
+    page.reload()
+    page.locator(".chart[data-drawn]").wait_for()
+    assert page.locator("#formula").input_value() == "hours_per_week ~ age + C(sex)"
+    page.select_option("#x", "sex")
+    page.select_option("#y", "occupation")
+    page.get_by_role("button", name="Test", exact=True).click()
+    page.get_by_text("Do sex and occupation go together?").wait_for()
+    assert "Cramer's V" in page.inner_text("#answer")
+    page.locator("#formula").fill("hours_per_week ~ nothing")
+    page.get_by_role("button", name="Fit", exact=True).click()
+    refusal = page.get_by_role("alert")
+    refusal.wait_for()
+    assert refusal.locator("mark").inner_text() == "nothing"
+
+
 def test_completion_knows_columns_and_values(page: Any) -> None:
     page.goto("/adult/ask")
     page.locator(".cm-content").click()

@@ -90,7 +90,8 @@ def test_releases_of_both_engines(name: str, engine: Engine, source: Path, tmp_p
         assert verified(tmp_path / "out")
         other = sf.open_release(tmp_path / "out", engine=engine)
         for question in QUESTIONS if name in ASKED else QUESTIONS[:1]:
-            assert other.sql(question).to_json() == release.sql(question).to_json()
+            for here, there in zip(other.sql(question).rows(), release.sql(question).rows(), strict=True):
+                assert here == pytest.approx(there, rel=1e-12), "engines add in their own order, and no more"
 
 
 def test_profiles_are_equal(engine: Engine, source: Path) -> None:

@@ -171,7 +171,8 @@ def test_openapi_describes_what_is_there(client: httpx.Client) -> None:
     jsonschema.validate(client.get("/people/query").json(), schemas["Error"])
     for path in document["paths"]:
         address = path.replace("{release}", "people").replace("{file}", "release.json")
-        assert client.get(address, params={"sql": BY_SEX}).status_code == 200, path
+        asked = {"sql": BY_SEX, "formula": "age ~ C(sex)", "x": "sex", "y": "disease"}
+        assert client.get(address, params=asked).status_code == 200, path
 
 
 def test_answers_that_are_too_large_are_refused(client: httpx.Client) -> None:

@@ -88,3 +88,19 @@ def test_pages_forms_and_links_of_a_release(asked: httpx.Client, method: str) ->
         page, _, document, _ = (html.unescape(x) for x in re.findall(r'href="(/[^"]*digest=[^"]*)"', found.text))
         assert asked.get(page.partition("#")[0], headers=PAGE).status_code == 200, page
         json.loads(asked.get(document).text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+
+
+@pytest.mark.parametrize("method", SPECS)
+def test_fits_and_tests_are_answered_or_refused_in_words(asked: httpx.Client, method: str) -> None:
+    """Columns as a table may call them; a method that cannot says so, and nothing is a fault of the server."""
+    for fields in ({"formula": "share ~ t"}, {"formula": f"n ~ C(`{SAID}`)"}, {"x": "t", "y": SAID}):
+        found = asked.get(f"/{method}/conclusion", params=fields, headers=FRAGMENT)
+        assert found.status_code in {200, 400}, (fields, found.text)
+        assert "fault of the server" not in found.text
+        assert ("answer-title" in found.text) == (found.status_code == 200)
+        if found.status_code == 200:
+            page, *files = (html.unescape(x) for x in re.findall(r'href="(/[^"]*digest=[^"]*)"', found.text))
+            assert asked.get(page.partition("#")[0], headers=PAGE).status_code == 200, page
+            assert all(asked.get(file).status_code == 200 for file in files)
+    plain = asked.get(f"/{method}/fit", params={"formula": "share ~ t"})
+    assert plain.status_code == 200 or plain.json()["error"]["type"] == "UnsupportedQuery", plain.text

@@ -13,9 +13,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.templating import Jinja2Templates
 
+from ..analysis.families import FAMILIES
 from ..errors import SpecError
-from . import api, asking
+from . import api, asking, conclusions
 from .catalogue import Served
+from .desk import Reply
 from .refusals import Refusal, wrong
 from .service import Posed, Service
 
@@ -101,8 +103,12 @@ async def ask(request: Request) -> Response:
     context = form(served, fields, found["values"])
     context |= {"release": served, "vocabulary": found, "levels": LEVELS, "asked": None, "refusal": None}
     context |= {"level": fields.get("level", "0.95"), "simultaneous": _on(fields.get("simultaneous", ""))}
+    context |= {"families": FAMILIES, "fields": fields}
     status = 200
-    if fields.get("sql", "").strip() or (FORM_FIELDS & set(fields) and context["sql"]):
+    if _concludes(fields):
+        answered, status = await concluded_context(request, served)
+        context |= answered
+    elif fields.get("sql", "").strip() or (FORM_FIELDS & set(fields) and context["sql"]):
         answered, status = await answered_context(request, served, context["sql"])
         context |= answered
     return page(request, "ask.html", context, status=status)
@@ -127,6 +133,39 @@ async def answer(request: Request) -> Response:
     where = f"/{quote(served.name)}/ask?{urlencode(fields)}"
     context |= answered | {"release": served, "rewrite": from_form}
     return page(request, "answered.html", context, status=status, headers={"HX-Push-Url": where})
+
+
+async def conclusion(request: Request) -> Response:
+    """GET /{release}/conclusion: a fit or a test alone, for the page that is open already."""
+    served = api.served(request)
+    context, status = await concluded_context(request, served)
+    fields = [(k, v) for k, v in request.query_params.multi_items() if v != ""]
+    where = f"/{quote(served.name)}/ask?{urlencode(fields)}"
+    return page(request, "answer.html", context | {"release": served}, status=status, headers={"HX-Push-Url": where})
+
+
+def _concludes(fields: Mapping[str, str]) -> bool:
+    return bool(fields.get("formula", "").strip() or (fields.get("x", "") and fields.get("y", "")))
+
+
+async def concluded_context(request: Request, served: Served) -> tuple[dict[str, Any], int]:
+    """(what the template of a fit or a test needs, HTTP status)."""
+    found: Reply | Refusal
+    try:
+        task = api.concluding(request, request.query_params, served, "page")
+        found = await api.service(request).reply(task)
+    except api.Refused as error:
+        found = error.refusal
+    if isinstance(found, Refusal):
+        request.scope["log"]["error"] = found.type
+        return {"asked": None, "refusal": found, "again": ""}, found.status
+    return {
+        "asked": None,
+        "refusal": None,
+        "concluded": found.shown,
+        "links": conclusions.links(served.name, served.digest, task),
+        "lines": conclusions.lines(served.name, task),
+    }, 200
 
 
 async def builder(request: Request) -> Response:
@@ -236,4 +275,5 @@ ROUTES = (
     Route("/{release}/ask", ask),
     Route("/{release}/answer", answer),
     Route("/{release}/builder", builder),
+    Route("/{release}/conclusion", conclusion),
 )

@@ -138,8 +138,19 @@ def _apart(answer: Answer, row: dict[str, Any]) -> dict[str, Any] | None:
     known = [abs(p["value"]) for p in points if p["value"]]
     if not known or max(known) > 100 * min(known):
         return None  # on one scale the small ones would vanish
-    part = _titled(_across(bars=False, coloured=False), points, "", "aggregate", None, None)
-    return {"description": "Each aggregate with its range", **part, "usermeta": {"left_out": 0}}
+    return dots(points, "", "aggregate", "Each aggregate with its range")
+
+
+def dots(points: list[dict[str, Any]], name: str, key: str, description: str) -> dict[str, Any]:
+    """Numbers of one kind with their ranges, one under the other; a point has key, value, low and high."""
+    data = [{"said": f"{_short(point['low'])} to {_short(point['high'])}"} | point for point in points]
+    part = _titled(_across(bars=False, coloured=False), data, name, key, None, None)
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "description": description,
+        **part,
+        "usermeta": {"left_out": 0},
+    }
 
 
 def _axis(table: pa.Table, key: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
@@ -13,8 +13,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ..analysis.families import FAMILIES
+from . import conclusions
 from .access_log import masked
 from .catalogue import Served
+from .conclusions import Conclusion
 from .openapi import openapi
 from .refusals import Refusal, wrong
 from .service import Posed, Service
@@ -60,20 +63,46 @@ def asked(request: Request, given: Mapping[str, Any], release: Served) -> Posed:
     sql, level, simultaneous = given.get("sql"), given.get("level", 0.95), given.get("simultaneous", False)
     if not isinstance(sql, str) or not sql.strip():
         raise Refused(wrong("no question was asked", field="sql", hint="Give it as sql=SELECT ... FROM release ..."))
-    try:
-        sql.encode()
-    except UnicodeEncodeError:  # halves of characters, which JSON can spell
-        raise Refused(wrong("the question is not text", field="sql")) from None
+    _check_text(sql, "sql")
     if len(sql) <= service(request).settings.max_sql:
         log_sql = service(request).settings.log_sql
         request.scope["log"]["sql"] = sql if log_sql else masked(sql, (c.name for c in release.columns))
+    number = _level(level)
+    return Posed(sql=sql, level=number, simultaneous=str(simultaneous).lower() in {"1", "true", "on", "yes"})
+
+
+def concluding(request: Request, given: Mapping[str, Any], release: Served, form: conclusions.Form) -> Conclusion:
+    """The fit or the test in a query string; the log learns which it is."""
+    words = {name: str(given.get(name, "")).strip() for name in ("formula", "family", "x", "y", "where")}
+    for name, text in words.items():
+        _check_text(text, name)
+    if not words["formula"] and not (words["x"] and words["y"]):
+        raise Refused(wrong("a fit needs a formula, a test two columns", field="formula"))
+    words["family"] = words["family"] or FAMILIES[0]
+    if words["formula"]:
+        words["x"] = words["y"] = ""
+    found = Conclusion(release=release.name, form=form, level=_level(given.get("level", 0.95)), **words)
+    request.scope["log"]["analysis"] = found.kind
+    if service(request).settings.log_sql:
+        request.scope["log"] |= {"sql": found.sql} | ({"where": found.where} if found.where else {})
+    return found
+
+
+def _level(given: Any) -> float:
     try:
-        number = float(level)
+        number = float(given)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0 < number < 1:
         raise Refused(wrong("level must lie between 0 and 1", field="level"))
-    return Posed(sql=sql, level=number, simultaneous=str(simultaneous).lower() in {"1", "true", "on", "yes"})
+    return number
+
+
+def _check_text(text: str, field: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # halves of characters, which JSON can spell
+        raise Refused(wrong("the question is not text", field=field)) from None
 
 
 def refused(request: Request, refusal: Refusal) -> Response:
@@ -112,6 +141,25 @@ async def query(request: Request) -> Response:
     request.scope["log"] |= {"kind": reply.kind, "rows": reply.rows}
     if form != "json":
         headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(release.name)}-answer.{form}"
+    return Response(reply.body, media_type=FORMS[form], headers=headers)
+
+
+async def conclude(request: Request) -> Response:
+    """GET /{release}/fit or /{release}/test: the document of the command of that name; a fit also as CSV."""
+    release, kind = served(request), request.url.path.rpartition("/")[2]
+    given = dict(request.query_params) | ({"formula": ""} if kind == "test" else {"x": "", "y": ""})
+    form = given.get("format", "json")
+    if form not in conclusions.FORMS[kind]:
+        raise Refused(wrong(f"format is {' or '.join(conclusions.FORMS[kind])}", field="format"))
+    task = concluding(request, given, release, cast("conclusions.Form", form))
+    headers = caching(request, service(request).etag(release, task))
+    if known(request, headers["etag"]):
+        return Response(status_code=304, headers=headers)
+    reply = await service(request).reply(task)
+    if isinstance(reply, Refusal):
+        return refused(request, reply)
+    if form == "csv":
+        headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(release.name)}-fit.csv"
     return Response(reply.body, media_type=FORMS[form], headers=headers)
 
 
@@ -185,6 +233,8 @@ ROUTES = (
     Route("/healthz", health),
     Route("/openapi.json", description),
     Route("/{release}/query", query, methods=["GET", "POST"]),
+    Route("/{release}/fit", conclude),
+    Route("/{release}/test", conclude),
     Route("/{release}/explain", explain),
     Route("/{release}/vocabulary", vocabulary),
 )

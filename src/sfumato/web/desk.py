@@ -17,6 +17,7 @@ from ..errors import SfumatoError
 from ..query import Release, open_release
 from .answer_charts import chart
 from .catalogue import Served
+from .conclusions import Conclusion, concluded
 from .examples import examples
 from .presenting import present
 from .refusals import Refusal, refusal
@@ -58,10 +59,13 @@ class Desk:
         self._served, self._max_rows = dict(served), max_rows
         self._open: dict[str, Release] = {}
 
-    def __call__(self, task: Task) -> Reply | Refusal:
+    def __call__(self, task: Task | Conclusion) -> Reply | Refusal:
         """The reply, or why there is none."""
         try:
             release = self._release(task.release)
+            if isinstance(task, Conclusion):
+                body, shown = concluded(release, task)
+                return Reply(body=body, shown=shown or None, kind=task.kind)
             if task.form == "vocabulary":
                 return Reply(shown=self._vocabulary(release, self._served[task.release]))
             if task.form == "explain":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..analysis.families import FAMILIES
 from ..version import __version__
 from .server_settings import Settings
 
@@ -21,6 +22,7 @@ def openapi(settings: Settings) -> dict[str, Any]:
             "digest", {"type": "string", "minLength": 8}, "start of the release's digest: answer this one or none"
         ),
     ]
+    where = _in_query("where", {"type": "string"}, "an SQL condition: only rows that meet it")
     question = {
         "type": "object",
         "required": ["sql"],
@@ -60,6 +62,32 @@ def openapi(settings: Settings) -> dict[str, Any]:
                     "requestBody": {"required": True, "content": {"application/json": {"schema": question}}},
                     "responses": answered,
                 },
+            },
+            "/{release}/fit": {
+                "get": {
+                    "summary": "Fit a regression; every coefficient comes with its error",
+                    "parameters": [
+                        release,
+                        _in_query("formula", {"type": "string"}, "outcome ~ terms", needed=True),
+                        _in_query("family", {"enum": list(FAMILIES), "default": FAMILIES[0]}, "family of the model"),
+                        where,
+                        options[0],
+                        _in_query("format", {"enum": ["json", "csv"], "default": "json"}, "form of the answer"),
+                    ],
+                    "responses": answered | {"200": _json("the coefficients", "Fit")},
+                }
+            },
+            "/{release}/test": {
+                "get": {
+                    "summary": "Test whether two columns go together",
+                    "parameters": [
+                        release,
+                        *(_in_query(name, {"type": "string"}, "a column", needed=True) for name in ("x", "y")),
+                        where,
+                        options[0],
+                    ],
+                    "responses": answered | {"200": _json("the test", "Test")},
+                }
             },
             "/{release}/explain": {
                 "get": {
@@ -119,6 +147,8 @@ def _schemas() -> dict[str, Any]:
     return {
         "Error": {"type": "object", "required": ["error"], "properties": {"error": error}},
         "Answer": answer,
+        "Fit": {"type": "object", "required": ["method", "formula", "family", "level", "rows"]},
+        "Test": {"type": "object", "required": ["x", "y", "test", "statistic", "df", "p"]},
         "Release": {"type": "object", "required": ["name", "digest", "method", "rows", "columns", "guarantee"]},
         "Releases": {"type": "object", "required": ["releases"]},
         "Vocabulary": {"type": "object", "required": ["columns", "examples"]},

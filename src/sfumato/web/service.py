@@ -11,6 +11,7 @@ from typing import Any
 
 from ..version import __version__
 from .catalogue import Served
+from .conclusions import Conclusion
 from .desk import Form, Reply, Task
 from .refusals import BUSY, Refusal, lost, out_of_time, wrong
 from .server_settings import Settings
@@ -24,16 +25,16 @@ class Kept:
 
     def __init__(self, mib: int) -> None:
         self._most, self._size = mib * 2**20, 0
-        self._held: OrderedDict[Task, Reply] = OrderedDict()
+        self._held: OrderedDict[Task | Conclusion, Reply] = OrderedDict()
 
-    def get(self, task: Task) -> Reply | None:
+    def get(self, task: Task | Conclusion) -> Reply | None:
         """The reply, if it is still here."""
         found = self._held.get(task)
         if found is not None:
             self._held.move_to_end(task)
         return found
 
-    def put(self, task: Task, reply: Reply) -> None:
+    def put(self, task: Task | Conclusion, reply: Reply) -> None:
         """Keep a reply, and let old ones go."""
         if reply.size > self._most // 4 or task in self._held:
             return
@@ -57,9 +58,14 @@ class Service:
 
     async def answer(self, served: Served, form: Form, asked: Posed) -> Reply | Refusal:
         """The answer in some form, or why there is none."""
-        if len(asked.sql) > self.settings.max_sql:
+        return await self.reply(
+            Task(release=served.name, form=form, sql=asked.sql, level=asked.level, simultaneous=asked.simultaneous)
+        )
+
+    async def reply(self, task: Task | Conclusion) -> Reply | Refusal:
+        """What a worker says to a task, or why nobody does."""
+        if len(task.sql) + (len(task.where) if isinstance(task, Conclusion) else 0) > self.settings.max_sql:
             return wrong(f"the question is longer than {self.settings.max_sql:,} characters", status=413)
-        task = Task(release=served.name, form=form, sql=asked.sql, level=asked.level, simultaneous=asked.simultaneous)
         found = self.kept.get(task)
         if found is not None:
             return found
@@ -68,9 +74,9 @@ class Service:
         except Busy:
             return BUSY
         except OutOfTime:
-            return out_of_time(self.settings.time_limit, asked.sql)
+            return out_of_time(self.settings.time_limit, task.sql)
         except WorkerLost:
-            return lost(asked.sql)
+            return lost(task.sql)
         if isinstance(reply, Reply):
             self.kept.put(task, reply)
         return reply
