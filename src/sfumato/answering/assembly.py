@@ -216,6 +216,7 @@ def _estimated(observed: Observed, asked: Asked, possible: Limits, asking: Askin
         minimum=None if found.minimum is None else fix(np.fmax(found.minimum, possible.low), possible.low),
         maximum=None if found.maximum is None else fix(np.fmin(found.maximum, possible.high), possible.low),
         caveats=found.caveats,
+        assumed=found.assumed,
     )
 
 

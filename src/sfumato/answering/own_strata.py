@@ -44,7 +44,8 @@ def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked, *, merg
     K, F = observed.keys, asked.functionals
     value, variance, low, high = (np.zeros((K, F)) for _ in range(4))
     minimum, maximum, inverted = np.full((K, F), np.nan), np.full((K, F), np.nan), np.zeros((K, F), dtype=bool)
-    covariance, caveats, bounded = np.zeros((K, len(asked.pairs))), dict[str, None](), False
+    covariance, caveats = np.zeros((K, len(asked.pairs))), dict[str, None]()
+    bounded = assumed = False
     for family in _families(asked):
         chosen = family.chosen
         found = estimate(*_own(observed, asked, family, merged=merged))
@@ -56,6 +57,7 @@ def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked, *, merg
             inverted[:, chosen] = found.inverted
         covariance[:, np.isin(asked.pairs[:, 0], chosen)] = found.covariance
         caveats |= dict.fromkeys(found.caveats)
+        assumed |= found.assumed
     return Estimated(
         value=value,
         variance=variance,
@@ -66,6 +68,7 @@ def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked, *, merg
         maximum=maximum if bounded else None,
         caveats=tuple(caveats),
         inverted=inverted,
+        assumed=assumed,
     )
 
 

@@ -170,9 +170,17 @@ class Numbers:
                 minimum, maximum = (np.where(certain, x / B.low, np.nan) for x in (A.minimum, A.maximum))
             if not certain.all() and aggregate.within:
                 wider = self._certain_ratio(bound, observed, top, bottom)
+                if wider is None and self.found.assumed:  # a mean lies among the numbers of the rows that may count
+                    wider = (*ratio_range(observed, self.asked, top, bottom, extremes), ())
                 if wider is not None:  # certain, also where the denominator is not
                     minimum, maximum = np.where(certain, minimum, wider[0]), np.where(certain, maximum, wider[1])
                     low, high = np.where(certain, low, minimum), np.where(certain, high, maximum)
+            elif not certain.all() and self.found.assumed:
+                minimum, maximum = (
+                    np.where(certain, own, x)
+                    for own, x in zip((minimum, maximum), self._quotients(top, bottom), strict=True)
+                )
+                low, high = np.where(certain, low, minimum), np.where(certain, high, maximum)
         notes: tuple[str, ...] = ()
         if (~known & ~empty).any():
             notes = (f"{aggregate.name}: not identifiable, the denominator may be zero",)

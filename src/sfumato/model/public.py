@@ -335,6 +335,7 @@ class Estimated:
     maximum: Floats | None = None
     caveats: tuple[str, ...] = ()
     inverted: NDArray[np.bool_] | None = None  # (K, F): sets of counts that a test allows, possible ones only
+    assumed: bool = False  # variances rest on an assumption that nobody can check: intervals are what is certain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,7 @@ def estimate(members: Sequence[Integers], observed: Observed, asked: Asked) -> E
         minimum=low,
         maximum=high,
         caveats=(CAVEAT,),
+        assumed=True,
     )
 
 
