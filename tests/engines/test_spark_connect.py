@@ -58,7 +58,8 @@ def test_a_server_publishes_and_answers_as_the_local_engine_does(tmp_path: Path)
         release = sf.open_release(tmp_path / "out" / name)
         reference = sf.publish(rows, roles=ROLES, method=METHODS[name], seed=5)
         assert release.plan == reference.plan
-        assert found[name] == release.sql(QUESTION).to_json()
+        for here, there in zip(json.loads(found[name])["rows"], release.sql(QUESTION).rows(), strict=True):
+            assert here == pytest.approx(there, rel=1e-12), "engines add in their own order, and no more"
         assert verified(tmp_path / "out" / name)
         parts = [pq.read_table(release.path / part) for part in release.manifest.data_files]
         numbers = pa.concat_tables(parts)["number"].to_pylist()

@@ -90,8 +90,8 @@ def test_polars_sees_the_lists(kind: str, tmp_path: Path) -> None:
     assert polars.read_parquet(path)["what"].to_list() == lists.take(numbers).to_pylist()
 
 
-def test_two_list_columns_and_sizes(tmp_path: Path) -> None:
-    """Each stands in front of its own numbers; the sizes that the footer states are those of the chunks."""
+def test_several_list_columns_and_sizes(tmp_path: Path) -> None:
+    """Each stands in front of its numbers, which two may share; the footer states the sizes of the chunks."""
     texts, days = (pa.array(LISTS[kind][1], pa.list_(LISTS[kind][0])) for kind in ("texts", "days"))
     first, second = _numbers(3, 500), _numbers(2, 501).slice(1)
     path = tmp_path / "data.parquet"
@@ -99,11 +99,14 @@ def test_two_list_columns_and_sizes(tmp_path: Path) -> None:
     lists = [
         ListColumn(name="ü", numbers="ü_set", lists=days),
         ListColumn(name="a b.c", numbers="a b.c_set", lists=texts),
+        ListColumn(name="d", numbers="a b.c_set", lists=pa.array([[1], [2, 3], [4]])),
     ]
     append_lists(path, lists, threads=3)
     found = pq.read_table(path)
-    assert found.column_names == ["a b.c", "a b.c_set", "x", "ü", "ü_set"]
+    assert found.column_names == ["a b.c", "d", "a b.c_set", "x", "ü", "ü_set"]
     assert found["a b.c"].combine_chunks().equals(texts.take(first))
+    assert found["d"].combine_chunks().equals(pa.array([[1], [2, 3], [4]]).take(first))
+    assert duckdb.sql(f"SELECT d FROM '{path}'").fetchall() == [(row,) for row in found["d"].to_pylist()]
     assert found["ü"].combine_chunks().equals(days.take(second))
     stated = pq.read_metadata(path)
     for g in range(stated.num_row_groups):

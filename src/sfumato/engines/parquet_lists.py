@@ -42,7 +42,7 @@ def append_lists(path: Path, lists: Sequence[ListColumn], threads: int) -> None:
     footer, end = read_footer(path)
     groups = footer[ROW_GROUPS][1][1]
     columns = [_Lists(column) for column in lists]
-    made: list[dict[bytes, Struct]] = [{} for _ in groups]
+    made: list[dict[bytes, list[Struct]]] = [{} for _ in groups]
     with path.open("r+b") as file, pq.ParquetFile(path) as plain:
         file.seek(end)
 
@@ -53,12 +53,17 @@ def append_lists(path: Path, lists: Sequence[ListColumn], threads: int) -> None:
 
         places = ((chunks, column) for chunks in made for column in columns)
         for (chunks, column), pages in zip(places, ahead(work(), threads), strict=True):
-            chunks[column.numbers.encode()] = column.chunk(file.tell(), pages)
+            chunks.setdefault(column.numbers.encode(), []).append(column.chunk(file.tell(), pages))
             file.write(column.dictionary + pages.data)
-        file.write(closing(_with_columns(footer, {column.numbers.encode(): column.schema for column in columns}, made)))
+        schemas: dict[bytes, list[Struct]] = {}
+        for column in columns:  # several may have the same numbers: the columns of a compound value
+            schemas.setdefault(column.numbers.encode(), []).extend(column.schema)
+        file.write(closing(_with_columns(footer, len(columns), schemas, made)))
 
 
-def _with_columns(footer: Struct, schemas: Mapping[bytes, list[Struct]], made: list[dict[bytes, Struct]]) -> Struct:
+def _with_columns(
+    footer: Struct, more: int, schemas: Mapping[bytes, list[Struct]], made: list[dict[bytes, list[Struct]]]
+) -> Struct:
     """The footer with the new columns in front of their numbers: in the schema, in every row group, in the orders."""
     root, *plain = footer[SCHEMA][1][1]
     names = [element[NAME][1] for element in plain]
@@ -66,18 +71,19 @@ def _with_columns(footer: Struct, schemas: Mapping[bytes, list[Struct]], made: l
     def woven(own: list[Struct], new: Mapping[bytes, list[Struct]]) -> list[Struct]:
         return [one for name, old in zip(names, own, strict=True) for one in (*new.get(name, ()), old)]
 
-    root = root | {CHILDREN: (I32, len(plain) + len(schemas))}
+    root = root | {CHILDREN: (I32, len(plain) + more)}
     result = footer | {SCHEMA: (LIST, (STRUCT, [root, *woven(plain, schemas)]))}
     if ORDERS in footer:
         orders = footer[ORDERS][1][1]
-        result[ORDERS] = (LIST, (STRUCT, woven(orders, dict.fromkeys(schemas, orders[:1]))))
+        added = {name: orders[:1] * len(chunks) for name, chunks in (made[0] if made else {}).items()}
+        result[ORDERS] = (LIST, (STRUCT, woven(orders, added)))
     groups = []
     for group, chunks in zip(footer[ROW_GROUPS][1][1], made, strict=True):
-        own, more = group[CHUNKS][1][1], [chunk[META][1] for chunk in chunks.values()]
-        new = {CHUNKS: (LIST, (STRUCT, woven(own, {name: [chunk] for name, chunk in chunks.items()})))}
-        for field, added in ((SIZE, WHOLE), (PACKED, SMALL)):
+        own, metas = group[CHUNKS][1][1], [chunk[META][1] for some in chunks.values() for chunk in some]
+        new = {CHUNKS: (LIST, (STRUCT, woven(own, chunks)))}
+        for field, size in ((SIZE, WHOLE), (PACKED, SMALL)):
             if field in group:
-                new[field] = (I64, group[field][1] + sum(meta[added][1] for meta in more))
+                new[field] = (I64, group[field][1] + sum(meta[size][1] for meta in metas))
         groups.append(group | new)
     return result | {ROW_GROUPS: (LIST, (STRUCT, groups))}
 
