@@ -20,7 +20,7 @@ from sfumato.engines.spark.chunks import bucket
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
 from sfumato.methods.specifications import build
-from sfumato.publish import Prepared, prepare
+from sfumato.publish import Prepared, applier_of, prepare
 from sfumato.publishing.applier import Applier
 from sfumato.publishing.randomness import Secret
 from tables import COUNTS, MARK, people
@@ -32,18 +32,6 @@ CUTS = (0, 300, 301, 900, sum(COUNTS))  # four partitions of a table that is sor
 def prepared(name: str, seed: int = 1) -> Prepared:
     method = build(name, REGISTRY[name].example.options)
     return prepare(people(by_disease=True), roles=ROLES, method=method, secret=Secret.from_seed(seed))
-
-
-def applier(found: Prepared, secret: Secret) -> Applier:
-    return Applier(
-        table=found.table,
-        roles=found.roles,
-        method=found.method,
-        needs=found.needs,
-        profile=found.profile,
-        planned=found.planned,
-        secret=secret,
-    )
 
 
 def partitions(made: Applier, cuts: Sequence[int] = CUTS) -> list[pa.Table]:
@@ -71,7 +59,7 @@ def worked(away: bytes, number: int, share: bytes, part: pa.Table, rows: int = 7
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_partitions_in_any_order_and_again_give_the_same_rows(name: str) -> None:
-    made = applier(prepared(name), Secret.from_seed(2))
+    made = applier_of(prepared(name), Secret.from_seed(2))
     parts = partitions(made)
     dealt = [pickle.dumps(share) for share in shares(made, parts)]
     made.close()
@@ -84,7 +72,7 @@ def test_partitions_in_any_order_and_again_give_the_same_rows(name: str) -> None
 
 @pytest.mark.parametrize("name", ["small-domain", "anatomy"])
 def test_a_thousand_partitions_of_a_row_or_none(name: str) -> None:
-    made = applier(prepared(name), Secret.from_seed(2))
+    made = applier_of(prepared(name), Secret.from_seed(2))
     cuts = (*range(500), *range(499, 999), sum(COUNTS))  # one is empty, the last holds what is left
     parts = partitions(made, cuts)
     dealt = [pickle.dumps(share) for share in shares(made, parts)]
@@ -96,7 +84,7 @@ def test_a_thousand_partitions_of_a_row_or_none(name: str) -> None:
 
 
 def test_what_is_sent_holds_no_counts_of_the_table() -> None:
-    made = applier(prepared("anatomy"), Secret.from_seed(2))
+    made = applier_of(prepared("anatomy"), Secret.from_seed(2))
     away = made.away()
     assert not away._left
     assert not away._splitters
@@ -106,7 +94,7 @@ def test_what_is_sent_holds_no_counts_of_the_table() -> None:
 
 @pytest.mark.parametrize("name", ["uniform", "small-domain", "anatomy"])
 def test_a_partition_that_changed_is_refused(name: str) -> None:
-    made = applier(prepared(name), Secret.from_seed(2))
+    made = applier_of(prepared(name), Secret.from_seed(2))
     parts = partitions(made)
     dealt = [pickle.dumps(share) for share in shares(made, parts)]
     away = pickle.dumps(made.away())
@@ -118,7 +106,7 @@ def test_a_partition_that_changed_is_refused(name: str) -> None:
 
 def sent(found: Prepared, seed: int) -> int:
     """Records of the first value in the first partition that go to its first sub-table."""
-    made = applier(found, Secret.from_seed(seed))
+    made = applier_of(found, Secret.from_seed(seed))
     first = shares(made, partitions(made, (0, 100, 700, sum(COUNTS))))[0]
     (deal,) = first.deals
     assert deal.counts is not None
