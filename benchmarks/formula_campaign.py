@@ -7,8 +7,10 @@ text is read nothing may be executed, imported or opened; while it is fitted not
 from __future__ import annotations
 
 import builtins
+import gc
 import random
 import sys
+import threading
 from collections import Counter
 from functools import partial
 
@@ -40,17 +42,17 @@ WORDS = tuple(
 
 
 class Listener:
-    """What the interpreter runs while `reading`, and anything of our name while `fitting`."""
+    """What this thread runs while `reading`, and anything of our name while `fitting`."""
 
     def __init__(self) -> None:
         self.reading = self.fitting = False
+        self._thread = threading.get_ident()
         self.heard: list[str] = []
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[object, ...]) -> None:
-        if (self.reading and event in RUNS) or (
-            self.fitting and event in RUNS - {"exec"} and any(isinstance(a, str) and NAME in a for a in arguments)
-        ):
+        named = self.fitting and event in RUNS - {"exec"} and any(isinstance(a, str) and NAME in a for a in arguments)
+        if ((self.reading and event in RUNS) or named) and threading.get_ident() == self._thread:
             self.heard.append(event)
 
 
@@ -76,9 +78,11 @@ def formulas(count: int, rng: random.Random, found: Counter[str] | None = None) 
     try:
         for i in range(count):
             text = formula(rng)
+            gc.disable()  # what is collected just then may remove a folder of its own, which opens it
             listener.reading = True
             tried(found, "formula", partial(read_formula, text, columns))
             listener.reading = False
+            gc.enable()
             if i % FITTED == 0:
                 family = rng.choice(("gaussian", "binomial", "poisson", "multinomial"))
                 listener.fitting = True
@@ -89,5 +93,6 @@ def formulas(count: int, rng: random.Random, found: Counter[str] | None = None) 
             listener.heard.clear()
     finally:
         listener.reading = listener.fitting = False
+        gc.enable()
         delattr(builtins, NAME)
     return found
