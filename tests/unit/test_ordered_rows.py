@@ -11,8 +11,8 @@ import pytest
 
 import sfumato
 from sfumato.engines.duckdb import ordered_rows
-from sfumato.engines.duckdb.ordered_rows import key_order
 from sfumato.engines.duckdb.table import LocalEngine
+from sfumato.engines.key_order import key_order
 from tables import people
 
 

@@ -11,10 +11,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from ..ahead import ahead
 from ..contract import Keys, ListColumn, Transform
+from ..key_order import key_order
 from ..parquet_lists import append_lists
 from .connection import quoted
 
@@ -94,23 +94,3 @@ def _ranges(batches: list[pa.RecordBatch]) -> Iterator[Callable[[], pa.RecordBat
 def _by_key(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows in the order of their keys."""
     return pc.take(batch, pa.array(key_order(batch[KEY].to_numpy())), boundscheck=False)
-
-
-def key_order(keys: NDArray[np.uint64]) -> NDArray[np.uint32 | np.uint64]:
-    """The numbers of the rows in the order of their keys.
-
-    Row numbers replace the lowest bits of the keys, so that plain numbers are sorted; where only those bits tell keys
-    apart, which is rare, the keys themselves decide.
-    """
-    bits = np.uint64(max(len(keys) - 1, 1).bit_length())
-    low = (np.uint64(1) << bits) - np.uint64(1)
-    packed = keys & ~low
-    packed |= np.arange(len(keys), dtype=np.uint64)
-    packed.sort()
-    order: NDArray[np.uint32 | np.uint64] = (packed & low).astype(np.uint32 if bits <= 32 else np.uint64)
-    packed >>= bits
-    tied = np.flatnonzero(packed[1:] == packed[:-1])
-    if len(tied):
-        places = np.union1d(tied, tied + 1)
-        order[places] = order[places][np.lexsort((keys[order[places]], packed[places]))]
-    return order
