@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import html
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import sfumato
 from serving import Running
+from sfumato.web.conclusions import Conclusion, lines
 
 PAGE = {"accept": "text/html"}
 FORMULA = "age ~ C(sex) + number"
@@ -88,3 +94,23 @@ def test_the_log_says_that_a_fit_was_asked_and_not_what_of(server: Running, clie
     log = server.logged('"analysis": "fit"')
     assert "age > 31" not in log
     assert "age ~ sex" not in log
+
+
+@pytest.mark.parametrize(("x", "y"), [("--help", "-x"), (" pad ", "it's"), ("plain", "$(id)")])
+def test_lines_repeat_columns_of_any_name(x: str, y: str, tmp_path: Path) -> None:
+    """The line of the page, run as it stands, says what the library says."""
+    rng = np.random.default_rng(1)
+    table = pa.table(
+        {x: rng.choice(["a", "b"], 300), y: rng.choice(["c", "d"], 300), "s": rng.choice(list("efg"), 300)}
+    )
+    roles = sfumato.Roles(sensitive="s", quasi=[x, y])
+    method = sfumato.UniformPerturbation(rho1="1/2", rho2="2/3")
+    found = sfumato.publish(table, tmp_path / "out", roles=roles, method=method, seed=1)
+    asked = Conclusion(release="out", form="page", x=x, y=y, level=0.9)
+    line = shlex.split(lines("out", asked)["shell"])
+    assert line[0] == "sfumato"
+    done = subprocess.run(
+        [sys.executable, "-m", *line], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.rstrip("\n") == str(found.test(x, y, level=0.9))

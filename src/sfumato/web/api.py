@@ -73,7 +73,8 @@ def asked(request: Request, given: Mapping[str, Any], release: Served) -> Posed:
 
 def concluding(request: Request, given: Mapping[str, Any], release: Served, form: conclusions.Form) -> Conclusion:
     """The fit or the test in a query string; the log learns which it is."""
-    words = {name: str(given.get(name, "")).strip() for name in ("formula", "family", "x", "y", "where")}
+    words = {name: str(given.get(name, "")) for name in ("formula", "family", "x", "y", "where")}
+    words |= {name: words[name].strip() for name in ("formula", "family", "where")}  # a column may begin with a space
     for name, text in words.items():
         _check_text(text, name)
     if not words["formula"] and not (words["x"] and words["y"]):

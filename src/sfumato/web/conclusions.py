@@ -138,12 +138,13 @@ def lines(name: str, asked: Conclusion) -> dict[str, str]:
     options = {key: fields[key] for key in ("family", "where", "level") if key in fields}
     if options.get("family") == FAMILIES[0]:
         del options["family"]
-    shell = " ".join(shlex.quote(word) for word in words)
-    shell += "".join(f" --{key} {shlex.quote(text)}" for key, text in options.items())
+    given_options = "".join(f" --{key}={shlex.quote(text)}" for key, text in options.items())
+    ended = ["--"] if any(word.startswith("-") for word in (name, *words)) else []  # what follows is no option
+    shell = " ".join(shlex.quote(word) for word in (*ended, name, *words))
     given = [repr(word) for word in words]
     given += [f"{key}={text if key == 'level' else repr(text)}" for key, text in options.items()]
     return {
-        "shell": f"sfumato {asked.kind} {shlex.quote(name)} {shell}",
+        "shell": f"sfumato {asked.kind}{given_options} {shell}",
         "python": f"import sfumato\n\nrelease = sfumato.open_release({name!r})\n"
         f"print(release.{asked.kind}({', '.join(given)}))",
     }
