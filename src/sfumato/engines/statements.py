@@ -15,6 +15,7 @@ from ..model.types import ColumnType
 
 DIALECT = "duckdb"  # of the texts that come in; what goes out is the engine's
 COUNT = "__count__"
+WEIGHT, CELL = "__n__", "__cell__"  # of a table of cells: rows that each stands for, and its number
 MOST_LISTED = 10_000
 OWN_NAME = re.compile(r"[a-z]\d+(_\d+)?|part|v")
 
