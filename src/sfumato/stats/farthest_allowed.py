@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Chance = Callable[[Floats], Floats]  # of a tail, at true counts x
 
 STEPS = 30  # of a bisection: the ends are within 1e-9 of the possible range
-SECANTS = 8  # at most; few more than four are taken
+SECANTS = 12  # at most; five are usual
 CLOSE = 2.0 ** -(STEPS + 1)  # of the range: no halving is as short
 SMALLEST, LARGEST = 1e-300, 1 - 1e-16  # chances that have a place on the normal scale
 
@@ -70,7 +70,9 @@ def _narrowed(
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             x2 = x1 - f1 * (x1 - x0) / (f1 - f0)
         low, high = np.minimum(near, far), np.maximum(near, far)
-        x2 = np.where((x2 >= low) & (x2 <= high), x2, (low + high) / 2)
+        inside = (x2 >= low - close) & (x2 <= high + close)  # a little beyond: it is there
+        x2 = np.where(inside, np.clip(x2, low, high), (low + high) / 2)
+        x2 = np.where(np.abs(x1 - x0) <= close / 2, x1, x2)  # found, while others are still looked for
         x0, f0, x1 = x1, f1, x2
         if (np.abs(x1 - x0) <= close / 2)[~(whole | odd)].all():
             break

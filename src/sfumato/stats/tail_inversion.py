@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,7 +179,15 @@ def binomial_total_interval(published: Floats, size: float, alpha: float) -> tup
     """
     if not 0 < alpha < 1:
         raise SpecError(f"alpha must lie between 0 and 1, got {alpha!r}", field="alpha")
-    o = np.asarray(published, dtype=np.float64)
+    shape = np.shape(published)
+    totals, kind = np.unique(np.asarray(published, dtype=np.float64), return_inverse=True)
+    low, high = _total_ends(totals.tobytes(), size, alpha)
+    return low[kind].reshape(shape), high[kind].reshape(shape)
+
+
+@lru_cache(maxsize=64)  # a total has many output rows, and all grouping sets of a question ask for it
+def _total_ends(published: bytes, size: float, alpha: float) -> tuple[Floats, Floats]:
+    o = np.frombuffer(published, dtype=np.float64)
     chance, loss = 1.0 / size, np.log(2.0 / alpha)
 
     tiny = np.finfo(float).tiny  # the functions of scipy want positive arguments
@@ -197,7 +206,8 @@ def binomial_total_interval(published: Floats, size: float, alpha: float) -> tup
     z2 = float(special.ndtri(alpha / 2)) ** 2 * (1.0 - chance)
     spread = np.sqrt(z2 * o + z2**2 / 4)
     low = farthest_allowed(many, alpha / 2, o, o * chance, o + z2 / 2 - spread)
-    return low, farthest_allowed(few, alpha / 2, o, far, o + z2 / 2 + spread)
+    high = farthest_allowed(few, alpha / 2, o, far, o + z2 / 2 + spread)
+    return low, high
 
 
 def cut(low: Floats, high: Floats, least: Floats | float, most: Floats | float) -> tuple[Floats, Floats]:
