@@ -33,6 +33,7 @@ class Observation:
     positive: dict[int, str]  # measure -> sum of its positive part
     by_row: bool = False  # rows are not yet added up: only the part tells them apart
     cell: str | None = None  # number of the cell, where parts are looked at cell by cell
+    of_rows: bool = True  # the statement is about the rows of the release, not about cells
 
 
 def observation(
@@ -98,6 +99,7 @@ def observation(
         positive=positive,
         by_row=by_row,
         cell="cell" if by_cell else None,
+        of_rows=weight is None,
     )
 
 
@@ -124,12 +126,14 @@ def direct(query: Query, aggregate: Aggregate, keys: tuple[int, ...]) -> exp.Sel
     return grouped(columns, [(double(expression(aggregate.text)), "v")], table="release", where=query.pushed)
 
 
-def wanted_of(query: Query, subject: Subject, table: str, weight: str | None, *, by_cell: bool = False) -> Observation:
-    """What the question needs to see of a release."""
+def wanted_of(
+    query: Query, subject: Subject, table: str, weight: str | None, *, by_cell: bool = False, by_value: bool = False
+) -> Observation:
+    """What the question needs to see of a release; `by_value`: published values, also where their truth would do."""
     return observation(
         query,
         tuple(coder.domain.columns for coder in subject.coders),
-        lumpable=subject.lumpable,
+        lumpable=subject.lumpable and not by_value,
         withheld=subject.withheld,
         handfuls=subject.handfuls and subject.rows <= ROWS_AS_THEY_ARE,
         part=subject.part,
