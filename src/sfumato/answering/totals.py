@@ -285,6 +285,7 @@ def selected(aggregate: Aggregate, query: Query, keys: tuple[int, ...], strata: 
         part=observed.part[stay],
         value=observed.value[stay],
         moments=observed.moments[stay],
+        cell=None if observed.cell is None else observed.cell[stay],
     )
 
 

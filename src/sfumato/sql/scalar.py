@@ -152,7 +152,7 @@ class Scope:
                 return exp.column(self.column(part), quoted=True)
             return part
 
-        return str(node.copy().transform(qualify).sql(dialect="duckdb", comments=False))
+        return str(node.transform(qualify).sql(dialect="duckdb", comments=False))
 
 
 def conjuncts(node: Node) -> list[Node]:
