@@ -95,7 +95,7 @@ def over_rows(statement: exp.Query, cells: str, weight: str) -> exp.Query:
             return exp.table_("release")
         return exp.Literal.number(1) if isinstance(node, exp.Column) and node.name == weight else node
 
-    changed = statement.copy().transform(change)
+    changed = statement.transform(change)  # a copy
     assert isinstance(changed, exp.Query)
     return changed
 
