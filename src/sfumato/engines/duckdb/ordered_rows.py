@@ -34,7 +34,8 @@ def transformed(
 
     def finished(number: int, rest: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
         out = rest()
-        return _by_key(out.append_column(KEY, pa.array(keys(number, out.num_rows))))
+        order = keys(number, out.num_rows)
+        return _in_order(out.append_column(KEY, pa.array(order)), order)
 
     parts = (partial(finished, number, transform.split(number, batch)) for number, batch in enumerate(batches))
     yield from ahead(parts, threads)
@@ -81,7 +82,8 @@ def _merged(batches: list[pa.RecordBatch]) -> Iterator[Callable[[], pa.RecordBat
 
     def rows(number: int) -> pa.RecordBatch:
         parts = [b.slice(at[number], at[number + 1] - at[number]) for b, at in zip(batches, cuts, strict=True)]
-        return _by_key(pa.concat_batches(parts, memory_pool=POOL))
+        batch = pa.concat_batches(parts, memory_pool=POOL)
+        return _in_order(batch.drop_columns([KEY]), batch[KEY].to_numpy())
 
     return (partial(rows, number) for number in range(len(ends) + 1)) if batches else iter(())
 
@@ -133,7 +135,6 @@ def _used_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batches.pop()
 
 
-def _by_key(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _in_order(batch: pa.RecordBatch, keys: NDArray[np.uint64]) -> pa.RecordBatch:
     """The rows in the order of their keys."""
-    order = pa.array(key_order(batch[KEY].to_numpy()))
-    return pc.take(batch, order, boundscheck=False, memory_pool=POOL)
+    return pc.take(batch, pa.array(key_order(keys)), boundscheck=False, memory_pool=POOL)
