@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .parquet_footer import I32, I64, LIST, STRUCT, Struct, parsed, written
+from .parquet_footer import I32, I64, LIST, STRUCT, Struct, parsed, parsed_at, written
 
 CODEC, LEVEL = "zstd", 1
+HEAD = 64  # bytes, at most, of what stands before a page
 PLAIN, RLE, RLE_DICTIONARY = 0, 3, 8  # encodings
 # fields of a footer, of a column in its schema, of a row group, of a chunk, of a chunk's meta, of its statistics
 SCHEMA, ROWS, ROW_GROUPS, ORDERS = 2, 3, 4, 7
@@ -46,12 +47,31 @@ class Page:
     values: int
 
 
-def page(body: bytes, values: int, encoding: int) -> Page:
+def _head(whole: int, packed: int, values: int, encoding: int) -> Struct:
+    """What stands before a page."""
+    kinds = {1: (I32, values), 2: (I32, encoding), 3: (I32, RLE), 4: (I32, RLE)}
+    return {1: (I32, 0), 2: (I32, whole), 3: (I32, packed), 5: (STRUCT, kinds)}
+
+
+def page(body: bytes, values: int, *, encoding: int) -> Page:
     """The page with this body."""
     packed = pa.Codec(CODEC, LEVEL).compress(body, asbytes=True)
-    kinds = {1: (I32, values), 2: (I32, encoding), 3: (I32, RLE), 4: (I32, RLE)}
-    head = written({1: (I32, 0), 2: (I32, len(body)), 3: (I32, len(packed)), 5: (STRUCT, kinds)})
+    head = written(_head(len(body), len(packed), values, encoding))
     return Page(data=head + packed, whole=len(head) + len(body), values=values)
+
+
+def unpacked(data: bytes, at: int, values: int, *, encoding: int, size: int) -> tuple[bytes, int] | None:
+    """(the body of the page that begins there, where the next one does); None where it is not such a page."""
+    try:
+        head, length = parsed_at(data[at : at + HEAD])
+        packed = int(head[3][1])
+        if head != _head(size, packed, values, encoding) or not 0 <= packed <= len(data) - at - length:
+            return None
+        first = at + length
+        body = pa.Codec(CODEC).decompress(memoryview(data)[first : first + packed], size, asbytes=True)
+    except (ValueError, KeyError, OSError):  # it is a stranger's file
+        return None
+    return body, first + packed
 
 
 def chunk(shared: Struct, dictionary: bytes, encoding: int, pages: list[Page]) -> Chunk:

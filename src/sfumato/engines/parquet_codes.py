@@ -61,7 +61,7 @@ class CodedColumn:
         shared = {field: once.meta[field] for field in (KIND, PATH, COMPRESSION)}
         if STATISTICS in once.meta:
             shared[STATISTICS] = (STRUCT, once.meta[STATISTICS][1] | {MISSING_VALUES: (I64, missing)})
-        pages = [page(body + packed(codes, width), len(values), RLE_DICTIONARY)]
+        pages = [page(body + packed(codes, width), len(values), encoding=RLE_DICTIONARY)]
         return chunk(shared, dictionary_of(once), RLE_DICTIONARY, pages)
 
     def _once(self, distinct: pa.Array) -> Chunk:

@@ -9,7 +9,8 @@ numbers of values.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from .contract import ListColumn
 from .parquet_chunks import (
+    CODEC,
     COMPRESSION,
     KIND,
     PATH,
@@ -25,11 +27,11 @@ from .parquet_chunks import (
     RLE_DICTIONARY,
     SCHEMA,
     Chunk,
-    Page,
     by_library,
     chunk,
     dictionary_of,
     page,
+    unpacked,
 )
 from .parquet_footer import Struct, varint
 
@@ -65,19 +67,57 @@ class ListChunks:
         begins[ends - length] = 0
         codes = distinct.to_numpy(zero_copy_only=False)[codes] if plain else codes
         self._begins = _pieces(begins, length)
+        self._places: bytes | None = None  # where lists begin in a whole page, if all have one length
+        if isinstance(self._begins, np.ndarray):
+            self._places = np.packbits(np.tile(self._begins[0], self._rows), bitorder="little").tobytes()
         self._levels = _pieces(np.where(there, PRESENT, MISSING).astype(np.uint8), length)
         held = np.diff(np.concatenate([[0], np.cumsum(there)])[np.concatenate([[0], ends])])
         self._codes = _pieces(codes[there].astype(self._wide), held)
 
     def chunk(self, numbers: pa.Array) -> Chunk:
         """The lists of these numbers, one after the other."""
-        pages = [self._page(numbers.slice(first, self._rows)) for first in range(0, len(numbers), self._rows)]
-        return chunk(self._meta, self._dictionary, self._encoding, pages)
+        bodies = map(self._body, self._by_page(numbers))
+        return chunk(
+            self._meta, self._dictionary, self._encoding, [page(*body, encoding=self._encoding) for body in bodies]
+        )
 
-    def _page(self, numbers: pa.Array) -> Page:
-        """Where lists begin, which values are there, the values."""
-        begins = _copied(self._begins, numbers)
-        bits = np.packbits(begins, bitorder="little").tobytes()
+    def shown_in(self, file: BinaryIO, leaf: Any, stated: Any, numbers: pa.Array) -> bool:
+        """Whether a chunk is the one of these numbers, however its pages are packed; False where it cannot be said.
+
+        `leaf` and `stated` are what the library tells of the column and of the chunk.
+        """
+        first = len(self._dictionary)
+        begins = stated.data_page_offset - first
+        if (
+            (leaf.max_definition_level, leaf.max_repetition_level) != (PRESENT, 1)
+            or (stated.physical_type, stated.compression) != (leaf.physical_type, CODEC.upper())
+            or stated.dictionary_page_offset != (begins if first else None)
+        ):
+            return False
+        file.seek(begins)
+        data = file.read(stated.total_compressed_size)
+        if data[:first] != self._dictionary:
+            return False
+        at, held = first, 0
+        for some in self._by_page(numbers):
+            body, values = self._body(some)
+            found = unpacked(data, at, values, encoding=self._encoding, size=len(body))
+            if found is None or found[0] != body:
+                return False
+            at, held = found[1], held + values
+        return at == len(data) and held == stated.num_values
+
+    def _by_page(self, numbers: pa.Array) -> Iterator[pa.Array]:
+        return (numbers.slice(first, self._rows) for first in range(0, len(numbers), self._rows))
+
+    def _body(self, numbers: pa.Array) -> tuple[bytes, int]:
+        """(a page, the number of its values): where lists begin, which values are there, the values."""
+        if self._places is not None:
+            values = len(numbers) * self._begins.shape[1]
+            bits = self._places[: (values + 7) // 8]
+        else:
+            begins = _copied(self._begins, numbers)
+            values, bits = len(begins), np.packbits(begins, bitorder="little").tobytes()
         if self._missing:
             levels = _copied(self._levels, numbers)
             fours = np.zeros((len(levels) + 7) // 8 * 8, dtype=np.uint8)
@@ -85,17 +125,16 @@ class ListChunks:
             packed = (fours.reshape(-1, 4) << np.array([0, 2, 4, 6], dtype=np.uint8)).sum(axis=1, dtype=np.uint8)
             present = varint((len(fours) // 8) << 1 | 1) + packed.tobytes()
         else:
-            present = varint(len(begins) << 1) + bytes([PRESENT])
+            present = varint(values << 1) + bytes([PRESENT])
         parts = [varint(len(bits) << 1 | 1) + bits, present]
         codes = _copied(self._codes, numbers)
         if self._encoding == PLAIN:
-            shown = np.packbits(codes, bitorder="little").tobytes()
+            shown = [np.packbits(codes, bitorder="little").tobytes()]
         else:
             eights = -(-len(codes) // (8 * self._wide.itemsize))
             padding = bytes(eights * 8 * self._wide.itemsize - len(codes))
-            shown = bytes([8 * self._wide.itemsize]) + varint(eights << 1 | 1) + codes.tobytes() + padding
-        body = b"".join([*(len(p).to_bytes(4, "little") + p for p in parts), shown])
-        return page(body, len(begins), self._encoding)
+            shown = [bytes([8 * self._wide.itemsize]), varint(eights << 1 | 1), codes.tobytes(), padding]
+        return b"".join([*(x for p in parts for x in (len(p).to_bytes(4, "little"), p)), *shown]), values
 
 
 def _pieces(whole: NDArray[Any], length: NDArray[Any]) -> pa.Array | NDArray[Any]:
