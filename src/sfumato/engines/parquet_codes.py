@@ -27,6 +27,7 @@ from .parquet_chunks import (
     page,
 )
 from .parquet_footer import I64, STRUCT, varint
+from .positions import above
 
 SMALL, MOST = 1 << 8, 1 << 16  # different values: every one of the range is in the dictionary; codes have 16 bits
 Codes = NDArray[np.uint8 | np.uint16]
@@ -92,8 +93,7 @@ def _coded(values: pa.Array) -> tuple[Codes, pa.Array] | None:
         distinct = pa.array(np.arange(low, low + size, dtype=own.dtype), whole).view(values.type)
     else:
         return None
-    unsigned = np.dtype(f"u{own.dtype.itemsize}")  # its differences are right whatever the sign
-    codes = (own.view(unsigned) - unsigned.type(low % (1 << 8 * own.dtype.itemsize))).astype(_narrow(size))
+    codes: Codes = above(own, low).astype(_narrow(size))
     if size <= SMALL and not isinstance(values, pa.DictionaryArray):
         return codes, distinct
     shown = np.zeros(size, dtype=np.bool_)
