@@ -100,7 +100,7 @@ def _coded(values: pa.Array) -> tuple[Codes, pa.Array] | None:
     shown[codes] = True
     if not shown.all():
         distinct = distinct.filter(pa.array(shown))
-        codes = (np.cumsum(shown) - 1).astype(_narrow(len(distinct)))[codes]
+        codes = np.take((np.cumsum(shown) - 1).astype(_narrow(len(distinct))), codes)
     return codes, distinct
 
 
