@@ -34,10 +34,13 @@ Codes = NDArray[np.uint8 | np.uint16]
 
 
 class CodedColumn:
-    """A column's chunks; what does not change from one row group to the next is made once."""
+    """A column's chunks; what does not change from one row group to the next is made once.
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    Whole numbers may come in a narrower type than they are written in.
+    """
+
+    def __init__(self, name: str, kind: pa.DataType) -> None:
+        self._name, self._kind = name, kind
         self._dictionaries: dict[bytes, Chunk] = {}
 
     def chunk(self, values: pa.Array) -> Chunk:
@@ -47,7 +50,7 @@ class CodedColumn:
         found = _coded(values.drop_null() if missing else values)
         if found is None:
             plain = values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values
-            return by_library(self._name, plain)[0]
+            return by_library(self._name, plain.cast(self._kind))[0]
         codes, distinct = found
         if there is None:
             levels = varint(len(values) << 1) + b"\1"
@@ -58,7 +61,7 @@ class CodedColumn:
         body = b"".join(
             [len(levels).to_bytes(4, "little"), levels, bytes([width]), varint(-(-len(codes) // 8) << 1 | 1)]
         )
-        once = self._once(distinct)
+        once = self._once(distinct.cast(self._kind))
         shared = {field: once.meta[field] for field in (KIND, PATH, COMPRESSION)}
         if STATISTICS in once.meta:
             shared[STATISTICS] = (STRUCT, once.meta[STATISTICS][1] | {MISSING_VALUES: (I64, missing)})

@@ -40,12 +40,13 @@ def write_rows(
 ) -> None:
     """Nothing; the new file holds the rows of the groups, a row group each, and every list in front of its number.
 
-    Groups are made and encoded at the same time, a few ahead of the one that is written.
+    Whole numbers may be narrower than the schema says. Groups are made and encoded at the same time, a few ahead of
+    the one that is written.
     """
     plain = pa.schema(
         [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
     )
-    coded = {name: CodedColumn(name) for name in plain.names}
+    coded = {field.name: CodedColumn(field.name, field.type) for field in plain}
     shown = [(name, [ListChunks(one) for one in lists if one.numbers == name]) for name in plain.names]
 
     def encoded(rows: Callable[[], pa.RecordBatch]) -> tuple[int, list[Chunk]]:

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from ..ahead import ahead
 from ..contract import Keys, ListColumn, Transform
 from ..key_order import key_order
+from ..narrow_columns import alike, narrowed
 from ..parquet_rows import write_rows
 
 KEY = "__order__"
 POOL = pa.system_memory_pool()  # Arrow's own gives memory back and takes it again, to be cleared each time
 RANGE_ROWS = 131_072  # about; of the keys that are merged at a time, and of a row group
-SHARE = 0.25  # of the engine's memory that rows waiting for their order may fill
+SHARE = 0.9  # of the engine's memory that rows waiting for their order may fill
 
 
 def transformed(
@@ -33,7 +34,7 @@ def transformed(
     """
 
     def finished(number: int, rest: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
-        out = rest()
+        out = narrowed(rest())
         order = keys(number, out.num_rows)
         return _in_order(out.append_column(KEY, pa.array(order)), order)
 
@@ -61,9 +62,9 @@ def write_ordered(
         held.append(batch)
         size += batch.nbytes
         if size > SHARE * room:
-            write_rows(path, plain, _sorted(con, held, rows), lists, threads)
+            write_rows(path, plain, _sorted(con, keyed, held, rows), lists, threads)
             return
-    write_rows(path, plain, _merged(held), lists, threads)
+    write_rows(path, plain, _merged(alike(held)), lists, threads)
 
 
 def _ends(rows: int) -> NDArray[np.uint64]:
@@ -89,30 +90,31 @@ def _merged(batches: list[pa.RecordBatch]) -> Iterator[Callable[[], pa.RecordBat
 
 
 def _sorted(
-    con: duckdb.DuckDBPyConnection, held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]
+    con: duckdb.DuckDBPyConnection, keyed: pa.Schema, held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]
 ) -> Iterator[Callable[[], pa.RecordBatch]]:
     """The same functions, for the rows of held batches and of the rest; values with a dictionary travel as numbers."""
     first, count = held[0], 0
-    of = {f.name: first[f.name].dictionary for f in first.schema if pa.types.is_dictionary(f.type)}
+    of = {f.name: first[f.name].dictionary for f in keyed if pa.types.is_dictionary(f.type)}
 
     def numbers() -> Iterator[pa.RecordBatch]:
         nonlocal count
         for batch in chain(_used_up(held), rest):
             count += batch.num_rows
-            columns = [c.indices if n in of else c for n, c in zip(batch.schema.names, batch.columns, strict=True)]
-            yield pa.RecordBatch.from_arrays(columns, names=names)
+            columns = [c.indices if n in of else c for n, c in zip(keyed.names, batch.columns, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, names=names).cast(travelling)
 
     def values(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
         rows = pa.concat_batches(parts)
         columns = [
             pa.DictionaryArray.from_arrays(column, of[f.name]) if f.name in of else column.cast(f.type)
-            for f, column in zip(first.schema, rows.columns, strict=True)
+            for f, column in zip(keyed, rows.columns, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=first.schema)
+        return pa.RecordBatch.from_arrays(columns, schema=keyed)
 
-    names = [f"c{j}" for j in range(len(first.schema))]
-    kinds = [f.type.index_type if pa.types.is_dictionary(f.type) else f.type for f in first.schema]
-    con.register("released", pa.RecordBatchReader.from_batches(pa.schema(zip(names, kinds, strict=True)), numbers()))
+    names = [f"c{j}" for j in range(len(keyed))]
+    kinds = [f.type.index_type if pa.types.is_dictionary(f.type) else f.type for f in keyed]
+    travelling = pa.schema(zip(names, kinds, strict=True))
+    con.register("released", pa.RecordBatchReader.from_batches(travelling, numbers()))
     found = con.sql(f"SELECT * FROM released ORDER BY {names[-1]}").to_arrow_reader(RANGE_ROWS)
     number, parts = 0, list[pa.RecordBatch]()
     for batch in found:

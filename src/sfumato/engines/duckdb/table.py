@@ -21,6 +21,7 @@ from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
 from ..batch_sizes import exactly
 from ..contract import Keys, ListColumn, Progress, Transform
+from ..limits import MEMORY
 from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..sound_cells import check_sound
@@ -48,7 +49,7 @@ class LocalEngine:
     def __init__(
         self,
         *,
-        memory: str = "1500MB",
+        memory: str = MEMORY,
         threads: int | None = None,
         batch_rows: int = BATCH_ROWS,
         encrypted_spill: bool = True,
