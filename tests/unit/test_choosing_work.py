@@ -101,6 +101,8 @@ def test_a_column_is_evaluated_on_its_domain_once(monkeypatch: pytest.MonkeyPatc
     assert first.table["disease"].to_pylist() == list(range(10))
     assert set(again.table["disease"].to_pylist()) == set(range(10))
     release.sql("SELECT COUNT(*) AS n FROM release WHERE disease > 3")
+    assert len(asked) == 1, "a comparison with a number needs no engine"
+    release.sql("SELECT COUNT(*) AS n FROM release WHERE disease + 1 > 3")
     assert len(asked) == 2
 
 

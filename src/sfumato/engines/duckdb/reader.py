@@ -10,10 +10,12 @@ import pyarrow as pa
 
 from ...errors import QueryError, ReleaseError
 from ...lazily import exp
+from ...model.part_cells import PartCells
 from ...model.types import ColumnType
 from ..codes import unreadable_dates
-from ..statements import COUNT, columns_of, over_rows, renamed
+from ..statements import COUNT, WEIGHT, columns_of, over_rows, renamed
 from .connection import arrow_types, connect, plain_path, quoted
+from .part_rows import PartRows
 
 CELLS_AFTER = 2  # the question from which on distinct cells of its columns are counted once and kept
 FEW_ROWS = 10_000  # ... in a release of more rows
@@ -22,7 +24,7 @@ OWN_SHARE = 0.25  # ... at most so many of the rows for the question's own colum
 MORE_SHARE = 0.05  # ... or for those of the questions before, too
 ALL_SHARE = 0.5  # ... or for all columns, where many questions are announced
 MISSES = 3  # questions whose cells are looked for; where later ones name other columns, rows are read
-CELLS, WEIGHT = "cells", "__n__"
+CELLS = "cells"
 
 
 class DuckDBReader:
@@ -34,6 +36,7 @@ class DuckDBReader:
         self._cells: dict[frozenset[str], str | None] = {}  # columns -> table of their cells; None: does not pay
         self._seen: frozenset[str] = frozenset()  # columns of all questions about cells
         self._con = connect()
+        self._part_rows = PartRows(self._con, rows, self._distinct)
         held = isinstance(data, pa.Table)
         paths = [] if held else [plain_path(file.resolve()).replace("'", "''") for file in data]
         files = "[" + ", ".join(f"'{path}'" for path in paths) + "]"
@@ -101,10 +104,21 @@ class DuckDBReader:
         Rows are in random order and the number of distinct cells is concave in that of the rows: there are no more
         of them for a row in the whole release than in its first rows, in the mean.
         """
+        return self._distinct(columns) <= most * min(SAMPLE, self._rows)
+
+    def _distinct(self, columns: frozenset[str]) -> int:
+        """Distinct cells over some columns in a sample of the rows."""
         names = ", ".join(quoted(n) for n in columns) or "1"
         some = f"SELECT {names} FROM release LIMIT {SAMPLE}"
-        found = self._con.execute(f"SELECT count(*) FROM (SELECT DISTINCT {names} FROM ({some}))").fetchall()[0][0]
-        return bool(found <= most * min(SAMPLE, self._rows))
+        return int(self._con.execute(f"SELECT count(*) FROM (SELECT DISTINCT {names} FROM ({some}))").fetchall()[0][0])
+
+    def in_parts(self, columns: Sequence[str], part: str, most: int) -> tuple[str, PartCells] | None:
+        if not {*columns, part} <= set(self._plain):
+            return None
+        try:
+            return self._part_rows.of(columns, part, most)
+        except duckdb.Error as error:
+            raise ReleaseError(f"the rows of the release cannot be counted: {_reason(error)}") from None
 
     def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
         return arrow_types(self._con, types)

@@ -40,6 +40,11 @@ class Channel:
         return Groups(members=groups.members[:, some], sizes=groups.sizes[some], values=groups.values)
 
     @cached_property
+    def held(self) -> Floats:
+        """How many of these hold each value, or 1."""
+        return np.maximum(self.sampled.by_value(np.ones(len(self.sampled))), 1)
+
+    @cached_property
     def spread(self) -> Floats | None:
         """K[u, s, t]: covariance of 1[s in g] / |g| and 1[t in g] / |g| over the groups with u; None: too many values.
 
@@ -48,9 +53,8 @@ class Channel:
         some = self.sampled
         if not few_enough(len(some), len(some.members), some.values):
             return None
-        held = np.maximum(some.by_value(np.ones(len(some))), 1)
-        mean = pairs_of(some.members, 1 / some.sizes, some.values) / held[:, None]
-        square = triples_of(some.members, 1 / some.sizes**2, some.values) / held[:, None, None]
+        mean = pairs_of(some.members, 1 / some.sizes, some.values) / self.held[:, None]
+        square = triples_of(some.members, 1 / some.sizes**2, some.values) / self.held[:, None, None]
         return np.asarray(square - mean[:, :, None] * mean[:, None, :], dtype=np.float64)
 
     def weights(self, h: Floats) -> tuple[Floats, NDArray[np.bool_]]:
@@ -161,7 +165,7 @@ class _Moments:
 
     def __init__(self, channel: Channel, w: Floats) -> None:
         self._groups, self._spread, self._w = channel.sampled, channel.spread, w
-        self._held = np.maximum(self._groups.by_value(np.ones(len(self._groups))), 1)
+        self._held = channel.held
         self._kept: dict[tuple[int, int], tuple[Floats, Floats]] = {}
 
     def _weight(self, b: int, i: int) -> tuple[Floats, Floats]:
