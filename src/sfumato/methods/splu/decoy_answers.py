@@ -63,6 +63,9 @@ class _Answering:
         K, F = observed.keys, asked.functionals
         self.uncertain = np.array([part.uncertain for part in self.parts], dtype=bool).reshape(len(self.parts), F)
         self.alone = self.uncertain.sum(axis=0) == 1  # one pattern carries all of the uncertainty
+        # Joint values one by one: the totals of the columns tell next to nothing of them.
+        filled = np.array([np.diff(part.coefficients.indptr) for part in self.parts]).reshape(len(self.parts), F)
+        self.joint = np.asarray((filled <= 1).all(axis=0)) & (self.channel is None)
         self.value, self.variance = np.zeros((K, F)), np.zeros((K, F))
         self.rebuilt = RebuiltCovariance(self.weights, self.parts, asked, rows)
         self.down, self.up = np.full((K, F), np.nan), np.full((K, F), np.nan)  # ends that need no cutting
@@ -299,6 +302,9 @@ class _Answering:
         """(K, P) covariances of the pairs asked for: correlations by one formula, of errors as they are stated."""
         found = np.zeros((len(self.value), len(self.asked.pairs)))
         for p, (i, j) in enumerate(self.asked.pairs):
+            if self.joint[i] and self.joint[j]:
+                found[:, p] = self.rebuilt.rows_alone(int(i), int(j))
+                continue
             together = self._covariance(int(i), int(j))
             own = np.maximum(self._covariance(int(i), int(i)), 0.0) * np.maximum(self._covariance(int(j), int(j)), 0.0)
             stated = self.variance[:, i] * self.variance[:, j]

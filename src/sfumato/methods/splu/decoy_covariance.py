@@ -97,7 +97,7 @@ class RebuiltCovariance:
     def of(self, i: int, j: int) -> Floats:
         """(K,) covariance of two questions, whatever pattern of conditions each is about."""
         explained, by_totals = self.beyond_rows(i, j)
-        return self._rows_alone(i, j) - explained + by_totals
+        return self.rows_alone(i, j) - explained + by_totals
 
     def beyond_rows(self, i: int, j: int) -> tuple[Floats, Floats]:
         """(K,) twice: what the totals explain of the rows' covariance, and what the totals' own noise adds."""
@@ -109,7 +109,7 @@ class RebuiltCovariance:
             by_totals += totals.own(first.by_totals, second.by_totals)
         return explained, by_totals
 
-    def _rows_alone(self, i: int, j: int) -> Floats:
+    def rows_alone(self, i: int, j: int) -> Floats:
         """(K,): sum over the rows inside both conditions of g_i g_j (w_i w_j - w_ij)."""
         asked, weights = self._asked, self._weights
         at = asked.products[asked.measure[i], asked.measure[j]]
