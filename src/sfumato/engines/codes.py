@@ -146,7 +146,8 @@ def _index(column: pa.Array, distinct: pa.Array) -> Codes:
             column = column.cast(distinct.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the library's own message may quote a cell
             raise DataError(f"a column holds values of type {column.type}, its domain {distinct.type}") from None
-    return pc.fill_null(pc.index_in(column, value_set=distinct), -1).to_numpy(zero_copy_only=False)
+    found = pc.index_in(column, value_set=distinct)
+    return (pc.fill_null(found, -1) if found.null_count else found).to_numpy(zero_copy_only=False)
 
 
 def factorise(column: pa.ChunkedArray | pa.Array) -> tuple[Codes, pa.Array]:
@@ -164,10 +165,11 @@ def part_numbers(column: pa.ChunkedArray | pa.Array, rows: int) -> Integers:
     """Numbers of sub-tables or groups, none of which is empty; ReleaseError for others, which no release has."""
     if column.null_count or not pa.types.is_integer(column.type):
         raise ReleaseError("a row of the release belongs to no group")
-    numbers = np.asarray(column, dtype=np.int64)
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    numbers = array.to_numpy()
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < rows:
         raise ReleaseError("a row of the release belongs to a group that cannot be")
-    return numbers
+    return numbers.astype(np.int64, copy=False)
 
 
 def unreadable_dates(table: pa.Table) -> dict[str, int]:
