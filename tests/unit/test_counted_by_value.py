@@ -15,7 +15,7 @@ from sfumato.sql.parse import parse
 ASKED = (
     "SELECT COUNT(*) AS n FROM release WHERE occupation = 3 AND age > 30",
     "SELECT COUNT(*) AS n FROM release WHERE occupation > 40 OR occupation IN (1, 2)",
-    "SELECT COUNT(*) FILTER (WHERE occupation = 3) AS n, SUM(education) FILTER (WHERE occupation < 9) AS s FROM release",
+    "SELECT COUNT(*) FILTER (WHERE occupation = 3) AS n, SUM(education) FILTER (WHERE occupation < 9) FROM release",
     "SELECT COUNT(*) AS n FROM release WHERE occupation + 1 = 3 AND gender = 1",
 )
 
