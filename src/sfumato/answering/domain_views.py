@@ -111,7 +111,11 @@ def _check_numbers(query: Query, subject: Subject, values: list[int]) -> None:
 
 
 def check_literals(query: Query, subject: Subject) -> None:
-    """Refuse a literal that is no value of the column it is compared with, and suggest near ones."""
+    """Refuse a literal that is no value of the column it is compared with, and suggest near ones.
+
+    Of a look-up table's keys one is enough: a table may hold codes that nobody has.
+    """
+    met: dict[tuple[str, str], bool] = {}
     for lookup in query.lookups:
         unit = subject.schema.units.get(lookup.column)
         known: set[Scalar]
@@ -128,8 +132,13 @@ def check_literals(query: Query, subject: Subject) -> None:
         if (isinstance(literal, str) and literal in texts) or (
             isinstance(literal, float) and (literal in numbers or str(literal) in texts)
         ):
+            found = True
+        else:
+            found = isinstance(literal, str) and bool(numbers) and _as_float(literal) in numbers
+        if lookup.table is not None:
+            met[lookup.column, lookup.table] = found or met.get((lookup.column, lookup.table), False)
             continue
-        if isinstance(literal, str) and numbers and _as_float(literal) in numbers:
+        if found:
             continue
         shown = f'"{literal}"' if isinstance(literal, str) else f"{literal:g}"
         raise QueryError(
@@ -137,6 +146,9 @@ def check_literals(query: Query, subject: Subject) -> None:
             sql=query.text,
             position=lookup.position,
         )
+    for (name, table), found in met.items():
+        if not found:
+            raise QueryError(f'no key of the look-up table "{table}" is a value of "{name}"', sql=query.text)
 
 
 def _values(domain: Domain, column: str) -> set[Scalar]:

@@ -112,9 +112,12 @@ def renamed(statement: exp.Query, table: str, new: str) -> exp.Query:
     return changed
 
 
-def distinct(name: str, *, table: str) -> exp.Select:
-    """Values of a column, as v, up to a limit."""
-    return exp.select(exp.alias_(column(name), "v", quoted=True)).from_(exp.table_(table)).distinct().limit(MOST_LISTED)
+def distinct(name: str, *, table: str, where: Sequence[str] = ()) -> exp.Select:
+    """Values of a column, as v, up to a limit, among rows that meet the conditions."""
+    made = exp.select(exp.alias_(column(name), "v", quoted=True)).from_(exp.table_(table))
+    for condition in where:
+        made = made.where(exp.paren(expression(condition), copy=False), copy=False)
+    return made.distinct().limit(MOST_LISTED)
 
 
 def on_domain(expressions: Sequence[str], columns: Mapping[str, ColumnType], *, table: str, order: str) -> exp.Select:

@@ -13,6 +13,7 @@ from ..errors import QueryError, UnsupportedQuery
 from .nodes import Schema
 
 Node = Any  # sqlglot's expression classes are not typed strictly
+JOINED = "joined"  # mark of a literal: the look-up table that holds it
 
 
 def quoted(name: str) -> str:

@@ -288,8 +288,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             value, alike = np.zeros((observed.keys, asked.functionals)), anatomised.kinds(h)
             for f, found in enumerate(alike):
                 for b, where in found:
-                    mean = np.zeros(m)  # of W over the groups that hold a value
-                    mean[made.present] = made.M @ w[b, f, made.present]
+                    (mean,) = made.mean(w[b, f : f + 1])  # of W over the groups that hold a value
                     value[:, f] += sums(where, int(asked.products[0, asked.measure[f]])) @ mean
             variance, covariance = anatomised.variances(made, sums, asked, w, alike, observed.keys)
             half = asked.z * np.sqrt(variance)
