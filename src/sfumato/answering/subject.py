@@ -13,6 +13,7 @@ from ..errors import SpecError
 from ..methods.contract import Bounds
 from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..model.public import Asked, Domain, Estimated, Observed
+from ..model.types import Kind
 from ..sql.nesting import Nested
 from ..sql.nodes import Query, Schema
 from .layout import Views
@@ -71,6 +72,11 @@ class Subject:
     handfuls: bool = False  # parts are of a few rows each, which no statement counts together
     caveats: tuple[str, ...] = ()  # that every answer carries
     known: Remembered = field(default_factory=Remembered, repr=False)
+
+    def whole_numbers(self, unit: int) -> bool:
+        """Whether a unit is one column of whole numbers, published as such."""
+        columns = self.coders[unit].domain.columns
+        return len(columns) == 1 and unit not in self.sets and self.schema.types[columns[0]].kind is Kind.INTEGER
 
     def check_estimator(self, name: str | None) -> None:
         """Nothing; SpecError for an estimator that the method does not have."""

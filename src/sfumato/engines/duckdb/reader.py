@@ -25,6 +25,7 @@ SAMPLE = 100_000  # first rows, which are a random sample, whose distinct cells 
 OWN_SHARE = 0.25  # ... at most so many of the rows for the question's own columns
 MORE_SHARE = 0.05  # ... or for those of the questions before, too
 ALL_SHARE = 0.5  # ... or for all columns, where many questions are announced
+ARRAY_BITS = 20  # combinations of whole numbers that are counted by array: 2^20, where DuckDB takes 2^12
 MISSES = 3  # questions whose cells are looked for; where later ones name other columns, rows are read
 CELLS = "cells"
 PARTS = {"INTEGER": pa.int32(), "BIGINT": pa.int64()}  # types of numbers of parts
@@ -43,6 +44,7 @@ class DuckDBReader:
         held = isinstance(data, pa.Table)
         paths = [] if held else [plain_path(file.resolve()).replace("'", "''") for file in data]
         files = "[" + ", ".join(f"'{path}'" for path in paths) + "]"
+        self._con.execute(f"SET perfect_ht_threshold={ARRAY_BITS}")
         self._con.execute(f"SET allowed_paths={files}")
         self._con.execute("SET enable_external_access=false")
         self._con.execute("SET lock_configuration=true")
