@@ -40,7 +40,7 @@ from ...model.public import (
     Roles,
     Trust,
 )
-from ...stats.allocation import narrow
+from ...stats.allocation import order_of
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import record_laws
 from ..shared.grouping import Grouping, largest_buckets, random_margins
@@ -118,7 +118,7 @@ def _hand_out(
         place = extra * grouping.size + (rows[extra] < value[:, None]).sum(axis=1)
         group, codes = np.insert(group, place, extra), np.insert(codes, place, value)
     dropped = true_counts - kept
-    labels = group[np.argsort(narrow(codes, len(kept)), kind="stable")].astype(np.int64)
+    labels = group[order_of(codes, len(kept))].astype(np.int64)
     if dropped.any():
         owner = np.concatenate([np.sort(codes), np.repeat(np.arange(len(dropped)), dropped)])
         labels = np.concatenate([labels, np.full(int(dropped.sum()), -1, dtype=np.int64)])
