@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,31 +101,56 @@ def redrawn(table: pa.Table, method: Any) -> Redrawn:
 Numbers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # estimates, low, high, information ratios
 
 
-def analyse(release: Any, target: str) -> dict[str, Numbers]:
-    """question -> numbers; what is refused is left out."""
-    found: dict[str, Numbers] = {}
-
-    def one(question: str, *numbers: float) -> None:
-        value, low, high = (np.array([x]) for x in numbers)
-        found[question] = value, low, high, np.array([np.inf])
-
+def _fit(release: Any, target: str) -> Numbers | None:
     try:
         model = release.fit(FORMULA, family="binomial", recode=GROUPS, target=target)
-        ends = model.conf_int().to_numpy()
-        found["fit"] = model.estimates, ends[:, 0], ends[:, 1], np.asarray(model.information)
     except UnsupportedQuery:
-        pass
+        return None
+    ends = model.conf_int().to_numpy()
+    return model.estimates, ends[:, 0], ends[:, 1], np.asarray(model.information)
+
+
+def _cramers_v(release: Any, target: str) -> Numbers | None:
     tested = release.test("sex", "occupation", recode=GROUPS, target=target)
-    if tested.cramers_v is not None:
-        one("Cramer's V", tested.cramers_v, *tested.interval)
+    return None if tested.cramers_v is None else _one(tested.cramers_v, *tested.interval)
+
+
+def _shares(release: Any, target: str) -> Numbers:
     second = release.compare(by="sex", share="occupation = 'Sales'", target=target).groups[1]
-    one("difference of shares", second.difference, second.low, second.high)
+    return _one(second.difference, second.low, second.high)
+
+
+def _means(release: Any, target: str) -> Numbers:
     second = release.compare(by="sex", mean="education_num", where="occupation = 'Sales'", target=target).groups[1]
-    one("difference of means", second.difference, second.low, second.high)
-    if target == "table":
-        row = release.quantile("education_num", 0.5, where="occupation = 'Craft-repair'").rows[0]
-        one("median", row.value, row.low, row.high)
-    return found
+    return _one(second.difference, second.low, second.high)
+
+
+def _median(release: Any, target: str) -> Numbers | None:
+    if target != "table":
+        return None
+    row = release.quantile("education_num", 0.5, where="occupation = 'Craft-repair'").rows[0]
+    return _one(row.value, row.low, row.high)
+
+
+def _one(*numbers: float) -> Numbers:
+    value, low, high = (np.array([x]) for x in numbers)
+    return value, low, high, np.array([np.inf])
+
+
+ASKED: dict[str, Callable[[Any, str], Numbers | None]] = {
+    "fit": _fit,
+    "Cramer's V": _cramers_v,
+    "difference of shares": _shares,
+    "difference of means": _means,
+    "median": _median,
+}
+QUESTIONS = (*ASKED, SIZE)
+
+
+def analyse(release: Any, target: str, questions: Sequence[str] = QUESTIONS) -> dict[str, Numbers]:
+    """question -> numbers; what is refused is left out."""
+    found = {name: ask(release, target) for name, ask in ASKED.items() if name in questions}
+    return {name: numbers for name, numbers in found.items() if numbers is not None}
 
 
 def shuffled(table: pa.Table, rng: np.random.Generator) -> pa.Table:
@@ -134,15 +159,17 @@ def shuffled(table: pa.Table, rng: np.random.Generator) -> pa.Table:
     return table.set_column(at, "sex", table["sex"].take(pa.array(rng.permutation(table.num_rows))))
 
 
-def measure(method: str, target: str, releases: int, rows: int) -> Iterator[Finding]:
-    """One finding per question, and the size of the test."""
+def measure(
+    method: str, target: str, releases: int, rows: int, questions: Sequence[str] = QUESTIONS
+) -> Iterator[Finding]:
+    """One finding per question, and the size of the test; the releases are the same whatever is asked."""
     rng = np.random.default_rng(releases)
     whole = sf.datasets.adult().select(COLUMNS)
     table = whole if rows >= whole.num_rows else whole.take(rng.permutation(whole.num_rows)[:rows])
     exact = redrawn(
         whole if target == "population" else table, sf.RandomizedResponse(scope="qi", keep={"occupation": "1"})
     )
-    truth = {q: v[0] for q, v in analyse(exact.release(0), "table").items()}
+    truth = {q: v[0] for q, v in analyse(exact.release(0), "table", questions).items()}
     seen: dict[str, list[Numbers]] = defaultdict(list)
     fixed, rejected = redrawn(table, METHODS[method]()), 0
     for r in range(releases):
@@ -152,9 +179,10 @@ def measure(method: str, target: str, releases: int, rows: int) -> Iterator[Find
             release = own.published(r) if r % WHOLE_PATH == 0 else fixed.release(r, drawn)
         else:
             release = fixed.published(r) if r % WHOLE_PATH == 0 else fixed.release(r)
-            free = fixed.release(releases + r, shuffled(table, rng), same_values=True)
-            rejected += free.test("sex", "occupation", recode=GROUPS).pvalue < 0.05
-        for question, numbers in analyse(release, target).items():
+            if SIZE in questions:
+                free = fixed.release(releases + r, shuffled(table, rng), same_values=True)
+                rejected += free.test("sex", "occupation", recode=GROUPS).pvalue < 0.05
+        for question, numbers in analyse(release, target, questions).items():
             seen[question].append(numbers)
     for question, found in seen.items():
         value, low, high, ratio = (np.array([n[i] for n in found]) for i in range(4))
@@ -173,7 +201,7 @@ def measure(method: str, target: str, releases: int, rows: int) -> Iterator[Find
             mean=float(inside.mean()),
             bias=float(judged.max()) if question != "median" and judged.size else None,
         )
-    if target == "population":
+    if target == "population" or SIZE not in questions:
         return
     share = rejected / releases
     yield Finding(

@@ -1,6 +1,7 @@
 """Measure coverage by method and question, keep the figures, and write the tables of the documentation.
 
-    python -m benchmarks.record [--releases 200] [--method splu] [--only models] [--target population] [--render]
+    python -m benchmarks.record [--releases 200] [--method splu] [--only models] [--target population]
+                                [--question "Cramer's V"] [--render]
 
 The figures are kept in `benchmarks/results/coverage.json`, with the number of releases of each; what is measured again
 replaces what was. `--render` only writes the pages. A page has the lines `<!-- coverage: NAME -->` and `<!-- end of
@@ -84,12 +85,14 @@ def keep(part: str, key: str, numbers: dict[str, Any]) -> None:
     FIGURES.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def measure(releases: int, methods: list[str], parts: tuple[str, ...], targets: tuple[str, ...]) -> None:
-    """Measure and keep, question by question."""
+def measure(
+    releases: int, methods: list[str], parts: tuple[str, ...], targets: tuple[str, ...], questions: tuple[str, ...]
+) -> None:
+    """Measure and keep, question by question; `questions` are those of the models."""
     if "models" in parts:
         for method in (m for m in inference.METHODS if not methods or m in methods):
             for target in targets:
-                for finding in inference.measure(method, target, releases, inference.ROWS):
+                for finding in inference.measure(method, target, releases, inference.ROWS, questions):
                     keep("models", f"{method} / {target} / {finding.question}", asdict(finding))
     if "intervals" in parts:
         for method in (m for m in coverage.METHODS if not methods or m in methods):
@@ -105,11 +108,13 @@ def main() -> None:
     parser.add_argument("--method", action="append", default=[])
     parser.add_argument("--only", choices=tuple(TABLES))
     parser.add_argument("--target", choices=TARGETS, help="of the models; both if left out")
+    parser.add_argument("--question", choices=inference.QUESTIONS, help="one of the models; all if left out")
     parser.add_argument("--render", action="store_true")
     asked = parser.parse_args()
     if not asked.render:
         parts, targets = (asked.only,) if asked.only else tuple(TABLES), (asked.target,) if asked.target else TARGETS
-        measure(asked.releases, asked.method, parts, targets)
+        questions = (asked.question,) if asked.question else inference.QUESTIONS
+        measure(asked.releases, asked.method, parts, targets, questions)
     for page in PAGES:
         page.write_text(rewritten(page), encoding="utf-8")
 

@@ -16,10 +16,11 @@ from .answering.answer import Answer
 from .answering.domain_views import checked_views
 from .answering.layout import layout
 from .answering.observation import direct, wanted_of
+from .answering.observing import observe
 from .answering.over_answers import TABLE as INNER
 from .answering.over_answers import over
 from .answering.shown_weights import explained
-from .answering.strata import Frame, in_parts
+from .answering.strata import Frame
 from .answering.subject import Remembered, Subject
 from .engines.statements import refined
 from .model.public import ADDED, Domain, Floats
@@ -99,12 +100,7 @@ class Options:
 def answered(subject: Subject, query: Query, options: Options) -> Answer:
     """The answer to one question."""
     text, level = query.text, options.level
-    views = checked_views(query, subject)
-    wanted = wanted_of(query, subject, *subject.reader.source())
-    seen = in_parts(subject.reader.run(wanted.statement, text=text), wanted, subject.rows)
-    place = layout(query.units(), views.views, lumpable=subject.lumpable, sets=subject.sets)
-    codes = {u: subject.coders[u].encode([seen[c] for c in names]) for u, names in wanted.raw.items()}
-    frame = Frame(query=query, wanted=wanted, seen=seen, place=place, codes=codes, labels=views.labels)
+    frame = observe(query, subject)
     asking = assembly.Asking(
         z=options.z,
         full=options.simultaneous,
@@ -153,7 +149,8 @@ def _small_table(given: Any, name: str) -> dict[str, list[Any]]:
 def _joint(frame: Frame, subject: Subject, whole: pa.Table, rows: NDArray[np.int64], target: Target) -> Floats:
     from .answering.influence import shown_covariance
 
-    return shown_covariance(frame, subject, whole, rows, target)
+    seen = frame if frame.inside is None else observe(frame.query, subject, by_row=True)
+    return shown_covariance(seen, subject, whole, rows, target)
 
 
 def _quantile(

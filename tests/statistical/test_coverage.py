@@ -18,6 +18,7 @@ from scipy.stats import binomtest, norm
 
 import sfumato as sf
 from constants import ALPHA
+from sfumato.answering.subject import KnownQuestions
 from sfumato.choosing.trial import drawn
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
@@ -57,14 +58,14 @@ def test_bias_and_coverage(name: str) -> None:
         truth = np.array(con.sql(QUESTION).fetchall()[0], dtype=float)
     roles = sf.Roles(sensitive="occupation", rest="quasi")
     inside, estimates, errors = [], [], []
-    before = None
+    questions = KnownQuestions()
     first = prepare(source, roles=roles, method=METHODS[name], secret=Secret.from_seed(0), null_as_value=True)
     batches = source.cast(pa.schema([(name, first.table.arrow_types()[name]) for name in COLUMNS])).to_batches()
     for r in range(RELEASES):  # as publish does, with the counts of the first
         secret = Secret.from_seed(r)
         planned = first.method.plan(METHODS[name], first.profile, secret.stream("plan"))
         with drawn(replace(first, planned=planned), secret, batches) as release:
-            before = release.subject = release.subject.after(before)
+            release.subject = questions.told(release.subject)
             (row,) = release.sql(QUESTION).rows()
         columns = {
             end: np.array([row[f"n{i}{end}"] for i in range(len(truth))]) for end in ("", "_se", "_low", "_high")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 from typing import Any
 
@@ -12,13 +13,15 @@ import pytest
 import sfumato as sf
 from same_numbers import assert_same_numbers
 from sfumato.answering import domain_views
-from sfumato.choosing import original
+from sfumato.answering.subject import KnownQuestions
+from sfumato.choosing import original, trial_runs
 from sfumato.choosing.compare import compare
 from sfumato.choosing.measure import measure
 from sfumato.choosing.recommend import recommend
 from sfumato.choosing.setting import make_setting
 from sfumato.choosing.trial import drawn, trial
 from sfumato.engines.duckdb.table import LocalTable
+from sfumato.errors import PlanError
 from sfumato.methods import REGISTRY
 from sfumato.publishing.randomness import Secret
 
@@ -98,6 +101,8 @@ def test_a_column_is_evaluated_on_its_domain_once(monkeypatch: pytest.MonkeyPatc
     assert first.table["disease"].to_pylist() == list(range(10))
     assert set(again.table["disease"].to_pylist()) == set(range(10))
     release.sql("SELECT COUNT(*) AS n FROM release WHERE disease > 3")
+    assert len(asked) == 1, "a comparison with a number needs no engine"
+    release.sql("SELECT COUNT(*) AS n FROM release WHERE disease + 1 > 3")
     assert len(asked) == 2
 
 
@@ -130,10 +135,41 @@ def test_texts_are_read_once_for_releases_that_are_alike() -> None:
     asked = "SELECT disease, COUNT(*) AS n FROM release WHERE disease IN (1, 2) AND sex = 1 GROUP BY disease"
     first, second, other = (sf.publish(table(), roles=ROLES, method=m, seed=s) for m, s in SPECS)
     alone = [release.sql(asked).rows() for release in (first, second, other)]
-    before = None
+    questions = KnownQuestions()
     for release, rows in zip((first, second, other), alone, strict=True):
-        before = release.subject = release.subject.after(before)
+        release.subject = questions.told(release.subject)
         assert release.sql(asked).rows() == rows
-        assert list(before.known.queries) == list(before.known.views) == [asked]
+        assert list(release.subject.known.queries) == list(release.subject.known.views) == [asked]
     assert first.subject.known is second.subject.known
     assert other.subject.known is not first.subject.known  # other columns are in units
+
+
+@pytest.mark.parametrize("method", ["anatomy", "splu"])
+def test_releases_that_are_drawn_at_once_are_those_drawn_one_by_one(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every release has a secret of its own: it does not matter which of them is ready first."""
+
+    def found(at_once: int) -> dict[str, Any]:
+        monkeypatch.setattr(trial_runs, "AT_ONCE", at_once)
+        setting = make_setting(table(), roles=ROLES, bound="1/3", secret=Secret.of(1))
+        candidate = REGISTRY[method].at_bound(setting.facts, setting.tau, setting.rho1)[0]
+        return measure(setting, candidate, 3, Secret.of(1), keep_points=5) | {"seconds": None}
+
+    assert found(1) == found(2)
+
+
+def test_where_a_release_cannot_be_asked_those_after_it_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def failing(prepared: Any, secret: Secret, batches: Any) -> Any:
+        made.append(len(batches))
+        time.sleep(0.01)
+        raise PlanError("no release")
+
+    monkeypatch.setattr(trial_runs, "drawn", failing)
+    setting = make_setting(table(), roles=ROLES, bound="1/3", secret=Secret.of(1))
+    candidate = REGISTRY["uniform"].at_bound(setting.facts, setting.tau, setting.rho1)[0]
+    found = measure(setting, candidate, 200, Secret.of(1))
+    assert (found["applicable"], found["reason"]) == (False, "no release")
+    assert len(made) < 100

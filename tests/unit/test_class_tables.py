@@ -30,7 +30,9 @@ def test_tables_are_those_of_the_cells_whatever_was_asked_before(room: int, monk
         where, n = class_of(codes, HIERARCHIES, NODES[i])
         expected = np.zeros((n, 6), dtype=np.int64)
         np.add.at(expected, where, counts)
-        np.testing.assert_array_equal(tables.at(NODES[i]), expected)
+        classes = tables.classes(NODES[i])
+        np.testing.assert_array_equal(tables.counted(classes), expected)
+        assert classes.smallest() == expected.sum(axis=1)[expected.any(axis=1)].min()
 
 
 def test_a_node_above_a_small_table_does_not_look_at_the_cells(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,5 +46,5 @@ def test_a_node_above_a_small_table_does_not_look_at_the_cells(monkeypatch: pyte
     codes, counts = cells()
     tables = ClassTables(codes, counts, HIERARCHIES)
     for node in ((1, 1, 1), (2, 1, 1), (3, 2, 1)):
-        tables.at(node)
+        tables.counted(tables.classes(node))
     assert looked_at == [len(codes), 8 * 3, 4 * 3]

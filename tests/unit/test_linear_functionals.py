@@ -12,6 +12,7 @@ from sfumato.methods.anatomy.functionals import GroupedValues, GroupFunctionals,
 from sfumato.methods.shared import linear_functionals
 from sfumato.methods.shared.linear_functionals import (
     Cells,
+    CodedUnit,
     Functionals,
     Functions,
     IndependentRows,
@@ -22,7 +23,8 @@ from sfumato.methods.shared.linear_functionals import (
     inverse_of,
     keep_or_redraw,
 )
-from sfumato.methods.splu.functionals import DecoyFunctionals
+from sfumato.methods.splu.decoy_channel import DecoyChannel, FullMatrix
+from sfumato.methods.splu.functionals import decoy_functionals
 
 CELL = np.array([0, 0, 1, 1])
 MEASURE = np.array([1.0, 2.5, -1.0, 0.5])
@@ -235,24 +237,67 @@ def test_groups_are_unbiased_and_their_covariance_is_exact_over_all_assignments(
 # --- decoys ---------------------------------------------------------------------------------------
 
 
-def decoys() -> tuple[Functionals, Cells, np.ndarray, np.ndarray]:
+PUBLISHED = np.array([40.0, 30.0, 20.0, 10.0])
+TOGETHER = np.array([[20, 10, 6, 4], [10, 14, 4, 2], [6, 4, 8, 2], [4, 2, 2, 2.0]])
+
+
+def decoy_channel() -> DecoyChannel:
     """A channel whose fixed point is the published histogram, as every rebuilt one is."""
-    published = np.array([40.0, 30.0, 20.0, 10.0])
-    together = np.array([[20, 10, 6, 4], [10, 14, 4, 2], [6, 4, 8, 2], [4, 2, 2, 2.0]])
-    channel = together / published[:, None]
-    value = np.repeat(np.arange(4), published.astype(int))
+    M = TOGETHER / PUBLISHED[:, None]
+    return DecoyChannel(
+        active=np.arange(4),
+        size=2,
+        counts=PUBLISHED,
+        published=PUBLISHED,
+        condition=1.0,
+        identifiable=np.ones(4, dtype=bool),
+        matrix=FullMatrix(matrix=M, inverse=np.linalg.inv(M)),
+    )
+
+
+def decoys() -> tuple[Functionals, Cells, np.ndarray, np.ndarray]:
+    value = np.repeat(np.arange(4), PUBLISHED.astype(int))
     cell = RNG.permutation(np.repeat([0, 1], 50))
     cells = cells_of(cell, np.zeros(100), value, RNG.normal(size=100))
-    found = DecoyFunctionals(
-        cells,
-        channel=channel,
-        inverse=np.linalg.inv(channel),
-        published=published,
-        total_counts=published,
-        values=4,
-        active=np.arange(4),
-    )
-    return found, cells, channel, published
+    unit = CodedUnit(unit=0, classes=np.arange(4, dtype=np.int32))
+    found = decoy_functionals((decoy_channel(),), cells, (unit,), 100)
+    return found, cells, TOGETHER / PUBLISHED[:, None], PUBLISHED
+
+
+def two_decoy_columns() -> tuple[Functionals, Functionals, Cells]:
+    """(functionals of two columns, those of the first alone over the same rows)."""
+    first = np.repeat(np.arange(4), PUBLISHED.astype(int))
+    second = RNG.permutation(first)
+    cell, measure = RNG.permutation(np.repeat([0, 1], 50)), RNG.normal(size=100)
+    units = [CodedUnit(unit=u, classes=np.arange(4, dtype=np.int32)) for u in (0, 1)]
+    channel, none = decoy_channel(), np.zeros(100)
+    both = cells_of(cell, none, first * 4 + second, measure)
+    alone = decoy_functionals((channel,), cells_of(cell, none, first, measure), units[:1], 100)
+    return decoy_functionals((channel, channel), both, units, 100), alone, both
+
+
+def test_a_sum_that_reads_one_of_two_decoy_columns_is_that_of_the_column_alone() -> None:
+    both, alone, _ = two_decoy_columns()
+    h = RNG.normal(size=(2, 2, 3, 4))  # measures, cells, functions, values of the first column
+    joint = np.repeat(h, 4, axis=-1)
+    np.testing.assert_allclose(both.value(Functions.of(*joint)), alone.value(Functions.of(*h)), atol=1e-9)
+    for target in ("table", "population"):
+        np.testing.assert_allclose(
+            both.covariance(Functions.of(*joint), target), alone.covariance(Functions.of(*h), target), atol=1e-7
+        )
+
+
+def test_a_difference_of_two_columns_over_all_rows_has_the_variance_of_both_totals() -> None:
+    """h = a(s) - b(t): rows taken as independent would state many times as much."""
+    both, _, cells = two_decoy_columns()
+    a, b = RNG.normal(size=(2, 4))
+    h = np.broadcast_to((a[:, None] - b[None, :]).ravel(), (2, 1, 16))
+    T = np.diag(PUBLISHED) - TOGETHER
+    stated = both.covariance(Functions.of(h), "table")[0, 0]
+    assert stated == pytest.approx(a @ T @ a + b @ T @ b)
+    inverse = np.linalg.inv(TOGETHER / PUBLISHED[:, None])
+    rows = IndependentRows(cells, KroneckerWeights(axes=(inverse, inverse), shape=(4, 4)))
+    assert rows.covariance(Functions.of(h), "table")[0, 0] > 2 * stated
 
 
 def test_decoy_counts_add_up_to_the_published_totals() -> None:

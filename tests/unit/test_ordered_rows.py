@@ -35,13 +35,15 @@ def test_the_same_file_in_memory_and_spilled(method: object, tmp_path: Path, mon
     table = people()
     notes = [None if i % 7 == 0 else f"n{i % 11}" for i in range(table.num_rows)]
     table = table.append_column("note", pa.array(notes))
-    roles = sfumato.Roles(sensitive="disease", quasi=("age", "sex"), insensitive=("note",), rest="drop")
+    table = table.append_column("code", pa.array([k * k if k > 600 else k for k in range(table.num_rows)], pa.int64()))
+    roles = sfumato.Roles(sensitive="disease", quasi=("age", "sex"), insensitive=("note", "code"), rest="drop")
+    monkeypatch.setattr(ordered_rows, "RANGE_ROWS", 256)  # several row groups
     found = []
     for share in (1e9, 0.0):
         monkeypatch.setattr(ordered_rows, "SHARE", share)
         release = sfumato.publish(
             table, tmp_path / str(share), roles=roles, method=method, seed=3, engine=LocalEngine(batch_rows=300)
         )
-        found.append(pq.read_table(release.path / "data.parquet"))
-    assert found[0].num_rows
-    assert found[0].equals(found[1])
+        found.append((release.path / "data.parquet").read_bytes())
+    assert pq.read_metadata(tmp_path / "0.0" / "data.parquet").num_rows
+    assert found[0] == found[1]

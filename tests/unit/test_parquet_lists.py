@@ -1,9 +1,10 @@
-"""List columns that are appended to a Parquet file: every reader sees the lists of the numbers, the rest as before."""
+"""List columns of a Parquet file: every reader sees the lists of the numbers."""
 
 from __future__ import annotations
 
 import datetime
 import decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from sfumato.engines import parquet_lists
 from sfumato.engines.contract import ListColumn
 from sfumato.engines.parquet_footer import parsed, read_footer, written
-from sfumato.engines.parquet_lists import append_lists
+from sfumato.engines.parquet_rows import write_rows
 
 DAY, MOMENT = datetime.date(1969, 12, 30), datetime.datetime(2020, 2, 29, 23, 59, 59, 123456)  # noqa: DTZ001
 LISTS: dict[str, tuple[pa.DataType, list[list[Any]]]] = {
@@ -40,20 +41,19 @@ def _numbers(k: int, rows: int) -> pa.Array:
     return pa.array(np.random.default_rng(rows).integers(0, k, size=rows), pa.int16())
 
 
-def _file(path: Path, columns: dict[str, pa.Array], writer: str, group: int) -> None:
+def _file(path: Path, columns: dict[str, pa.Array], lists: list[ListColumn], group: int) -> None:
+    """The columns and lists in row groups of that many rows."""
     table = pa.table(columns)
-    if writer == "pyarrow":
-        pq.write_table(table, path, row_group_size=group, store_schema=False)
-    else:
-        duckdb.sql(f"COPY (SELECT * FROM \"table\") TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE {group})")
+    write_rows(path, table.schema, [partial(_same, b) for b in table.to_batches(group)], lists, threads=2)
 
 
-@pytest.mark.parametrize("writer", ["pyarrow", "duckdb"])
+def _same(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
 @pytest.mark.parametrize("kind", LISTS)
 @pytest.mark.parametrize("page", [1 << 20, 24])
-def test_every_reader_sees_the_lists(
-    kind: str, writer: str, page: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_reader_sees_the_lists(kind: str, page: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of one list and of many; row groups that are not multiples of eight."""
     monkeypatch.setattr(parquet_lists, "PAGE_VALUES", page)
     of, cells = LISTS[kind]
@@ -62,14 +62,12 @@ def test_every_reader_sees_the_lists(
     numbers, ages = _numbers(len(lists), rows), pa.array(range(rows), pa.int32())
     path = tmp_path / "data.parquet"
     plain = {"age": ages, "what_set": numbers, "note": pa.array([f"n{i % 5}" for i in range(rows)])}
-    _file(path, plain, writer, group=1_001 if writer == "pyarrow" else 2_048)
-    before = pq.read_table(path)
-    append_lists(path, [ListColumn(name="what", numbers="what_set", lists=lists)], threads=2)
+    _file(path, plain, [ListColumn(name="what", numbers="what_set", lists=lists)], group=1_001)
 
     expected = lists.take(numbers)
     found = pq.read_table(path)
     assert found.column_names == ["age", "what", "what_set", "note"]
-    assert found.drop_columns(["what"]).equals(before)
+    assert found.drop_columns(["what"]).equals(pa.table(plain))
     assert found["what"].combine_chunks().equals(expected)
     assert pq.read_table(path, read_dictionary=["what.list.element"])["what"].to_pylist() == expected.to_pylist()
     told = duckdb.sql(f"SELECT what FROM '{path}' ORDER BY age").to_arrow_table()["what"].combine_chunks()
@@ -85,8 +83,8 @@ def test_polars_sees_the_lists(kind: str, tmp_path: Path) -> None:
     lists = pa.array(cells, pa.list_(of))
     numbers = _numbers(len(lists), 333)
     path = tmp_path / "data.parquet"
-    _file(path, {"what_set": numbers, "age": pa.array(range(333))}, "duckdb", group=2_048)
-    append_lists(path, [ListColumn(name="what", numbers="what_set", lists=lists)], threads=1)
+    own = [ListColumn(name="what", numbers="what_set", lists=lists)]
+    _file(path, {"what_set": numbers, "age": pa.array(range(333))}, own, group=200)
     assert polars.read_parquet(path)["what"].to_list() == lists.take(numbers).to_pylist()
 
 
@@ -95,13 +93,12 @@ def test_several_list_columns_and_sizes(tmp_path: Path) -> None:
     texts, days = (pa.array(LISTS[kind][1], pa.list_(LISTS[kind][0])) for kind in ("texts", "days"))
     first, second = _numbers(3, 500), _numbers(2, 501).slice(1)
     path = tmp_path / "data.parquet"
-    _file(path, {"a b.c_set": first, "x": first, "ü_set": second}, "pyarrow", group=200)
     lists = [
         ListColumn(name="ü", numbers="ü_set", lists=days),
         ListColumn(name="a b.c", numbers="a b.c_set", lists=texts),
         ListColumn(name="d", numbers="a b.c_set", lists=pa.array([[1], [2, 3], [4]])),
     ]
-    append_lists(path, lists, threads=3)
+    _file(path, {"a b.c_set": first, "x": first, "ü_set": second}, lists, group=200)
     found = pq.read_table(path)
     assert found.column_names == ["a b.c", "d", "a b.c_set", "x", "ü", "ü_set"]
     assert found["a b.c"].combine_chunks().equals(texts.take(first))
@@ -123,8 +120,11 @@ def test_several_list_columns_and_sizes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("writer", ["pyarrow", "duckdb"])
 def test_footers_are_written_as_they_were_read(writer: str, tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
-    columns = {f"c{j}": pa.array([j, None, 2**40]) for j in range(20)} | {"t": pa.array(["a", None, "b" * 200])}
-    _file(path, columns, writer, group=2_048)
+    table = pa.table({f"c{j}": pa.array([j, None, 2**40]) for j in range(20)} | {"t": pa.array(["a", None, "b" * 200])})
+    if writer == "pyarrow":
+        pq.write_table(table, path)
+    else:
+        duckdb.sql(f"COPY (SELECT * FROM \"table\") TO '{path}' (FORMAT parquet)")
     length = int.from_bytes(path.read_bytes()[-8:-4], "little")
     text = path.read_bytes()[-8 - length : -8]
     assert written(parsed(text)) == text

@@ -45,7 +45,7 @@ def test_the_choice_is_the_best_that_compare_measures(
         allowed += ("splu", "anatomy", "l-diversity", "randomized-response")
     found = run(setting, releases=6, seed=2, methods=allowed)
     errors = {m["method"]: main_error(m) for m in found["methods"] if m["applicable"]}
-    # small-domain with one sub-table publishes by the channel of subset-response, gamma rounded a little lower: the plans
+    # small-domain with one sub-table publishes by the channel of subset-response, gamma rounded a little lower: plans
     # foresee errors within 1 % of each other, and what six releases of each show differs by chance. Such methods are
     # one choice, measured by all of them.
     foreseen = {c["method"]: c["expected_error"] for c in chosen["considered"]}

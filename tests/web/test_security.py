@@ -110,6 +110,14 @@ def test_it_only_reads(client: httpx.Client, method: str) -> None:
     assert client.request(method, "/people/query").status_code in {400, 405}
 
 
+@pytest.mark.parametrize("path", ["/people/fit?formula=age~sex", "/people/test?x=sex&y=age", "/people", "/healthz"])
+def test_what_is_only_read_says_so_to_a_post(client: httpx.Client, path: str) -> None:
+    found = client.post(path, json={})
+    assert found.status_code == 405
+    assert set(found.headers["allow"].split(", ")) == {"GET", "HEAD"}
+    assert found.json()["error"]["message"].startswith("POST is not answered at this address, only ")
+
+
 def test_a_forged_post_from_another_page_is_not_read(client: httpx.Client) -> None:
     forged = {"origin": "https://evil.example", "content-type": "text/plain"}
     found = client.post("/people/query", content=json.dumps({"sql": COUNT}), headers=forged)

@@ -29,9 +29,24 @@ from ..sql.scalar import nearest
 from ..stats.joint_codes import distinct_rows
 from .expressions import Variable
 from .recoding import Recode, Recoder
+from .wording import listed
 
+NO_ROW = "no row of the release meets the condition"
 MOST_VALUES = 20_000  # joint values of the randomised columns that one analysis tells apart
 MOST_GROUPS = 1_000  # groups that one comparison, or one table of quantiles, has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A number of untouched columns that is summed instead of told apart.
+
+    `name` and `column` are what refusals say; `ends` is the SQL whose least and largest number is wanted.
+    """
+
+    name: str
+    column: str | None
+    sql: str
+    ends: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,7 +62,7 @@ class Grid:
     cell_rows: Floats  # (cells,) published rows
     caveats: tuple[str, ...]
     units: Mapping[str, int]  # randomised column -> the unit that it is randomised in
-    extremes: tuple[tuple[float, float], ...]  # least and largest number of every measure
+    extremes: tuple[tuple[float, float], ...]  # least and largest number of every measure, of rows that take part
     sums: Callable[[Cells], Functionals]  # those of the same rows in other cells
 
     def published(self, x: str, y: str) -> Floats | None:
@@ -67,13 +82,10 @@ def read(
     *,
     where: str | None = None,
     recode: Recode | None = None,
-    measures: Sequence[str] = (),
+    measures: Sequence[Measure] = (),
     flags: Sequence[str] = (),
 ) -> Grid:
-    """The grid over these columns; `measures` are SQL numbers of untouched columns, summed instead of told apart.
-
-    `flags` are SQL conditions whose truth is wanted on the grid.
-    """
+    """The grid over these columns; `flags` are SQL conditions whose truth is wanted on the grid."""
     for name in columns:
         check_column(subject, name)
     conditions = [
@@ -102,11 +114,14 @@ def read(
         truth_of.append(np.broadcast_to(condition.holds(here, axes), shape).astype(np.float64))
         at += len(condition.rows)
     value, part = axes.published(seen)
+    inside = (truth_of[0] != 0).any(axis=1)[cell]
+    if not inside.any():
+        raise QueryError(NO_ROW)
     cells = Cells(
         cell=cell.astype(np.intp),
         part=part,
         value=value,
-        moments=_moments(seen, len(measures) + 1),
+        moments=_moments(seen, measures, inside),
         cells=len(distinct),
         rows=subject.rows,
     )
@@ -122,7 +137,7 @@ def read(
         caveats=subject.caveats,
         units={c: subject.schema.units[c] for c in columns if c in subject.schema.units},
         extremes=tuple(
-            (float(seen[f"least{j}"].to_numpy().min()), float(seen[f"most{j}"].to_numpy().max()))
+            (float(seen[f"least{j}"].to_numpy()[inside].min()), float(seen[f"most{j}"].to_numpy()[inside].max()))
             for j in range(len(measures))
         ),
     )
@@ -168,7 +183,9 @@ def check_column(subject: Subject, name: str) -> None:
     """Refuse a name that is no column of the release, with near ones."""
     shown = [c for c in subject.schema.types if c not in subject.schema.hidden]
     if name not in shown:
-        raise QueryError(f'there is no column "{name}"{nearest(str(name), shown)}', hint=f"Columns: {', '.join(shown)}")
+        raise QueryError(
+            f'there is no column "{name}"{nearest(str(name), shown)}', hint=f"Columns: {listed(shown, 30)}"
+        )
 
 
 def recoder_of(subject: Subject, recode: Recode | None) -> Recoder:
@@ -194,10 +211,17 @@ def is_randomised(subject: Subject, name: str) -> bool:
     return name in subject.schema.units
 
 
-def distinct_values(subject: Subject, name: str, most: int) -> list[Scalar]:
-    """Values of an untouched column, sorted, null last; at most `most` + 1 of them."""
-    found = factorise(subject.reader.run(distinct(name, table="release"))["v"])[1].to_pylist()
-    return list(found[: most + 1])
+def distinct_values(subject: Subject, name: str, where: str | None) -> list[Scalar]:
+    """Values of an untouched column among the rows that a condition leaves, sorted, null last.
+
+    Conditions that only a domain decides leave every row: whether it meets them is not known.
+    """
+    condition = _WhereCondition(subject, where, push=True)
+    seen = subject.reader.run(distinct(name, table="release", where=condition.query.pushed))
+    found = factorise(seen["v"])[1].to_pylist()
+    if not found:
+        raise QueryError(NO_ROW)
+    return list(found)
 
 
 class _WhereCondition:
@@ -307,7 +331,7 @@ def _observe(
     leaves: Sequence[str],
     units: tuple[int, ...],
     pushed: Sequence[str],
-    measures: Sequence[str],
+    measures: Sequence[Measure],
 ) -> Any:
     """One GROUP BY over the release: columns c0.., leaves l0.., published values u.., part, moments m_a_b.
 
@@ -321,7 +345,7 @@ def _observe(
     if units and subject.part:
         keys.append((column(subject.part), "part"))
     one = exp.Literal.number(1) if weight is None else column(weight)
-    numbers = [one, *(double(expression(sql)) for sql in measures)]
+    numbers = [one, *(double(expression(m.sql)) for m in measures)]
     sums: list[tuple[exp.Expression, str]] = []
     for b in range(len(numbers)):
         for a in range(b + 1):
@@ -330,24 +354,28 @@ def _observe(
                 if m:
                     product = exp.Mul(this=product, expression=numbers[m].copy())
             sums.append((double(exp.Sum(this=product)), f"m{a}_{b}"))
-    for j, number in enumerate(numbers[1:]):
-        missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=number.copy()))
+    for j, measure in enumerate(measures):
+        missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=numbers[j + 1].copy()))
         sums.append((missing, f"v{j}"))
+        number = double(expression(measure.ends))
         sums += [(end(this=number.copy()), f"{name}{j}") for end, name in ((exp.Min, "least"), (exp.Max, "most"))]
     seen = subject.reader.run(grouped(keys, sums, table=table, where=pushed))
     if seen.num_rows == 0 or seen["m0_0"].null_count:
-        raise QueryError("no row of the release meets the condition")
+        raise QueryError(NO_ROW)
     return seen
 
 
-def _moments(seen: Any, measures: int) -> Floats:
-    missing = sum(int(np.sum(seen[f"v{j}"].to_numpy())) for j in range(measures - 1))
-    if missing:
-        raise QueryError(
-            "the outcome or the weight is missing for some rows", hint='Leave them out: where="... IS NOT NULL"'
-        )
-    found = np.zeros((seen.num_rows, measures, measures))
-    for b in range(measures):
+def _moments(seen: Any, measures: Sequence[Measure], inside: NDArray[np.bool_]) -> Floats:
+    """(observed rows, 1 + measures, 1 + measures) sums of products; `inside` says which observed rows take part."""
+    for j, measure in enumerate(measures):
+        if np.any(seen[f"v{j}"].to_numpy()[inside]):
+            hint = f'Leave them out: where="{measure.column} IS NOT NULL"' if measure.column else None
+            raise QueryError(f"{measure.name} is missing for some rows", hint=hint)
+    size = 1 + len(measures)
+    found = np.zeros((seen.num_rows, size, size))
+    for b in range(size):
         for a in range(b + 1):
-            found[:, a, b] = found[:, b, a] = seen[f"m{a}_{b}"].to_numpy()
+            sums = seen[f"m{a}_{b}"].to_numpy()
+            # whoever does not take part may have no number
+            found[:, a, b] = found[:, b, a] = np.where(inside, sums, 0.0) if b else sums
     return found

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
+from ..stats.pvalues import two_sided
 from .cells import check_asked, check_groups, is_number, numbers_on, read
 from .recoding import Recode
+from .wording import listed
 
 LEAST_SIZE = 2.0  # standard errors that the size of a group must be above 0
 
@@ -110,7 +112,7 @@ def compare(
     S_sizes = grid.functionals.covariance(Functions(size=K, planes=lambda at: {0: inside(at)}), "table")
     poor = np.flatnonzero(sizes <= LEAST_SIZE * np.sqrt(np.maximum(np.diag(S_sizes), 0.0)))
     if poor.size:
-        names = ", ".join(f"{by}[{variable.labels[levels[i]]}]" for i in poor)
+        names = listed([f"{by}[{variable.labels[levels[i]]}]" for i in poor])
         raise UnsupportedQuery(f"too little information about {names}: merge levels (recode) or exclude them (where)")
     ratio = np.einsum("cv,ckv->k", N * t, inside(slice(None)), optimize=True) / sizes
 
@@ -127,7 +129,7 @@ def compare(
         else:
             gap, se = float(ratio[k] - ratio[0]), float(np.sqrt(max(S[k, k] + S[0, 0] - 2 * S[0, k], 0.0)))
             score = gap / se if se > 0 else None  # a difference without error is what it is
-            p_value = float(2 * ndtr(-abs(score))) if score is not None else 0.0 if gap else 1.0
+            p_value = float(two_sided(np.array(score))) if score is not None else 0.0 if gap else 1.0
             numbers_of = (gap, se, gap - z * se, gap + z * se, score, p_value)  # type: ignore[assignment]
         difference, difference_se, low, high, score_of, p = numbers_of
         groups.append(

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from ..answering.subject import Subject
 from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Target
+from ..stats.pvalues import two_sided
 from .cells import check_asked, is_number, numbers_on, read
 
 
@@ -79,7 +80,7 @@ def correlation(
         se=se,
         low=float(max(-1.0, r - z * se)),
         high=float(min(1.0, r + z * se)),
-        pvalue=float(2 * ndtr(-abs(r) / se)) if se > 0 else float(r == 0),
+        pvalue=float(two_sided(np.array(r / se))) if se > 0 else float(r == 0),
         target=target,
         level=level,
         caveats=grid.caveats,

@@ -7,6 +7,7 @@ ours, so no text of the analyst's reaches it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import QueryError, SpecError
+from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..model.public import Floats, Scalar
+from ..sql.aggregates import LARGEST
 from .expressions import Variable, label
 from .formula import Factor, Formula
 
+MOST_COEFFICIENTS = 1_000  # a fit of these takes seconds; the time grows with their cube
 MOST_NUMBERS = 2_000_000_000  # cells x values x coefficients
+NO_NUMBER = (
+    "It divides by 0, takes a logarithm or a root of what has none, or overflows; leave those rows out with where."
+)
 PLACE = re.compile(r"sfq(\d+)z")
 
 
@@ -61,13 +67,21 @@ def requirement() -> Any:
     return formulaic
 
 
-def build(formula: Formula, variables: Mapping[str, Variable], weight: Floats, rows: Floats) -> ModelDesign:
-    """The design of the right side; `weight` (cells, values) is 0 where a row does not take part, `rows` per cell."""
+def build(
+    formula: Formula, variables: Mapping[str, Variable], weight: Floats, rows: Floats, most: int = MOST_COEFFICIENTS
+) -> ModelDesign:
+    """The design of the right side; `weight` (cells, values) is 0 where a row does not take part, `rows` per cell.
+
+    At most `most` columns are laid out: more are refused before there is room for them.
+    """
     formulaic = requirement()
     levels = tuple(_levels(f, variables, weight) for f in formula.factors)
     randomised = any(variables[c].randomised for c in formula.columns)
     width = weight.shape[1] if randomised else 1
     shape = (len(weight), width)
+    texts = [":".join(_place(i) for i in term) or "1" for term in formula.terms]
+    text = " + ".join(texts) if () in formula.terms else " + ".join(["0", *texts])
+    _check_size(formula, levels, formulaic.Formula(text), shape[0] * weight.shape[1], most)
     columns: dict[str, Any] = {}
     inside = weight if randomised else weight.max(axis=1, keepdims=True)
     for i, (factor, found) in enumerate(zip(formula.factors, levels, strict=True)):
@@ -76,16 +90,9 @@ def build(formula: Formula, variables: Mapping[str, Variable], weight: Floats, r
             _check_numbers(factor, column, inside, rows, variables)
         columns[_place(i)] = np.broadcast_to(column, shape) if found is None else _spread(column, shape)
     frame = _frame(columns, rows=shape[0] * shape[1])
-    texts = [":".join(_place(i) for i in term) or "1" for term in formula.terms]
-    text = " + ".join(texts) if () in formula.terms else " + ".join(["0", *texts])
     matrix = formulaic.Formula(text).get_model_matrix(frame, na_action="raise", output="numpy", context={})
     spec = matrix.model_spec
     names = tuple(_named(name, formula) for name in spec.column_names)
-    if shape[0] * weight.shape[1] * len(names) > MOST_NUMBERS:
-        raise QueryError(
-            f"the model has {shape[0]:,} cells, {weight.shape[1]:,} values and {len(names)} coefficients, too many",
-            hint="Round a column, for example I(age // 10 * 10), or publish it in classes.",
-        )
     terms: dict[str, tuple[int, ...]] = {}
     at = 0
     for term, found in zip(spec.terms, spec.structure, strict=True):
@@ -95,6 +102,35 @@ def build(formula: Formula, variables: Mapping[str, Variable], weight: Floats, r
         at += len(found.columns)
     x = np.ascontiguousarray(np.asarray(matrix, dtype=np.float64)).reshape(*shape, len(names))
     return ModelDesign(formula=formula, x=x, names=names, terms=terms, levels=levels, spec=spec)
+
+
+def _check_size(formula: Formula, levels: Sequence[Levels | None], made: Any, points: int, most: int) -> None:
+    """Refuse a model that is too large, from its levels alone.
+
+    A term has at least the product of its factors' levels less one; where that is few enough, formulaic lays out a
+    single row and tells how many columns there are.
+    """
+    sizes = [1 if found is None else len(found.values) for found in levels]
+    least = sum(math.prod(max(1, sizes[i] - 1) for i in term) for term in formula.terms)
+    if least <= most:
+        one = {
+            _place(i): np.ones((1, 1)) if found is None else (np.zeros((1, 1), dtype=np.intp), found.labels)
+            for i, found in enumerate(levels)
+        }
+        matrix = made.get_model_matrix(_frame(one, rows=1), na_action="raise", output="numpy", context={})
+        least = len(matrix.model_spec.column_names)
+    if least > most:
+        largest = max(formula.terms, key=lambda term: math.prod(sizes[i] for i in term))
+        name = ":".join(formula.factors[i].name for i in largest)
+        raise UnsupportedQuery(
+            f"the model has more than {most:,} coefficients for each outcome, most of them of {name}; it is not fitted",
+            hint="Merge levels (recode), or leave out a term.",
+        )
+    if points * least > MOST_NUMBERS:
+        raise QueryError(
+            f"the model has {points:,} cells by values and {least} coefficients, too many",
+            hint="Round a column, for example I(age // 10 * 10), or publish it in classes.",
+        )
 
 
 def _levels(factor: Factor, variables: Mapping[str, Variable], weight: Floats) -> Levels | None:
@@ -140,14 +176,15 @@ def _column(factor: Factor, levels: Levels | None, variables: Mapping[str, Varia
     column = factor.expression.column
     if column is not None:
         variable = variables[column]
-        table = np.array([_index(levels.labels, text) for text in variable.labels], dtype=np.intp)
+        place = {text: i for i, text in enumerate(levels.labels)}
+        table = np.array([place.get(text, -1) for text in variable.labels], dtype=np.intp)
         codes = table[variable.codes]
     else:
         numbers = factor.expression.evaluate(variables)
         order = np.argsort(np.array(levels.values, dtype=np.float64))
         sorted_values = np.array(levels.values, dtype=np.float64)[order]
-        place = np.minimum(np.searchsorted(sorted_values, numbers), len(order) - 1)
-        codes = np.where(sorted_values[place] == numbers, order[place], -1)
+        near = np.minimum(np.searchsorted(sorted_values, numbers), len(order) - 1)
+        codes = np.where(sorted_values[near] == numbers, order[near], -1)
     if weight is None:
         if (codes < 0).any():
             raise QueryError(f"{factor.name} has levels {', '.join(levels.labels[:30])}; another one was given")
@@ -170,14 +207,14 @@ def _check_numbers(
     factor: Factor, column: Floats, weight: Floats, rows: Floats, variables: Mapping[str, Variable]
 ) -> None:
     """Refuse nulls and infinities among rows that take part."""
-    bad = ~np.isfinite(column)
+    bad = ~(np.abs(column) <= LARGEST)
     if not bad.any():
         return
-    names = ", ".join(f'"{c}"' for c in factor.expression.columns)
     count = float(rows[np.broadcast_to(bad, weight.shape).any(axis=1)].sum())
     nulls = [c for c in factor.expression.columns if None in variables[c].values]
-    hint = f'Leave them out: where="{nulls[0]} IS NOT NULL"' if nulls else "The function has no value for some numbers."
-    raise QueryError(f"{factor.name} is missing or not finite for up to {count:,.0f} rows of {names}", hint=hint)
+    hint = f'Leave them out: where="{nulls[0]} IS NOT NULL"' if nulls else NO_NUMBER
+    held = "is missing or not finite" if nulls else "is not finite or too large"
+    raise QueryError(f"{factor.name} {held} for up to {count:,.0f} rows", hint=hint)
 
 
 def _frame(columns: Mapping[str, Any], rows: int | None = None) -> Any:
@@ -191,10 +228,6 @@ def _frame(columns: Mapping[str, Any], rows: int | None = None) -> Any:
         else:
             made[name] = np.asarray(column, dtype=np.float64).ravel()
     return pd.DataFrame(made) if made else pd.DataFrame(index=range(rows or 1))
-
-
-def _index(labels: Sequence[str], text: str) -> int:
-    return labels.index(text) if text in labels else -1
 
 
 def _place(i: int) -> str:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc, ndtr, ndtri
+from scipy.special import ndtri
 
 from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Target
 from ..model.public import Floats
-from ..reports.text import csv_cell, json_text
+from ..reports.text import csv_cell, json_text, p_text, percent
+from ..stats.pvalues import chi_square_tail, two_sided
 from .design import ModelDesign
 from .expressions import Variable, label
 from .families import Family
@@ -44,7 +45,7 @@ class WaldTest:
     pvalue: float
 
     def __str__(self) -> str:
-        return f"chi2({self.df}) = {self.statistic:.4g}, p = {self.pvalue:.4g}: {', '.join(self.terms)} = 0"
+        return f"chi2({self.df}) = {self.statistic:.4g}, p = {p_text(self.pvalue)}: {', '.join(self.terms)} = 0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
@@ -83,7 +84,7 @@ class Fit:
         return np.full(len(self.names), np.nan) if found is None else np.sqrt(np.maximum(np.diag(found), 0.0))
 
     def _p(self) -> Floats:
-        return 2 * ndtr(-np.abs(self._z()))
+        return two_sided(self._z())
 
     def _ends(self, level: float) -> tuple[Floats, Floats]:
         half = -ndtri((1 - level) / 2) * self._se()
@@ -124,7 +125,7 @@ class Fit:
 
     @property
     def pvalues(self) -> Any:
-        """Two-sided, normal."""
+        """Two-sided, normal; 1e-300 says "at most that"."""
         return self._series(self._p())
 
     @property
@@ -166,7 +167,7 @@ class Fit:
         at = np.array(list(chosen), dtype=np.intp)
         b, S = self.estimates[at], self._covariance()[np.ix_(at, at)]
         statistic = float(b @ np.linalg.solve(S, b))
-        return WaldTest(terms=wanted, statistic=statistic, df=len(at), pvalue=float(chdtrc(len(at), statistic)))
+        return WaldTest(terms=wanted, statistic=statistic, df=len(at), pvalue=chi_square_tail(len(at), statistic))
 
     def odds_ratios(self) -> Any:
         """exp of coefficients and of their intervals; rate ratios for poisson."""
@@ -291,7 +292,7 @@ class Fit:
         """The fit as text."""
         low, high = self._ends(self.level)
         z = self._z()
-        header = ["", "coef", "std err", "of noise", "z", "P>|z|", f"{self.level:.0%} interval"]
+        header = ["", "coef", "std err", "of noise", "z", "P>|z|", f"{percent(self.level)} interval"]
         table, population = self._se("table"), self._se("population")
         lines = [
             [
@@ -300,7 +301,7 @@ class Fit:
                 f"{self._se()[i]:.3g}",
                 "-" if math.isnan(table[i]) or population[i] == 0 else f"{(table[i] / population[i]) ** 2:.0%}",
                 f"{z[i]:.2f}",
-                f"{self._p()[i]:.3g}",
+                p_text(self._p()[i]),
                 f"{low[i]:.4g} .. {high[i]:.4g}",
             ]
             for i, name in enumerate(self.names)

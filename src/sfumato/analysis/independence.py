@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, ndtri
+from scipy.special import ndtri
 
 from ..answering.subject import Subject
 from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
 from ..model.public import Floats
+from ..reports.text import p_text, percent
+from ..stats.pvalues import chi_square_tail
 from .cells import Grid, check_asked, read
 from .recoding import Recode
 
@@ -84,17 +86,19 @@ class Independence:
     def __str__(self) -> str:
         lines = [
             f"{self.x} and {self.y}: {self.test}",
-            f"chi2({self.df}) = {self.statistic:.4g}, p = {self.pvalue:.3g}",
+            f"chi2({self.df}) = {self.statistic:.4g}, p = {p_text(self.pvalue)}",
         ]
         if self.cramers_v is not None and self.high is not None:
             lines.append(
-                f"Cramer's V {self.cramers_v:.3f}, {self.level:.0%} interval {self.low:.3f} .. {self.high:.3f}"
+                f"Cramer's V {self.cramers_v:.3f}, {percent(self.level)} interval {self.low:.3f} .. {self.high:.3f}"
             )
         elif self.high is not None:
-            lines.append(f"Cramer's V below {self.high:.3f} ({self.level:.0%})")
+            lines.append(f"Cramer's V below {self.high:.3f} ({percent(self.level)})")
         if self.odds_ratio is not None:
             ratio = self.odds_ratio
-            lines.append(f"odds ratio {ratio.value:.3g}, {self.level:.0%} interval {ratio.low:.3g} .. {ratio.high:.3g}")
+            lines.append(
+                f"odds ratio {ratio.value:.3g}, {percent(self.level)} interval {ratio.low:.3g} .. {ratio.high:.3g}"
+            )
         return "\n".join([*lines, *(f"note: {c}" for c in self.caveats)])
 
 
@@ -144,7 +148,7 @@ def independence_test(
         test=name,
         statistic=statistic,
         df=df,
-        pvalue=float(chdtrc(df, statistic)) if df else 1.0,
+        pvalue=chi_square_tail(df, statistic) if df else 1.0,
         cramers_v=strength,
         low=low,
         high=high,

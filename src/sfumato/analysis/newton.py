@@ -16,6 +16,7 @@ from ..errors import UnsupportedQuery
 from ..methods.shared.linear_functionals import Cells, Functionals, Functions, Planes, Target, runs
 from ..model.public import Floats
 from .families import Family
+from .wording import listed
 
 STEPS = 50
 HALVINGS = 30
@@ -91,7 +92,7 @@ def solve(problem: Problem, labels: Sequence[str]) -> Solution:
     poor = [labels[int(j)] for j in np.flatnonzero(ratio < LEAST_RATIO)]
     if poor:
         raise UnsupportedQuery(
-            f"too little information about {', '.join(poor)}: merge levels (recode) or exclude them (where)"
+            f"too little information about {listed(poor)}: merge levels (recode) or exclude them (where)"
         )
     covariance, caveats = _sandwich(inner, beta, back @ inverse, labels)
     return Solution(params=back @ beta, covariance=covariance, information=ratio, steps=steps, caveats=caveats)
@@ -138,9 +139,9 @@ def _sandwich(
     errors = np.diag(back @ S["population"] @ back.T)
     rounding = NOTHING * _squared_outcome(problem) * (back**2).sum(axis=1)
     none = [labels[int(j)] for j in np.flatnonzero(errors <= rounding)]
-    if none and not problem.functionals.exact:
+    if none:
         raise UnsupportedQuery(
-            f"the error of {', '.join(none)} cannot be told: too few rows, or the terms determine the outcome",
+            f"the error of {listed(none)} cannot be told: too few rows, or the terms determine the outcome",
             hint="Merge levels (recode), leave out a term, or take in more rows (where).",
         )
     if known:
@@ -332,11 +333,7 @@ def _mean_outcome(problem: Problem) -> float:
 def _start(problem: Problem) -> Floats:
     """0, or the constant predictor at the overall mean, as near as the design has it."""
     beta: Floats = np.zeros(problem.size)
-    mean = _mean_outcome(problem)
-    one_value = mean <= ROUNDING or (problem.family.name == "binomial" and mean >= 1 - ROUNDING)
-    if problem.outcome is None and problem.equations == 1 and not problem.family.bounded and one_value:
-        raise UnsupportedQuery("the outcome has one value among the rows that take part; there is nothing to model")
-    eta = problem.family.link(mean)
+    eta = problem.family.link(_mean_outcome(problem))
     if eta and problem.equations == 1:
         rows = np.repeat(problem.cell_rows, problem.x.shape[1]) if not problem.narrow else problem.cell_rows
         flat = problem.x.reshape(-1, problem.x.shape[2])
@@ -356,7 +353,7 @@ def _check_collinear(problem: Problem) -> None:
     eigen, vectors = np.linalg.eigh(gram)
     if eigen[0] <= COLLINEAR * eigen[-1]:
         involved = [problem.names[p] for p in np.flatnonzero(np.abs(vectors[:, 0]) > 1e-4)]
-        raise UnsupportedQuery(f"these terms determine each other: {', '.join(involved)}; leave one out")
+        raise UnsupportedQuery(f"these terms determine each other: {listed(involved)}; leave one out")
 
 
 def _inverse(A: Floats, labels: Sequence[str]) -> Floats:
@@ -366,7 +363,7 @@ def _inverse(A: Floats, labels: Sequence[str]) -> Floats:
         worst = np.abs(vectors[:, 0])
         poor = [labels[int(j)] for j in np.flatnonzero(worst >= 0.5 * worst.max())]
         raise UnsupportedQuery(
-            f"too little information about {', '.join(poor)}: merge levels (recode) or exclude them (where)"
+            f"too little information about {listed(poor)}: merge levels (recode) or exclude them (where)"
         )
     found: Floats = (vectors / eigen) @ vectors.T
     return found

@@ -11,9 +11,20 @@ import numpy as np
 from ..answering.subject import Subject
 from ..errors import QueryError, UnsupportedQuery
 from ..model.public import Floats, Scalar
+from ..sql.aggregates import LARGEST
 from ..sql.scalar import quoted
 from . import design as designs
-from .cells import check_asked, check_column, columns_of, distinct_values, is_number, is_randomised, read, recoder_of
+from .cells import (
+    Measure,
+    check_asked,
+    check_column,
+    columns_of,
+    distinct_values,
+    is_number,
+    is_randomised,
+    read,
+    recoder_of,
+)
 from .expressions import Variable, label
 from .families import Family, family_of
 from .fit import Fit, plain_name
@@ -22,7 +33,7 @@ from .newton import Problem, solve
 from .recoding import Recode
 
 MOST_LEVELS = 50  # of a multinomial outcome
-MOST_COEFFICIENTS = 1_000  # a fit of these takes seconds; the time grows with their cube
+LARGEST_WEIGHT = 1e30  # so that squares of weighted numbers can be added up
 LEVELLED = ("binomial", "multinomial")
 
 
@@ -33,6 +44,19 @@ class Outcome:
     description: str
     levels: tuple[str, ...]
     measures: tuple[str, ...]
+
+    def weighed(self, factor: Factor, weight: str | None) -> list[Measure]:
+        """The measures, times the weight where there is one."""
+        columns = factor.expression.columns
+        return [
+            Measure(
+                name=f"the outcome {factor.name}",
+                column=columns[0] if columns else None,
+                sql=f"({sql}) * ({weight})" if weight else sql,
+                ends=sql,
+            )
+            for sql in self.measures
+        ]
 
 
 def fit(
@@ -55,10 +79,10 @@ def fit(
     on_grid = any(is_randomised(subject, c) for c in of_outcome)
     columns = list(asked.columns) + (list(of_outcome) if on_grid else [])
     weighted = _weights(subject, weights)
-    outcome = None if on_grid else _untouched(subject, asked.outcome, chosen, recode or {})
+    outcome = None if on_grid else _untouched(subject, asked.outcome, chosen, recode or {}, where)
     measures = [] if weighted is None else [weighted]
     if outcome is not None:
-        measures += [f"({sql}) * ({weighted})" if weighted else sql for sql in outcome.measures]
+        measures += outcome.weighed(asked.outcome, None if weighted is None else weighted.sql)
     if weights is not None and weighted is None:
         columns.append(weights)
     grid = read(subject, columns, where=where, recode=recode, measures=measures)
@@ -70,7 +94,10 @@ def fit(
     table: Floats | None = None
     if outcome is None:
         outcome, table = _on_grid(asked.outcome, chosen, grid.variables, weight)
-    plan = designs.build(asked, grid.variables, weight, grid.cell_rows)
+    elif not outcome.levels:
+        _check_outcome(asked.outcome, chosen, *grid.extremes[-1])
+    equations = len(outcome.levels) - 1 if chosen.name == "multinomial" else 1
+    plan = designs.build(asked, grid.variables, weight, grid.cell_rows, designs.MOST_COEFFICIENTS // equations)
     first = 1 if weighted is None else 2
     problem = Problem(
         family=chosen,
@@ -86,11 +113,6 @@ def fit(
     )
     several = chosen.name == "multinomial"
     names = [f"{lv}: {n}" for lv in outcome.levels[1:] for n in plan.names] if several else list(plan.names)
-    if len(names) > MOST_COEFFICIENTS:
-        raise UnsupportedQuery(
-            f"the model has {len(names):,} coefficients; at most {MOST_COEFFICIENTS:,} are fitted",
-            hint="Merge levels (recode), or leave out a term.",
-        )
     solution = solve(problem, [plain_name(n) for n in names])
     caveats = [*solution.caveats, *grid.caveats]
     if grid.functionals.exact:
@@ -114,14 +136,17 @@ def fit(
     )
 
 
-def _weights(subject: Subject, weights: str | None) -> str | None:
-    """SQL of an untouched weight column; None where there is none or it is randomised."""
+def _weights(subject: Subject, weights: str | None) -> Measure | None:
+    """An untouched weight column; None where there is none or it is randomised."""
     if weights is None:
         return None
     check_column(subject, weights)
     if not is_number(subject, weights):
         raise QueryError(f'weights need a column of numbers; "{weights}" holds none')
-    return None if is_randomised(subject, weights) else f"CAST({quoted(weights)} AS DOUBLE)"
+    if is_randomised(subject, weights):
+        return None
+    sql = f"CAST({quoted(weights)} AS DOUBLE)"
+    return Measure(name=f'the weight "{weights}"', column=weights, sql=sql, ends=sql)
 
 
 def _weight_numbers(variable: Variable, weight: Floats) -> Floats:
@@ -135,16 +160,36 @@ def _weight_numbers(variable: Variable, weight: Floats) -> Floats:
 
 def _check_weights(name: str, least: float, most: float) -> None:
     """Refuse weights that do not say how much a row counts."""
-    if least >= 0 and 0 < most < np.inf:
+    if least >= 0 and 0 < most <= LARGEST_WEIGHT:
         return
-    held = "numbers below 0" if least < 0 else "nothing but 0" if most == 0 else "numbers that are not finite"
+    held = (
+        "numbers below 0" if least < 0 else "nothing but 0" if most == 0 else "numbers that are not finite or too large"
+    )
     raise QueryError(f'weights are numbers from 0 on; "{name}" holds {held}', hint="Leave those rows out with where.")
 
 
 # --- outcomes -----------------------------------------------------------------------------------------------------
 
 
-def _untouched(subject: Subject, factor: Factor, family: Family, recode: Recode) -> Outcome:
+def _check_outcome(factor: Factor, family: Family, least: float, most: float) -> None:
+    """Refuse an outcome whose numbers, from the least to the largest, are none that the family models."""
+    if not (abs(least) <= LARGEST and abs(most) <= LARGEST):  # NaN is not below it
+        raise QueryError(f"the outcome {factor.name} is not finite or too large for some rows", hint=designs.NO_NUMBER)
+    if family.name == "poisson" and least < 0:
+        raise UnsupportedQuery(f"poisson needs counts, numbers from 0 on; {factor.name} holds numbers below 0")
+    if family.name == "binomial" and (least < 0 or most > 1):
+        held = "below 0" if least < 0 else "above 1"
+        raise UnsupportedQuery(
+            f"binomial needs an outcome of 0 and 1, or shares between them; {factor.name} holds numbers {held}",
+            hint="Write a condition in braces, for example {x > 10} ~ ...",
+        )
+    if least == most:
+        raise UnsupportedQuery(
+            f"the outcome {factor.name} has one value among the rows that take part; there is nothing to model"
+        )
+
+
+def _untouched(subject: Subject, factor: Factor, family: Family, recode: Recode, where: str | None) -> Outcome:
     """An outcome of untouched columns as measures, so that it need not be told apart."""
     column = factor.expression.column
     levelled = factor.levels or (factor.levels is None and column is not None and not is_number(subject, column))
@@ -157,7 +202,7 @@ def _untouched(subject: Subject, factor: Factor, family: Family, recode: Recode)
     if column is None:
         raise UnsupportedQuery("a multinomial outcome is a column")
     recoder = recoder_of(subject, recode)
-    values = distinct_values(subject, column, MOST_LEVELS)
+    values = distinct_values(subject, column, where)
     merged: dict[str, list[Scalar]] = {lv: [] for lv in recode.get(column, {})}
     for value in values:
         if value is None and recoder.level(column, value) is None:
@@ -167,7 +212,7 @@ def _untouched(subject: Subject, factor: Factor, family: Family, recode: Recode)
         merged.setdefault(label(recoder.level(column, value)), []).append(value)
     merged = {lv: held for lv, held in merged.items() if held}
     levels = tuple(merged)
-    _check_levels(factor, family, levels, len(values))
+    _check_levels(factor, family, levels, len(values), number=is_number(subject, column) and column not in recode)
     kind = subject.schema.types[column].format_name
     measures = tuple(_indicator(column, kind, merged[lv]) for lv in levels[1:])
     return Outcome(description=_described(column, family, levels), levels=levels, measures=measures)
@@ -181,14 +226,13 @@ def _on_grid(
     if family.name not in LEVELLED or (family.name == "binomial" and column is None):
         numbers = factor.expression.evaluate(variables)
         full = np.broadcast_to(numbers, weight.shape)
-        bad = ~np.isfinite(full) & (weight != 0)
-        if bad.any():
+        nulls = [c for c in factor.expression.columns if None in variables[c].values]
+        if nulls and np.isnan(full[weight != 0]).any():
             raise QueryError(
-                f"the outcome {factor.name} may be missing or not finite for some rows",
-                hint=f'Leave them out: where="{factor.expression.columns[0]} IS NOT NULL"',
+                f"the outcome {factor.name} may be missing for some rows",
+                hint=f'Leave them out: where="{nulls[0]} IS NOT NULL"',
             )
-        if family.name == "poisson" and (full[weight != 0] < 0).any():
-            raise UnsupportedQuery("a poisson outcome is 0 or more")
+        _check_outcome(factor, family, float(full[weight != 0].min()), float(full[weight != 0].max()))
         text = f"Pr({factor.name})" if family.name == "binomial" else factor.name
         return Outcome(description=text, levels=(), measures=()), np.where(np.isfinite(numbers), numbers, 0.0)[None]
     if column is None:
@@ -196,18 +240,23 @@ def _on_grid(
     variable = variables[column]
     used = np.unique(np.broadcast_to(variable.codes, weight.shape)[weight != 0])
     levels = tuple(variable.labels[i] for i in used)
-    _check_levels(factor, family, levels, len(levels))
+    _check_levels(factor, family, levels, len(levels), number=variable.numeric)
     table = np.stack([(variable.codes == i).astype(np.float64) for i in used[1:]])
     return Outcome(description=_described(column, family, levels), levels=levels, measures=()), table
 
 
-def _check_levels(factor: Factor, family: Family, levels: Sequence[str], found: int) -> None:
-    if family.name == "binomial" and len(levels) != 2:
+def _check_levels(factor: Factor, family: Family, levels: Sequence[str], found: int, *, number: bool) -> None:
+    if family.name == "binomial" and len(levels) > 2:
+        one = levels[-1] if number else f"'{levels[-1]}'"
         raise UnsupportedQuery(
             f"binomial needs an outcome of two values; {factor.name} has {len(levels)}",
-            hint=f"Write a condition in braces: {{{factor.name} == '{levels[-1] if levels else ''}'}} ~ ...",
+            hint=f"Write a condition in braces: {{{factor.expression.column} == {one}}} ~ ...",
         )
-    if len(levels) < 2 or found > MOST_LEVELS:
+    if len(levels) < 2:
+        raise UnsupportedQuery(
+            f"the outcome {factor.name} has one value among the rows that take part; there is nothing to model"
+        )
+    if found > MOST_LEVELS:
         raise UnsupportedQuery(f"{factor.name} has {found} values; an outcome with levels has 2 to {MOST_LEVELS}")
 
 

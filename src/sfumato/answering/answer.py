@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..errors import UnsupportedQuery
 from ..model.public import Floats
-from ..reports.text import csv_cell, json_text, number, table, visible
+from ..reports.text import csv_cell, json_text, number, percent, table, visible
 from .frames import pandas_frame, polars_frame
 
 MAY_BE_ZERO = "  (may be 0)"
@@ -94,7 +94,7 @@ class Answer:
         for name in names:
             if name in self.aggregates:
                 only_bounds = self.kind == "bounds" and any(r[name] is None for r in rows)
-                interval = "certain bounds" if only_bounds else f"{self.level:.0%} interval"
+                interval = "certain bounds" if only_bounds else f"{percent(self.level)} interval"
                 header += [name, "± se", interval] + (["certain bounds"] if f"{name}_min" in names else [])
                 for row, out in zip(rows, cells, strict=True):
                     least, most = row.get(f"{name}_min"), row.get(f"{name}_max")

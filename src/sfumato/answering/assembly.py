@@ -92,6 +92,8 @@ def _answer_set(
         key=key,
         pattern=strata.pattern,
         keys=len(groups),
+        inside=frame.inside,
+        cell=strata.cell,
     )
     comparisons = max(1, len(groups) * len(combos) * len(query.aggregates))
     asked = Asked(

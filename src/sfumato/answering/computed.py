@@ -140,20 +140,44 @@ class _OneSet:
             value=ratio, se=se, low=np.where(empty, np.nan, low), high=np.where(empty, np.nan, high), empty=empty
         )
 
-    def _possible(self, top: Arithmetic, bottom: Arithmetic, scale: float) -> tuple[float, float]:
-        """Least and largest quotient: counts are not negative, and a part of a total is at most all of it."""
-        if scale < 0 or not (self._counts(top) and self._counts(bottom)):
-            return -np.inf, np.inf
-        same = top.op == bottom.op == "part" and top.aggregate == bottom.aggregate
-        return 0.0, scale if same and top.over is None and bottom.over is not None else np.inf
+    def _possible(self, top: Arithmetic, bottom: Arithmetic, scale: float) -> tuple[Floats, Floats]:
+        """Least and largest quotient that is possible in each row: a part is at most the whole."""
+        rows = self._influence.rows
+        sign = 0.0 if self._not_negative(top) and self._not_negative(bottom) else -np.inf
+        least, most = np.full(rows, sign), np.full(rows, np.inf)
+        above, below = self._plain_slopes(top), self._plain_slopes(bottom)
+        if above is not None and below is not None:
+            ends = self._influence.quotients(above, below)
+            least, most = np.maximum(least, ends[0]), np.minimum(most, ends[1])
+        return (scale * least, scale * most) if scale >= 0 else (scale * most, scale * least)
 
-    def _counts(self, tree: Arithmetic) -> bool:
-        """Whether the number is made of counts, and not negative."""
+    def _not_negative(self, tree: Arithmetic) -> bool:
+        """Whether the number is made of numbers that are 0 or more."""
         if tree.op == "part":
-            aggregate = self._aggregates[tree.aggregate]
-            plain = all(term.measure == 0 and term.value < 0 and term.scale > 0 for term in aggregate.numerator)
-            return aggregate.kind == "sum" and plain
-        return tree.number >= 0 and tree.op in {"number", "+", "*"} and all(self._counts(part) for part in tree.parts)
+            return self._aggregates[tree.aggregate].kind == "sum" and self._influence.not_negative(tree.aggregate)
+        plain = tree.number >= 0 and tree.op in {"number", "+", "*"}
+        return plain and all(self._not_negative(part) for part in tree.parts)
+
+    def _plain_slopes(self, tree: Arithmetic) -> Slopes | None:
+        """How a number depends on sums, as they are; None where it is no sum of them."""
+        influence, rows = self._influence, self._influence.rows
+        found = self._evaluated(tree)
+        if not _linear(tree) or any(self._aggregates[j].kind != "sum" for j, _ in found.slopes):
+            return None
+        own: Any = 0.0
+        total: Any = None
+        labels = [self._labels[over] for _, over in found.slopes if over is not None]
+        if any(not np.array_equal(labels[0], label) for label in labels):
+            return None
+        for (j, over), slope in found.slopes.items():
+            plain = np.nan_to_num(slope)[:, None] * influence.slopes_of(j, np.zeros(rows), None)
+            if over is None:
+                own = own + plain
+            else:
+                total = plain if total is None else total + plain
+        width = influence.slopes_of(0, np.zeros(rows), None).shape
+        wide = np.broadcast_to(own, width).astype(np.float64)
+        return Slopes(row=np.arange(rows), own=wide, total=total, label=labels[0] if labels else None)
 
     def _slopes(self, found: Computed) -> Slopes:
         own: Any = 0.0
@@ -196,6 +220,15 @@ def _quotient(tree: Arithmetic, scale: float = 1.0) -> tuple[Arithmetic, Arithme
 
 def _divides(tree: Arithmetic) -> bool:
     return tree.op == "/" or any(_divides(part) for part in tree.parts)
+
+
+def _linear(tree: Arithmetic) -> bool:
+    """Whether a tree adds up aggregates times numbers, and nothing else."""
+    if tree.op == "*":
+        return "number" in {part.op for part in tree.parts} and all(
+            _linear(part) or part.op == "number" for part in tree.parts
+        )
+    return tree.op == "part" or (tree.op in {"+", "-"} and all(_linear(part) for part in tree.parts))
 
 
 def _labels(part: pa.Table, keys: tuple[int, ...]) -> NDArray[np.intp]:

@@ -13,9 +13,10 @@ from ..errors import QueryError, UnsupportedQuery
 from ..model.public import Domain, Scalar
 from ..model.types import Kind
 from ..sql.aggregates import LARGEST
-from ..sql.nodes import Query
+from ..sql.nodes import Query, Truth
 from ..sql.scalar import nearest, quoted
 from .layout import UnitView, Views
+from .plain_comparisons import plain_comparison
 from .strata import truth
 from .subject import Subject
 
@@ -41,11 +42,13 @@ def look_at_domains(query: Query, subject: Subject) -> Views:
         keys = [i for i, key in enumerate(query.keys) if key.unit == u]
         values = [i for i, (unit, _) in enumerate(query.values) if unit == u]
         _check_numbers(query, subject, values)
-        expressions = [query.leaves[i].sql for i in leaves]
+        truths = _plain_truths(query, subject, u, leaves)
+        asked = [i for i in leaves if i not in truths]
+        expressions = [query.leaves[i].sql for i in asked]
         expressions += [query.keys[i].sql for i in keys]
         expressions += [f"COALESCE(CAST({query.values[i][1]} AS DOUBLE), 0)" for i in values]
-        columns = iter(_evaluated(subject, u, expressions, query.text).columns)
-        truths = {i: truth(next(columns)) for i in leaves}
+        columns = iter(_evaluated(subject, u, expressions, query.text).columns if expressions else ())
+        truths |= {i: truth(next(columns)) for i in asked}
         groups = {}
         for i in keys:
             groups[i], labels[i] = factorise(next(columns))
@@ -54,6 +57,14 @@ def look_at_domains(query: Query, subject: Subject) -> Views:
             raise QueryError("the question adds up numbers that are infinite or too large", sql=query.text)
         views[u] = UnitView(size=len(subject.domains[u]), leaves=truths, groups=groups, numbers=numbers)
     return Views(views, labels)
+
+
+def _plain_truths(query: Query, subject: Subject, unit: int, leaves: Sequence[int]) -> dict[int, Truth]:
+    """The truth of those leaves of a unit that compare its column with constants."""
+    domain = subject.domains[unit]
+    kind = subject.schema.types[domain.columns[0]]
+    found = {i: plain_comparison(query.leaves[i].sql, domain, kind) for i in leaves}
+    return {i: truths for i, truths in found.items() if truths is not None}
 
 
 def _evaluated(subject: Subject, unit: int, expressions: Sequence[str], text: str) -> pa.Table:
@@ -100,7 +111,11 @@ def _check_numbers(query: Query, subject: Subject, values: list[int]) -> None:
 
 
 def check_literals(query: Query, subject: Subject) -> None:
-    """Refuse a literal that is no value of the column it is compared with, and suggest near ones."""
+    """Refuse a literal that is no value of the column it is compared with, and suggest near ones.
+
+    Of a look-up table's keys one is enough: a table may hold codes that nobody has.
+    """
+    met: dict[tuple[str, str], bool] = {}
     for lookup in query.lookups:
         unit = subject.schema.units.get(lookup.column)
         known: set[Scalar]
@@ -117,8 +132,13 @@ def check_literals(query: Query, subject: Subject) -> None:
         if (isinstance(literal, str) and literal in texts) or (
             isinstance(literal, float) and (literal in numbers or str(literal) in texts)
         ):
+            found = True
+        else:
+            found = isinstance(literal, str) and bool(numbers) and _as_float(literal) in numbers
+        if lookup.table is not None:
+            met[lookup.column, lookup.table] = found or met.get((lookup.column, lookup.table), False)
             continue
-        if isinstance(literal, str) and numbers and _as_float(literal) in numbers:
+        if found:
             continue
         shown = f'"{literal}"' if isinstance(literal, str) else f"{literal:g}"
         raise QueryError(
@@ -126,6 +146,9 @@ def check_literals(query: Query, subject: Subject) -> None:
             sql=query.text,
             position=lookup.position,
         )
+    for (name, table), found in met.items():
+        if not found:
+            raise QueryError(f'no key of the look-up table "{table}" is a value of "{name}"', sql=query.text)
 
 
 def _values(domain: Domain, column: str) -> set[Scalar]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import UnsupportedQuery
-from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, Functions, Planes, Target
+from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, Functions, Planes, Target, runs
 from ..model.public import Floats
 from ..sql.nodes import Aggregate
 from ..stats.joint_codes import distinct_rows
@@ -27,6 +27,7 @@ from .subject import Subject
 
 TOGETHER = 64  # numbers whose covariances are worked out at once
 MOST_NUMBERS = 2_000  # of a joint covariance
+ROUNDING = 1e-12  # of a sum of numbers that are nowhere below 0, to the sum of those above 0
 LINEAR = {"sum", "ratio"}
 
 
@@ -121,6 +122,50 @@ class Influence:
     def covariance(self, slopes: Slopes, target: Target) -> Floats:
         """(numbers, numbers) covariances."""
         return self._needed().covariance(self._functions(slopes), target)
+
+    def not_negative(self, aggregate: int) -> bool:
+        """Whether a sum is 0 or more, whatever the true values are."""
+        top, below = self._parts[aggregate]
+        for j in top:
+            h = self._dense[:, :, j]
+            counted = np.asarray(h.any(axis=(1, 2)))[self._strata.pattern]
+            if (h < 0).any() or (counted & self._below_0(int(self._measure[j]))).any():
+                return False
+        return not below
+
+    def quotients(self, top: Slopes, bottom: Slopes) -> tuple[Floats, Floats]:
+        """(numbers,) least and largest quotient of two sums that is possible, whatever the true values are.
+
+        Of sums of one measure that is nowhere below 0: sum g t / sum g b lies between the least and the largest t / b,
+        where b is above 0 wherever t is not 0. Anything else may be any number.
+        """
+        n = len(top.row)
+        least, most, loose = np.full(n, np.inf), np.full(n, -np.inf), np.zeros(n, dtype=bool)
+        used = np.zeros((len(self._frame.query.measures), n), dtype=bool)
+        for some in _blocks(n):
+            above, below = (self._functions(_part(slopes, some)) for slopes in (top, bottom))
+            for at in runs(len(self._key), (some.stop - some.start) * self._dense.shape[-1]):
+                a, b = above.planes(at), below.planes(at)
+                for m in a:
+                    t, u = a[m], b[m]
+                    there = (t != 0) | (u != 0)
+                    used[m, some] |= there.any(axis=(0, 2))
+                    wrong = (u < 0) | ((u == 0) & (t != 0)) | (there & self._below_0(m)[at, None, None])
+                    loose[some] |= wrong.any(axis=(0, 2))
+                    ratio = np.divide(t, u, out=np.full_like(t, np.nan), where=u > 0)
+                    least[some] = np.fmin(least[some], np.fmin.reduce(ratio, axis=(0, 2)))
+                    most[some] = np.fmax(most[some], np.fmax.reduce(ratio, axis=(0, 2)))
+        loose |= (used.sum(axis=0) > 1) | ~(least <= most)
+        return np.where(loose, -np.inf, least), np.where(loose, np.inf, most)
+
+    def _below_0(self, measure: int) -> NDArray[np.bool_]:
+        """(strata,) whether some row of a stratum has a number below 0."""
+        strata, at = self._strata, self._frame.wanted.moments.index((0, measure))
+        total, positive = (
+            np.bincount(strata.stratum, weights=x, minlength=len(strata.first))
+            for x in (strata.moments[:, at], strata.positive[:, measure])
+        )
+        return np.asarray(total < positive * (1 - ROUNDING))
 
     def _needed(self) -> Functionals:
         found = self.functionals

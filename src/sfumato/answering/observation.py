@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ..engines.statements import column, double, expression, grouped, rows_of
+from ..engines.statements import CELL, WEIGHT, column, columns_of, double, expression, grouped, rows_of
+from ..model.part_cells import PartCells
 from ..sql.nodes import Aggregate, Query
 from .subject import Subject
 
 ROWS_AS_THEY_ARE = 20_000_000  # of larger releases the rows would fill the memory: the engine counts them together
+MOST_SUMS = 5_000_000  # numbers by cell and value that are kept of the cells of some columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Observation:
     moments: tuple[tuple[int, int], ...]  # (a, b): sum of measure a times measure b; (0, 0) counts rows
     positive: dict[int, str]  # measure -> sum of its positive part
     by_row: bool = False  # rows are not yet added up: only the part tells them apart
+    cell: str | None = None  # number of the cell, where parts are looked at cell by cell
+    of_rows: bool = True  # the statement is about the rows of the release, not about cells
 
 
 def observation(
@@ -42,8 +46,12 @@ def observation(
     part: str | None,
     table: str,
     weight: str | None,
+    by_cell: bool = False,
 ) -> Observation:
-    """One GROUP BY over `table`, whose rows stand for `weight` rows of the release each (None: one)."""
+    """One GROUP BY over `table`, whose rows stand for `weight` rows of the release each (None: one).
+
+    `by_cell`: the rows of `table` are taken as they are, under their numbers.
+    """
     wanted = query.units()
     columns: list[tuple[exp.Expression, str]] = []
     keys = {i: f"k{i}" for i, key in enumerate(query.keys) if key.unit is None}
@@ -64,10 +72,10 @@ def observation(
             columns.append((expression(leaf.sql), leaves[i]))
     in_part = part if part is not None and wanted else None
     if in_part is not None:
-        columns.append((column(in_part), "part"))
+        columns.append((column(CELL), "cell") if by_cell else (column(in_part), "part"))
     # Thousands of small groups and nothing else to tell rows apart: adding up by array is faster than by hashing.
     # Where there is something else, and groups are of a few rows, hardly two rows agree: they are taken as they are.
-    by_row = withheld and in_part is not None and (len(columns) == 1 or handfuls)
+    by_row = by_cell or (withheld and in_part is not None and (len(columns) == 1 or handfuls))
     numbers = [_number(sql) for sql in query.measures[1:]]
     moments = tuple((a, b) for b in range(len(numbers) + 1) for a in range(b + 1))
     positive = {m: f"p{m}" for m in range(1, len(numbers) + 1)}
@@ -86,10 +94,12 @@ def observation(
         leaves=leaves,
         raw=raw,
         bits=bits,
-        part="part" if in_part is not None else None,
+        part="part" if in_part is not None and not by_cell else None,
         moments=moments,
         positive=positive,
         by_row=by_row,
+        cell="cell" if by_cell else None,
+        of_rows=weight is None,
     )
 
 
@@ -116,15 +126,34 @@ def direct(query: Query, aggregate: Aggregate, keys: tuple[int, ...]) -> exp.Sel
     return grouped(columns, [(double(expression(aggregate.text)), "v")], table="release", where=query.pushed)
 
 
-def wanted_of(query: Query, subject: Subject, table: str, weight: str | None) -> Observation:
-    """What the question needs to see of a release."""
+def wanted_of(
+    query: Query, subject: Subject, table: str, weight: str | None, *, by_cell: bool = False, by_value: bool = False
+) -> Observation:
+    """What the question needs to see of a release; `by_value`: published values, also where their truth would do."""
     return observation(
         query,
         tuple(coder.domain.columns for coder in subject.coders),
-        lumpable=subject.lumpable,
+        lumpable=subject.lumpable and not by_value,
         withheld=subject.withheld,
         handfuls=subject.handfuls and subject.rows <= ROWS_AS_THEY_ARE,
         part=subject.part,
         table=table,
         weight=weight,
+        by_cell=by_cell,
     )
+
+
+def wanted_now(query: Query, subject: Subject) -> tuple[Observation, PartCells | None]:
+    """What the question needs to see, of rows or of cells, and how cells lie in the parts where it needs to know."""
+    table, weight = subject.reader.source()
+    wanted = wanted_of(query, subject, table, weight)
+    if weight is None or wanted.part is None or not wanted.by_row or subject.part is None:
+        return wanted, None
+    if not subject.handfuls or subject.rows > ROWS_AS_THEY_ARE or query.derived:  # computed numbers: errors by row
+        return wanted, None
+    columns = sorted({*columns_of(wanted.statement)} - {subject.part, weight})
+    found = subject.reader.in_parts(columns, subject.part, MOST_SUMS // max(1, sum(map(len, subject.domains))))
+    if found is None:
+        return wanted, None
+    cells, inside = found
+    return wanted_of(query, subject, cells, WEIGHT, by_cell=True), inside

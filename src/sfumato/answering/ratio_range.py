@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..model.public import Asked, Floats, Observed
 from ..model.sparse_table import SparseTable
@@ -51,10 +52,42 @@ def _counted(H: SparseTable, top: int, bottom: int, groups: int) -> tuple[Floats
     counted = below.with_data((below.data != 0).astype(np.float64))
     inside = above.multiply(counted)
     inside = inside.with_data(inside.data)
-    held, filled = np.diff(counted.indptr), np.diff(inside.indptr)
-    low = np.where(filled < held, 0.0, np.inf)
-    high = np.where(filled < held, 0.0, -np.inf)
-    row = np.repeat(np.arange(groups), filled)
-    np.minimum.at(low, row, inside.data)
-    np.maximum.at(high, row, inside.data)
+    return _ends(inside.data, np.diff(inside.indptr), np.diff(counted.indptr))
+
+
+def quotient_range(observed: Observed, asked: Asked, top: int, bottom: int) -> tuple[Floats, Floats]:
+    """(least, most), each (output rows, groups of unit keys), of two sums of one measure that is nowhere below 0.
+
+    sum g t / sum g b lies between the least and the largest t / b, where b is above 0 wherever t is not 0: a part is at
+    most the whole. Without limits elsewhere.
+    """
+    shape = (observed.keys, asked.groups)
+    least, most = np.full(shape, np.inf), np.full(shape, -np.inf)
+    rows = np.bincount(observed.stratum, weights=observed.moments[:, 0], minlength=observed.strata)
+    there = np.flatnonzero(rows > 0)
+    ends = [_quotients(H, top, bottom, asked.groups) for H in asked.coefficients]
+    if ends and asked.measure[top] == asked.measure[bottom]:
+        key, pattern = observed.key[there], observed.pattern[there]
+        np.minimum.at(least, key, np.array([low for low, _ in ends])[pattern])
+        np.maximum.at(most, key, np.array([high for _, high in ends])[pattern])
+    nothing = ~(least <= most)
+    return np.where(nothing, -np.inf, least), np.where(nothing, np.inf, most)
+
+
+def _quotients(H: SparseTable, top: int, bottom: int, groups: int) -> tuple[Floats, Floats]:
+    """Least and largest quotient of two functionals' coefficients, for every group."""
+    J = H.shape[0] // groups
+    above, below = H[top::J], H[bottom::J]
+    inside = above.multiply(below.with_data(1 / below.data))
+    low, high = _ends(inside.data, np.diff(inside.indptr), np.diff(below.indptr))
+    loose = (np.diff(inside.indptr) < np.diff(above.indptr)) | (below.extreme(np.minimum) < 0)
+    return np.where(loose, -np.inf, low), np.where(loose, np.inf, high)
+
+
+def _ends(numbers: Floats, filled: NDArray[np.intp], held: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """Least and largest of the numbers of every group, 0 among them where fewer are filled than there are."""
+    low, high = np.where(filled < held, 0.0, np.inf), np.where(filled < held, 0.0, -np.inf)
+    row = np.repeat(np.arange(len(filled)), filled)
+    np.minimum.at(low, row, numbers)
+    np.maximum.at(high, row, numbers)
     return low, high

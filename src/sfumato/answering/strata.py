@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..engines.codes import factorise, part_numbers
 from ..errors import QueryError
+from ..model.part_cells import PartCells
 from ..model.public import Codes, Floats
 from ..sql.nodes import FALSE, TRUE, UNKNOWN, Query, Truth
 from ..stats.joint_codes import distinct_rows, joint_ranks
@@ -42,6 +43,7 @@ class Frame:
     place: Layout
     codes: Mapping[int, Codes]  # unit -> published code of every observed row
     labels: Mapping[int, pa.Array]  # unit key -> value of every group
+    inside: PartCells | None = None  # how observed cells lie in the parts, where cells were observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Strata:
     moments: Floats
     positive: Floats
     keys: Mapping[int, tuple[Codes, pa.Array]]  # untouched key -> (group of every observed row, values)
+    cell: NDArray[np.intp] | None = None  # number of every observed cell, where cells were observed
 
 
 def sort_into_strata(frame: Frame) -> Strata:
@@ -105,6 +108,7 @@ def sort_into_strata(frame: Frame) -> Strata:
         moments=moments,
         positive=positive,
         keys=keys,
+        cell=None if wanted.cell is None else seen[wanted.cell].to_numpy().astype(np.intp),
     )
 
 

@@ -72,12 +72,6 @@ class Subject:
     caveats: tuple[str, ...] = ()  # that every answer carries
     known: Remembered = field(default_factory=Remembered, repr=False)
 
-    def after(self, other: Subject | None) -> Subject:
-        """The same, asked what `other` was asked: what is known there is known here, if columns and domains agree."""
-        if other is None or (other.schema, other.domains) != (self.schema, self.domains):
-            return replace(self, known=Remembered(again=True))
-        return replace(self, known=other.known)
-
     def check_estimator(self, name: str | None) -> None:
         """Nothing; SpecError for an estimator that the method does not have."""
         if name is None or name in self.estimators:
@@ -88,6 +82,22 @@ class Subject:
             others = f", or take one of {', '.join(self.estimators)}" if self.estimators else ": it has one only"
             message = f'{self.method} has no estimator "{name}"; leave it out{others}'
         raise SpecError(message, field="estimator")
+
+
+class KnownQuestions:
+    """What was found out about the same questions, for all subjects whose columns and domains agree."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[Schema, tuple[Domain, ...], Remembered]] = []
+
+    def told(self, subject: Subject) -> Subject:
+        """The subject, which knows what was found out at others before it, and lets later ones know."""
+        for schema, domains, known in self._known:
+            if (schema, domains) == (subject.schema, subject.domains):
+                return replace(subject, known=known)
+        known = Remembered(again=True)
+        self._known.append((subject.schema, subject.domains, known))
+        return replace(subject, known=known)
 
 
 def nothing_randomised(

@@ -16,7 +16,7 @@ from ..stats.fieller import fieller
 from ..stats.tail_inversion import cut
 from .layout import Limits
 from .own_strata import asked_alone
-from .ratio_range import Extremes, ratio_range
+from .ratio_range import Extremes, quotient_range, ratio_range
 from .strata import Strata
 
 EXACT = 1e-9  # relative gap of the limits below which a number is exact
@@ -178,7 +178,7 @@ class Numbers:
             elif not certain.all() and self.found.assumed:
                 minimum, maximum = (
                     np.where(certain, own, x)
-                    for own, x in zip((minimum, maximum), self._quotients(top, bottom), strict=True)
+                    for own, x in zip((minimum, maximum), self._quotients(top, bottom, observed), strict=True)
                 )
                 low, high = np.where(certain, low, minimum), np.where(certain, high, maximum)
         notes: tuple[str, ...] = ()
@@ -214,7 +214,7 @@ class Numbers:
             low, high = A.low / below, A.high / below
         if certain.all():
             return ratio, se, low, high, certain
-        least, most = self._quotients(top, bottom)
+        least, most = self._quotients(top, bottom, observed)
         if extremes is not None:
             least, most = ratio_range(observed, self.asked, top, bottom, extremes)
         one = np.isfinite(least) & (
@@ -224,7 +224,7 @@ class Numbers:
         found = fieller(A.value, B.value, A.se**2, cov, B.se**2, self.asked.z, least, most)
         return ratio, se, np.where(certain, low, found.low), np.where(certain, high, found.high), found.bounded
 
-    def _quotients(self, top: list[int], bottom: list[int]) -> tuple[Floats, Floats]:
+    def _quotients(self, top: list[int], bottom: list[int], observed: Observed) -> tuple[Floats, Floats]:
         """(least, most) quotient of what is possible above and below; infinite where the number below may be 0."""
         (a, b), (c, d) = ((self._sum(self.possible.low, js), self._sum(self.possible.high, js)) for js in (top, bottom))
         assert a is not None and b is not None and c is not None and d is not None  # noqa: PT018 - type checker
@@ -232,6 +232,9 @@ class Numbers:
             least = np.where(a >= 0, a / d, np.where(c > 0, a / c, -np.inf))
             most = np.where(b <= 0, b / d, np.where(c > 0, b / c, np.inf))
         known = (c >= 0) & (d > 0)
+        if len(top) == len(bottom) == 1:
+            part = quotient_range(observed, self.asked, top[0], bottom[0])
+            least, most = np.maximum(least, part[0]), np.minimum(most, part[1])
         return np.where(known, least, -np.inf), np.where(known, most, np.inf)
 
     def _certain_ratio(
@@ -282,6 +285,7 @@ def selected(aggregate: Aggregate, query: Query, keys: tuple[int, ...], strata: 
         part=observed.part[stay],
         value=observed.value[stay],
         moments=observed.moments[stay],
+        cell=None if observed.cell is None else observed.cell[stay],
     )
 
 

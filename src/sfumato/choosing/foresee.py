@@ -13,7 +13,7 @@ import numpy as np
 from ..analysis.fit import Fit
 from ..analysis.regression import fit
 from ..answering.answer import Answer
-from ..answering.subject import Subject, no_bounds
+from ..answering.subject import KnownQuestions, Subject, no_bounds
 from ..engines.codes import Coder
 from ..engines.contract import Engine
 from ..errors import PlanError, UnsupportedQuery
@@ -28,7 +28,7 @@ from .original import Original
 class ExpectedRelease:
     """A release that does not exist, asked like one; PlanError where the method foresees nothing."""
 
-    def __init__(self, prepared: Prepared, truth: Original) -> None:
+    def __init__(self, prepared: Prepared, truth: Original, questions: KnownQuestions | None = None) -> None:
         domains = tuple(d for d, c in zip(prepared.profile.domains, prepared.needs.changed, strict=True) if c)
         plan, work = prepared.planned.public, prepared.planned.work
         foresight = prepared.method.foresee(plan, work, prepared.profile, domains)
@@ -40,7 +40,7 @@ class ExpectedRelease:
             types=truth.types, units={name: u for u, domain in enumerate(domains) for name in domain.columns}
         )
         # The original is read as it is: no sub-table column, nothing withheld.
-        self._subject = Subject(
+        subject = Subject(
             method=prepared.method.name,
             schema=self.schema,
             domains=domains,
@@ -56,6 +56,7 @@ class ExpectedRelease:
             functionals=foresight.functionals or self._unforeseen,
             rows=truth.rows,
         )
+        self._subject = questions.told(subject) if questions else subject
 
     def __repr__(self) -> str:
         return f"<expected release by {self._subject.method}>"

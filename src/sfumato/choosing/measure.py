@@ -5,27 +5,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..answering.subject import Subject
 from ..errors import QueryError, SfumatoError
 from ..methods.ladder import public_readers
-from ..model.public import READERS, Candidate, Floats, Roles
+from ..model.public import READERS, Candidate, Floats
 from ..publish import Prepared
-from ..publishing.parameter_files import read_column_hierarchy
 from ..publishing.randomness import Secret
-from ..query import Release
-from .candidates import LAPLACE, epsilon_of, laplace_readers, spec_of
+from .candidates import LAPLACE, epsilon_of, laplace_readers
 from .foresee import ExpectedRelease, mean_absolute_error
-from .rebuilt_table import reconstruction
 from .setting import Setting
-from .trial import drawn, trial
+from .trial_runs import Run, Trials
 from .workload import Answers, Workload
 
-SLOW_PLAN = 2.0  # seconds from which a plan that draws nothing is kept for all releases
 EQUAL = READERS.index("histogram")  # held to the bound by every method that is called equal
 LAPLACE_DRAWS = 50  # repetitions of every noisy answer: they cost nothing
 
@@ -52,10 +46,13 @@ def measure(
         prepared = setting.prepare(candidate, secret)
         planned = time.perf_counter() - start
         result |= _promise(prepared, setting)
-        if prepared.method.foreseeable:
-            result["expected_error"] = foresee(setting, prepared, candidate.estimator)
         step()
-        runs = _asked(setting, candidate, prepared, releases_of(candidate, releases), planned, secret, step)
+        trials = Trials(setting=setting, candidate=candidate, prepared=prepared, planned=planned, secret=secret)
+        runs, result["expected_error"] = trials.asked(
+            releases_of(candidate, releases),
+            lambda: foresee(setting, prepared, candidate.estimator) if prepared.method.foreseeable else None,
+            step,
+        )
         result |= _summary(setting, runs, planned, keep_points)
     except QueryError as error:
         return result | {"applicable": False, "reason": f"the workload cannot be asked: {_one_line(error)}"}
@@ -73,7 +70,7 @@ def releases_of(candidate: Candidate, releases: int) -> int:
 
 def foresee(setting: Setting, prepared: Prepared, estimator: str | None = None) -> dict[str, float | None]:
     """Mean relative error by band that the plan's answers will have."""
-    answers = setting.workload.ask(ExpectedRelease(prepared, setting.truth), estimator)
+    answers = setting.workload.ask(ExpectedRelease(prepared, setting.truth, setting.questions), estimator)
     truth = setting.workload.truth
     return by_band(setting.workload, mean_absolute_error(answers.value - truth, answers.se) / np.abs(truth))
 
@@ -88,68 +85,7 @@ def by_band(workload: Workload, relative: Floats) -> dict[str, float | None]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class _Run:
-    """One release, asked and gone."""
-
-    answers: Answers
-    reconstruction: dict[str, float] | None
-    publish_seconds: float
-    query_seconds: float
-    size: int
-    largest_share: float | None  # of one value among the records a reader cannot tell apart
-
-
-def _asked(
-    setting: Setting,
-    candidate: Candidate,
-    prepared: Prepared,
-    releases: int,
-    planned: float,
-    secret: Secret,
-    step: Callable[[], None],
-) -> list[_Run]:
-    runs: list[_Run] = []
-    before: Subject | None = None
-    for k in range(releases):
-        own = Secret(secret.stream(f"compare {candidate.method} {candidate.variant}", k).bytes(32))
-        start = time.perf_counter()
-        if k and (planned < SLOW_PLAN or prepared.method.plan_draws):
-            spec = prepared.method.with_files(spec_of(candidate), read_column_hierarchy)
-            fresh = prepared.method.plan(spec, prepared.profile, own.stream("plan"))
-            prepared = replace(prepared, planned=fresh)
-        held = setting.batches_of(prepared) if k else None  # the first is written: its files are measured
-        with trial(prepared, own) if held is None else drawn(prepared, own, held) as release:
-            before = release.subject = release.subject.after(before)
-            middle = time.perf_counter()
-            answers = setting.workload.ask(release, candidate.estimator)
-            end = time.perf_counter()
-            rebuilt = reconstruction(setting.reference, release, candidate.estimator) if setting.reference else None
-            share = largest_share(release, setting.roles) if prepared.method.classes else None
-            size = sum(f.stat().st_size for f in release.path.iterdir())
-        runs.append(
-            _Run(
-                answers=answers,
-                reconstruction=rebuilt,
-                publish_seconds=middle - start,
-                query_seconds=end - middle,
-                size=size,
-                largest_share=share,
-            )
-        )
-        step()
-    return runs
-
-
-def largest_share(release: Release, roles: Roles) -> float:
-    """The largest share that one sensitive value has among the rows with equal published quasi-identifiers."""
-    cells, rows = release.opened.distinct_cells((*roles.quasi, *roles.sensitive))
-    _, place = np.unique(cells[:, : len(roles.quasi)], axis=0, return_inverse=True)
-    place = place.reshape(-1)
-    return float((rows / np.bincount(place, weights=rows)[place]).max())
-
-
-def _summary(setting: Setting, runs: Sequence[_Run], planned: float, keep_points: int) -> dict[str, Any]:
+def _summary(setting: Setting, runs: Sequence[Run], planned: float, keep_points: int) -> dict[str, Any]:
     """What the releases of one candidate showed."""
     workload, truth = setting.workload, setting.workload.truth
     errors = np.array([np.abs(r.answers.value - truth) / np.abs(truth) for r in runs])
@@ -172,7 +108,7 @@ def _summary(setting: Setting, runs: Sequence[_Run], planned: float, keep_points
         "seconds": {
             "plan": round(planned, 3),
             "publish": round(runs[0].publish_seconds, 3),
-            "workload": round(float(np.mean([r.query_seconds for r in runs])), 3),
+            "workload": round(runs[0].query_seconds, 3),
         },
         "largest_share": runs[0].largest_share,
         "bytes": runs[0].size,

@@ -39,8 +39,10 @@ class Reference:
             rows = tuple(dict.fromkeys(key[:1] for key in cells))
             columns = tuple(dict.fromkeys(key[1:] for key in cells))
             table = np.zeros((len(rows), len(columns)))
+            row = {key: i for i, key in enumerate(rows)}
+            column_of = {key: j for j, key in enumerate(columns)}
             for key, count in cells.items():
-                table[rows.index(key[:1]), columns.index(key[1:])] = count
+                table[row[key[:1]], column_of[key[1:]]] = count
             kept = uncertainty_coefficient(table)
             if best is None or kept > best[0]:
                 found = cls(column=column, sensitive=tuple(sensitive), rows=rows, columns=columns, true_counts=table)

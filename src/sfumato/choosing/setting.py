@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
 
+from ..answering.subject import KnownQuestions
 from ..engines.contract import Engine
 from ..engines.directory import engine_named
 from ..errors import DataError
@@ -43,6 +44,7 @@ class Setting:
     domains: Mapping[str, Sequence[Scalar]]
     null_as_value: bool
     people: People
+    questions: KnownQuestions = field(default_factory=KnownQuestions)
 
     def at(self, bound: Ratio, rho1: Ratio | None = None) -> Setting:
         """The same table and workload at another bound."""

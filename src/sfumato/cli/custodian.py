@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..choosing import DEFAULT
+from ..engines.limits import MEMORY
 from ..errors import SpecError
 from ..lazily import one_command
 from ..model.option_names import said
 from .late_pandas import without_pandas
 from .method_options import PREFIX, specification
 from .options import (
-    DEFAULT_MEMORY,
     NONE,
     Json,
     Memory,
@@ -104,7 +104,7 @@ def look(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
-    memory: Memory = DEFAULT_MEMORY,
+    memory: Memory = MEMORY,
     as_json: Json = False,
 ) -> None:
     """Look at a table before deciding: columns, suggested roles, how far they tell people apart. For the custodian.

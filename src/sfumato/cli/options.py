@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..engines.limits import MEMORY
 from ..errors import SpecError
 from .teaching import option
 
@@ -23,7 +24,6 @@ Source = Annotated[
 ReleasePath = Annotated[str, typer.Argument(help="folder or zip archive of a release", metavar="RELEASE")]
 Json = Annotated[bool, option("--json", "one JSON document on stdout", rich_help_panel="Output")]
 Columns = list[str] | None
-DEFAULT_MEMORY = "1500MB"
 DEMO = "demo-release"
 NONE = "none"
 ROLES, READING, COARSER, ENGINE = "Roles of columns", "Reading the table", "Making columns coarser", "Engine"
@@ -342,7 +342,7 @@ class ReadingOptions:
     engine: EngineName = "local"
     master: Master = None
     remote: Remote = None
-    memory: Memory = DEFAULT_MEMORY
+    memory: Memory = MEMORY
 
     def arguments(self, *, spark: bool = False) -> dict[str, Any]:
         """The keyword arguments of the library that read a table; `spark`: a cluster may do what follows."""
@@ -355,7 +355,7 @@ class ReadingOptions:
         }
 
 
-def _engine(name: str, master: str | None, remote: str | None, *, memory: str = DEFAULT_MEMORY) -> Engine:
+def _engine(name: str, master: str | None, remote: str | None, *, memory: str = MEMORY) -> Engine:
     """The engine of that name; SpecError for an option that is not its own."""
     from ..engines.directory import LOCAL, SPARK, engine_named
 
@@ -365,7 +365,7 @@ def _engine(name: str, master: str | None, remote: str | None, *, memory: str = 
                 raise SpecError(f"--{option} goes with --engine spark", field=option)
         return engine_named(LOCAL, memory=memory)
     if name == SPARK:
-        if memory != DEFAULT_MEMORY:
+        if memory != MEMORY:
             raise SpecError(
                 "--memory is the local engine's; tell Spark by spark.driver.memory and spark.executor.memory",
                 field="memory",

@@ -12,6 +12,7 @@ from ..errors import DataError, ReleaseError
 from ..model.public import Codes, Domain, Integers, Listed, Scalar, SetWeights
 from ..model.types import INTEGER as WIDE
 from ..model.types import SMALLINT, ColumnType
+from .positions import Positions
 
 INDEX = np.int32
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999, from 1970
@@ -27,18 +28,19 @@ class Coder:
             pa.array([v[j] for v in domain.values], type=types.get(name)) for j, name in enumerate(domain.columns)
         ]
         self._distinct = [pc.unique(column) for column in self._columns]
+        self._positions = [Positions(distinct) for distinct in self._distinct]
         self.types = {name: column.type for name, column in zip(domain.columns, self._columns, strict=True)}
         self.index = pa.from_numpy_dtype(np.min_scalar_type(-max(len(domain), 1)))  # of decoded columns: rows wait
         self._ranks: dict[int, np.typing.NDArray[np.int64]] = {}
         if len(domain.columns) > 1:  # joint codes: mixed-radix number of the column codes, looked up in a sorted list
             self._find_ranks()
-            joint = self._joint([_index(c, d) for c, d in zip(self._columns, self._distinct, strict=True)])
+            joint = self._joint([at.of(c) for c, at in zip(self._columns, self._positions, strict=True)])
             self._order = np.argsort(joint, kind="stable").astype(INDEX)
             self._sorted = joint[self._order]
 
     def encode(self, columns: list[pa.Array], rows: Integers | None = None) -> Codes:
         """Codes; refuses values outside the domain, counting their rows (`rows`: how many each of them stands for)."""
-        codes = [_index(column, distinct) for column, distinct in zip(columns, self._distinct, strict=True)]
+        codes = [at.of(column) for column, at in zip(columns, self._positions, strict=True)]
         if len(codes) == 1:
             result = codes[0]
         else:
@@ -92,7 +94,7 @@ class Coder:
 
     def _find_ranks(self) -> None:
         """The columns before which numbers become ranks, and the numbers that the domain has there."""
-        codes = [_index(c, d) for c, d in zip(self._columns, self._distinct, strict=True)]
+        codes = [at.of(c) for c, at in zip(self._columns, self._positions, strict=True)]
         size = 1
         for j, distinct in enumerate(self._distinct):
             if size * len(distinct) >= ROOM:
@@ -133,20 +135,6 @@ def weights_table(found: SetWeights, numbers: Coder, values: Coder) -> pa.Table:
             "variance_weight": found.variance_weight,
         }
     )
-
-
-def _index(column: pa.Array, distinct: pa.Array) -> Codes:
-    """Position of every cell in `distinct`, -1 where it is not there; null matches null."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if column.type != distinct.type:
-        try:
-            column = column.cast(distinct.type)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the library's own message may quote a cell
-            raise DataError(f"a column holds values of type {column.type}, its domain {distinct.type}") from None
-    return pc.fill_null(pc.index_in(column, value_set=distinct), -1).to_numpy(zero_copy_only=False)
 
 
 def factorise(column: pa.ChunkedArray | pa.Array) -> tuple[Codes, pa.Array]:

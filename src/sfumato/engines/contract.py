@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..model.coarsening import Recoding
 from ..model.codebook import Labels
+from ..model.part_cells import PartCells
 from ..model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ..model.public import Domain, Scalar
 from ..model.types import ColumnType
@@ -145,6 +146,13 @@ class Reader(Protocol):
 
     def collapse(self) -> bool:
         """Count the distinct cells once, where that pays, before many questions; whether `source` is now smaller."""
+
+    def in_parts(self, columns: Sequence[str], part: str, most: int) -> tuple[str, PartCells] | None:
+        """(table of the distinct cells over at least these columns, how they lie in the parts), counted once and kept;
+        None where there are more than `most` of them, or it does not pay.
+
+        The table has the columns, `statements.WEIGHT`, and `statements.CELL`, the number of the cell.
+        """
 
     def run(
         self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None

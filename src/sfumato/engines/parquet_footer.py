@@ -34,13 +34,21 @@ def parsed(data: bytes) -> Struct:
     return _CompactReader(data).struct()
 
 
+def parsed_at(data: bytes) -> tuple[Struct, int]:
+    """(the struct that the bytes begin with, its length); ValueError where they do not."""
+    reader = _CompactReader(data)
+    return reader.struct(), reader.at
+
+
 class _CompactReader:
     def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+        self._data, self.at = data, 0
 
     def _take(self, size: int) -> bytes:
-        self._at += size
-        return self._data[self._at - size : self._at]
+        self.at += size
+        if self.at > len(self._data):
+            raise ValueError("the bytes end before the struct does")
+        return self._data[self.at - size : self.at]
 
     def _varint(self) -> int:
         value = shift = 0

@@ -15,6 +15,7 @@ from ..model.types import ColumnType
 
 DIALECT = "duckdb"  # of the texts that come in; what goes out is the engine's
 COUNT = "__count__"
+WEIGHT, CELL = "__n__", "__cell__"  # of a table of cells: rows that each stands for, and its number
 MOST_LISTED = 10_000
 OWN_NAME = re.compile(r"[a-z]\d+(_\d+)?|part|v")
 
@@ -25,15 +26,16 @@ def column(name: str) -> exp.Column:
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str) -> exp.Expression:
+def parsed(text: str) -> exp.Expression:
+    """The expression that a checked text stands for, to be looked at: it is kept, and must not be changed."""
     found = sqlglot.parse_one(text, dialect=DIALECT)
     assert isinstance(found, exp.Expression)
     return found
 
 
 def expression(text: str) -> exp.Expression:
-    """The expression that a checked text stands for."""
-    return _parsed(text).copy()
+    """A copy of it, to be built into a statement."""
+    return parsed(text).copy()
 
 
 def double(value: exp.Expression) -> exp.Cast:
@@ -68,7 +70,8 @@ def grouped(
     group: bool = True,
 ) -> exp.Select:
     """SELECT columns, sums FROM table WHERE all of `where` GROUP BY the columns."""
-    made = exp.select(*(_named(e, name) for e, name in (*columns, *sums))).from_(exp.table_(table))
+    made = exp.Select(expressions=[_named(e, name) for e, name in (*columns, *sums)])
+    made = made.from_(exp.table_(table), copy=False)
     for condition in where:
         made = made.where(exp.paren(expression(condition), copy=False), copy=False)
     if columns and group:
@@ -95,7 +98,7 @@ def over_rows(statement: exp.Query, cells: str, weight: str) -> exp.Query:
             return exp.table_("release")
         return exp.Literal.number(1) if isinstance(node, exp.Column) and node.name == weight else node
 
-    changed = statement.copy().transform(change)
+    changed = statement.transform(change)
     assert isinstance(changed, exp.Query)
     return changed
 
@@ -109,9 +112,12 @@ def renamed(statement: exp.Query, table: str, new: str) -> exp.Query:
     return changed
 
 
-def distinct(name: str, *, table: str) -> exp.Select:
-    """Values of a column, as v, up to a limit."""
-    return exp.select(exp.alias_(column(name), "v", quoted=True)).from_(exp.table_(table)).distinct().limit(MOST_LISTED)
+def distinct(name: str, *, table: str, where: Sequence[str] = ()) -> exp.Select:
+    """Values of a column, as v, up to a limit, among rows that meet the conditions."""
+    made = exp.select(exp.alias_(column(name), "v", quoted=True)).from_(exp.table_(table))
+    for condition in where:
+        made = made.where(exp.paren(expression(condition), copy=False), copy=False)
+    return made.distinct().limit(MOST_LISTED)
 
 
 def on_domain(expressions: Sequence[str], columns: Mapping[str, ColumnType], *, table: str, order: str) -> exp.Select:

@@ -96,7 +96,8 @@ class Method(ABC, Generic[S, P]):
     lumpable: bool = False  # values the question does not tell apart may be counted together
     part: str | None = None  # name of the sub-table or group id column in data.parquet, if there is one
     withheld: bool = False  # the changed units are not in data.parquet but in sensitive.parquet, by group
-    handfuls: bool = False  # parts are of a few rows each: estimates add up the entries of an output row in a part
+    # Parts are of a few rows each: estimates add up the entries of an output row in a part, and take cells (`inside`).
+    handfuls: bool = False
     classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: bool = False  # the plan itself is random: every release needs its own
     unseen: tuple[str, ...] = ()  # forgeries that the bundle alone cannot show, beside those that no bundle can

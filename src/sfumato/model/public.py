@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import SpecError, VerificationError
 from .option_names import said
+from .part_cells import PartCells
 from .sparse_table import SparseTable
 from .types import ColumnType
 
@@ -263,6 +264,7 @@ class Observed:
     Rows of the release fall into *strata*: rows that agree on everything the question asks of untouched columns.
     Stratum t belongs to output row `key[t]` and uses coefficients `pattern[t]`.
     `moments[r, j]` is the sum over rows of the j-th product of measures; `moments[:, 0]` counts rows.
+    Where parts are of a few rows each, entries may be cells of `inside`, which says how they lie in the parts.
     """
 
     stratum: NDArray[np.intp]
@@ -272,6 +274,8 @@ class Observed:
     key: NDArray[np.intp]  # (T,)
     pattern: NDArray[np.intp]  # (T,)
     keys: int  # K, the number of output rows
+    inside: PartCells | None = None  # `part` says nothing then
+    cell: NDArray[np.intp] | None = None  # of every entry
 
     @property
     def strata(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from .text import number
+from .text import number, percent
 
 WIDTH = 160  # pixels of the scale
 ENDS = ("_se", "_low", "_high", "_min", "_max")
@@ -39,7 +39,7 @@ def answer_table(
             else:
                 cells += f"<td>{'NULL' if value is None else escape(str(value))}</td>"
         body += f"<tr>{cells}</tr>"
-    said = {"bounds": "certain bounds", "exact": "exact"}.get(kind, f"{level:.0%} intervals")
+    said = {"bounds": "certain bounds", "exact": "exact"}.get(kind, f"{percent(level)} intervals")
     notes = "".join(f"<p>{escape(caveat)}</p>" for caveat in caveats)
     caption = f"<p>{escape(method)}: {said}</p>"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{caption}{notes}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from .text import table
+from .text import percent, table
 
 LEFT, WIDE, ROW = 230, 420, 26
 
 
 def render(document: dict[str, Any]) -> str:
     """The table of `sfumato audit`."""
-    header = ("attack", "success", f"{document['level']:.0%} interval", "blind guess", "promised", "")
+    header = ("attack", "success", f"{percent(document['level'])} interval", "blind guess", "promised", "")
     rows = [
         (
             line["attack"],

@@ -9,7 +9,7 @@ from typing import Any
 from .answer_html import answer_table
 from .charts import altair
 from .page import page
-from .text import number
+from .text import number, p_text, percent
 
 WIDTH = 520
 HEADER = ("term", "estimate", "std err", "of the noise", "interval", "p")
@@ -26,7 +26,7 @@ def coefficient_plot(document: Mapping[str, Any]) -> Any:
     zero = alt.Chart(alt.Data(values=[{"x": 0}])).mark_rule(strokeDash=[4, 3], color="#888").encode(x="x:Q")
     base = alt.Chart(data)
     bars = base.mark_rule(strokeWidth=2).encode(
-        y=y, x=alt.X("low:Q", title=f"coefficient, {document['level']:.0%} interval"), x2="high:Q", tooltip=tips
+        y=y, x=alt.X("low:Q", title=f"coefficient, {percent(document['level'])} interval"), x2="high:Q", tooltip=tips
     )
     dots = base.mark_circle(size=70, opacity=1).encode(y=y, x="estimate:Q", tooltip=tips)
     return (zero + bars + dots).properties(width=WIDTH, height=alt.Step(24), title=document["formula"])
@@ -41,7 +41,7 @@ def fit_page(document: Mapping[str, Any], errors: str) -> str:
             number(r["se"]),
             "-" if not r["se"] or r["se_table"] is None else f"{min(1.0, (r['se_table'] / r['se']) ** 2):.0%}",
             f"{number(r['low'])} .. {number(r['high'])}",
-            "-" if r["p"] is None else f"{r['p']:.3g}",
+            p_text(r["p"]),
         ]
         for r in document["rows"]
     ]
@@ -63,7 +63,7 @@ def fit_page(document: Mapping[str, Any], errors: str) -> str:
 def fit_table(document: Mapping[str, Any], errors: str) -> str:
     """An HTML table for notebooks, each interval as a bar; nothing loaded from anywhere."""
     rows = [
-        {"term": r["term"], "coef": r["estimate"], "coef_low": r["low"], "coef_high": r["high"], "p": f"{r['p']:.3g}"}
+        {"term": r["term"], "coef": r["estimate"], "coef_low": r["low"], "coef_high": r["high"], "p": p_text(r["p"])}
         for r in document["rows"]
         if r["p"] is not None
     ]

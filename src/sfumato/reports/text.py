@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ..model.smallest_p import SMALLEST_P
+
 # What a terminal obeys instead of showing, and what turns the direction of writing: names and values of a release may
 # hold it, and a release may come from a stranger.
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
@@ -61,6 +63,18 @@ def number(value: float | None) -> str:
     if value == 0 or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}" if abs(value) < 1 else f"{value:.1f}"
+
+
+def percent(share: float) -> str:
+    """A level as people write it, with all the digits it was given: 95%, 99.9%."""
+    return f"{100 * share:.10g}%"
+
+
+def p_text(p: float | None) -> str:
+    """A p-value as people read it; what is too small to be told apart is below the smallest one stated."""
+    if p is None or p != p:  # noqa: PLR0124 - NaN
+        return "-"
+    return f"below {SMALLEST_P:g}" if 0 < p <= SMALLEST_P else f"{p:.3g}"
 
 
 def _numeric(cell: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from .nodes import ALWAYS, Aggregate, Condition, Leaf, Lookup, Term, conjunction
-from .scalar import BOOLEAN, Node, Scope, call_span, refuse, span, typed
+from .scalar import BOOLEAN, JOINED, Node, Scope, call_span, refuse, span, typed
 
 QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc)
 AGGREGATES = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, *QUANTILES)
@@ -108,7 +108,7 @@ class Terms:
                 for literal in literals:
                     if isinstance(literal, exp.Literal):
                         value = literal.name if literal.is_string else float(literal.name)
-                        self.lookups.append(Lookup(name, value, span(literal)))
+                        self.lookups.append(Lookup(name, value, span(literal), literal.meta.get(JOINED)))
 
     # --- aggregates --------------------------------------------------------------------------------------------
 

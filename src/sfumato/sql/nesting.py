@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..model.public import Scalar
-from .scalar import Node, refuse
+from .scalar import JOINED, Node, refuse
 
 ENDS = {"_low": "INTERVAL_LOW", "_high": "INTERVAL_HIGH", "_se": "STD_ERROR"}
 MOST_ROWS = 10_000  # of a look-up table
@@ -165,7 +165,7 @@ class _Flattener:
             name = column.name.lower()
             if name in outputs and column.find_ancestor(exp.Group, exp.Having, exp.Order):
                 continue  # it means the output of that name
-            tables = [t for t, (_, held, _) in joined.items() if name in {c.lower() for c in held}]
+            tables = [t for t, (_, held, *_) in joined.items() if name in {c.lower() for c in held}]
             if not column.table and name not in self.own and len(tables) == 1:
                 column.set("table", exp.to_identifier(tables[0]))
 
@@ -197,9 +197,13 @@ class _Flattener:
             raise QueryError(
                 f'"{table.name}" has some values of "{other}" twice: the join would count rows more than once'
             )
-        joined[name] = (own, held, other)
+        joined[name] = (own, held, other, table.name)
         if join.side != "LEFT":
-            inside = exp.In(this=own.copy(), expressions=[_literal(k) for k in present]) if present else exp.false()
+            inside = (
+                exp.In(this=own.copy(), expressions=[_literal(k, table.name) for k in present])
+                if present
+                else exp.false()
+            )
             select.where(inside, copy=False)
 
     def _equality(self, join: Node, name: str, aliases: set[str]) -> tuple[Node, str]:
@@ -223,7 +227,7 @@ class _Flattener:
             return made
         if table not in joined:
             return node
-        own, held, key = joined[table]
+        own, held, key, called = joined[table]
         found = next((c for c in held if c.lower() == node.name.lower()), None)
         if found is None:
             raise QueryError(
@@ -243,7 +247,7 @@ class _Flattener:
             return exp.null()
         ifs = [
             exp.If(
-                this=exp.In(this=bare.copy(), expressions=[_literal(k) for k in ks]),
+                this=exp.In(this=bare.copy(), expressions=[_literal(k, called) for k in ks]),
                 true=_literal(v),
             )
             for v, ks in groups.items()
@@ -255,12 +259,17 @@ def _listed(clause: Any) -> list[Node]:
     return clause if isinstance(clause, list) else [] if clause is None else [clause]
 
 
-def _literal(value: Scalar) -> Node:
+def _literal(value: Scalar, table: str | None = None) -> Node:
+    """The value; `table` marks a key of a look-up table, which may be none of the release's values."""
     if isinstance(value, bool):
         return exp.Boolean(this=value)
     if isinstance(value, int | float):
-        return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
-    return exp.Literal.string(str(value))
+        made: Node = exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
+    else:
+        made = exp.Literal.string(str(value))
+    if table is not None:
+        made.meta[JOINED] = table
+    return made
 
 
 def _named(select: Node) -> list[tuple[str, Node]]:

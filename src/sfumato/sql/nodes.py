@@ -141,11 +141,15 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A literal that is compared with a column, to be checked against the column's values."""
+    """A literal that is compared with a column, to be checked against the column's values.
+
+    `table` names the look-up table that it comes from: of those values some may be none of the column's.
+    """
 
     column: str
     literal: str | float
     position: tuple[int, int] | None
+    table: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

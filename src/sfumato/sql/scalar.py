@@ -13,6 +13,7 @@ from ..errors import QueryError, UnsupportedQuery
 from .nodes import Schema
 
 Node = Any  # sqlglot's expression classes are not typed strictly
+JOINED = "joined"  # mark of a literal: the look-up table that holds it
 
 
 def quoted(name: str) -> str:
@@ -151,7 +152,7 @@ class Scope:
                 return exp.column(self.column(part), quoted=True)
             return part
 
-        return str(node.copy().transform(qualify).sql(dialect="duckdb", comments=False))
+        return str(node.transform(qualify).sql(dialect="duckdb", comments=False))
 
 
 def conjuncts(node: Node) -> list[Node]:

@@ -85,7 +85,7 @@ def hand_out(share: Deal, codes: Codes, rng: np.random.Generator) -> NDArray[np.
 
     Listed labels were shuffled before they were split and go out as they stand; counted ones are permuted here.
     """
-    order = np.argsort(narrow(codes, len(share.start)), kind="stable")
+    order = order_of(codes, len(share.start))
     dealt = np.empty(len(codes), dtype=np.int64)
     if share.counts is None:
         dealt[order] = share.labels
@@ -99,9 +99,20 @@ def hand_out(share: Deal, codes: Codes, rng: np.random.Generator) -> NDArray[np.
     return dealt
 
 
-def narrow(codes: Codes, size: int) -> NDArray[np.integer]:
-    """The codes in 8 or 16 bits where they fit: numpy sorts those by radix, one pass for each byte."""
-    return codes.astype(np.uint8) if size <= 2**8 else codes.astype(np.uint16) if size <= 2**16 else codes
+def order_of(codes: NDArray[np.integer], size: int) -> NDArray[np.integer]:
+    """The rows by their codes, which are below `size`; rows of one code in their own order.
+
+    Where a code and a row's number fit 32 bits together, plain numbers are sorted, which takes half as long; else
+    codes of 16 bits by radix.
+    """
+    bits = max(len(codes) - 1, 1).bit_length()
+    if size - 1 >= 1 << (32 - bits):
+        return np.argsort(codes.astype(np.uint16) if size <= 1 << 16 else codes, kind="stable")
+    packed = codes.astype(np.uint32) << np.uint32(bits)
+    packed |= np.arange(len(codes), dtype=np.uint32)
+    packed.sort()
+    packed &= np.uint32((1 << bits) - 1)
+    return packed
 
 
 def changed_between_passes() -> DataError:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +21,11 @@ from numpy.typing import NDArray
 from sfumato.errors import SpecError
 
 from ..lazily import special
+from .farthest_allowed import farthest_allowed
 
 Floats = NDArray[np.float64]
 Cumulant = Callable[[Floats], Floats]  # of the estimate, at true counts x
-Test = Callable[[Floats], NDArray[np.bool_]]
 
-STEPS = 30  # of a bisection: the ends are within 1e-9 of the possible range
 NORMAL = 1e8  # from this lam on the Poisson law is normal to within 1e-4 of its skewness
 NEVER = 1e-12  # below this lam no hit is ever seen, and there is no step of one hit to interpolate
 OUTSIDE = 1.0  # standard errors that an estimate may lie outside what is possible; farther ones are moved to there
@@ -125,15 +125,17 @@ def tail_interval(
 def _searched(
     t: Floats, v: Cumulant, k: Cumulant, alpha: float, least: Floats, most: Floats, unit: Floats
 ) -> tuple[Floats, Floats]:
-    """Both ends by bisection from the estimate outwards, side by side: the upper tail is the lower one of -T."""
+    """Both ends, searched for from the estimate outwards, side by side: the upper tail is the lower one of -T."""
     start = np.clip(t, least, most)
     sign = np.array([-1.0, 1.0]).reshape(2, *[1] * np.ndim(t))
     shown = np.stack([-(t - unit / 2), t + unit / 2])
 
-    def allowed(x: Floats) -> NDArray[np.bool_]:
-        return lower_tail(shown, sign * x, v(x), sign * k(x)) >= alpha / 2
+    def chance(x: Floats) -> Floats:
+        return lower_tail(shown, sign * x, v(x), sign * k(x))
 
-    low, high = _farthest(allowed, np.stack([start, start]), np.stack([least, most]))
+    both = np.stack([start, start])
+    guess = both - sign * float(special.ndtri(alpha / 2)) * np.sqrt(np.maximum(v(both), 0.0))
+    low, high = farthest_allowed(chance, alpha / 2, both, np.stack([least, most]), guess)
     return low, high
 
 
@@ -169,17 +171,6 @@ def _score(t: Floats, v: Line, z: float) -> tuple[Floats, Floats]:
     return centre - half, centre + half
 
 
-def _farthest(allowed: Test, start: Floats, limit: Floats) -> Floats:
-    """The point nearest to `limit` that is allowed on the way from `start`, which is taken as allowed."""
-    good, bad = start.copy(), np.asarray(limit, dtype=np.float64).copy()
-    whole = allowed(bad)
-    for _ in range(STEPS):
-        middle = (good + bad) / 2
-        fine = allowed(middle)
-        good, bad = np.where(fine, middle, good), np.where(fine, bad, middle)
-    return np.where(whole, limit, good)
-
-
 def binomial_total_interval(published: Floats, size: float, alpha: float) -> tuple[Floats, Floats]:
     """Exact ends for totals f of which `published` is Binomial(size f, 1 / size); f is taken as a real number.
 
@@ -188,22 +179,35 @@ def binomial_total_interval(published: Floats, size: float, alpha: float) -> tup
     """
     if not 0 < alpha < 1:
         raise SpecError(f"alpha must lie between 0 and 1, got {alpha!r}", field="alpha")
-    o = np.asarray(published, dtype=np.float64)
+    shape = np.shape(published)
+    totals, kind = np.unique(np.asarray(published, dtype=np.float64), return_inverse=True)
+    low, high = _total_ends(totals.tobytes(), size, alpha)
+    return low[kind].reshape(shape), high[kind].reshape(shape)
+
+
+@lru_cache(maxsize=64)  # a total has many output rows, and all grouping sets of a question ask for it
+def _total_ends(published: bytes, size: float, alpha: float) -> tuple[Floats, Floats]:
+    o = np.frombuffer(published, dtype=np.float64)
     chance, loss = 1.0 / size, np.log(2.0 / alpha)
 
     tiny = np.finfo(float).tiny  # the functions of scipy want positive arguments
 
-    def few(f: Floats) -> NDArray[np.bool_]:  # P(X <= o | f) >= alpha / 2; certain when size f = o
+    def few(f: Floats) -> Floats:  # P(X <= o | f); certain when size f = o
         room = size * f - o
-        return (room <= 0) | (special.betainc(np.maximum(room, tiny), o + 1.0, 1.0 - chance) >= alpha / 2)
+        return np.where(room <= 0, 1.0, special.betainc(np.maximum(room, tiny), o + 1.0, 1.0 - chance))
 
-    def many(f: Floats) -> NDArray[np.bool_]:  # P(X >= o | f) >= alpha / 2
+    def many(f: Floats) -> Floats:  # P(X >= o | f)
         room = np.maximum(size * f - o, 0.0) + 1.0
-        return (o <= 0) | (special.betainc(np.maximum(o, tiny), room, chance) >= alpha / 2)
+        return np.where(o <= 0, 1.0, special.betainc(np.maximum(o, tiny), room, chance))
 
     # P(X <= o) <= exp(-(f - o)^2 / 2 f), so that every total from `far` on is rejected; below o / size no draw gives o
     far = o + loss + np.sqrt(loss**2 + 2.0 * o * loss)
-    return _farthest(many, o, o * chance), _farthest(few, o, far)
+    # x - o is about z standard errors where z^2 x (1 - chance) = (x - o)^2
+    z2 = float(special.ndtri(alpha / 2)) ** 2 * (1.0 - chance)
+    spread = np.sqrt(z2 * o + z2**2 / 4)
+    low = farthest_allowed(many, alpha / 2, o, o * chance, o + z2 / 2 - spread)
+    high = farthest_allowed(few, alpha / 2, o, far, o + z2 / 2 + spread)
+    return low, high
 
 
 def cut(low: Floats, high: Floats, least: Floats | float, most: Floats | float) -> tuple[Floats, Floats]:

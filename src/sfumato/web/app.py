@@ -126,10 +126,20 @@ def _say(request: Request, refusal: Refusal) -> Response:
     return api.refused(request, refusal)
 
 
+def nothing_here(request: Request, error: HTTPException) -> str:
+    """Why there is no answer at an address, or not to this method."""
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = (error.headers or {}).get("Allow", "GET")
+        return f"{request.method} is not answered at this address, only {allowed}"
+    usual = error.detail == HTTPStatus(error.status_code).phrase
+    return "there is nothing at this address" if usual else error.detail
+
+
 async def _missing(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    said = error.detail if error.detail != HTTPStatus(error.status_code).phrase else "there is nothing at this address"
-    return _say(request, wrong(said, status=error.status_code))
+    response = _say(request, wrong(nothing_here(request, error), status=error.status_code))
+    response.headers.update(error.headers or {})
+    return response
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -12,7 +12,7 @@ from ..analysis.families import FAMILIES
 from ..analysis.fit import Fit
 from ..analysis.independence import Independence
 from ..query import Release
-from ..reports.text import json_text, number
+from ..reports.text import json_text, number, p_text
 from .answer_charts import dots
 from .presenting import cell, scale
 
@@ -20,7 +20,6 @@ Form = Literal["json", "csv", "page"]
 FORMS = {"fit": ("json", "csv"), "test": ("json",)}
 MOST_DRAWN = 60  # coefficients; the table has all
 INTERCEPT = "Intercept"
-TINY = 1e-300  # of a p that a number still holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +80,10 @@ def _model(fit: Fit) -> dict[str, Any]:
         "kind": "fit",
         "title": f"{document['family']} fit of {document['formula']}",
         "standfirst": f"models {document['models']}; {document['nobs']:,.0f} rows; release by {document['method']}",
-        "interval": f"{100 * document['level']:g} % interval",
+        "interval": f"{100 * document['level']:.10g} % interval",
         "names": [row["term"] for row in document["rows"]],
         "cells": [cell(row, "", ends) for row in rows],
-        "p": ["" if row["p"] is None else _p(row["p"]) for row in document["rows"]],
+        "p": ["" if row["p"] is None else p_text(row["p"]) for row in document["rows"]],
         "chart": dots(
             drawn, "coefficient", "term", "Coefficients with their intervals; the table below holds the same numbers"
         )
@@ -104,8 +103,8 @@ def _independence(test: Independence) -> dict[str, Any]:
         strength = ends if test.cramers_v is None else f"{number(test.cramers_v)}, {ends}"
     facts = [
         (f"chi-square, {test.df} degrees of freedom", number(test.statistic)),
-        ("p", _p(test.pvalue)),
-        (f"Cramer's V, {100 * test.level:g} % interval", strength),
+        ("p", p_text(test.pvalue)),
+        (f"Cramer's V, {100 * test.level:.10g} % interval", strength),
     ]
     if test.odds_ratio is not None:
         ratio = test.odds_ratio
@@ -118,10 +117,6 @@ def _independence(test: Independence) -> dict[str, Any]:
         "caveats": list(test.caveats),
         "text": str(test),
     }
-
-
-def _p(value: float) -> str:
-    return f"{value:.3g}" if value >= TINY else f"below {TINY:g}"
 
 
 def links(name: str, digest: str, asked: Conclusion) -> dict[str, str]:

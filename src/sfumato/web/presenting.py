@@ -24,7 +24,7 @@ def present(answer: Answer, sql: str) -> dict[str, Any]:
     return {
         "sql": sql,
         "method": answer.method,
-        "level": f"{100 * answer.level:g} %",
+        "level": f"{100 * answer.level:.10g} %",
         "kind": answer.kind,
         "interval": interval_name(answer),
         "caveats": list(answer.caveats),
@@ -48,7 +48,7 @@ def interval_name(answer: Answer) -> str:
     """What the two ends of an answer's ranges are."""
     if answer.kind == "exact":
         return "exact"
-    return "certain bounds" if answer.kind == "bounds" else f"{100 * answer.level:g} % interval"
+    return "certain bounds" if answer.kind == "bounds" else f"{100 * answer.level:.10g} % interval"
 
 
 def cell(row: dict[str, Any], name: str, ends: tuple[float, float]) -> dict[str, Any]:

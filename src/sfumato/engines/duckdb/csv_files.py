@@ -9,34 +9,25 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from ...errors import DataError
 from ..source import Source
 from .bound import Bound
 from .connection import connect, plain_path, quoted
-from .csv_cells import PATTERNS, POINT, TEXT, CellForms, foreign_note, foreign_tests
+from .csv_cells import POINT, TEXT, CellForms
+from .csv_types import VIEW, column_types
 from .files import check_names, shown
-from .packed_files import compression_of, in_plain, unpacked
+from .packed_files import PLAIN, compression_of, in_plain, unpacked
 
 DELIMITERS = (",", ";", "\t", "|")
-FEW, FEW_OF = 20, 10  # so many cells, and at most one of so many, decide a type alone: worth a note
-SHOWN_ROWS = 5
-AT_ONCE = 64  # columns that one statement looks at: its time grows with their square, reading the file again does not
+HELD_BYTES = 2**25  # of files that stay in memory
 UTF_8 = "utf-8-sig"
-
-SAMPLE = 10_000  # rows that tell what a column of text looks like
-_SAID = {
-    "BOOLEAN": "true or false",
-    "BIGINT": "whole numbers",
-    "DOUBLE": "numbers",
-    "DATE": "dates",
-    "TIMESTAMP": "dates with a time",
-}
 
 
 def csv_bound(files: Sequence[str], source: Source) -> Bound:
@@ -61,92 +52,49 @@ def csv_bound(files: Sequence[str], source: Source) -> Bound:
         "na_values": ["", *source.null],
     }
     paths = [plain_path(Path(file)) for file in plain]
+    forms = CellForms(point=source.decimal or POINT, dates=source.dates)
     with connect() as con:
-        text = con.read_csv(paths, columns=dict.fromkeys(names, "VARCHAR"), **options)  # type: ignore[arg-type] # it takes lists
-        text.create_view("text")
-        forms = CellForms(point=source.decimal or POINT, dates=source.dates)
-        types, notes = _types(con, names, forms, said=set(source.types))
-    read = {name: forms.value(name, kind) for name, kind in types.items() if forms.differs(kind)}
-    for name, kind in source.types.items():
-        written = forms.plain(name, kind.strip().upper())
-        if written and name in types:
-            read[name] = written
+        try:
+            text = con.read_csv(paths, columns=dict.fromkeys(names, TEXT), **options)  # type: ignore[arg-type] # it takes lists
+            held = _held(text, plain)
+            (text if held is None else con.from_arrow(held)).create_view(VIEW)
+            types, notes = column_types(con, names, forms, set(source.types), held)
+            read = _written_otherwise(types, forms, source.types)
+            typed = None if held is None else con.table(VIEW).project(_cast(types, read)).to_arrow_table()
+        except duckdb.Error as error:
+            raise csv_error(error) from None
+    if typed is not None:
+        return Bound(bind=lambda con: con.from_arrow(typed), notes=tuple(notes), seen=True)
     native = {name: TEXT if name in read else kind for name, kind in types.items()}
 
     def bind(con: duckdb.DuckDBPyConnection, _: object = kept) -> duckdb.DuckDBPyRelation:
         table = con.read_csv(paths, columns=native, **options)  # type: ignore[arg-type] # it takes lists
-        if not read:
-            return table
-        return table.project(", ".join(f"{read.get(name, quoted(name))} AS {quoted(name)}" for name in names))
+        return table.project(_cast(dict.fromkeys(names, TEXT), read)) if read else table
 
     return Bound(bind=bind, notes=tuple(notes), seen=True)
 
 
-def _types(
-    con: duckdb.DuckDBPyConnection, names: list[str], forms: CellForms, said: set[str]
-) -> tuple[dict[str, str], list[str]]:
-    """(the type of every column from all its cells, notes on types that a few cells decided); `said` stay text."""
-    try:
-        parts = (names[first : first + AT_ONCE] for first in range(0, len(names), AT_ONCE))
-        counts = [count for some in parts for count in _fits(con, some, forms)]
-        types, notes = {}, []
-        for name, (filled, *fits) in zip(names, counts, strict=True):
-            kinds = [kind for kind, fit in zip(PATTERNS, fits, strict=True) if filled and fit == filled]
-            types[name] = TEXT if name in said or not kinds else kinds[0]
-            almost = _almost(filled, dict(zip(PATTERNS, fits, strict=True)), types[name])
-            if almost and name not in said:
-                misfits = filled - fits[list(PATTERNS).index(almost)]
-                notes.append(_note(con, name, forms.value(name, almost), almost, types[name], misfits))
-        notes += _foreign(con, [name for name, kind in types.items() if kind == TEXT and name not in said])
-    except duckdb.Error as error:
-        raise csv_error(error) from None
-    return types, notes
+def _written_otherwise(types: Mapping[str, str], forms: CellForms, said: Mapping[str, str]) -> dict[str, str]:
+    """SQL of the columns whose cells the reading library would not read as they are meant."""
+    read = {name: forms.value(name, kind) for name, kind in types.items() if forms.differs(kind)}
+    for name, kind in said.items():
+        written = forms.plain(name, kind.strip().upper())
+        if written and name in types:
+            read[name] = written
+    return read
 
 
-def _foreign(con: duckdb.DuckDBPyConnection, names: Sequence[str]) -> Iterator[str]:
-    """Notes on columns of text whose first cells are numbers or days as another country writes them."""
-    for first in range(0, len(names), AT_ONCE):
-        some = names[first : first + AT_ONCE]
-        tests = [test for name in some for test in foreign_tests(name)]
-        counts = con.execute(f"SELECT {', '.join(tests)} FROM (SELECT * FROM text LIMIT {SAMPLE})").fetchall()[0]
-        width = len(counts) // len(some)
-        found = (foreign_note(name, counts[i * width : (i + 1) * width]) for i, name in enumerate(some))
-        yield from (note for note in found if note)
+def _cast(types: Mapping[str, str], read: Mapping[str, str]) -> str:
+    """SQL: every column in its type, of a table whose cells are texts; or as `read` says."""
+    cells = {name: quoted(name) if kind == TEXT else f"CAST({quoted(name)} AS {kind})" for name, kind in types.items()}
+    return ", ".join(f"{read.get(name, cell)} AS {quoted(name)}" for name, cell in cells.items())
 
 
-def _fits(con: duckdb.DuckDBPyConnection, names: Sequence[str], forms: CellForms) -> Iterator[Sequence[int]]:
-    """For every column how many cells are filled, and how many of them fit each pattern and are of its type."""
-    tests = ["count(*)"]
-    for name in names:
-        tests += [f"count({quoted(name)})"]
-        # CASE, not FILTER: the engine needs quadratic time for many filtered aggregates
-        tests += [f"count({forms.value(name, kind)})" for kind in PATTERNS]
-    counts = con.execute(f"SELECT {', '.join(tests)} FROM text").fetchall()[0]
-    if not counts[0]:
-        raise DataError("the CSV file has a header and no rows")
-    width = 1 + len(PATTERNS)
-    yield from (counts[1 + i * width : 1 + (i + 1) * width] for i in range(len(names)))
-
-
-def _almost(filled: int, fits: dict[str, int], chosen: str) -> str | None:
-    """The type that all but a few cells have, where it is not the one that was chosen."""
-    narrower = {TEXT: tuple(PATTERNS), "DOUBLE": ("BIGINT",)}.get(chosen, ())
-    near = [kind for kind in narrower if 0 < filled - fits[kind] <= min(FEW, filled // FEW_OF)]
-    return max(near, key=lambda kind: fits[kind], default=None)
-
-
-def _note(con: duckdb.DuckDBPyConnection, name: str, value: str, almost: str, chosen: str, misfits: int) -> str:
-    """Which rows decided the type; never what they hold. `value` is SQL: the cell as the type that almost all have."""
-    numbered = f"SELECT row_number() OVER () AS row, {quoted(name)} IS NOT NULL AND ({value}) IS NULL AS odd FROM text"
-    found = con.execute(f"SELECT row FROM ({numbered}) WHERE odd LIMIT {SHOWN_ROWS}").fetchall()
-    rows = [str(row) for (row,) in found]
-    more = ", ..." if misfits > len(rows) else ""
-    cells, where = ("1 cell", "row") if misfits == 1 else (f"{misfits} cells", "rows")
-    read = "text" if chosen == TEXT else "numbers with fractions"
-    return (
-        f'"{name}" is read as {read} because of {cells} ({where} {", ".join(rows)}{more} after the header); all others '
-        f"are {_SAID[almost]}: mend the file, or say --null or --types"
-    )
+def _held(text: duckdb.DuckDBPyRelation, files: Sequence[str]) -> pa.Table | None:
+    """The rows of files that are small: reading them once is enough. None where they are not."""
+    plain = all(compression_of(file) == PLAIN for file in files)
+    small = plain and sum(Path(file).stat().st_size for file in files) <= HELD_BYTES
+    return text.to_arrow_table() if small else None
 
 
 def header(file: str, delimiter: str | None, encoding: str = UTF_8) -> tuple[list[str], str]:

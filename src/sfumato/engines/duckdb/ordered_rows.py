@@ -11,16 +11,18 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from ..ahead import ahead
 from ..contract import Keys, ListColumn, Transform
 from ..key_order import key_order
-from ..parquet_lists import append_lists
-from .connection import quoted
+from ..narrow_columns import alike, narrowed
+from ..parquet_rows import write_rows
 
 KEY = "__order__"
-RANGE_ROWS = 131_072  # about; of the keys that are merged at a time
-SHARE = 0.25  # of the engine's memory that rows waiting for their order may fill
+POOL = pa.system_memory_pool()  # Arrow's own gives memory back and takes it again, to be cleared each time
+RANGE_ROWS = 131_072  # about; of the keys that are merged at a time, and of a row group
+SHARE = 0.9  # of the engine's memory that rows waiting for their order may fill
 
 
 def transformed(
@@ -32,8 +34,9 @@ def transformed(
     """
 
     def finished(number: int, rest: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
-        out = rest()
-        return _by_key(out.append_column(KEY, pa.array(keys(number, out.num_rows))))
+        out = narrowed(rest())
+        order = keys(number, out.num_rows)
+        return _in_order(out.append_column(KEY, pa.array(order)), order)
 
     parts = (partial(finished, number, transform.split(number, batch)) for number, batch in enumerate(batches))
     yield from ahead(parts, threads)
@@ -49,23 +52,82 @@ def write_ordered(
     room: float,
     threads: int,
 ) -> None:
-    """Nothing; the file holds the rows, which come in batches that are in order, in the order of all keys."""
-    held, size, names = [], 0, [name for name in keyed.names if name != KEY]
-    select = "SELECT * FROM released"
+    """Nothing; the file holds the rows, which come in batches that are in order, in the order of all keys.
+
+    Rows of the same range of keys are a row group, so that the file is the same whichever way they were sorted.
+    """
+    held, size = [], 0
+    plain = pa.schema([field for field in keyed if field.name != KEY])
     for batch in rows:
         held.append(batch)
         size += batch.nbytes
         if size > SHARE * room:
-            stream = pa.RecordBatchReader.from_batches(keyed, chain(_used_up(held), rows))
-            select = f"SELECT {', '.join(map(quoted, names))} FROM released ORDER BY {KEY}"
-            break
-    else:
-        stream = pa.RecordBatchReader.from_batches(pa.schema(map(keyed.field, names)), ahead(_ranges(held), threads))
-    con.register("released", stream)
-    target = str(path).replace("'", "''")
-    con.execute(f"COPY ({select}) TO '{target}' (FORMAT parquet)")
-    if lists:
-        append_lists(path, lists, threads)
+            write_rows(path, plain, _sorted(con, keyed, held, rows), lists, threads)
+            return
+    write_rows(path, plain, _merged(alike(held)), lists, threads)
+
+
+def _ends(rows: int) -> NDArray[np.uint64]:
+    """Where ranges of the keys of so many rows end, but for the last; all keys are equally likely."""
+    ranges = max(1, round(rows / RANGE_ROWS))
+    return np.array([(number << 64) // ranges for number in range(1, ranges)], dtype=np.uint64)
+
+
+def _merged(batches: list[pa.RecordBatch]) -> Iterator[Callable[[], pa.RecordBatch]]:
+    """Functions that return the rows of one range of keys each, in order.
+
+    Every batch is in order, so that a range is a slice of each: little is at hand at a time, and stays near.
+    """
+    ends = _ends(sum(batch.num_rows for batch in batches))
+    cuts = [[0, *np.searchsorted(batch[KEY].to_numpy(), ends).tolist(), batch.num_rows] for batch in batches]
+
+    def rows(number: int) -> pa.RecordBatch:
+        parts = [b.slice(at[number], at[number + 1] - at[number]) for b, at in zip(batches, cuts, strict=True)]
+        batch = pa.concat_batches(parts, memory_pool=POOL)
+        return _in_order(batch.drop_columns([KEY]), batch[KEY].to_numpy())
+
+    return (partial(rows, number) for number in range(len(ends) + 1)) if batches else iter(())
+
+
+def _sorted(
+    con: duckdb.DuckDBPyConnection, keyed: pa.Schema, held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]
+) -> Iterator[Callable[[], pa.RecordBatch]]:
+    """The same functions, for the rows of held batches and of the rest; values with a dictionary travel as numbers."""
+    first, count = held[0], 0
+    of = {f.name: first[f.name].dictionary for f in keyed if pa.types.is_dictionary(f.type)}
+
+    def numbers() -> Iterator[pa.RecordBatch]:
+        nonlocal count
+        for batch in chain(_used_up(held), rest):
+            count += batch.num_rows
+            columns = [c.indices if n in of else c for n, c in zip(keyed.names, batch.columns, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, names=names).cast(travelling)
+
+    def values(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+        rows = pa.concat_batches(parts)
+        columns = [
+            pa.DictionaryArray.from_arrays(column, of[f.name]) if f.name in of else column.cast(f.type)
+            for f, column in zip(keyed, rows.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=keyed)
+
+    names = [f"c{j}" for j in range(len(keyed))]
+    kinds = [f.type.index_type if pa.types.is_dictionary(f.type) else f.type for f in keyed]
+    travelling = pa.schema(zip(names, kinds, strict=True))
+    con.register("released", pa.RecordBatchReader.from_batches(travelling, numbers()))
+    found = con.sql(f"SELECT * FROM released ORDER BY {names[-1]}").to_arrow_reader(RANGE_ROWS)
+    number, parts = 0, list[pa.RecordBatch]()
+    for batch in found:
+        at = np.searchsorted(_ends(count), batch[names[-1]].to_numpy(), side="right")  # all rows have been counted
+        for here in np.unique(at).tolist():
+            if here != number and parts:
+                yield partial(values, parts)
+                parts = []
+            low, high = np.searchsorted(at, [here, here + 1]).tolist()
+            number = here
+            parts.append(batch.slice(low, high - low))
+    if parts:
+        yield partial(values, parts)
 
 
 def _used_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -75,22 +137,6 @@ def _used_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batches.pop()
 
 
-def _ranges(batches: list[pa.RecordBatch]) -> Iterator[Callable[[], pa.RecordBatch]]:
-    """Functions that return the rows of one range of keys each, in order; all keys are equally likely.
-
-    Every batch is in order, so that a range is a slice of each: little is at hand at a time, and stays near.
-    """
-    ranges = max(1, round(sum(batch.num_rows for batch in batches) / RANGE_ROWS))
-    ends = np.array([(number << 64) // ranges for number in range(1, ranges)], dtype=np.uint64)
-    cuts = [[0, *np.searchsorted(batch[KEY].to_numpy(), ends).tolist(), batch.num_rows] for batch in batches]
-
-    def rows(number: int) -> pa.RecordBatch:
-        parts = [b.slice(at[number], at[number + 1] - at[number]) for b, at in zip(batches, cuts, strict=True)]
-        return _by_key(pa.concat_batches(parts)).drop_columns([KEY])
-
-    return (partial(rows, number) for number in range(ranges))
-
-
-def _by_key(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _in_order(batch: pa.RecordBatch, keys: NDArray[np.uint64]) -> pa.RecordBatch:
     """The rows in the order of their keys."""
-    return pc.take(batch, pa.array(key_order(batch[KEY].to_numpy())), boundscheck=False)
+    return pc.take(batch, pa.array(key_order(keys)), boundscheck=False, memory_pool=POOL)

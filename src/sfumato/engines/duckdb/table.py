@@ -21,6 +21,7 @@ from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
 from ..batch_sizes import exactly
 from ..contract import Keys, ListColumn, Progress, Transform
+from ..limits import MEMORY
 from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..sound_cells import check_sound
@@ -48,7 +49,7 @@ class LocalEngine:
     def __init__(
         self,
         *,
-        memory: str = "1500MB",
+        memory: str = MEMORY,
         threads: int | None = None,
         batch_rows: int = BATCH_ROWS,
         encrypted_spill: bool = True,
@@ -88,13 +89,13 @@ class LocalTable:
 
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """Joint counts by one GROUP BY per joint; domains from them, or as declared."""
-        tables = [self._joint_counts([c for u in joint for c in needs.units[u]]) for joint in needs.joints]
+        with self._session() as session:
+            tables = [self._joint_counts(session, [c for u in j for c in needs.units[u]]) for j in needs.joints]
         return profile_of(tables, needs, declared, self.columns, self._arrow, null_as_value=null_as_value)
 
-    def _joint_counts(self, columns: list[str]) -> pa.Table:
-        with self._session() as session:
-            counted = session.query(f"SELECT {self._select(columns)}, count(*) AS {ROWS} FROM source GROUP BY ALL")
-            return check_sound(counted.to_arrow_table().combine_chunks(), texts=not self._seen)
+    def _joint_counts(self, session: Session, columns: list[str]) -> pa.Table:
+        counted = session.query(f"SELECT {self._select(columns)}, count(*) AS {ROWS} FROM source GROUP BY ALL")
+        return check_sound(counted.to_arrow_table().combine_chunks(), texts=not self._seen)
 
     def cells(
         self, quasi: Sequence[str], sensitive: Sequence[Domain], looked_at: Mapping[int, Domain], *, limit: int

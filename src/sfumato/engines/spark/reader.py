@@ -12,15 +12,15 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ...errors import QueryError, ReleaseError, SfumatoError
+from ...model.part_cells import PartCells
 from ...model.types import ColumnType
 from ..codes import unreadable_dates
 from ..duckdb.connection import arrow_types, connect
-from ..statements import columns_of, counted, over_rows
+from ..statements import WEIGHT, columns_of, counted, over_rows
 from .dialect import spark_text
 from .session import plainly
 from .sources import addresses
 
-WEIGHT = "__n__"
 MOST_CELLS = 2_000_000  # distinct cells of the columns of a question that are brought here
 _KIND = re.compile(r"\[([A-Z_]+)")
 
@@ -52,6 +52,10 @@ class SparkReader:
     def collapse(self) -> bool:
         """Cells are counted question by question."""
         return True
+
+    def in_parts(self, columns: Sequence[str], part: str, most: int) -> tuple[str, PartCells] | None:  # noqa: ARG002 - the contract's
+        """None: rows stay where they are."""
+        return None
 
     def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
         return arrow_types(self._con, types)

@@ -13,18 +13,18 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ...errors import EngineError, SfumatoError
 from ...stats.allocation import changed_between_passes
 from ..batch_sizes import exactly
 from ..contract import Keys, ListColumn, Transform
-from ..parquet_lists import append_lists
+from ..parquet_rows import write_rows
 from .chunks import ORDER, by_part, packed
 
 BATCH_ROWS = 131_072
@@ -137,34 +137,28 @@ def _write(
     path: Path,
 ) -> tuple[int, str]:
     """(rows, digest) of the Parquet file that now holds the batches."""
-    plain = pa.schema([pa.field(f.name, _written_type(f.type)) for f in schema])
     rows = 0
 
-    def decoded() -> Batches:
+    def group(batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = []
+        for field in schema:
+            column = batch.column(field.name)
+            if field.name in dictionaries:
+                column = pa.DictionaryArray.from_arrays(column, dictionaries[field.name])
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def groups() -> Iterator[Callable[[], pa.RecordBatch]]:
         nonlocal rows
         for batch in exactly(batches, ROW_GROUP):
-            columns = []
-            for field in plain:
-                column = batch.column(field.name)
-                if field.name in dictionaries:
-                    column = dictionaries[field.name].take(column)
-                columns.append(column if column.type == field.type else column.cast(field.type))
             rows += batch.num_rows
-            yield pa.RecordBatch.from_arrays(columns, schema=plain)
+            yield partial(group, batch)
 
-    with pq.ParquetWriter(path, plain, store_schema=False) as writer:
-        for batch in decoded():
-            writer.write_batch(batch, row_group_size=ROW_GROUP)
-    if lists:
-        append_lists(path, lists, threads=1)
+    write_rows(path, schema, groups(), lists, threads=1)
     with path.open("rb") as handle:
         os.fsync(handle.fileno())
         digest = hashlib.file_digest(handle, "sha256").hexdigest()
     return rows, digest
-
-
-def _written_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _named(batches: Batches, names: Sequence[str]) -> Batches:

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from ...model.public import Asked, Estimated, Floats, Observed
 from .group_sums import Entries, GroupSums, Kinds, Sums, bounds, kinds
 from .held_values import Groups, groups_of
+from .mean_shares import SINGULAR, mean_shares
 from .values_together import few_enough, pairs_of, triples_of
 
 VARIANCE_GROUPS = 200_000  # moments of W are taken over at most this many groups, which are in random order
 __all__ = ["Channel", "Groups", "estimate", "expected_se", "groups_of", "kinds", "variances"]
-
-SINGULAR = 1e-6  # a functional is identified when M w = h leaves a smaller residual
 
 
 class Channel:
@@ -30,22 +29,20 @@ class Channel:
     def __init__(self, groups: Groups) -> None:
         self.groups, self.entries = groups, Entries(groups)
         self.true_counts = groups.by_value(np.ones(len(groups))).astype(np.int64)  # every value is in the bundle
-        together = pairs_of(groups.members, 1 / groups.sizes, groups.values)
         self.present = np.flatnonzero(self.true_counts)
-        C = together[np.ix_(self.present, self.present)]
-        self.M = C / self.true_counts[self.present][:, None]
-        # M = F^-1 C with C symmetric: eigenvalues of F^-1/2 C F^-1/2 tell which directions the release identifies.
-        root = np.sqrt(self.true_counts[self.present].astype(float))
-        self._root = root
-        eigen, vectors = np.linalg.eigh(C / root[:, None] / root[None, :])
-        keep = eigen > SINGULAR * max(float(eigen[-1]), SINGULAR) if len(eigen) else np.zeros(0, dtype=bool)
-        self._inverse = (vectors[:, keep] / eigen[keep]) @ vectors[:, keep].T
+        self._root = np.sqrt(self.true_counts[self.present].astype(float))
+        self._shares = mean_shares(groups, self.present, self.true_counts[self.present])
 
     @cached_property
     def sampled(self) -> Groups:
         """At most VARIANCE_GROUPS of the groups."""
         groups, some = self.groups, slice(0, VARIANCE_GROUPS)
         return Groups(members=groups.members[:, some], sizes=groups.sizes[some], values=groups.values)
+
+    @cached_property
+    def held(self) -> Floats:
+        """How many of these hold each value, or 1."""
+        return np.maximum(self.sampled.by_value(np.ones(len(self.sampled))), 1)
 
     @cached_property
     def spread(self) -> Floats | None:
@@ -56,26 +53,32 @@ class Channel:
         some = self.sampled
         if not few_enough(len(some), len(some.members), some.values):
             return None
-        held = np.maximum(some.by_value(np.ones(len(some))), 1)
-        mean = pairs_of(some.members, 1 / some.sizes, some.values) / held[:, None]
-        square = triples_of(some.members, 1 / some.sizes**2, some.values) / held[:, None, None]
+        mean = pairs_of(some.members, 1 / some.sizes, some.values) / self.held[:, None]
+        square = triples_of(some.members, 1 / some.sizes**2, some.values) / self.held[:, None, None]
         return np.asarray(square - mean[:, :, None] * mean[:, None, :], dtype=np.float64)
 
     def weights(self, h: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """(w with M w = h over all values, identified?) for each row of h (F, values)."""
-        inside = h[:, self.present].T
-        w = (self._inverse @ (self._root[:, None] * inside)) / self._root[:, None]
-        scale = np.maximum(1.0, np.abs(inside).max(axis=0, initial=0.0))
-        identified = np.abs(self.M @ w - inside).max(axis=0, initial=0.0) <= SINGULAR * scale
+        inside = h[:, self.present]
+        w = self._shares.solve(inside * self._root) / self._root
+        scale = np.maximum(1.0, np.abs(inside).max(axis=1, initial=0.0))
+        identified = np.abs(self._shares.mean(w) - inside).max(axis=1, initial=0.0) <= SINGULAR * scale
         full = np.zeros_like(h)
-        full[:, self.present] = w.T
+        full[:, self.present] = w
         return full, identified
+
+    def mean(self, w: Floats) -> Floats:
+        """M w over all values, for each row of w; 0 for a value that no group holds."""
+        found = np.zeros_like(w)
+        found[:, self.present] = self._shares.mean(w[:, self.present])
+        return found
 
     def back(self, a: Floats) -> Floats:
         """x^ = (M^T)^-1 a for each row of a (.., values)."""
         x = np.zeros_like(a)
-        # (M^T)^-1 = F^1/2 S^-1 F^-1/2 with S = F^-1/2 C F^-1/2
-        x[..., self.present] = ((a[..., self.present] / self._root) @ self._inverse) * self._root
+        # (M^T)^-1 = F^1/2 S^-1 F^-1/2
+        inside = a[..., self.present].reshape(-1, len(self.present)) / self._root
+        x[..., self.present] = (self._shares.solve(inside) * self._root).reshape(*a.shape[:-1], -1)
         return x
 
 
@@ -162,7 +165,7 @@ class _Moments:
 
     def __init__(self, channel: Channel, w: Floats) -> None:
         self._groups, self._spread, self._w = channel.sampled, channel.spread, w
-        self._held = np.maximum(self._groups.by_value(np.ones(len(self._groups))), 1)
+        self._held = channel.held
         self._kept: dict[tuple[int, int], tuple[Floats, Floats]] = {}
 
     def _weight(self, b: int, i: int) -> tuple[Floats, Floats]:

@@ -1,8 +1,9 @@
 """What was observed, added up: by the values of the groups, by true value, and group by group for certain bounds.
 
-Observed entries say how many rows of a stratum lie in a group; several may say so of one group. What needs no group is
-added up once by stratum: an output row, and each grouping set of a CUBE, is a sum of strata. Bounds need the rows of an
-output row in each group, but only in groups that hold a value that is asked for. docs/explanation/anatomy.md
+Observed entries say how many rows of a stratum lie in a group; several may say so of one group. Or they are cells, and
+how these lie in the groups is known (`group_cells.py`). What needs no group is added up once by stratum: an output row,
+and each grouping set of a CUBE, is a sum of strata. Bounds need the rows of an output row in each group, but only in
+groups that hold a value that is asked for. docs/explanation/anatomy.md
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.public import Asked, Floats, Integers, Observed
+from ...model.part_cells import PartCells
+from ...model.public import Asked, Floats, Observed
 from ...stats.joint_codes import distinct_numbers
-from .held_values import Groups
+from .group_cells import SeenCells, held_by, shares_by_cell
+from .held_values import Groups, small
 
 MOST_SHARES = 20_000_000  # numbers kept by stratum and value; beyond, they are added up by output row
 MOST_SELECTED = 8  # selections of entries that are kept
@@ -47,18 +50,27 @@ class Entries:
     def __init__(self, groups: Groups) -> None:
         self.groups = groups
         # looked up ten million times in no order: small enough to stay near
-        self._members, self.sizes = groups.members, _small(groups.sizes)
-        self._last: SeenEntries | None = None
+        self._members, self.sizes = groups.members, small(groups.sizes)
+        self._last: Seen | None = None
+        self._by_cell: weakref.WeakKeyDictionary[PartCells, Floats] = weakref.WeakKeyDictionary()
 
-    def seen(self, observed: Observed) -> SeenEntries:
+    def seen(self, observed: Observed) -> Seen:
         """What is kept of these entries, for as long as they are: the grouping sets of a question share them."""
         last = self._last
         if last is None or not last.are_of(observed):
-            last = self._last = SeenEntries(self, observed)
+            last = self._last = self._new(observed)
             weakref.finalize(observed.moments, self._forget, weakref.ref(last))
         return last
 
-    def _forget(self, kept: weakref.ref[SeenEntries]) -> None:
+    def _new(self, observed: Observed) -> Seen:
+        inside, cell = observed.inside, observed.cell
+        if inside is None or cell is None:
+            return SeenEntries(self, observed)
+        if inside not in self._by_cell:
+            self._by_cell[inside] = shares_by_cell(self.groups, inside)
+        return SeenCells(self.groups, self._by_cell[inside], inside, cell, observed)
+
+    def _forget(self, kept: weakref.ref[Seen]) -> None:
         if self._last is kept():
             self._last = None
 
@@ -66,17 +78,35 @@ class Entries:
         """The moment of entries, divided by the size of their groups."""
         return observed.moments[at, column] / self.sizes[observed.part[at]]
 
-    def by_value(self, row: NDArray[np.intp], rows: int, part: Integers, weight: Floats) -> Floats:
+    def by_value(self, row: NDArray[np.integer], rows: int, part: NDArray[np.integer], weight: Floats) -> Floats:
         """(rows, values): the sum of the weights of the entries of a row whose group holds a value."""
         size = self.groups.values + 1
-        start, found = row * size, np.zeros(rows * size)
+        start, found = row.astype(np.intp) * size, np.zeros(rows * size)
         for member in self._members:
             found += np.bincount(start + member[part], weights=weight, minlength=len(found))
         return found.reshape(rows, size)[:, :-1]
 
 
+class Seen(Protocol):
+    """Sums over the entries of one question; what is the same for all of its grouping sets is kept."""
+
+    def are_of(self, observed: Observed) -> bool:
+        """Whether these are the entries."""
+
+    def shares(self, observed: Observed, column: int) -> Floats:
+        """(T, values): every entry's moment in equal parts to the values of its group, by stratum."""
+
+    def in_groups(self, observed: Observed, patterns: NDArray[np.bool_], h: Floats) -> InGroups:
+        """(output row, group, rows) of every pair of the two with rows of some patterns, each pair once, where the
+        group holds a value that is asked for; and how many such values every group holds."""
+
+
+# output row, group, rows, and for each of all groups: values of it that are asked for
+InGroups = tuple[NDArray[np.integer], NDArray[np.integer], NDArray[Any], NDArray[Any]]
+
+
 class SeenEntries:
-    """Sums over the entries of one question that are the same for all of its grouping sets."""
+    """The same where entries say in which group they are."""
 
     def __init__(self, entries: Entries, observed: Observed) -> None:
         self._entries, self._of = entries, tuple(weakref.ref(array) for array in _arrays(observed))
@@ -94,14 +124,31 @@ class SeenEntries:
             self._shares[column] = self._entries.by_value(observed.stratum, observed.strata, observed.part, parts)
         return self._shares[column]
 
-    def holding(
+    def in_groups(self, observed: Observed, patterns: NDArray[np.bool_], h: Floats) -> InGroups:
+        held, at = self._holding(observed, patterns, h)
+        count = len(self._entries.groups)
+        rows = observed.moments[at, 0]
+        pair = observed.key[observed.stratum[at]] * np.int64(count) + observed.part[at]
+        if (pair[1:] > pair[:-1]).all():
+            pass
+        elif (rows == 1).all():  # entries are rows: how often a pair comes is how many it has
+            pair.sort()
+            first = np.flatnonzero(np.concatenate([[True], pair[1:] != pair[:-1]]))
+            rows, pair = np.diff(first, append=len(pair)).astype(np.float64), pair[first]
+        else:
+            pair, place = distinct_numbers(pair)
+            rows = np.bincount(place, weights=rows, minlength=len(pair)).astype(np.float64)
+        key = pair // count
+        return key, pair - key * count, rows, held
+
+    def _holding(
         self, observed: Observed, patterns: NDArray[np.bool_], h: Floats
     ) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """(values of every group that are asked for, entries of some patterns whose group holds one)."""
         strata = patterns[observed.pattern]
         name = (strata.tobytes(), h.tobytes())
         if name not in self._selected:
-            held = _small(self._entries.groups.total(h))
+            held = held_by(self._entries.groups, h)
             there = (held > 0)[observed.part]
             if not strata.all():
                 there &= strata[observed.stratum]
@@ -113,11 +160,6 @@ class SeenEntries:
 
 def _arrays(observed: Observed) -> tuple[NDArray[Any], ...]:
     return observed.stratum, observed.part, observed.moments
-
-
-def _small(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers from 0 on, in as few bytes as hold them."""
-    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
 class _Channel(Protocol):
@@ -143,7 +185,7 @@ class GroupSums:
         if name not in self._shares:
             seen, values = self.observed, self.entries.groups.values
             strata = np.flatnonzero(patterns[seen.pattern])
-            if seen.strata * values <= MOST_SHARES:
+            if seen.strata * values <= MOST_SHARES or seen.inside is not None:
                 mine = self.seen.shares(seen, column)[strata]
                 place = seen.key[strata][:, None] * values + np.arange(values)
                 flat = np.bincount(place.ravel(), weights=mine.ravel(), minlength=seen.keys * values)
@@ -165,23 +207,6 @@ class GroupSums:
             self._kept[name] = x if column else np.where(most - x < 1e-9 * most, most, np.maximum(x, 0.0))
         return self._kept[name]
 
-    def in_groups(self, at: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-        """(output row, group, rows) of every pair of the two among some entries, each pair once."""
-        seen, count = self.observed, len(self.entries.groups)
-        rows = seen.moments[at, 0]
-        pair = seen.key[seen.stratum[at]] * np.int64(count) + seen.part[at]
-        if (pair[1:] > pair[:-1]).all():
-            pass
-        elif (rows == 1).all():  # entries are rows: how often a pair comes is how many it has
-            pair.sort()
-            first = np.flatnonzero(np.concatenate([[True], pair[1:] != pair[:-1]]))
-            rows, pair = np.diff(first, append=len(pair)).astype(np.float64), pair[first]
-        else:
-            pair, place = distinct_numbers(pair)
-            rows = np.bincount(place, weights=rows, minlength=len(pair)).astype(np.float64)
-        key = pair // count
-        return key, pair - key * count, rows
-
 
 def bounds(sums: GroupSums, asked: Asked, h: Floats, alike: Kinds) -> tuple[Floats, Floats]:
     """[ sum max(0, c_g(P) + c_g(A) - |g|), sum min(c_g(P), c_g(A)) ] for counts; no bound for other functionals."""
@@ -199,19 +224,21 @@ def bounds(sums: GroupSums, asked: Asked, h: Floats, alike: Kinds) -> tuple[Floa
         together = len(single) > len(groups.members)  # one pass for all of them, by value
         if together:
             # A is one value s, so that c_g(A) = 1[s in g]: the sums are of 1[P = g] and 1[P > 0] over groups with s.
-            _, every = sums.seen.holding(observed, where, np.ones(groups.values))
-            key, part, rows = sums.in_groups(every)
-            room = np.maximum(0.0, rows - sums.entries.sizes[part] + 1)
+            key, part, rows, _ = sums.seen.in_groups(observed, where, np.ones(groups.values))
+            room = np.maximum(0.0, 1.0 + rows - sums.entries.sizes[part])
             least = sums.entries.by_value(key, observed.keys, part, room)
             most = sums.entries.by_value(key, observed.keys, part, np.minimum(rows, 1.0))
             for f, b in single:
                 low[:, f] += least[:, h[b, f].argmax()]
                 high[:, f] += most[:, h[b, f].argmax()]
         for f, b in set(asking).difference(single) if together else asking:
-            held, at = sums.seen.holding(observed, where, h[b, f])  # a group without A adds nothing to either sum
-            key, part, rows = sums.in_groups(at)
-            inside = held[part]
-            room = np.maximum(0.0, rows - sums.entries.sizes[part] + inside)
-            low[:, f] += np.bincount(key, weights=room, minlength=observed.keys)
-            high[:, f] += np.bincount(key, weights=np.minimum(rows, inside), minlength=observed.keys)
+            # a group without A adds nothing to either sum
+            key, part, rows, held = sums.seen.in_groups(observed, where, h[b, f])
+            inside = held[part].astype(np.int32)  # bytes would not hold the sums below
+            full = np.flatnonzero(rows + inside > sums.entries.sizes[part])
+            room = rows[full] + inside[full] - sums.entries.sizes[part[full]]
+            low[:, f] += np.bincount(key[full], weights=room, minlength=observed.keys)
+            once = int(inside.max(initial=0)) <= 1
+            least_of = None if once else np.minimum(rows, inside)
+            high[:, f] += np.bincount(key, weights=least_of, minlength=observed.keys)
     return low, high

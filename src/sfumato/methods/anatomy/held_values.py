@@ -53,3 +53,8 @@ def groups_of(group: NDArray[np.int64], codes: Codes, values: int) -> Groups:
         there = slice(None) if j < least else np.flatnonzero(sizes > j)
         members[j, there] = small[start[there] + j]
     return Groups(members=members, sizes=sizes.astype(float), values=values)
+
+
+def small(numbers: NDArray[np.number]) -> NDArray[np.unsignedinteger]:
+    """Whole numbers from 0 on, in as few bytes as hold them."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))

@@ -40,7 +40,7 @@ from ...model.public import (
     Roles,
     Trust,
 )
-from ...stats.allocation import narrow
+from ...stats.allocation import order_of
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import record_laws
 from ..shared.grouping import Grouping, largest_buckets, random_margins
@@ -118,7 +118,7 @@ def _hand_out(
         place = extra * grouping.size + (rows[extra] < value[:, None]).sum(axis=1)
         group, codes = np.insert(group, place, extra), np.insert(codes, place, value)
     dropped = true_counts - kept
-    labels = group[np.argsort(narrow(codes, len(kept)), kind="stable")].astype(np.int64)
+    labels = group[order_of(codes, len(kept))].astype(np.int64)
     if dropped.any():
         owner = np.concatenate([np.sort(codes), np.repeat(np.arange(len(dropped)), dropped)])
         labels = np.concatenate([labels, np.full(int(dropped.sum()), -1, dtype=np.int64)])
@@ -288,8 +288,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             value, alike = np.zeros((observed.keys, asked.functionals)), anatomised.kinds(h)
             for f, found in enumerate(alike):
                 for b, where in found:
-                    mean = np.zeros(m)  # of W over the groups that hold a value
-                    mean[made.present] = made.M @ w[b, f, made.present]
+                    (mean,) = made.mean(w[b, f : f + 1])  # of W over the groups that hold a value
                     value[:, f] += sums(where, int(asked.products[0, asked.measure[f]])) @ mean
             variance, covariance = anatomised.variances(made, sums, asked, w, alike, observed.keys)
             half = asked.z * np.sqrt(variance)

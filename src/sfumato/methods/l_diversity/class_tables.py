@@ -25,6 +25,27 @@ class _Counts:
     cell: NDArray[np.int32]
     value: NDArray[np.int32]
     weight: NDArray[np.float64]
+    rows: NDArray[np.float64]  # of every class
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Classes:
+    """The classes of a node, as unions of classes of a finer one. Private."""
+
+    node: tuple[int, ...]
+    source: _Counts
+    where: Ints  # the class that each class of the source lies in
+    number: int
+
+    @property
+    def worth_keeping(self) -> bool:
+        """Whether there are so few of them that counts of coarser ones are better added up from them."""
+        return 2 * self.number <= len(self.source.codes)
+
+    def smallest(self) -> int:
+        """Rows of the smallest class that has any."""
+        rows = np.bincount(self.where, weights=self.source.rows, minlength=self.number)
+        return int(rows[rows > 0].min()) if rows.any() else 0
 
 
 class ClassTables:
@@ -36,16 +57,21 @@ class ClassTables:
         self._nodes = np.zeros((1, len(hierarchies)), dtype=np.intp)
         self._kept, self._size = [cells], 0
 
-    def at(self, node: Sequence[int]) -> NDArray[np.int64]:
-        """(classes, sensitive values); classes in the order of their labels."""
+    def classes(self, node: tuple[int, ...]) -> Classes:
+        """The classes of a node, in the order of their labels."""
         below = np.flatnonzero((self._nodes <= np.asarray(node)).all(axis=1))
         source = min((self._kept[i] for i in below.tolist()), key=lambda kept: len(kept.weight))
         where, n = class_of(source.codes, self.hierarchies, node)
+        return Classes(node=node, source=source, where=where, number=n)
+
+    def counted(self, classes: Classes) -> NDArray[np.int64]:
+        """(classes, sensitive values)."""
+        source, where, n = classes.source, classes.where, classes.number
         flat = where[source.cell] * self.values + source.value
         table = np.bincount(flat, weights=source.weight, minlength=n * self.values).astype(np.int64)
         table = table.reshape(n, self.values)
-        if 2 * n <= len(source.codes):
-            self._keep(node, source, where, table)
+        if classes.worth_keeping:
+            self._keep(classes.node, source, where, table)
         return table
 
     def _keep(self, node: Sequence[int], source: _Counts, where: Ints, table: NDArray[np.int64]) -> None:
@@ -66,6 +92,7 @@ def _counts(codes: Ints, table: Ints) -> _Counts:
         cell=cell.astype(np.int32),
         value=value.astype(np.int32),
         weight=table[cell, value].astype(np.float64),
+        rows=table.sum(axis=1).astype(np.float64),
     )
 
 

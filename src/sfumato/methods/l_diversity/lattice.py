@@ -88,7 +88,15 @@ class _LatticeSearch:
     def check(self, node: tuple[int, ...]) -> tuple[int, int] | None:
         """(rows suppressed, classes kept) if the node is feasible, else None; an infeasible node rules out more."""
         self.checked += 1
-        table = self.tables.at(node)
+        classes = self.tables.classes(node)
+        cheaper = self.limit == 0 and not classes.worth_keeping
+        if cheaper and classes.smallest() * self.l.denominator < self.l.numerator:
+            self._rule_out(node)  # fewer rows than l: no kind holds, whatever the values
+            return None
+        table = self.tables.counted(classes)
+        if self.limit == 0 and self.kind == "entropy" and not diverse(table, l=self.l, kind="distinct").all():
+            self._rule_out(node)  # an entropy of log l takes l values: told without logarithms
+            return None
         good = diverse(table, l=self.l, kind=self.kind)
         total = table.sum(axis=1)
         suppressed = int(total[~good].sum())
@@ -96,8 +104,12 @@ class _LatticeSearch:
             return suppressed, int(good.sum())
         hopeless = suppressed if self.limit == 0 else int(total[total * self.l.denominator < self.l.numerator].sum())
         if hopeless > self.limit:
-            self.ruled_out[tuple(slice(0, h + 1) for h in node)] = True
+            self._rule_out(node)
         return None
+
+    def _rule_out(self, node: tuple[int, ...]) -> None:
+        """Nor is any node below it feasible."""
+        self.ruled_out[tuple(slice(0, h + 1) for h in node)] = True
 
 
 def _level_bits(hierarchy: Hierarchy, codes: Ints, true_counts: Ints) -> NDArray[np.float64]:

@@ -214,8 +214,8 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
             for h, level in zip(hierarchies, found.levels, strict=True)
         )
         where, n = class_of(codes, hierarchies, found.levels)
-        sums = np.zeros((n, table.shape[1]), dtype=np.int64)
-        np.add.at(sums, where, table)
+        order = np.argsort(where, kind="stable")
+        sums = np.add.reduceat(table[order], np.searchsorted(where[order], np.arange(n)), axis=0)
         good = diverse(sums, l=l, kind=kind)
         stated = [
             _without(level, domain, np.isin(np.arange(len(domain)), codes[good[where], j]))

@@ -16,6 +16,7 @@ from sfumato.errors import SpecError
 
 from .set_channel import Floats, SetChannel
 
+CYCLIC_FROM = 200  # values from which on all shifts of a few blocks are answered by Fourier transforms
 LEAST_CONDITION = 1e-10  # of M scaled by the prior, whose largest eigenvalue is 1
 
 
@@ -73,15 +74,44 @@ def set_answers(channel: SetChannel, prior: Floats | None = None) -> SetAnswers:
     """The answers of a channel, weights tuned to `prior` (flat where None; every share above 0)."""
     pi = checked_prior(channel.size, prior)
     Q = channel.matrix()
+    if prior is None and channel.size >= CYCLIC_FROM and channel.cyclic:
+        return _cyclic_answers(Q, pi)
     shown = Q / (Q @ pi)[:, None]
     r = np.sqrt(pi)
     scaled = r[:, None] * (Q.T @ shown) * r  # eigenvalues in (0, 1]: 1 for r, whatever the channel
     values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
-    if values[0] < LEAST_CONDITION:
-        raise SpecError("the listed sets cannot tell all values apart; list more of them", field="sets")
+    _check_condition(values[0])
     half = vectors.T * r  # M^-1 = diag(r) V diag(1 / values) V' diag(r)
     inverse = half.T @ (half / values[:, None])
     return SetAnswers(matrix=Q, prior=pi, inverse=inverse, unit_weights=shown @ inverse)
+
+
+def _cyclic_answers(Q: Floats, pi: Floats) -> SetAnswers:
+    """The same for base blocks with all their shifts and a flat prior, by Fourier transforms of the blocks.
+
+    Row t of block b is q_b(x - t) and d is one number d_b in a block. So M is circulant, of eigenvalues
+    sum over b of |q_b^(f)|^2 / d_b, and the weights of block b are shifts of the transform's inverse of q_b^ / M^ d_b.
+    """
+    m = len(pi)
+    seen = np.fft.rfft(Q[::m]) / Q[::m].mean(axis=1)[:, None]  # (b, f): q_b^ / d_b
+    M = (np.fft.rfft(Q[::m]).conj() * seen).real.sum(axis=0)
+    _check_condition(M.min() / m)
+    inverse, weights = np.fft.irfft(1 / M, m), np.fft.irfft(seen / M, m)
+    return SetAnswers(
+        matrix=Q, prior=pi, inverse=_shifts(inverse), unit_weights=np.concatenate([_shifts(row) for row in weights])
+    )
+
+
+def _shifts(row: Floats) -> Floats:
+    """(m, m): row t is the given one moved on by t."""
+    twice = np.concatenate([row, row])
+    return np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(twice, len(row))[:0:-1])
+
+
+def _check_condition(least: float) -> None:
+    """Nothing; SpecError where the least eigenvalue of M scaled by the prior says that values look alike."""
+    if least < LEAST_CONDITION:
+        raise SpecError("the listed sets cannot tell all values apart; list more of them", field="sets")
 
 
 def checked_prior(size: int, prior: Floats | None) -> Floats:

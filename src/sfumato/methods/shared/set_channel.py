@@ -100,6 +100,15 @@ class SetChannel:
         inside, everywhere = float(self.keep / self.coverage), float((1 - self.keep) / self.total)
         return self.weights[:, None] * (inside * self.members + everywhere)
 
+    @property
+    def cyclic(self) -> bool:
+        """Whether the sets are all cyclic shifts of a few, block by block as `shifted` lists them, of equal weight."""
+        k, m = self.members.shape
+        if k % m or (self.weights != self.weights[0]).any():
+            return False
+        twice = np.concatenate([self.members[::m]] * 2, axis=1)
+        return all(np.array_equal(self.members[t::m], twice[:, m - t : 2 * m - t]) for t in range(m))
+
     def posterior(self, prior: Fraction) -> Fraction:
         """The largest chance of any predicate after one published set, for a reader who gave it `prior` before."""
         gamma = self.gamma_run

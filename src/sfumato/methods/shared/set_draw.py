@@ -32,11 +32,13 @@ class AliasTables:
     def draw(self, table: NDArray[np.integer] | None, rows: int, rng: np.random.Generator) -> SetIds:
         """One set per row from table `table[row]` (the first where None)."""
         column = rng.integers(0, self.width, size=rows, dtype=np.uint32)
-        at = column if table is None else table * np.int64(self.width) + column
+        at = column.astype(np.intp)
+        if table is not None:
+            at += table * np.intp(self.width)
         if self.plain:
-            return self.own[at]
+            return self.own.take(at)
         level = rng.integers(0, self.total, size=rows, dtype=np.int64)
-        return np.where(level < self.cut[at], self.own[at], self.other[at])
+        return np.where(level < self.cut.take(at), self.own.take(at), self.other.take(at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

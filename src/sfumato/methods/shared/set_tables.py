@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ...errors import SpecError
 from ...model.public import Codes, Floats, Integers, Listed, SetWeights
+from ...stats.allocation import order_of
 from .set_answers import SetAnswers, set_answers
 from .set_channel import SetChannel, channel_of_blocks, channel_of_sets
 from .set_draw import SetSampler, sampler
@@ -72,12 +73,14 @@ class SetTables:
         if part is None:
             return self._sampler(0).draw(codes, rng)
         shown = np.empty(len(codes), dtype=np.int32)
-        order = np.argsort(part, kind="stable")
-        ends = np.searchsorted(part[order], np.arange(len(self) + 1))
-        for i in np.flatnonzero(np.diff(ends)).tolist():
-            rows = order[ends[i] : ends[i + 1]]
-            position = np.searchsorted(self.values[i], codes[rows])
-            shown[rows] = self._sampler(i).draw(position, rng) + self.start[i]
+        order = order_of(part, len(self))
+        ends = np.cumsum(np.bincount(part, minlength=len(self)))
+        place = np.empty(max(int(v[-1]) for v in self.values) + 1, dtype=np.intp)  # of a value in the sub-table
+        for i, first in enumerate((0, *ends[:-1].tolist())):
+            rows = order[first : ends[i]]
+            place[self.values[i]] = np.arange(len(self.values[i]))
+            if len(rows):
+                shown[rows] = self._sampler(i).draw(place[codes[rows]], rng) + self.start[i]
         return shown
 
     def _sampler(self, i: int) -> SetSampler:

@@ -4,7 +4,8 @@ A question is a number h per (joint) sensitive value and a measure g of the unto
 P of g(row) h(true value). With weights w = M^-1 h over published values, `sum of g w` estimates it without bias
 [docs/explanation/splu.md, 5.2]. A question about one column is calibrated with the column's published totals, and its
 variance knows that the channel was rebuilt from them [docs/explanation/intervals.md, 5]. Several columns multiply
-their weights and have the variance `sum of g^2 (w^2 - w2)`, w2 = M^-1 h^2.
+their weights and have the variance `sum of g^2 (w^2 - w2)`, w2 = M^-1 h^2, less what the totals of every column tell of
+it (`decoy_covariance.py`): a difference of counts in two columns is known as well as these counts.
 """
 
 from __future__ import annotations
@@ -19,55 +20,14 @@ from ...model.sparse_table import SparseTable
 from ...stats.tail_inversion import Line, binomial_total_interval, cut, tail_interval
 from .decoy_channel import DecoyChannel
 from .decoy_covariance import RebuiltCovariance
-from .decoy_estimate import Estimates, Whole, calibrate, joint_weights
+from .decoy_estimate import Estimates, Whole, calibrate
+from .decoy_weights import DecoyWeights
 from .listed_values import rebuilt
 from .published_tables import DecoyRows, observations
 from .rare_values import RareCells, rare_value_interval
 
 CELLS = 4_000_000  # numbers of a table held at once
 SET_FLOOR = 0.25  # of the variance with a known channel, for questions about several values
-RESIDUAL = 1e-6  # a question is identified when M w = h up to this
-
-
-class DecoyWeights:
-    """DecoyWeights of questions under the product of the columns' channels."""
-
-    def __init__(self, channels: tuple[DecoyChannel, ...]) -> None:
-        self.channels, self.shape = channels, tuple(len(c.active) for c in channels)
-        self.known = all(c.identifiable.all() for c in channels)
-        self.published = channels[0].published
-
-    def of(self, values: Floats) -> Floats:
-        """M^-1 h for columns h."""
-        table = values.reshape(*self.shape, -1)
-        return joint_weights(self.channels, table).reshape(values.shape)
-
-    def forward(self, values: Floats) -> Floats:
-        """M c for columns c."""
-        table = values.reshape(*self.shape, -1)
-        for axis, channel in enumerate(self.channels):
-            moved = np.moveaxis(table, axis, 0)
-            flat = channel.matrix.forward(moved.reshape(len(moved), -1))
-            table = np.moveaxis(flat.reshape(moved.shape), 0, axis)
-        return table.reshape(values.shape)
-
-    def identified(self, values: Floats, weights: Floats) -> NDArray[np.bool_]:
-        """Which columns the channel tells apart: M w = h."""
-        if self.known:
-            return np.ones(values.shape[1], bool)
-        gap = np.abs(self.forward(weights) - values).max(axis=0, initial=0.0)
-        bounded = all(np.isfinite(c.condition) or c.identifiable.any() for c in self.channels)
-        return (gap <= RESIDUAL * np.maximum(1.0, np.abs(values).max(axis=0, initial=0.0))) & bounded
-
-    def each(self, observed: Floats) -> tuple[Floats, Floats]:
-        """((M^T)^-1 y, (B o B) y) over all joint values, for columns y."""
-        value = square = observed.reshape(*self.shape, -1)
-        for axis, channel in enumerate(self.channels):
-            moved = [np.moveaxis(t, axis, 0) for t in (value, square)]
-            size = moved[0].shape
-            value = np.moveaxis(channel.matrix.estimate(moved[0].reshape(size[0], -1)).reshape(size), 0, axis)
-            square = np.moveaxis(channel.matrix.squares(moved[1].reshape(size[0], -1)).reshape(size), 0, axis)
-        return value.reshape(observed.shape), square.reshape(observed.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +50,7 @@ class _Piece:
     shown: Floats  # ... (K, questions) the sum of g over the rows that show it, ...
     weighed: Floats  # ... of w^2 over all rows, ...
     counted: Floats  # ... and the estimated sum of g^2 over the rows that have it
+    told: Floats | float = 1.0  # of several columns: the share of the rows' own variance that the totals leave
 
 
 class _Answering:
@@ -103,7 +64,7 @@ class _Answering:
         self.uncertain = np.array([part.uncertain for part in self.parts], dtype=bool).reshape(len(self.parts), F)
         self.alone = self.uncertain.sum(axis=0) == 1  # one pattern carries all of the uncertainty
         self.value, self.variance = np.zeros((K, F)), np.zeros((K, F))
-        self.rebuilt = None if self.channel is None else RebuiltCovariance(self.channel, self.parts, asked, rows)
+        self.rebuilt = RebuiltCovariance(self.weights, self.parts, asked, rows)
         self.down, self.up = np.full((K, F), np.nan), np.full((K, F), np.nan)  # ends that need no cutting
         self.known = np.ones((K, F), bool)
         self.foreseen = np.zeros((K, F))  # variance that the channel has on average, for where rows are too few to tell
@@ -208,7 +169,15 @@ class _Answering:
             most = _sum_of(second)[:, None]
             steady = other * most + (own - other) * np.clip(counted, 0.0, most)
             variance = steady if g else np.maximum(variance, SET_FLOOR * steady)
-        if self.channel is not None:
+        told = np.ones_like(variance)
+        if self.channel is None:
+            for q, f in enumerate(at):
+                explained, by_totals = self.rebuilt.beyond_rows(int(f), int(f))
+                known_part = np.maximum(variance[:, q] - explained, 0.0) + by_totals
+                told[:, q] = np.divide(known_part, variance[:, q], out=told[:, q], where=variance[:, q] > 0)
+            told = np.clip(told, 0.0, 1.0)
+            variance = told * variance
+        else:
             for q in range(len(at)):
                 extra = self._rebuilt(self.channel, h[:, q], w[:, q], first)
                 # the terms nearly cancel where P is nearly everything: a share of the plain variance stays
@@ -218,7 +187,7 @@ class _Answering:
         none, squares = np.empty(0), _sum_of(second)
         return _Piece(
             at, g, inside, first @ v, whole, known, False,
-            own, other, every, squares, np.empty(0, np.intp), none, none, none, counted,
+            own, other, every, squares, np.empty(0, np.intp), none, none, none, counted, told,
         )  # fmt: skip
 
     def _rebuilt(self, channel: DecoyChannel, h: Floats, w: Floats, first: SparseTable) -> Floats:
@@ -263,7 +232,7 @@ class _Answering:
         rows = self.parts[b].rows[:, None]
         if self.asked.binary and piece.measure == 0:
             inside = np.clip(found.value, 0.0, rows)
-            self.foreseen[:, at] += inside * piece.own + (rows - inside) * piece.other
+            self.foreseen[:, at] += piece.told * (inside * piece.own + (rows - inside) * piece.other)
             low, high = self._interval(b, piece, found, cells, everything)
             self.down[:, at] = np.where(self.alone[at], low - found.value, np.nan)
             self.up[:, at] = np.where(self.alone[at], high - found.value, np.nan)
@@ -292,7 +261,7 @@ class _Answering:
 
     def _variance(self, b: int, piece: _Piece, cells: RareCells) -> Floats:
         """Of counts at the estimate moved to what is possible; of sums by the squares of g."""
-        if piece.measure == 0 or self.rebuilt is None:
+        if piece.measure == 0:
             return cells.variance(np.clip(cells.estimate, 0.0, cells.rows))
         moments, column = self.parts[b].moments, self.asked.products
         first, second = (
@@ -322,7 +291,7 @@ class _Answering:
             return cut(found.value - half, found.value + half, np.zeros_like(most), most)
         # Several columns: a plain variance is noisy among few rows, so that of an average composition is its floor.
         slope, inside = piece.own - piece.other, np.clip(found.value, 0.0, rows)
-        base = np.maximum(found.variance, rows * piece.other + slope * inside)
+        base = np.maximum(found.variance, piece.told * (rows * piece.other + slope * inside))
         v = Line(constant=base - slope * inside, slope=np.broadcast_to(slope, base.shape))
         return tail_interval(found.value, v, Line(constant=0.0), asked.alpha, 0.0, rows)
 
@@ -331,25 +300,14 @@ class _Answering:
         found = np.zeros((len(self.value), len(self.asked.pairs)))
         for p, (i, j) in enumerate(self.asked.pairs):
             together = self._covariance(int(i), int(j))
-            if self.channel is not None:
-                own = self._covariance(int(i), int(i)) * self._covariance(int(j), int(j))
-                stated = self.variance[:, i] * self.variance[:, j]
-                together *= np.sqrt(np.divide(stated, own, out=np.zeros_like(own), where=own > 0))
-            found[:, p] = together
+            own = np.maximum(self._covariance(int(i), int(i)), 0.0) * np.maximum(self._covariance(int(j), int(j)), 0.0)
+            stated = self.variance[:, i] * self.variance[:, j]
+            found[:, p] = together * np.sqrt(np.divide(stated, own, out=np.zeros_like(own), where=own > 0))
         return found
 
     def _covariance(self, i: int, j: int) -> Floats:
-        """(K,) covariance of two questions, summed over patterns; several columns have no totals to know of."""
-        if self.rebuilt is not None:
-            return self.rebuilt.of(i, j)
-        column = self.asked.products[self.asked.measure[i], self.asked.measure[j]]
-        found = np.zeros(len(self.value))
-        for part, uncertain in zip(self.parts, self.uncertain, strict=True):
-            if uncertain[i] and uncertain[j]:
-                hi, hj = (part.coefficients[[f]].toarray().T for f in (i, j))
-                v = self.weights.of(hi) * self.weights.of(hj) - self.weights.of(hi * hj)
-                found += (part.moments[column] @ v)[:, 0]
-        return found
+        """(K,) covariance of two questions, summed over patterns."""
+        return self.rebuilt.of(i, j)
 
 
 def estimate(channels: tuple[DecoyChannel, ...], rows: int, observed: Observed, asked: Asked) -> Estimated:

@@ -268,8 +268,8 @@ class SpluMethod(Method[Splu, SpluPlan]):
     def functionals(self, plan: SpluPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
         """By the channel that the published histogram gives back."""
         check_units(units)
-        (channel,) = channels_of(plan, evidence, (units[0].unit,))
-        return decoy_functionals(channel, cells, len(units[0].classes))
+        channels = channels_of(plan, evidence, tuple(unit.unit for unit in units))
+        return decoy_functionals(channels, cells, units, evidence.rows)
 
     def report(self, plan: SpluPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """Groups, thresholds, amplification with warnings, and the error to expect; by column if several."""

@@ -19,30 +19,13 @@ made afterwards from the chosen fakes, so rounding could cost width, never the g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
-from numpy.typing import NDArray
 
 from .blocktree import BlockTree
+from .fake_stacks import Costs, NodeRange, Stack, stacks_of
 from .transform import Counts, node_counts, unit_sums
 
-Costs = NDArray[np.float64]
-
-CACHED = 2**15  # float64 cells of one slab of a convolution
-
-
-@dataclass(slots=True, kw_only=True)
-class _Node:
-    """What one inner node keeps for the walk back down."""
-
-    lowest: Counts  # per group: the smallest c considered
-    width: int  # how many values of c are considered
-    most: int  # values of k kept are 0 .. most; beyond, nothing changes
-    best: Costs = field(default_factory=lambda: np.empty(0))  # running minimum over c of G - W c span: groups x c x k
-    partial: list[Costs] = field(default_factory=list)  # convolutions of the first 1, 2, .. inner children
-    inner: list[int] = field(default_factory=list)  # children with weight and with children of their own
-    leaves: list[int] = field(default_factory=list)  # leaf children with weight
+__all__ = ["Costs", "FakeTable"]
 
 
 class FakeTable:
@@ -56,7 +39,8 @@ class FakeTable:
         self.tree, self.weights, self.spans, self.most = tree, weights, spans, most
         self.inside = node_counts(tree, true_counts)
         self.unit = unit_sums(tree, weights)
-        self.nodes: dict[int, _Node] = {}
+        self.nodes: dict[int, NodeRange] = {}
+        self._stacks: tuple[Stack, ...] = ()
         self._ranges()
 
     def _ranges(self) -> None:
@@ -76,10 +60,10 @@ class FakeTable:
             highest = np.minimum(largest // unit, ((have + self.most) // w).min(axis=1))
             width = int((highest - lowest).max()) + 1 if groups else 1
             top = int(lowest.max(initial=0)) + width - 1
-            kept = _Node(lowest=lowest, width=width, most=min(self.most, unit * top))
+            kept = NodeRange(lowest=lowest, width=width, most=min(self.most, unit * top))
             for child, weight in zip(children, w.tolist(), strict=True):
                 if self.tree.children[child]:
-                    kept.inner.append(child)
+                    kept.inner[child] = min(self.most, weight * top)  # it is not asked for more blocks
                     asked[child] = (weight * lowest, weight * (lowest + width - 1))
                 else:
                     kept.leaves.append(child)
@@ -90,7 +74,7 @@ class FakeTable:
         """How many cells the dynamic programme updates (c x k x x over all nodes and groups)."""
         updated = 0
         for kept in self.nodes.values():
-            sizes = [self._asked(kept, child) + 1 for child in kept.inner]
+            sizes = [most + 1 for most in kept.inner.values()]
             updated += kept.width * (kept.most + 1)
             reached = sizes[0] if sizes else 1
             for size in sizes[1:]:  # pairs (x, y) of a convolution with x + y <= most
@@ -108,136 +92,49 @@ class FakeTable:
 
     def solve(self) -> Costs:
         """F(root, k, n + k) for every group and k = 0 .. most."""
-        for node in sorted(self.nodes, reverse=True):  # children have larger numbers than their parent
-            self._solve_node(node)
+        k, blocks = self._asked()
+        if not self.nodes:  # a single value: blocks of it cost nothing
+            return np.zeros(k.shape)
+        self._stacks = stacks_of(
+            self.tree,
+            self.weights,
+            self.spans,
+            inside=self.inside,
+            unit=self.unit,
+            nodes=self.nodes,
+            states=self.most + 1,
+        )
+        for stack in self._stacks:
+            stack.solve(self.most)
+        return self._stacks[-1].value(np.arange(len(k)), k[:, None], blocks[:, None])[:, 0]
+
+    def _asked(self) -> tuple[Counts, Counts]:
+        """(fakes, blocks) at the root, groups x states."""
         rows, ks = self.inside[:, 0], np.arange(self.most + 1)
-        return self._value(0, *np.broadcast_arrays(ks, rows[:, None] + ks))
-
-    def _asked(self, kept: _Node, child: int) -> int:
-        """The largest number of fakes that makes a difference in a child: the blocks it is asked for."""
-        return min(self.most, int(self.weights[child]) * (int(kept.lowest.max(initial=0)) + kept.width - 1))
-
-    def _solve_node(self, node: int) -> None:
-        kept = self.nodes[node]
-        units = kept.lowest[:, None] + np.arange(kept.width)  # groups x c
-        total = np.zeros((*units.shape, 1))
-        for i, child in enumerate(kept.inner):
-            asked = (units * self.weights[child])[:, :, None]
-            cost = self._value(child, *np.broadcast_arrays(np.arange(self._asked(kept, child) + 1), asked))
-            kept.partial.append(cost)
-            total = _convolve(total, cost, self.most) if i else cost
-            if i:
-                kept.partial.append(total)
-        total = _shift(total, self._leaf_need(kept, units).sum(axis=2), kept.most)
-        gain = float(self.unit[node]) * self.spans[node]
-        np.minimum.accumulate(total - (gain * units)[:, :, None], axis=1, out=total)
-        kept.best = total
-
-    def _leaf_need(self, kept: _Node, units: Counts) -> Counts:
-        """How many fakes each leaf child lacks for c units (last axis: leaf children)."""
-        have = self.inside[:, kept.leaves].reshape(len(units), *(1,) * (units.ndim - 1), len(kept.leaves))
-        return np.maximum(units[..., None] * self.weights[kept.leaves] - have, 0)
-
-    def _value(self, node: int, k: Counts, blocks: Counts) -> Costs:
-        """F(node, k, blocks), elementwise; the first axis is the group."""
-        have = self.inside[:, node].reshape(-1, *(1,) * (blocks.ndim - 1))
-        feasible = blocks <= have + k
-        if node not in self.nodes:  # a single value: blocks of it cost nothing
-            return np.where(feasible, 0.0, np.inf)
-        row = self._row(node, blocks)
-        group = np.arange(len(blocks)).reshape(-1, *(1,) * (blocks.ndim - 1))
-        kept = self.nodes[node]
-        value = kept.best[group, row, np.minimum(k, kept.most)] + blocks * self.spans[node]
-        return np.where(feasible, value, np.inf)
-
-    def _row(self, node: int, blocks: Counts) -> Counts:
-        """The index of the largest c that `blocks` allow at `node`."""
-        kept = self.nodes[node]
-        lowest = kept.lowest.reshape(-1, *(1,) * (blocks.ndim - 1))
-        return np.minimum(blocks // self.unit[node] - lowest, kept.width - 1)
+        blocks = rows[:, None] + ks
+        return np.broadcast_to(ks, blocks.shape), blocks
 
     def fakes(self) -> Counts:
         """How many fakes of each value an optimal choice of exactly k adds: groups x (most + 1) x leaves."""
-        rows, ks = self.inside[:, 0], np.arange(self.most + 1)
-        k, blocks = np.broadcast_arrays(ks, rows[:, None] + ks)
-        found = np.zeros((*k.shape, self.tree.leaves), dtype=np.int64)
-        walk: dict[int, tuple[Counts, Counts]] = {0: (k, blocks)}
-        for node in sorted(self.nodes):
-            k, blocks = walk.pop(node)
-            self._descend(node, k, blocks, walk, found)
+        k, blocks = self._asked()
+        groups, states = k.shape
+        found = np.zeros((groups, states, self.tree.leaves), dtype=np.int64)
+        asked = {id(self._stacks[-1]): (k, blocks)} if self._stacks else {}
+        for stack in reversed(self._stacks):
+            given, leaves = stack.share_out(*asked.pop(id(stack)))
+            by_node = leaves.reshape(
+                len(stack.leaf), groups, states, stack.leaf.shape[1]
+            )  # nodes x groups x states x leaf children
+            found[:, :, stack.leaf] = by_node.transpose(1, 2, 0, 3)
+            for child, (some, those) in zip(stack.children, given, strict=True):
+                if id(child.stack) not in asked:
+                    shape = (len(child.stack.lowest), states)
+                    asked[id(child.stack)] = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+                into = asked[id(child.stack)]
+                into[0][child.rows], into[1][child.rows] = some, those
         return found
-
-    def _descend(
-        self, node: int, k: Counts, blocks: Counts, walk: dict[int, tuple[Counts, Counts]], found: Counts
-    ) -> None:
-        """Share the fakes of one node out to its children: leaves into `found`, inner nodes into `walk`."""
-        kept = self.nodes[node]
-        group = np.arange(len(k))[:, None]
-        row = self._row(node, blocks)
-        useful = np.minimum(k, kept.most)
-        reached = kept.best[group, row, useful]
-        # the running minimum falls to `reached` first where c is the argmin
-        running = np.swapaxes(kept.best, 1, 2)[group, useful]  # groups x states x c
-        at = np.minimum((running > reached[:, :, None]).sum(axis=2), row)
-        units = kept.lowest[:, None] + at
-        need = self._leaf_need(kept, units)
-        left = k - need.sum(axis=2)
-        for i in range(len(kept.inner) - 1, 0, -1):
-            # partial holds F_0, F_1, F_0*F_1, F_2, F_0*F_1*F_2, ..
-            x = _split(kept.partial[2 * i - 1][group, at], kept.partial[2 * i - 2][group, at], left)
-            walk[kept.inner[i]] = (x, units * self.weights[kept.inner[i]])
-            left = left - x
-        if kept.inner:
-            walk[kept.inner[0]] = (left, units * self.weights[kept.inner[0]])
-        else:
-            need[:, :, 0] += left  # more fakes than the least cost needs: they wait at the first value
-        for i, child in enumerate(kept.leaves):
-            found[:, :, self.tree.start[child]] += need[:, :, i]
 
 
 def _children(tree: BlockTree, node: int) -> range:
     part = tree.child_slice(node)
     return range(part.start, part.stop)
-
-
-def _convolve(a: Costs, b: Costs, most: int) -> Costs:
-    """out[.., k] = min over x of a[.., x] + b[.., k - x] for k up to `most`; both stay as they end beyond their ends.
-
-    Some rows at a time, so that they stay in the cache.
-    """
-    if a.shape[-1] > b.shape[-1]:
-        a, b = b, a
-    ends = a.shape[-1] - 1, b.shape[-1] - 1
-    size = min(sum(ends), most) + 1
-    first, second = a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])
-    out = np.empty((len(first), size))
-    step = max(1, CACHED // size)
-    room = np.empty((min(step, len(out)), size))
-    for at in range(0, len(out), step):
-        left, right, best = first[at : at + step], second[at : at + step], out[at : at + step]
-        shared = min(size, ends[1] + 1)
-        np.add(right[:, :shared], left[:, :1], out=best[:, :shared])
-        best[:, shared:] = best[:, shared - 1 : shared]
-        for x in np.flatnonzero(np.isfinite(left[:, 1:]).any(axis=0)) + 1:
-            until = min(size, x + ends[1] + 1)
-            term = room[: len(left), : until - x]
-            np.add(right[:, : until - x], left[:, x : x + 1], out=term)
-            np.minimum(best[:, x:until], term, out=best[:, x:until])
-            if until < size:
-                np.minimum(best[:, until:], term[:, -1:], out=best[:, until:])
-    return out.reshape(*a.shape[:-1], size)
-
-
-def _shift(cost: Costs, need: Counts, most: int) -> Costs:
-    """cost[.., k - need] for k up to `most`, infinite where k < need; the cost stays as it ends beyond its end."""
-    k = np.arange(most + 1) - need[..., None]
-    found = np.take_along_axis(cost, np.clip(k, 0, cost.shape[-1] - 1), axis=-1)
-    return np.where(k >= 0, found, np.inf)
-
-
-def _split(child: Costs, rest: Costs, k: Counts) -> Counts:
-    """The x that attains min of child[.., x] + rest[.., k - x]: the smallest such x."""
-    x = np.arange(child.shape[-1])
-    other = k[..., None] - x
-    found = np.take_along_axis(rest, np.clip(other, 0, rest.shape[-1] - 1), axis=-1)
-    return np.where(other >= 0, child + found, np.inf).argmin(axis=-1)

@@ -26,17 +26,18 @@ def readers(claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
     return in_parts(claim, histogram=mine, linking=linking, corruption=LAST)
 
 
-def _blocks(made: Made, values: int) -> tuple[sp.csr_array, Floats]:
+def _blocks(made: Made, values: int) -> tuple[sp.csr_array, sp.csr_array]:
     """(groups by nodes: share of a group's blocks, nodes by values: whether a block holds a value)."""
     tree = made.shape.tree
     size = np.bincount(made.group, weights=made.count)
     share = sp.csr_array(
         (made.count / size[made.group], (made.group, made.node)), shape=(len(made.group_rows), tree.nodes)
     )
-    inside = np.zeros((tree.nodes, values))
-    for node in range(tree.nodes):
-        inside[node, np.asarray(made.shape.order)[tree.start[node] : tree.stop[node]]] = 1.0
-    return share, inside
+    width = tree.stop - tree.start
+    ends = np.concatenate([[0], np.cumsum(width)])
+    leaf = np.arange(ends[-1]) - np.repeat(ends[:-1] - tree.start, width)
+    held = np.asarray(made.shape.order)[leaf]
+    return share, sp.csr_array((np.ones(len(held)), held, ends), shape=(tree.nodes, values))
 
 
 def _histogram(known: Known) -> float:
@@ -45,7 +46,7 @@ def _histogram(known: Known) -> float:
     prior = np.zeros(len(known.profile.domains[0]))
     prior[known.joint.codes[:, 0]] = known.joint.of_values()
     share, inside = _blocks(made, len(prior))
-    reached = share @ _spread(inside, prior)
+    reached = (share @ _spread(inside, prior)).toarray()
     return float(reached[:, known.joint.codes[known.looked, 0]].max())
 
 
@@ -69,12 +70,13 @@ def _linking(known: Known) -> float | None:
         prior = table[[cell]].toarray()[0]
         mine = share[[int(of_cell[cell])]].toarray()[0]
         possible = mine * (inside @ prior > 0)
-        reached = (possible / possible.sum()) @ _spread(inside, prior)
+        reached = _spread(inside, prior).T @ (possible / possible.sum())
         largest = max(largest, float(reached[looked].max()))
     return largest
 
 
-def _spread(inside: Floats, prior: Floats) -> Floats:
+def _spread(inside: sp.csr_array, prior: Floats) -> sp.csr_array:
     """f_x / f(b) for every block b and value x in it."""
-    mass = inside @ prior
-    return np.divide(inside * prior, mass[:, None], out=np.zeros_like(inside), where=mass[:, None] > 0)
+    mass, held = np.repeat(inside @ prior, np.diff(inside.indptr)), prior[inside.indices]
+    share = np.divide(held, mass, out=np.zeros(len(held)), where=mass > 0)
+    return sp.csr_array((share, inside.indices, inside.indptr), shape=inside.shape)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from http import HTTPStatus
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,7 +14,7 @@ from starlette.responses import Response
 from ...engines.source_options import OPTIONS
 from ...errors import SfumatoError
 from ..api import refused
-from ..app import layout, look, static
+from ..app import layout, look, nothing_here, static
 from ..refusals import Refusal, refusal, wrong
 from ..security import PROTECTING, Gate
 from . import studio_pages
@@ -43,9 +42,9 @@ def application(studio: Studio, *, token: str, port: int) -> Starlette:
 
     async def missing(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        usual = error.detail == HTTPStatus(error.status_code).phrase
-        message = "there is nothing at this address" if usual else error.detail
-        return say(request, wrong(message, status=error.status_code))
+        response = say(request, wrong(nothing_here(request, error), status=error.status_code))
+        response.headers.update(error.headers or {})
+        return response
 
     async def wrong_choice(request: Request, error: Exception) -> Response:
         assert isinstance(error, SfumatoError)

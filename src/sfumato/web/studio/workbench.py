@@ -27,7 +27,6 @@ from ...reports.plan_text import render
 from .hand import Tell
 from .studio_choices import Choices
 
-MEMORY = "1500MB"  # what the engine may hold before it spills to disk
 CONDITIONS = 60  # of the query pool, where the custodian asks no questions of her own: for a quick look
 
 
@@ -145,7 +144,7 @@ class Workbench:
 
 def engine() -> Engine:
     """The engine of this machine."""
-    return engine_named(memory=MEMORY)
+    return engine_named()
 
 
 def reading(choices: Choices) -> dict[str, Any]:

@@ -1,0 +1,38 @@
+"""Whole numbers in as few bytes as they need while rows wait: many tables hold small numbers in wide columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NARROW = (pa.int8(), pa.int16(), pa.int32())
+
+
+def narrowed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, its columns of whole numbers as narrow as their numbers allow."""
+    columns = [_narrowed(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _narrowed(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if not pa.types.is_integer(kind) or kind.bit_width == 8:
+        return column
+    ends = pc.min_max(column).as_py()
+    most = max(-1 - (ends["min"] or 0), ends["max"] or 0)
+    fit = next((n for n in NARROW if n.bit_width < kind.bit_width and most < 1 << (n.bit_width - 1)), None)
+    return column if fit is None else column.cast(fit, safe=False)
+
+
+def alike(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The batches, each column as wide as the widest of its parts."""
+    kinds: dict[str, pa.DataType] = {}
+    for batch in batches:
+        for field in batch.schema:
+            known = kinds.setdefault(field.name, field.type)
+            if pa.types.is_integer(known) and field.type.bit_width > known.bit_width:
+                kinds[field.name] = field.type
+    schema = pa.schema(kinds)
+    return [batch if batch.schema.types == schema.types else batch.cast(schema) for batch in batches]

@@ -1,0 +1,136 @@
+"""Columns of few different values as chunks of a Parquet file: a dictionary, and numbers of as few bits as it needs.
+
+Rows in random order hold values in random order, so that there are no runs to look for, and whole numbers need no
+hashing: their places in a range are their codes. Values of other types, and of many, are left to the library.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from .parquet_chunks import (
+    COMPRESSION,
+    KIND,
+    MISSING_VALUES,
+    PATH,
+    RLE_DICTIONARY,
+    STATISTICS,
+    Chunk,
+    by_library,
+    chunk,
+    dictionary_of,
+    page,
+)
+from .parquet_footer import I64, STRUCT, varint
+from .positions import above
+
+SMALL, MOST = 1 << 8, 1 << 16  # different values: every one of the range is in the dictionary; codes have 16 bits
+Codes = NDArray[np.uint8 | np.uint16]
+
+
+class CodedColumn:
+    """A column's chunks; what does not change from one row group to the next is made once.
+
+    Whole numbers may come in a narrower type than they are written in.
+    """
+
+    def __init__(self, name: str, kind: pa.DataType) -> None:
+        self._name, self._kind = name, kind
+        self._dictionaries: dict[bytes, Chunk] = {}
+
+    def chunk(self, values: pa.Array) -> Chunk:
+        """The row group's values."""
+        missing = values.null_count
+        there = pc.is_valid(values).to_numpy(zero_copy_only=False) if missing else None
+        found = _coded(values.drop_null() if missing else values)
+        if found is None:
+            plain = values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values
+            return by_library(self._name, plain.cast(self._kind))[0]
+        codes, distinct = found
+        if there is None:
+            levels = varint(len(values) << 1) + b"\1"
+        else:
+            bits = np.packbits(there, bitorder="little").tobytes()
+            levels = varint(len(bits) << 1 | 1) + bits
+        width = max(1, (len(distinct) - 1).bit_length())
+        body = b"".join(
+            [len(levels).to_bytes(4, "little"), levels, bytes([width]), varint(-(-len(codes) // 8) << 1 | 1)]
+        )
+        once = self._once(distinct.cast(self._kind))
+        shared = {field: once.meta[field] for field in (KIND, PATH, COMPRESSION)}
+        if STATISTICS in once.meta:
+            shared[STATISTICS] = (STRUCT, once.meta[STATISTICS][1] | {MISSING_VALUES: (I64, missing)})
+        pages = [page(body + packed(codes, width), len(values), encoding=RLE_DICTIONARY)]
+        return chunk(shared, dictionary_of(once), RLE_DICTIONARY, pages)
+
+    def _once(self, distinct: pa.Array) -> Chunk:
+        """The different values as a chunk: their dictionary, the least and the greatest of them."""
+        key = b"".join(buffer.to_pybytes() for buffer in distinct.buffers() if buffer is not None)
+        if key not in self._dictionaries:
+            self._dictionaries = {key: by_library(self._name, distinct, whole_dictionary=True)[0]}
+        return self._dictionaries[key]
+
+
+def _coded(values: pa.Array) -> tuple[Codes, pa.Array] | None:
+    """(numbers of the values in the dictionary, the dictionary); None: too many, none, or not of a kind for it."""
+    if not len(values):
+        return None
+    if isinstance(values, pa.DictionaryArray):
+        own, low, distinct = values.indices.to_numpy(), 0, values.dictionary
+        size = len(distinct)
+        plain = pa.types.is_boolean(distinct.type)  # the format has no dictionary for those
+        if plain or size > MOST or distinct.null_count or len(distinct.unique()) < size:
+            return None
+    elif pa.types.is_integer(values.type) or pa.types.is_date32(values.type):
+        whole = pa.int32() if pa.types.is_date32(values.type) else values.type
+        own = values.view(whole).to_numpy()
+        low = int(own.min())
+        size = int(own.max()) - low + 1
+        if size > MOST:
+            return None
+        distinct = pa.array(np.arange(low, low + size, dtype=own.dtype), whole).view(values.type)
+    else:
+        return None
+    codes: Codes = above(own, low).astype(_narrow(size))
+    if size <= SMALL and not isinstance(values, pa.DictionaryArray):
+        return codes, distinct
+    shown = np.zeros(size, dtype=np.bool_)
+    shown[codes] = True
+    if not shown.all():
+        distinct = distinct.filter(pa.array(shown))
+        codes = np.take((np.cumsum(shown) - 1).astype(_narrow(len(distinct))), codes)
+    return codes, distinct
+
+
+def _narrow(size: int) -> type[np.uint8 | np.uint16]:
+    """The type of that many codes."""
+    return np.uint8 if size <= 1 << 8 else np.uint16
+
+
+def packed(codes: Codes, width: int) -> bytes:
+    """The numbers with `width` bits each, the first in the lowest bits; zeros fill up the last eight numbers."""
+    lane = 8 * codes.itemsize
+    filled = np.zeros(-(-len(codes) // 8) * 8, dtype=codes.dtype)
+    filled[: len(codes)] = codes
+    words: NDArray[Any] = filled.view("<u8")
+    bits, word = width, 64 // lane * width
+    while lane < 64:  # neighbours are moved together, in all lanes of a word at a time
+        low = np.uint64(sum(((1 << lane) - 1) << at for at in range(0, 64, 2 * lane)))
+        upper = words & ~low
+        upper >>= np.uint64(lane - bits)
+        words &= low
+        words |= upper
+        lane, bits = 2 * lane, 2 * bits
+    if codes.itemsize == 1:
+        return words.view(np.uint8).reshape(-1, 8)[:, :width].tobytes()
+    if width == lane // 4:
+        return words.tobytes()
+    pairs = words.reshape(-1, 2)
+    pairs[:, 0] |= pairs[:, 1] << np.uint64(word)
+    pairs[:, 1] >>= np.uint64(64 - word)
+    return pairs.view(np.uint8).reshape(-1, 16)[:, :width].tobytes()

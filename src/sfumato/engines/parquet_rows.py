@@ -1,0 +1,102 @@
+"""Rows into a Parquet file, row group by row group: columns of few values and of lists by us, others by the library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .ahead import ahead
+from .contract import ListColumn
+from .parquet_chunks import (
+    CHILDREN,
+    CHUNKS,
+    GROUP_ROWS,
+    META,
+    ORDERS,
+    PACKED,
+    ROW_GROUPS,
+    ROWS,
+    SCHEMA,
+    SIZE,
+    SMALL,
+    WHOLE,
+    Chunk,
+)
+from .parquet_codes import CodedColumn
+from .parquet_footer import I32, I64, LIST, MAGIC, STRUCT, Struct, closing, parsed
+from .parquet_lists import ListChunks
+
+
+def write_rows(
+    path: Path,
+    schema: pa.Schema,
+    groups: Iterable[Callable[[], pa.RecordBatch]],
+    lists: Sequence[ListColumn],
+    threads: int,
+) -> None:
+    """Nothing; the new file holds the rows of the groups, a row group each, and every list in front of its number.
+
+    Whole numbers may be narrower than the schema says. Groups are made and encoded at the same time, a few ahead of
+    the one that is written.
+    """
+    plain = pa.schema(
+        [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
+    )
+    coded = {field.name: CodedColumn(field.name, field.type) for field in plain}
+    shown = [(name, [ListChunks(one) for one in lists if one.numbers == name]) for name in plain.names]
+
+    def encoded(rows: Callable[[], pa.RecordBatch]) -> tuple[int, list[Chunk]]:
+        batch = rows()
+        chunks = []
+        for name, own in shown:
+            column = batch.column(name)
+            chunks += [one.chunk(column) for one in own]
+            chunks.append(coded[name].chunk(column))
+        return batch.num_rows, chunks
+
+    made: list[Struct] = []
+    with path.open("wb") as file:
+        file.write(MAGIC)
+        for rows, chunks in ahead((partial(encoded, group) for group in groups), threads):
+            if rows:
+                places = []
+                for chunk in chunks:
+                    places.append(chunk.at(file.tell()))
+                    file.write(chunk.data)
+                made.append(_row_group(rows, places))
+        file.write(closing(_footer(plain, shown, made)))
+
+
+def _row_group(rows: int, chunks: list[Struct]) -> Struct:
+    """What the footer says of a row group."""
+    metas = [chunk[META][1] for chunk in chunks]
+    return {
+        CHUNKS: (LIST, (STRUCT, chunks)),
+        SIZE: (I64, sum(meta[WHOLE][1] for meta in metas)),
+        GROUP_ROWS: (I64, rows),
+        PACKED: (I64, sum(meta[SMALL][1] for meta in metas)),
+    }
+
+
+def _footer(plain: pa.Schema, shown: Sequence[tuple[str, list[ListChunks]]], groups: list[Struct]) -> Struct:
+    """The footer: that of a file without rows, with the lists' columns and the row groups."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(plain.empty_table(), sink, store_schema=False)
+    file = sink.getvalue().to_pybytes()
+    empty = parsed(file[-8 - int.from_bytes(file[-8:-4], "little") : -8])
+    root, *own = empty[SCHEMA][1][1]
+    elements: list[Struct] = []
+    for (_, lists), element in zip(shown, own, strict=True):
+        elements += [*(one for column in lists for one in column.schema), element]
+    more = sum(len(lists) for _, lists in shown)
+    orders = empty[ORDERS][1][1]
+    return empty | {
+        SCHEMA: (LIST, (STRUCT, [root | {CHILDREN: (I32, len(own) + more)}, *elements])),
+        ROWS: (I64, sum(group[GROUP_ROWS][1] for group in groups)),
+        ROW_GROUPS: (LIST, (STRUCT, groups)),
+        ORDERS: (LIST, (STRUCT, orders + orders[:1] * more)),
+    }

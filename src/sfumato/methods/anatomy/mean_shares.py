@@ -1,0 +1,86 @@
+"""M of a release, and the directions that it identifies: what a weight of values becomes in the mean over groups.
+
+With B[g, u] = 1/sqrt|g| where group g holds u, and F_u groups that hold u, M = F^-1 B'B is similar to the symmetric
+S = F^-1/2 B'B F^-1/2, whose large eigenvalues tell which directions the release identifies. docs/explanation/anatomy.md
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ...lazily import sparse as sp
+from ...model.public import Floats, Integers
+from .held_values import Groups
+from .values_together import pairs_of
+
+SINGULAR = 1e-6  # share of the largest eigenvalue below which a direction is not identified
+
+
+class MeanShares(Protocol):
+    """M over the values that there are; rows of the arguments are functions of these values."""
+
+    def mean(self, w: Floats) -> Floats:
+        """M w for each row of w."""
+
+    def solve(self, x: Floats) -> Floats:
+        """S^-1 x for each row of x, on the directions that are identified."""
+
+
+def mean_shares(groups: Groups, present: Integers, true_counts: Integers) -> MeanShares:
+    """M of the groups; the cheaper form of it, by values or by groups."""
+    if len(groups) < len(present):
+        return _ByGroups(groups, present, true_counts)
+    return _ByValues(groups, present, true_counts)
+
+
+class _ByValues:
+    """M as a square of numbers for the values."""
+
+    def __init__(self, groups: Groups, present: Integers, true_counts: Integers) -> None:
+        C = pairs_of(groups.members, 1 / groups.sizes, groups.values)[np.ix_(present, present)]
+        self._M = C / true_counts[:, None]
+        root = np.sqrt(true_counts.astype(float))
+        eigen, vectors = np.linalg.eigh(C / root[:, None] / root[None, :])
+        keep = _identified(eigen)
+        self._inverse = (vectors[:, keep] / eigen[keep]) @ vectors[:, keep].T
+
+    def mean(self, w: Floats) -> Floats:
+        return w @ self._M.T
+
+    def solve(self, x: Floats) -> Floats:
+        return x @ self._inverse
+
+
+class _ByGroups:
+    """Fewer groups than values: S = N'N has the eigenvalues L of N N' = U L U', and S^-1 = N' U L^-2 U' N."""
+
+    def __init__(self, groups: Groups, present: Integers, true_counts: Integers) -> None:
+        place = np.full(groups.values + 1, -1)
+        place[present] = np.arange(len(present))
+        column = place[groups.members]
+        there = column >= 0
+        row = np.broadcast_to(np.arange(len(groups)), there.shape)[there]
+        self._B = sp.csr_array(
+            (1 / np.sqrt(groups.sizes[row]), (row, column[there])), shape=(len(groups), len(present))
+        )
+        self._N = sp.csr_array(self._B / np.sqrt(true_counts))
+        self._true_counts = true_counts
+        eigen, vectors = np.linalg.eigh((self._N @ self._N.T).toarray())
+        keep = _identified(eigen)
+        self._root = vectors[:, keep] / eigen[keep]
+
+    def mean(self, w: Floats) -> Floats:
+        found: Floats = np.asarray(self._B.T @ np.asarray(self._B @ w.T)).T / self._true_counts
+        return found
+
+    def solve(self, x: Floats) -> Floats:
+        inner = self._root @ (self._root.T @ np.asarray(self._N @ x.T))
+        found: Floats = np.asarray(self._N.T @ inner).T
+        return found
+
+
+def _identified(eigen: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which of the ascending eigenvalues are not 0 but for rounding."""
+    return eigen > SINGULAR * max(float(eigen[-1]), SINGULAR) if len(eigen) else np.zeros(0, dtype=bool)

@@ -1,0 +1,113 @@
+"""Where groups are of a few rows, cells of columns and how they lie in the groups answer what the rows answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato
+from comparing import people
+from same_numbers import assert_same_numbers
+from sfumato.engines.duckdb import part_rows, reader
+from sfumato.engines.duckdb.reader import DuckDBReader
+from sfumato.errors import ReleaseError
+from sfumato.model.part_cells import PartCells, part_cells
+
+ASKED = (
+    "SELECT COUNT(*) AS n FROM release WHERE disease = 'd01' AND area > 'area 2'",
+    "SELECT area, sex, COUNT(*) AS n FROM release WHERE disease = 'd02' GROUP BY CUBE (area, sex) ORDER BY n, area",
+    "SELECT sex, SUM(grade) AS s, AVG(grade) AS a FROM release WHERE disease IN ('d01', 'd03') GROUP BY sex ORDER BY s",
+    "SELECT disease, COUNT(*) AS n FROM release WHERE grade > 4 OR area IS NULL GROUP BY disease ORDER BY disease",
+    (
+        "SELECT COUNT(*) FILTER (WHERE sex = 'f' AND disease = 'd01') AS n, COUNT(*) FILTER (WHERE sex = 'm') AS m"
+        " FROM release WHERE area = 'area 3' AND disease < 'd04'"
+    ),
+    "SELECT AVG(CASE WHEN disease = 'd02' THEN 1 ELSE 0 END) AS share FROM release WHERE sex = 'f'",
+)
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    table = people(12_000)
+    area = pa.array([None if i % 97 == 0 else a for i, a in enumerate(table["area"].to_pylist())])
+    table = table.set_column(table.column_names.index("area"), "area", area)
+    out = tmp_path_factory.mktemp("parts") / "out"
+    roles = sfumato.Roles(sensitive="disease", quasi=("area", "sex", "grade"), rest="drop")
+    sfumato.publish(table, out, roles=roles, method=sfumato.Anatomy(l=3), seed=2)
+    return out
+
+
+def test_cells_in_groups_answer_what_rows_answer(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second question on counts cells; so do estimates, intervals, certain bounds and covariances."""
+    opened = sfumato.open_release(release)
+    opened.sql("SELECT COUNT(*) AS n FROM release")
+    found = [opened.sql(text) for text in ASKED]
+    kept = opened.opened.reader._part_rows._known
+    assert len(kept) <= part_rows.TABLES
+    assert all(kept.values())
+    monkeypatch.setattr(reader, "CELLS_AFTER", 10**9)
+    plain = sfumato.open_release(release)
+    for text, mine in zip(ASKED, found, strict=True):
+        theirs = plain.sql(text)
+        assert_same_numbers(mine.rows(), theirs.rows())
+        assert (mine.kind, mine.caveats) == (theirs.kind, theirs.caveats)
+    np.testing.assert_allclose(found[2].covariance(), plain.sql(ASKED[2]).covariance(), rtol=1e-9)
+
+
+def test_columns_with_too_many_cells_are_read_by_row(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_rows, "MOST_CELLS", 3)
+    opened = sfumato.open_release(release)
+    first = [opened.sql(text).rows() for text in ASKED]
+    assert_same_numbers(opened.sql(ASKED[0]).rows(), first[0])
+    assert {bool(found) for columns, found in opened.opened.reader._part_rows._known.items() if "area" in columns} == {
+        False
+    }
+
+
+def reader_of(tmp_path: Path, part: list[int], area: list[str | None]) -> DuckDBReader:
+    path = tmp_path / "data.parquet"
+    pq.write_table(pa.table({"group_id": pa.array(part, pa.int32()), "area": area}), path)
+    return DuckDBReader([path], len(part))
+
+
+def test_every_row_is_in_the_cell_of_its_values(tmp_path: Path) -> None:
+    part, area = [2, 0, 2, 1, 0, 2], ["x", None, "y", "x", "x", None]
+    there = reader_of(tmp_path, part, area)
+    found = there.in_parts(["area"], "group_id", 10)
+    assert found is not None
+    table, rows = found
+    cells = there._con.execute(f"SELECT area, __n__, __cell__ FROM {table}").fetchall()
+    name = {cell: value for value, _, cell in cells}
+    assert {value: n for value, n, _ in cells} == {"x": 3, "y": 1, None: 2}
+    held = [
+        sorted(map(str, (name[c] for c in rows.cell[a:b]))) for a, b in zip(rows.start, rows.start[1:], strict=False)
+    ]
+    assert held == [["None", "x"], ["x"], ["None", "x", "y"]]
+    assert there.in_parts(["area"], "group_id", 10) == found
+    assert there.in_parts(["area"], "group_id", 2) is None
+
+
+def test_parts_of_many_rows_are_left_to_the_engine(tmp_path: Path) -> None:
+    there = reader_of(tmp_path, [0] * (part_rows.MOST_ROWS + 1), ["x"] * (part_rows.MOST_ROWS + 1))
+    assert there.in_parts(["area"], "group_id", 10) is None
+    assert there._con.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
+
+
+def test_a_row_in_a_group_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match="a group that cannot be"):
+        reader_of(tmp_path, [0, 5], ["x", "y"]).in_parts(["area"], "group_id", 10)
+
+
+def test_rows_of_some_parts() -> None:
+    rng = np.random.default_rng(1)
+    part, cell = rng.integers(0, 40, size=150), rng.integers(0, 7, size=150)
+    rows: PartCells = part_cells(part, cell, 7)
+    chosen = np.array([3, 17, 39, 3])
+    found = rows.rows_of(chosen)
+    for column, g in zip(found.T, chosen, strict=True):
+        assert sorted(c for c in column if c != rows.cells) == sorted(cell[part == g])
+    assert rows.rows_of(np.zeros(0, dtype=np.int64)).shape == (0, 0)
