@@ -65,3 +65,18 @@ def test_the_attack_succeeds_without_concealment() -> None:
         if plan.protected[table.values].all() and len(possible(table.size, table.values.size, table.gamma, costs)) == 1
     ]
     assert pinned
+
+
+def test_three_digits_tell_no_more_than_the_cell() -> None:
+    """All counts of a cell give one gamma; two digits of it would cost a flat sub-table of 13 values 7 % of error."""
+    costs = costs_of(91_039, RHOS[1], strict=True, conceal=True)
+    for size, values in ((91_039, 13), (3_445, 13), (1_782, 20), (260, 13)):
+        counts = np.arange(-(-size // values), 2 * size // values)
+        cells = concealed(np.full(len(counts), size), np.full(len(counts), values), counts)
+        gammas = [costs.gamma(size, int(last)) for last in cells]
+        for cell in np.unique(cells):
+            held = {g for g, of in zip(gammas, cells, strict=True) if of == cell}
+            assert len(held) == 1
+        fast = costs.gammas(np.full(len(counts), size), cells)
+        assert [None if np.isnan(g) else Fraction(str(g)) for g in fast] == gammas
+    assert costs.gamma(91_039, 7_012) == Fraction(239, 100)

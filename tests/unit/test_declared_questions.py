@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ import sfumato as sf
 from commands import sfumato
 from constants import SEED
 from pays import METHODS, PAYS, RHOS, ROLES, ROWS, table
-from sfumato.errors import SpecError
+from sfumato.errors import PlanError, SpecError
 from sfumato.methods.shared.workload_texts import parse_workload
+from sfumato.model.public import Domain
 from sfumato.publish import prepare
 from sfumato.publishing.parameter_files import read_sql
 from sfumato.publishing.randomness import Secret
@@ -159,3 +161,71 @@ def test_a_wide_column_is_binned_and_ranges_run_over_bins_in_their_order(kind: A
             method=kind(**RHOS, bins={"wage": edges}, workload="sum"),
             secret=Secret.from_seed(1),
         )
+
+
+def questions_of(sql: str) -> list[list[float]]:
+    prepared = prepare(table(), roles=ROLES, method=sf.SubsetResponse(**RHOS, workload=sql), secret=Secret.from_seed(1))
+    assert prepared.profile.questions is not None
+    return [[float(number) for number in row] for row in prepared.profile.questions]
+
+
+def test_a_condition_that_another_column_may_decide_alone_is_taken_as_not_met() -> None:
+    high = [float(pay > 20) for pay in PAYS]
+    assert questions_of("SELECT COUNT(*) FROM release WHERE pay > 20 OR age > 50") == [high]
+    assert questions_of("SELECT COUNT(*) FROM release WHERE NOT (age > 50 OR pay <= 20)") == [high]
+    assert questions_of("SELECT COUNT(*) FROM release WHERE pay > 20 AND age > 50") == [high]
+
+
+def test_the_unit_of_a_sum_does_not_decide_what_a_list_is_made_for() -> None:
+    """A count and a sum weigh alike, in euros or in thousandths; a count asked three times weighs three times."""
+    domain = Domain(columns=("pay",), values=tuple((pay,) for pay in PAYS))
+    count = np.array([float(pay > 20) for pay in PAYS])
+    total = np.array([float(pay) for pay in PAYS])
+    workload = parse_workload(SQL)
+    assert workload is not None
+
+    def gram(*rows: Any) -> Any:
+        return workload.gram(domain, Fraction(2), questions=np.array(rows))
+
+    mixed = gram(count, total)
+    for factor in (1000.0, 1e-200, 1e200):
+        np.testing.assert_allclose(gram(count, factor * total), mixed, rtol=1e-9)
+    alone = gram(count), gram(total)
+    np.testing.assert_allclose(mixed, (alone[0] + alone[1]) / 2, rtol=1e-9)
+    assert np.abs(gram(count, count, count, total) - mixed).max() > 0.01 * np.abs(mixed).max()
+
+
+@pytest.mark.parametrize("start", [0, 2**62, 10**300, Fraction(1, 10**200)])
+def test_sums_of_very_large_and_very_small_numbers_have_a_list_of_their_own(start: Any) -> None:
+    """What counts is how far numbers are from each other; 2^62 and 2^62 + 1 are one floating point number."""
+    step = start if isinstance(start, Fraction) else 1
+    values = tuple((start + step * i,) for i in range(6))
+    workload = parse_workload("sum")
+    assert workload is not None
+    plain = workload.gram(Domain(columns=("pay",), values=tuple((i,) for i in range(6))), Fraction(2))
+    np.testing.assert_allclose(workload.gram(Domain(columns=("pay",), values=values), Fraction(2)), plain, rtol=1e-9)
+
+
+def test_files_of_questions_may_begin_with_comments(tmp_path: Path) -> None:
+    file = tmp_path / "asked.sql"
+    file.write_text(f"-- what we ask every year\n\n/* two\n questions */ {SQL}")
+    assert read_sql(str(file)) == SQL
+    for text in ("-- SELECT 1", "/* SELECT 1 */", "-- a\nDROP TABLE release"):
+        file.write_text(text)
+        with pytest.raises(SpecError, match="must hold SELECT"):
+            read_sql(str(file))
+
+
+def test_sub_tables_that_are_too_wide_for_a_search_are_refused_with_the_way_out() -> None:
+    rng = np.random.default_rng(4)
+    source = pa.table({"wage": rng.integers(0, 3000, ROWS), "age": rng.integers(20, 60, ROWS)})
+    method = sf.SmallDomain(rho1="1/13", rho2="1/6", workload="sum")
+    with pytest.raises(PlanError, match=r"128 values and one has 1\d\d; lower --min-size"):
+        prepare(source, roles=sf.Roles(sensitive="wage", quasi=["age"]), method=method, secret=Secret.from_seed(1))
+
+
+@pytest.mark.parametrize("kind", [sf.SubsetResponse, sf.SmallDomain])
+@pytest.mark.parametrize("bins", [3, ["pay"], {"pay": 3}, {"pay": "1,2"}, {"pay": None}, {"pay": [1, "x"]}])
+def test_bins_of_wrong_types_are_refused(kind: Any, bins: Any) -> None:
+    with pytest.raises(SpecError, match="bins"):
+        kind(**RHOS, bins=bins)

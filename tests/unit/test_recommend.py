@@ -45,10 +45,11 @@ def test_the_choice_is_the_best_that_compare_measures(
         allowed += ("splu", "anatomy", "l-diversity", "randomized-response")
     found = run(setting, releases=6, seed=2, methods=allowed)
     errors = {m["method"]: main_error(m) for m in found["methods"] if m["applicable"]}
-    # small-domain with one sub-table publishes by the channel of subset-response: the plans foresee the same errors,
-    # and what six releases of each show differs by chance alone. Such methods are one choice, measured by all of them.
+    # small-domain with one sub-table publishes by the channel of subset-response, gamma rounded a little lower: plans
+    # foresee errors within 1 % of each other, and what six releases of each show differs by chance. Such methods are
+    # one choice, measured by all of them.
     foreseen = {c["method"]: c["expected_error"] for c in chosen["considered"]}
-    alike = [m for m in errors if m in foreseen and foreseen[m] == pytest.approx(chosen["expected_error"], rel=1e-9)]
+    alike = [m for m in errors if m in foreseen and foreseen[m] == pytest.approx(chosen["expected_error"], rel=0.01)]
     errors |= dict.fromkeys(alike, sum(errors[m] or 0.0 for m in alike) / max(len(alike), 1))
     best = min(e for e in errors.values() if e is not None)
     mine = errors[chosen["method"]]

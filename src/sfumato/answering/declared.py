@@ -12,7 +12,7 @@ from ..engines.contract import Reader
 from ..engines.statements import DIALECT
 from ..errors import SfumatoError, SpecError
 from ..model.public import Domain, Floats
-from ..sql.nodes import TRUE, Query, Schema
+from ..sql.nodes import FALSE, TRUE, Query, Schema
 from ..sql.parse import parse
 from .domain_views import check_literals, look_at_domains
 from .layout import coefficients, functionals, layout
@@ -24,7 +24,8 @@ LINEAR = ("sum", "ratio")
 def declared_questions(text: str, schema: Schema, domain: Domain, reader: Reader) -> Floats:
     """(questions, values): h of every linear question; a ratio counts as its numerator and its denominator.
 
-    Conditions on other columns choose rows, not values, and are taken as met. SpecError names what cannot be used.
+    Conditions on other columns choose rows, not values, and are taken as met; where that leaves nothing to ask (an OR
+    that another column decides), as not met. SpecError names what cannot be used.
     """
     subject = nothing_randomised(method="", schema=schema, domains=(domain,), reader=reader, rows=0)
     rows = [row for statement in _statements(text) for row in _coefficients(statement, subject)]
@@ -57,8 +58,12 @@ def _coefficients(statement: str, subject: Subject) -> list[Floats]:
     if not query.units():
         return []
     place = layout(query.units(), views, lumpable=False)
-    met = np.full((1, len(query.leaves)), TRUE, dtype=np.int8)
-    return [row for keys in query.sets for row in _rows(query, keys, place, met)]
+    for leaf in (TRUE, FALSE):
+        met = np.full((1, len(query.leaves)), leaf, dtype=np.int8)
+        rows = [row for keys in query.sets for row in _rows(query, keys, place, met)]
+        if any(np.ptp(row) > 0 for row in rows):
+            break
+    return rows
 
 
 def _rows(query: Query, keys: tuple[int, ...], place: Any, met: Any) -> list[Floats]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast
 
 import pyarrow as pa
 
@@ -21,6 +22,8 @@ from .layout import Views
 # (kind, observed, asked, functionals above, functionals below, share of a quantile)
 Bound = Callable[[str, Observed, Asked, Sequence[int], Sequence[int], float | None], Bounds | None]
 
+Made = TypeVar("Made")
+
 POPULATION = "population"  # the estimator that `--population` stands for
 
 
@@ -32,6 +35,7 @@ class Remembered:
     shown: dict[int, pa.Table] = field(default_factory=dict)  # columns of a unit on its domain
     queries: dict[str, Query] = field(default_factory=dict)  # texts as they were read
     views: dict[str, Views] = field(default_factory=dict)  # of these queries
+    wanted: dict[tuple[object, ...], object] = field(default_factory=dict)  # what they need to see, by text and way
 
     def query_of(self, text: str, read: Callable[[], Query | Nested]) -> Query | Nested:
         """The question of a text, read once where it comes again."""
@@ -49,6 +53,15 @@ class Remembered:
         if query.text not in self.views:
             self.views[query.text] = look()
         return self.views[query.text]
+
+    def wanted_of(self, query: Query, way: tuple[object, ...], make: Callable[[], Made]) -> Made:
+        """What a question needs to see of a release that is looked at in some way, made once where it was kept."""
+        if self.queries.get(query.text) is not query:
+            return make()
+        key = (query.text, *way)
+        if key not in self.wanted:
+            self.wanted[key] = make()
+        return cast("Made", self.wanted[key])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from ..errors import SpecError
 
 MAX_BYTES = 64 * 2**20
+LEADING_COMMENTS = re.compile(r"\A(?:\s+|--[^\n]*|/\*.*?\*/)+", re.DOTALL)  # of a file of SQL
 
 
 def read_rows(path: str, field: str, about: str = "") -> tuple[tuple[str, ...], ...]:
@@ -86,6 +88,7 @@ def _questions(path: str) -> str:
         text = Path(path).read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError):
         raise SpecError(f"the file {name} cannot be read as text", field="workload") from None
+    text = LEADING_COMMENTS.sub("", text)
     if not text.lower().startswith("select"):
         raise SpecError(f"the file {name} must hold SELECT statements, one for each question", field="workload")
     return text

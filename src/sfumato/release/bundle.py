@@ -175,6 +175,7 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
         with readable(name):
             metadata = pq.read_metadata(folder / name)
             schema = metadata.schema.to_arrow_schema()
+        if name != "weights.parquet":  # which repeats the numbers of the sets, and holds no row of anybody
             found |= set(schema.names)
         if metadata.num_rows > max(FEW_ROWS, ROWS_A_BYTE * (folder / name).stat().st_size):
             raise ReleaseError(

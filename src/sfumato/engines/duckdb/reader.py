@@ -14,7 +14,7 @@ from ...lazily import exp
 from ...model.part_cells import PartCells
 from ...model.types import ColumnType
 from ..codes import unreadable_dates
-from ..statements import COUNT, WEIGHT, columns_of, over_rows, renamed
+from ..statements import COUNT, WEIGHT, columns_of, renamed, text_over_rows
 from .connection import arrow_types, connect, plain_path, quoted
 from .part_rows import PartRows
 
@@ -138,7 +138,9 @@ class DuckDBReader:
                 cells = self._cells_of(columns) if columns <= set(self._plain) else None
             except duckdb.Error as error:
                 raise QueryError(f"DuckDB failed on this question: {_reason(error)}", sql=text) from None
-            statement = over_rows(statement, CELLS, WEIGHT) if cells is None else renamed(statement, CELLS, cells)
+            if cells is None:
+                return self._run(text_over_rows(statement, CELLS, WEIGHT, dialect="duckdb"), text, tables or {})
+            statement = renamed(statement, CELLS, cells)
         return self._run(statement.sql(dialect="duckdb"), text, tables or {})
 
     def count(self, columns: Sequence[str]) -> pa.Table:

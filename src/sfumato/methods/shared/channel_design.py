@@ -1,7 +1,8 @@
 """A set channel made for declared questions: the list and its weights with the least total variance.
 
 Sets are added where they help and weights chosen by a convex programme, in turns, until the distance to the optimum
-is small (docs/explanation/set-channels.md, section 7). The same input and seed give the same channel; no clock.
+is small (docs/explanation/set-channels.md, section 7). The same input and seed give the same channel, on
+processors that round alike; no clock.
 """
 
 from __future__ import annotations

@@ -19,7 +19,12 @@ def parse_bins(bins: Bins) -> dict[str, tuple[float, ...]]:
     """Lower edges of the bins of each binned column; the last bin has no upper end."""
     if bins is None:
         return {}
+    if not isinstance(bins, Mapping | str):
+        raise SpecError(f"bins are written column=EDGE,EDGE,..., got {bins!r}", field="bins")
     given = bins if isinstance(bins, Mapping) else _lists(bins)
+    for column, edges in given.items():
+        if isinstance(edges, str) or not isinstance(edges, Sequence):
+            raise SpecError(f'bins of "{column}" must be a list of edges, got {edges!r}', field="bins")
     found = {column: tuple(float(exact(e, "bins")) for e in edges) for column, edges in given.items()}
     for column, edges in found.items():
         if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):

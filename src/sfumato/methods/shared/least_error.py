@@ -88,8 +88,8 @@ def least_sized_partition(
 ) -> Fraction:
     """The same where all of `values` occur and sub-tables hold at least `min_size` of the `rows` records.
 
-    U(m) = (m - 2 + 1/m) / tau - 1 + 1/m is convex, rising and at most V(m), and sum n_i m_i >= min_size * values, so
-    that sum n_i U(m_i) >= n U(min_size * values / n) (docs/explanation/set-channels.md, section 6).
+    U(m) = (m - 2 + 1/m) / tau - 1 + 1/m is convex, at most V(m) and rising where it is above 0, and sum n_i m_i >=
+    min_size * values, so that there sum n_i U(m_i) >= n U(min_size * values / n) (docs/explanation/set-channels.md, 6).
     """
     least, mean = least_partition(rho1, rho2, cap), Fraction(min(min_size, rows) * values, rows)
     if mean <= 1:

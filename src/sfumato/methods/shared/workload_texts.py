@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +52,7 @@ class DeclaredWorkload:
                 grams.append(_gram(kind, domain, self.order))
                 continue
             assert questions is not None, "questions in SQL are read before a plan is made"
-            grams.append(matrices.questions(questions - questions.mean(axis=1, keepdims=True)))
+            grams.append(matrices.questions(_weighed_alike(questions)))
         if values is not None:  # a sub-table may hold no two values that a question tells apart
             own = [(g[np.ix_(values, values)], share) for g, share in zip(grams, shares, strict=True)]
             told = [(g, share) for g, share in own if _told_apart(g)] or [(matrices.histogram(len(values)), 1.0)]
@@ -73,7 +75,8 @@ def parse_workload(text: str | None) -> DeclaredWorkload | None:
                 "the questions of the workload sql are missing: ranges:1,sql:2; SELECT ...", field="workload"
             )
         if kind not in KINDS and kind != SQL:
-            raise SpecError(f'workload "{kind}" is not known; workloads: {", ".join(KINDS)}', field="workload")
+            known = f"{', '.join(KINDS)}, or a file of questions, FILE.sql"
+            raise SpecError(f'workload "{kind}" is not known; workloads: {known}', field="workload")
         if kind in shares:
             raise SpecError(f'workload "{kind}" is named twice', field="workload")
         try:
@@ -81,7 +84,7 @@ def parse_workload(text: str | None) -> DeclaredWorkload | None:
         except ValueError:
             raise SpecError(f'the share of "{kind}" must be a number, got "{number}"', field="workload") from None
         if not 0 < shares[kind] < float("inf"):
-            raise SpecError(f'the share of "{kind}" must be above 0, got {number}', field="workload")
+            raise SpecError(f'the share of "{kind}" must be a finite number above 0, got {number}', field="workload")
     if sql is not None and SQL not in shares:
         raise SpecError("the workload has questions in SQL and gives them no share: ranges:1,sql:2", field="workload")
     whole = sum(shares.values())
@@ -165,6 +168,24 @@ def planned_list(found: Design) -> PlannedList:
     return PlannedList(sets=found.channel.sets(), cyclic=False, weights=weights)
 
 
+def _weighed_alike(questions: Floats) -> Floats:
+    """Every question less its mean, of length 1: the variance that it has under subset response is then the same.
+
+    So a file may ask for counts and sums, and the unit of a sum does not decide what the list is made for.
+    """
+    moved = questions - questions.mean(axis=1, keepdims=True)
+    moved = moved / np.abs(moved).max(axis=1, keepdims=True)  # squares of very large and very small numbers stay finite
+    return np.asarray(moved / np.linalg.norm(moved, axis=1, keepdims=True))
+
+
+def _deviations(numbers: Sequence[Any]) -> Floats:
+    """Numbers less their mean, which every release answers exactly, over the largest; worked out in fractions."""
+    exact = [Fraction(number) for number in numbers]
+    mean: Fraction = sum(exact, Fraction(0)) / len(exact)
+    largest = max(abs(number - mean) for number in exact)
+    return np.array([float((number - mean) / largest) for number in exact])
+
+
 def _told_apart(gram: Floats) -> bool:
     flat = np.full(len(gram), 1 / len(gram))
     return float(np.trace(matrices.centred(gram, flat))) > 1e-9 * max(float(np.abs(gram).max()), 1e-300)
@@ -175,6 +196,5 @@ def _gram(kind: str, domain: Domain, order: tuple[int, ...] | None) -> Floats:
     if order is not None and kind in {"prefixes", "ranges"}:
         return _gram(kind, domain, None)[np.ix_(order, order)]
     if kind == "sum":
-        numbers = np.array([float(value) for (value,) in domain.values])  # type: ignore[arg-type]
-        return matrices.weighted_sum(numbers - numbers.mean())  # a constant is answered exactly
+        return matrices.weighted_sum(_deviations([value for (value,) in domain.values]))
     return {"histogram": matrices.histogram, "prefixes": matrices.prefixes, "ranges": matrices.ranges}[kind](size)

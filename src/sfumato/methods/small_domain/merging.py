@@ -24,7 +24,8 @@ Floats = NDArray[np.float64]
 Objective = Literal["variance", "bound"]
 
 CAP_DIGITS = 3  # of the published gamma when it is gamma(rho1, rho2), a parameter
-OWN_DIGITS = 2  # when it depends on the sub-table's largest true count
+OWN_DIGITS = 2  # when it depends on the sub-table's largest true count, and in paper mode
+CELL_DIGITS = 3  # when it depends on that count's cell alone: digits tell no more than the cell
 CELL = (3, 10)  # least and most counts that size and gamma leave open
 _POWERS_OF_TEN = 10 ** np.arange(18, dtype=np.int64)
 
@@ -60,7 +61,7 @@ class Costs:
             return self.cap if self.cap > 1 else None
         if self.rows_per_person > 1:  # a sub-table with a gamma of its own would spoil the person's other rows
             return None
-        rounded = floor_significant(own, OWN_DIGITS)
+        rounded = floor_significant(own, self._digits)
         return rounded if rounded > 1 else None
 
     def gammas(self, sizes: Ints, largest: Ints) -> Floats:
@@ -69,13 +70,18 @@ class Costs:
         cap = self.cap or Fraction(0)
         if self.rows_per_person > 1:
             return self._capped(sizes, largest)
-        if self.rows * max(10 * a, b - a, a * cap.denominator, (b - a) * cap.numerator) >= 2**62:
+        if self.rows * max(100 * a, b - a, a * cap.denominator, (b - a) * cap.numerator) >= 2**62:
             sizes, largest = sizes.astype(object), largest.astype(object)  # exact at any size, slower
         up, down = a * (sizes - largest), (b - a) * np.maximum(largest, 1)  # gamma = up / down
         gamma = np.full(sizes.size, float(cap))
         own = np.flatnonzero(np.asarray(up * cap.denominator < down * cap.numerator if cap else sizes > 0, dtype=bool))
-        gamma[own] = _floor_two_digits(up[own], down[own])
+        gamma[own] = _floor_digits(up[own], down[own], self._digits)
         return np.where((gamma > 1) & np.asarray(largest > 0, dtype=bool), gamma, np.nan)
+
+    @property
+    def _digits(self) -> int:
+        """Of a gamma that is below the cap."""
+        return CELL_DIGITS if self.strict and self.conceal else OWN_DIGITS
 
     def _capped(self, sizes: Ints, largest: Ints) -> Floats:
         """The cap wherever a person's rows together stay below rho2, nan elsewhere."""
@@ -119,11 +125,12 @@ def concealed(sizes: Ints, domains: Ints, largest: Ints) -> Ints:
     return np.asarray(least + ((largest - least) // width + 1) * width - 1)
 
 
-def _floor_two_digits(up: Ints, down: Ints) -> Floats:
-    """up / down rounded down to OWN_DIGITS = 2 significant digits where it is at least 1; at most 1 elsewhere."""
-    tenths = np.minimum(10 * up // down, 10**17).astype(np.int64)
-    unit = _POWERS_OF_TEN[np.maximum(np.searchsorted(_POWERS_OF_TEN, tenths, side="right") - OWN_DIGITS, 0)]
-    return np.asarray((tenths // unit * unit) / 10, dtype=np.float64)
+def _floor_digits(up: Ints, down: Ints, digits: int) -> Floats:
+    """up / down rounded down to so many significant digits where it is at least 1; at most 1 elsewhere."""
+    scale = 10 ** (digits - 1)
+    scaled = np.minimum(scale * up // down, 10**17).astype(np.int64)
+    unit = _POWERS_OF_TEN[np.maximum(np.searchsorted(_POWERS_OF_TEN, scaled, side="right") - digits, 0)]
+    return np.asarray((scaled // unit * unit) / scale, dtype=np.float64)
 
 
 def value_variance(domain: Ints | int, gamma: Floats | float) -> Floats:

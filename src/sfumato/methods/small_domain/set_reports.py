@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import SpecError
+from ...errors import PlanError, SpecError
 from ...model.private import Profile, Watch
 from ...model.public import Asked, Codes, Domain, Floats, Integers, Observed
 from ..contract import Foresight
-from ..shared.channel_design import Design
+from ..shared.channel_design import MOST_VALUES, Design
 from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor, together
 from ..shared.set_estimate import estimate, set_functionals
 from ..shared.set_lists import best_list, list_for
@@ -56,6 +56,13 @@ def made_for(
         return best_reports(sub_tables), ()
     domain, asked = profile.domains[0], profile.questions
     check_workload(workload, domain, limit=None)
+    widest = max(t.values.size for t in sub_tables)
+    if widest > MOST_VALUES:
+        raise PlanError(
+            f"a workload needs sub-tables of at most {MOST_VALUES} values and one has {widest}; "
+            "lower --min-size, give --bins, or round the column first",
+            limit=MOST_VALUES,
+        )
     designs = tuple(
         design_within(
             workload,
