@@ -11,6 +11,7 @@ import pytest
 
 from sfumato.answering.own_strata import estimate_apart
 from sfumato.methods.anatomy import anatomised, group_sums
+from sfumato.methods.anatomy.group_cells import shares_by_cell
 from sfumato.model.part_cells import part_cells
 from sfumato.model.public import Asked, Observed
 from sfumato.model.sparse_table import SparseTable
@@ -155,3 +156,11 @@ def test_nothing_is_kept_of_entries_that_are_gone(channel: anatomised.Channel) -
     del seen
     gc.collect()
     assert kept() is None
+
+
+def test_rows_in_a_group_without_values_are_not_passed_over(channel: anatomised.Channel) -> None:
+    rows = rows_of(channel)
+    part = np.append(rows.part[:-1], GROUPS)
+    inside = part_cells(part, rows.stratum, STRATA)
+    with pytest.raises(IndexError, match="holds no values"):
+        shares_by_cell(channel.groups, inside)

@@ -42,7 +42,8 @@ class Positions:
             cells: NDArray[np.integer] = column.to_numpy()
             if self._low <= int(cells.min()) and int(cells.max()) < self._low + len(self._place):
                 return self._place[above(cells, self._low)]
-        return pc.fill_null(pc.index_in(column, value_set=self._distinct), -1).to_numpy(zero_copy_only=False)
+        found = pc.index_in(column, value_set=self._distinct)
+        return (pc.fill_null(found, -1) if found.null_count else found).to_numpy(zero_copy_only=False)
 
 
 def above(cells: NDArray[np.integer], low: int) -> NDArray[np.unsignedinteger]:
