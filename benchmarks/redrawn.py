@@ -19,7 +19,6 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 import sfumato as sf
-from sfumato.engines.duckdb.connection import connect
 from sfumato.engines.duckdb.reader import CELLS, WEIGHT, DuckDBReader
 from sfumato.methods import method_of
 from sfumato.publish import Prepared, applier_of, prepare
@@ -35,15 +34,9 @@ class MemoryReader(DuckDBReader):
     """Rows in memory instead of data.parquet, counted into distinct cells at once."""
 
     def __init__(self, rows: pa.Table) -> None:
-        self._rows, self._asked, self._misses = rows.num_rows, 0, 0
-        self._con = connect()
-        self._con.register("given", rows)
-        self._con.execute("CREATE TABLE release AS SELECT * FROM given")
-        self._plain = tuple(field.name for field in rows.schema if not pa.types.is_list(field.type))
-        self._seen, self._cells = frozenset(self._plain), {}
+        super().__init__(rows, rows.num_rows)
+        self._seen = frozenset(self._plain)
         self._cells[self._seen] = self._counted(self._seen)
-        self._con.unregister("given")
-        self.columns = tuple(rows.column_names)
 
     def source(self) -> tuple[str, str | None]:
         """Always the cells."""

@@ -141,6 +141,7 @@ def test_texts_are_read_once_for_releases_that_are_alike() -> None:
         assert release.sql(asked).rows() == rows
         assert list(release.subject.known.queries) == list(release.subject.known.views) == [asked]
     assert first.subject.known is second.subject.known
+    assert [key[0] for key in first.subject.known.wanted] == [asked]  # both looked at the rows in one way
     assert other.subject.known is not first.subject.known  # other columns are in units
 
 

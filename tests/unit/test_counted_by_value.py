@@ -15,16 +15,22 @@ from sfumato.sql.parse import parse
 ASKED = (
     "SELECT COUNT(*) AS n FROM release WHERE occupation = 3 AND age > 30",
     "SELECT COUNT(*) AS n FROM release WHERE occupation > 40 OR occupation IN (1, 2)",
-    "SELECT COUNT(*) FILTER (WHERE occupation = 3) AS n, SUM(age) FILTER (WHERE occupation < 9) AS s FROM release",
+    "SELECT COUNT(*) FILTER (WHERE occupation = 3) AS n, SUM(education) FILTER (WHERE occupation < 9) FROM release",
     "SELECT COUNT(*) AS n FROM release WHERE occupation + 1 = 3 AND gender = 1",
 )
 
 
-@pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["uniform", "randomized-response"])
+def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One changed column, or three of which a question names up to two."""
     out = tmp_path_factory.mktemp("values") / "out"
-    roles = sfumato.Roles(sensitive="occupation", quasi=("age", "gender"), rest="drop")
-    method = sfumato.UniformPerturbation(rho1="1/13", rho2="1/6")
+    roles = sfumato.Roles(sensitive="occupation", quasi=("age", "gender"), insensitive=("education",), rest="drop")
+    method = {
+        "uniform": sfumato.UniformPerturbation(rho1="1/13", rho2="1/6"),
+        "randomized-response": sfumato.RandomizedResponse(
+            scope="both", keep={"occupation": 0.8, "age": 0.9, "gender": 0.7}
+        ),
+    }[request.param]
     sfumato.publish(census(4_000, 1).read_all(), out, roles=roles, method=method, seed=3)
     return out
 

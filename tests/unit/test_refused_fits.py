@@ -163,3 +163,14 @@ def test_what_is_refused_stays_refused_on_the_command_line_in_one_line() -> None
         with pytest.raises(SfumatoError) as refused:
             published("uniform").fit(formula)
         assert "\n" not in refused.value.message  # type: ignore[attr-defined]
+
+
+def test_results_are_printed_as_tables_and_sentences() -> None:
+    release = published("uniform")
+    quantiles = str(release.quantile("age", [0.25, 0.5], by=["g"], level=0.9)).splitlines()
+    assert quantiles[0].split("  ") == ["g", "share", "age", "90% interval"]
+    assert len(quantiles) == 5
+    assert str(release.correlation("age", "loss")).startswith("correlation of age and loss: ")
+    compared = str(release.compare(mean="age", by="g")).splitlines()
+    assert compared[0] == "mean of age by g; differences from a"
+    assert [line.split()[0] for line in compared[1:]] == ["g", "a", "b"]

@@ -21,8 +21,11 @@ def groups() -> anatomised.Groups:
     return anatomised.groups_of(number, np.concatenate(held).astype(np.int32), VALUES)
 
 
-def test_pairs_and_triples_are_the_sums_over_the_groups_that_hold_them(groups: anatomised.Groups) -> None:
+@pytest.mark.parametrize("alike", [0, 50, 60])
+def test_pairs_and_triples_are_the_sums_over_the_groups_that_hold_them(groups: anatomised.Groups, alike: int) -> None:
+    """Whether no two groups have one weight, most of them or all."""
     weight = np.random.default_rng(6).random(len(groups))
+    weight[:alike] = 0.25
     sets = [{int(u) for u in column if u < VALUES} for column in groups.members.T]
     pairs = values_together.pairs_of(groups.members, weight, VALUES)
     triples = values_together.triples_of(groups.members, weight, VALUES)

@@ -15,6 +15,7 @@ from scipy.special import ndtri
 from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
+from ..reports.text import p_text, percent, table, visible
 from ..stats.pvalues import two_sided
 from .cells import check_asked, check_groups, is_number, numbers_on, read
 from .recoding import Recode
@@ -70,6 +71,21 @@ class Comparison:
             "rows": rows,
             "caveats": list(self.caveats),
         }
+
+    def __str__(self) -> str:
+        header = (self.by, "value", "± se", "difference", "± se", f"{percent(self.level)} interval", "p")
+        rows = [
+            (
+                g.level,
+                *(f"{x:.4g}" for x in (g.value, g.se)),
+                *("-" if x is None else f"{x:.4g}" for x in (g.difference, g.difference_se)),
+                "-" if g.low is None else f"{g.low:.4g} .. {g.high:.4g}",
+                p_text(g.pvalue),
+            )
+            for g in self.groups
+        ]
+        title = visible(f"{self.what} by {self.by}; differences from {self.groups[0].level}")
+        return "\n".join([title, table(header, rows), *(f"note: {caveat}" for caveat in self.caveats)])
 
 
 def compare(

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from ..answering.subject import Subject
 from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Target
+from ..reports.text import p_said, percent, visible
 from ..stats.pvalues import two_sided
 from .cells import check_asked, is_number, numbers_on, read
 
@@ -44,6 +45,13 @@ class Correlation:
             "level": self.level,
             "caveats": list(self.caveats),
         }
+
+    def __str__(self) -> str:
+        interval = f"{percent(self.level)} interval {self.low:.3f} .. {self.high:.3f}"
+        line = (
+            f"correlation of {self.x} and {self.y}: {self.value:.3f} ± {self.se:.3f}, {interval}, {p_said(self.pvalue)}"
+        )
+        return "\n".join([visible(line), *(f"note: {caveat}" for caveat in self.caveats)])
 
 
 def correlation(

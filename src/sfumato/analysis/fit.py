@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Target
 from ..model.public import Floats
-from ..reports.text import csv_cell, json_text, p_text, percent
+from ..reports.text import csv_cell, json_text, p_said, p_text, percent
 from ..stats.pvalues import chi_square_tail, two_sided
 from .design import ModelDesign
 from .expressions import Variable, label
@@ -45,7 +45,7 @@ class WaldTest:
     pvalue: float
 
     def __str__(self) -> str:
-        return f"chi2({self.df}) = {self.statistic:.4g}, p = {p_text(self.pvalue)}: {', '.join(self.terms)} = 0"
+        return f"chi2({self.df}) = {self.statistic:.4g}, {p_said(self.pvalue)}: {', '.join(self.terms)} = 0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)

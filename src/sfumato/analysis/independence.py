@@ -19,7 +19,7 @@ from ..answering.subject import Subject
 from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
 from ..model.public import Floats
-from ..reports.text import p_text, percent
+from ..reports.text import p_said, percent
 from ..stats.pvalues import chi_square_tail
 from .cells import Grid, check_asked, read
 from .recoding import Recode
@@ -86,7 +86,7 @@ class Independence:
     def __str__(self) -> str:
         lines = [
             f"{self.x} and {self.y}: {self.test}",
-            f"chi2({self.df}) = {self.statistic:.4g}, p = {p_text(self.pvalue)}",
+            f"chi2({self.df}) = {self.statistic:.4g}, {p_said(self.pvalue)}",
         ]
         if self.cramers_v is not None and self.high is not None:
             lines.append(

@@ -23,6 +23,7 @@ from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
 from ..model.public import Floats, Scalar
+from ..reports.text import percent, table
 from ..sql.nodes import Aggregate, Query
 from ..sql.scalar import quoted
 from .cells import Grid, check_asked, check_groups, is_number, read
@@ -71,6 +72,19 @@ class Quantiles:
     def to_pandas(self) -> Any:
         """As a pandas data frame."""
         return pandas_frame(self.to_arrow())
+
+    def __str__(self) -> str:
+        header = (*self.by, "share", self.column, f"{percent(self.level)} interval")
+        rows = [
+            (
+                *("NULL" if v is None else str(v) for v in r.group),
+                f"{r.share:g}",
+                f"{r.value:g}" if math.isfinite(r.value) else "-",
+                f"{r.low:g} .. {r.high:g}" if math.isfinite(r.value) else "-",
+            )
+            for r in self.rows
+        ]
+        return "\n".join([table(header, rows), *(f"note: {caveat}" for caveat in self.caveats)])
 
 
 def quantile(

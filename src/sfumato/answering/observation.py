@@ -130,17 +130,25 @@ def wanted_of(
     query: Query, subject: Subject, table: str, weight: str | None, *, by_cell: bool = False, by_value: bool = False
 ) -> Observation:
     """What the question needs to see of a release; `by_value`: published values, also where their truth would do."""
-    return observation(
-        query,
-        tuple(coder.domain.columns for coder in subject.coders),
-        lumpable=subject.lumpable and not by_value,
-        withheld=subject.withheld,
-        handfuls=subject.handfuls and subject.rows <= ROWS_AS_THEY_ARE,
-        part=subject.part,
-        table=table,
-        weight=weight,
-        by_cell=by_cell,
-    )
+    units = tuple(coder.domain.columns for coder in subject.coders)
+    lumpable = subject.lumpable and not by_value
+    handfuls = subject.handfuls and subject.rows <= ROWS_AS_THEY_ARE
+
+    def make() -> Observation:
+        return observation(
+            query,
+            units,
+            lumpable=lumpable,
+            withheld=subject.withheld,
+            handfuls=handfuls,
+            part=subject.part,
+            table=table,
+            weight=weight,
+            by_cell=by_cell,
+        )
+
+    way = (units, lumpable, subject.withheld, handfuls, subject.part, table, weight, by_cell)
+    return subject.known.wanted_of(query, way, make)
 
 
 def wanted_now(query: Query, subject: Subject) -> tuple[Observation, PartCells | None]:

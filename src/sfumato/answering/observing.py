@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 
-from ..model.types import Kind
 from ..sql.nodes import TRUE, UNKNOWN, Query
 from .domain_views import checked_views
 from .layout import Views, layout
@@ -12,7 +13,7 @@ from .observation import Observation, wanted_now, wanted_of
 from .strata import Frame, in_parts
 from .subject import Subject
 
-FEW_VALUES = 1_000  # whole numbers that an engine counts by array
+FEW_VALUES = 10_000  # combinations of whole numbers, which an engine counts by array
 
 
 def observe(query: Query, subject: Subject, *, by_row: bool = False) -> Frame:
@@ -37,23 +38,22 @@ def observe(query: Query, subject: Subject, *, by_row: bool = False) -> Frame:
 
 
 def _counted_by_value(query: Query, subject: Subject, wanted: Observation, views: Views) -> pa.Table | None:
-    """What was to be counted by the truth of conditions on one column, counted by its values; None: it was not.
+    """What was to be counted by the truth of conditions on changed columns, counted by their values; None: it was not.
 
     Of the rows themselves, few whole numbers are counted faster than the truth of a condition is found row by row.
     """
-    if len(wanted.bits) != 1 or wanted.raw or wanted.part is not None or wanted.keys:
+    if not wanted.of_rows or not wanted.bits or wanted.raw or wanted.keys or wanted.part is not None:
         return None
-    ((u, leaves),) = wanted.bits.items()
-    columns = subject.coders[u].domain.columns
-    if len(columns) != 1 or len(subject.domains[u]) > FEW_VALUES or len(wanted.leaves) > len(leaves):
+    if len(wanted.leaves) > sum(map(len, wanted.bits.values())) or not all(map(subject.whole_numbers, wanted.bits)):
         return None
-    if subject.schema.types[columns[0]].kind is not Kind.INTEGER or not wanted.of_rows:
+    if math.prod(len(subject.domains[u]) for u in wanted.bits) > FEW_VALUES:
         return None
     by_value = wanted_of(query, subject, "release", None, by_value=True)
     found = subject.reader.run(by_value.statement, text=query.text)
-    (name,) = by_value.raw[u]
-    codes = subject.coders[u].encode([found[name]])
-    for i in leaves:
-        truth = views.views[u].leaves[i][codes]
-        found = found.append_column(wanted.leaves[i], pa.array(truth == TRUE, mask=truth == UNKNOWN))
-    return found.drop_columns([name])
+    for u, (name,) in by_value.raw.items():
+        codes = subject.coders[u].encode([found[name]])
+        for i in wanted.bits[u]:
+            truth = views.views[u].leaves[i][codes]
+            found = found.append_column(wanted.leaves[i], pa.array(truth == TRUE, mask=truth == UNKNOWN))
+        found = found.drop_columns([name])
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast
 
 import pyarrow as pa
 
@@ -13,12 +14,15 @@ from ..errors import SpecError
 from ..methods.contract import Bounds
 from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..model.public import Asked, Domain, Estimated, Observed
+from ..model.types import Kind
 from ..sql.nesting import Nested
 from ..sql.nodes import Query, Schema
 from .layout import Views
 
 # (kind, observed, asked, functionals above, functionals below, share of a quantile)
 Bound = Callable[[str, Observed, Asked, Sequence[int], Sequence[int], float | None], Bounds | None]
+
+Made = TypeVar("Made")
 
 POPULATION = "population"  # the estimator that `--population` stands for
 
@@ -31,6 +35,7 @@ class Remembered:
     shown: dict[int, pa.Table] = field(default_factory=dict)  # columns of a unit on its domain
     queries: dict[str, Query] = field(default_factory=dict)  # texts as they were read
     views: dict[str, Views] = field(default_factory=dict)  # of these queries
+    wanted: dict[tuple[object, ...], object] = field(default_factory=dict)  # what they need to see, by text and way
 
     def query_of(self, text: str, read: Callable[[], Query | Nested]) -> Query | Nested:
         """The question of a text, read once where it comes again."""
@@ -48,6 +53,15 @@ class Remembered:
         if query.text not in self.views:
             self.views[query.text] = look()
         return self.views[query.text]
+
+    def wanted_of(self, query: Query, way: tuple[object, ...], make: Callable[[], Made]) -> Made:
+        """What a question needs to see of a release that is looked at in some way, made once where it was kept."""
+        if self.queries.get(query.text) is not query:
+            return make()
+        key = (query.text, *way)
+        if key not in self.wanted:
+            self.wanted[key] = make()
+        return cast("Made", self.wanted[key])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +85,11 @@ class Subject:
     handfuls: bool = False  # parts are of a few rows each, which no statement counts together
     caveats: tuple[str, ...] = ()  # that every answer carries
     known: Remembered = field(default_factory=Remembered, repr=False)
+
+    def whole_numbers(self, unit: int) -> bool:
+        """Whether a unit is one column of whole numbers, published as such."""
+        columns = self.coders[unit].domain.columns
+        return len(columns) == 1 and unit not in self.sets and self.schema.types[columns[0]].kind is Kind.INTEGER
 
     def check_estimator(self, name: str | None) -> None:
         """Nothing; SpecError for an estimator that the method does not have."""

@@ -152,10 +152,11 @@ def part_numbers(column: pa.ChunkedArray | pa.Array, rows: int) -> Integers:
     """Numbers of sub-tables or groups, none of which is empty; ReleaseError for others, which no release has."""
     if column.null_count or not pa.types.is_integer(column.type):
         raise ReleaseError("a row of the release belongs to no group")
-    numbers = np.asarray(column, dtype=np.int64)
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    numbers = array.to_numpy()
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < rows:
         raise ReleaseError("a row of the release belongs to a group that cannot be")
-    return numbers
+    return numbers.astype(np.int64, copy=False)
 
 
 def unreadable_dates(table: pa.Table) -> dict[str, int]:

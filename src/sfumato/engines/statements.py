@@ -103,6 +103,14 @@ def over_rows(statement: exp.Query, cells: str, weight: str) -> exp.Query:
     return changed
 
 
+def text_over_rows(statement: exp.Query, cells: str, weight: str, *, dialect: str) -> str:
+    """The text of `over_rows`; it stays with the statement, which may be asked of many releases."""
+    name = f"over rows {cells} {weight} {dialect}"
+    if name not in statement.meta:
+        statement.meta[name] = over_rows(statement, cells, weight).sql(dialect=dialect)
+    return str(statement.meta[name])
+
+
 def renamed(statement: exp.Query, table: str, new: str) -> exp.Query:
     """The statement about another table."""
     changed = statement.copy()

@@ -77,5 +77,11 @@ def p_text(p: float | None) -> str:
     return f"below {SMALLEST_P:g}" if 0 < p <= SMALLEST_P else f"{p:.3g}"
 
 
+def p_said(p: float | None) -> str:
+    """The same in a sentence: p = 0.03, p below 1e-300."""
+    text = p_text(p)
+    return f"p {text}" if text.startswith("below") else f"p = {text}"
+
+
 def _numeric(cell: str) -> bool:
     return cell == "-" or cell[:1].isdigit() or (cell[:1] == "-" and cell[1:2].isdigit())

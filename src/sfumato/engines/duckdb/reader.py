@@ -14,7 +14,7 @@ from ...lazily import exp
 from ...model.part_cells import PartCells
 from ...model.types import ColumnType
 from ..codes import unreadable_dates
-from ..statements import COUNT, WEIGHT, columns_of, over_rows, renamed
+from ..statements import COUNT, WEIGHT, columns_of, renamed, text_over_rows
 from .connection import arrow_types, connect, plain_path, quoted
 from .part_rows import PartRows
 
@@ -25,6 +25,7 @@ SAMPLE = 100_000  # first rows, which are a random sample, whose distinct cells 
 OWN_SHARE = 0.25  # ... at most so many of the rows for the question's own columns
 MORE_SHARE = 0.05  # ... or for those of the questions before, too
 ALL_SHARE = 0.5  # ... or for all columns, where many questions are announced
+ARRAY_BITS = 20  # combinations of whole numbers that are counted by array: 2^20, where DuckDB takes 2^12
 MISSES = 3  # questions whose cells are looked for; where later ones name other columns, rows are read
 CELLS = "cells"
 PARTS = {"INTEGER": pa.int32(), "BIGINT": pa.int64()}  # types of numbers of parts
@@ -43,6 +44,7 @@ class DuckDBReader:
         held = isinstance(data, pa.Table)
         paths = [] if held else [plain_path(file.resolve()).replace("'", "''") for file in data]
         files = "[" + ", ".join(f"'{path}'" for path in paths) + "]"
+        self._con.execute(f"SET perfect_ht_threshold={ARRAY_BITS}")
         self._con.execute(f"SET allowed_paths={files}")
         self._con.execute("SET enable_external_access=false")
         self._con.execute("SET lock_configuration=true")
@@ -136,7 +138,9 @@ class DuckDBReader:
                 cells = self._cells_of(columns) if columns <= set(self._plain) else None
             except duckdb.Error as error:
                 raise QueryError(f"DuckDB failed on this question: {_reason(error)}", sql=text) from None
-            statement = over_rows(statement, CELLS, WEIGHT) if cells is None else renamed(statement, CELLS, cells)
+            if cells is None:
+                return self._run(text_over_rows(statement, CELLS, WEIGHT, dialect="duckdb"), text, tables or {})
+            statement = renamed(statement, CELLS, cells)
         return self._run(statement.sql(dialect="duckdb"), text, tables or {})
 
     def count(self, columns: Sequence[str]) -> pa.Table:

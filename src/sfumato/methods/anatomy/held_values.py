@@ -38,8 +38,10 @@ class Groups:
     def by_value(self, weight: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:
         """For each value, the sum of the weights of the groups that hold it."""
         result = np.zeros(self.values + 1)
+        counted = len(weight) > 0 and bool((weight == weight[0]).all())  # without weights it is faster
         for row in self.members:
-            result += np.bincount(row[groups], weights=weight, minlength=self.values + 1)
+            found = np.bincount(row[groups], weights=None if counted else weight, minlength=self.values + 1)
+            result += found * weight[0] if counted else found
         return result[:-1]
 
 

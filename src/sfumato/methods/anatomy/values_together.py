@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ...model.public import Floats
 
 MOST_VALUES = 128  # triples are V^3 numbers
+FIRST = 101  # groups that tell which weight most of them have; they are in no order
 MOST_WORK = 300_000_000  # numbers touched to sum them
 
 
@@ -25,21 +26,54 @@ def pairs_of(members: NDArray[np.integer], weight: Floats, values: int) -> Float
     The values of a group `members[:, g]` differ; a short group is filled up with `values`, which is no code.
     """
     width = values + 1
-    found = np.zeros(width**2)
-    for first, second in combinations(members, 2):
-        found += np.bincount(first * np.intp(width) + second, weights=weight, minlength=width**2)
+    found = _added_up(members, weight, values, 2)
     square = found.reshape(width, width)[:-1, :-1]
     square = square + square.T
-    square[np.diag_indices(values)] = _single(members, weight, values)
+    square[np.diag_indices(values)] = _added_up(members, weight, values, 1)[:-1]
     return square
+
+
+def _added_up(members: NDArray[np.integer], weight: Floats, values: int, together: int) -> Floats:
+    """The sum of the weights of the groups with some values, by their joint number, for every choice of so many places.
+
+    Nearly all groups have one weight: they are counted, and what others have more or less is added. Places that few
+    groups fill are looked at in these only.
+    """
+    size, some = (values + 1) ** together, np.sort(weight[:FIRST])
+    common = float(some[len(some) // 2]) if len(some) else 0.0
+    other = np.flatnonzero(weight != common)
+    more = weight[other] - common
+    found = np.zeros(size)
+    filled = [_filled(place, values) for place in members]
+    for chosen in combinations(range(len(members)), together):
+        there = filled[chosen[-1]]
+        found += common * np.bincount(_joint(members, chosen, there, values + 1), minlength=size)
+        if len(other):
+            found += np.bincount(_joint(members, chosen, other, values + 1), weights=more, minlength=size)
+    return found
+
+
+def _filled(place: NDArray[np.integer], values: int) -> NDArray[np.intp] | slice:
+    """The groups that have a value in a place, where they are few; all of them otherwise."""
+    there = place != values
+    return np.flatnonzero(there) if 2 * np.count_nonzero(there) < len(place) else slice(None)
+
+
+def _joint(
+    members: NDArray[np.integer], chosen: tuple[int, ...], groups: NDArray[np.intp] | slice, width: int
+) -> NDArray[np.integer]:
+    """One number for the values that some groups have in the chosen places."""
+    small = np.min_scalar_type(width ** len(chosen))  # the fewer bytes, the faster
+    number = members[chosen[0]][groups].astype(small)
+    for place in chosen[1:]:
+        number = number * small.type(width) + members[place][groups]
+    return number
 
 
 def triples_of(members: NDArray[np.integer], weight: Floats, values: int) -> Floats:
     """[u, s, t]: the sum of the weights of the groups with u, s and t, which may be the same."""
     width = values + 1
-    found = np.zeros(width**3)
-    for first, second, third in combinations(members, 3):
-        found += np.bincount((first * np.intp(width) + second) * width + third, weights=weight, minlength=width**3)
+    found = _added_up(members, weight, values, 3)
     ordered = found.reshape(width, width, width)[:-1, :-1, :-1]
     cube = np.zeros_like(ordered)
     for axes in permutations(range(3)):
@@ -60,10 +94,3 @@ def _diagonals(each: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], ...]]
     yield u, u, s
     yield u, s, u
     yield s, u, u
-
-
-def _single(members: NDArray[np.integer], weight: Floats, values: int) -> Floats:
-    found = np.zeros(values + 1)
-    for row in members:
-        found += np.bincount(row, weights=weight, minlength=values + 1)
-    return found[:-1]
