@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ SIGNATURE = "release.sig"
 MAX_PACKAGE = 64 * 2**20
 ENDS = 250_000  # rows at each end of a long file whose order is tested; of parts all together
 FEWEST = 1_000  # ... but at least so many of each part
+AT_ONCE = 4_000_000  # cells that are read at a time
 CUTS = 16  # places at which a column's values are cut into low and high ones
 
 
@@ -156,20 +158,25 @@ def check_order(release: OpenedRelease) -> None:
     with readable("data.parquet"):
         files = [pq.ParquetFile(release.path / name) for name in release.manifest.data_files]
     schema = files[0].schema_arrow  # made anew each time it is asked for
-    names, most = schema.names, max(ENDS // len(files), FEWEST)
-    alarm = FALSE_ALARM / (len(names) * (2 * len(files) - 1))
-    for name in names:
-        if pa.types.is_list(schema.field(name).type):  # the numbers of the sets stand beside the lists
-            continue
-        before: pa.Array | None = None
+    most = max(ENDS // len(files), FEWEST)
+    # of lists the numbers of the sets stand beside them
+    fields = [field for field in schema if not pa.types.is_list(field.type)]
+    alarm = FALSE_ALARM / (len(schema) * (2 * len(files) - 1))
+    together = max(1, AT_ONCE // min(files[0].metadata.num_rows + 1, 2 * most))
+    for some in (fields[first : first + together] for first in range(0, len(fields), together)):
+        before: dict[str, pa.Array] = {}
         for file in files:
             with readable("data.parquet"):
-                first, last = _ends(file, schema.field(name), most)
-            whole = pa.concat_arrays([first, last])
-            crowds = _crowds(whole, len(first), alarm)
-            if crowds or (before is not None and _crowds(pa.concat_arrays([before, whole]), len(before), alarm)):
-                raise VerificationError(f'the rows are not in random order: "{name}" crowds at one end of the file')
-            before = whole if len(files) > 1 else None
+                ends = _ends(file, some, most)
+            for name, (first, last) in ends.items():
+                whole = pa.concat_arrays([first, last])
+                crowds = _crowds(whole, len(first), alarm)
+                if crowds or (
+                    name in before and _crowds(pa.concat_arrays([before[name], whole]), len(before[name]), alarm)
+                ):
+                    raise VerificationError(f'the rows are not in random order: "{name}" crowds at one end of the file')
+                if len(files) > 1:
+                    before[name] = whole
 
 
 def _crowds(column: pa.Array, half: int, alarm: float) -> bool:
@@ -182,8 +189,8 @@ def _crowds(column: pa.Array, half: int, alarm: float) -> bool:
     return crowded(first[cuts], upto[cuts], len(column), half, alarm)
 
 
-def _ends(file: pq.ParquetFile, field: pa.Field, most: int) -> tuple[pa.Array, pa.Array]:
-    """The first and the last half of a column, of at most so many rows each."""
+def _ends(file: pq.ParquetFile, fields: Sequence[pa.Field], most: int) -> dict[str, tuple[pa.Array, pa.Array]]:
+    """The first and the last half of columns, of at most so many rows each."""
     groups, half = file.num_row_groups, min(file.metadata.num_rows // 2, most)
     sides = []
     for order in (range(groups), range(groups - 1, -1, -1)):
@@ -193,10 +200,14 @@ def _ends(file: pq.ParquetFile, field: pa.Field, most: int) -> tuple[pa.Array, p
                 break
             taken.append(g)
             rows += file.metadata.row_group(g).num_rows
-        sides.append(file.read_row_groups(sorted(taken), columns=[field.name]).column(0) if taken else None)
-    empty = pa.array([], type=_value_type(field.type))
-    first, last = (empty if side is None else _plain(side) for side in sides)
-    return first[:half], last[len(last) - half :]
+        names = [field.name for field in fields]
+        sides.append(file.read_row_groups(sorted(taken), columns=names) if taken else None)
+    found = {}
+    for field in fields:
+        empty = pa.array([], type=_value_type(field.type))
+        first, last = (empty if side is None else _plain(side[field.name]) for side in sides)
+        found[field.name] = first[:half], last[len(last) - half :]
+    return found
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
