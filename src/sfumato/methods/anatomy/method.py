@@ -103,6 +103,13 @@ def _suppressed(true_counts: Integers, l: int) -> Integers:
     return kept
 
 
+def _inserted(whole: NDArray[np.int32], places: NDArray[np.integer], few: NDArray[np.integer]) -> NDArray[np.int32]:
+    """The array with each of a few numbers in front of its place; places are in order."""
+    *before, last = np.split(whole, places)
+    pieces = [x for piece, number in zip(before, few, strict=True) for x in (piece, np.array([number], dtype=np.int32))]
+    return np.concatenate([*pieces, last])
+
+
 def _hand_out(
     grouping: Grouping, true_counts: Integers, kept: Integers, rng: np.random.Generator
 ) -> tuple[Deal, dict[str, Any]]:
@@ -116,7 +123,7 @@ def _hand_out(
         order = np.lexsort((grouping.leftover_values, number[grouping.leftover_groups]))
         extra, value = number[grouping.leftover_groups][order], grouping.leftover_values[order]
         place = extra * grouping.size + (rows[extra] < value[:, None]).sum(axis=1)
-        group, codes = np.insert(group, place, extra), np.insert(codes, place, value)
+        group, codes = _inserted(group, place, extra), _inserted(codes, place, value)
     dropped = true_counts - kept
     labels = group[order_of(codes, len(kept))].astype(np.int64)
     if dropped.any():
