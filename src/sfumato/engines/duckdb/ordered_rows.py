@@ -97,7 +97,7 @@ def _sorted(
 
     def numbers() -> Iterator[pa.RecordBatch]:
         nonlocal count
-        for batch in chain(_used_up(held), rest):
+        for batch in chain(used_up(held), rest):
             count += batch.num_rows
             columns = [c.indices if n in of else c for n, c in zip(keyed.names, batch.columns, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, names=names).cast(travelling)
@@ -129,7 +129,7 @@ def _sorted(
         yield partial(values, parts)
 
 
-def _used_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def used_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The batches one by one; what was handed over is not kept."""
     batches.reverse()
     while batches:
