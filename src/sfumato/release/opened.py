@@ -148,7 +148,12 @@ class OpenedRelease:
             return {}
         name = "sensitive.parquet"  # by pq.read_table it would load pandas
         with readable(name), pq.ParquetFile(self.path / name) as file:
-            table = file.read().combine_chunks()
+            each = [[number] for number in range(file.num_row_groups)] or [[]]
+            parts = [self._side_part(file.read_row_groups(some).combine_chunks()) for some in each]
+        return {column: np.concatenate([part.pop(column) for part in parts]) for column in list(parts[0])}
+
+    def _side_part(self, table: pa.Table) -> dict[str, Any]:
+        """The same of some of its rows: as codes they need a few bytes each."""
         side: dict[str, Any] = {}
         for u, coder in enumerate(self.coders):
             if set(coder.domain.columns) <= set(table.column_names):
@@ -156,7 +161,8 @@ class OpenedRelease:
         changed = {name for domain in self.domains for name in domain.columns}
         for name in (n for n in table.column_names if n not in changed):
             own = name == self.method.part
-            side[name] = part_numbers(table[name], self.manifest.rows) if own else table[name].to_numpy()
+            numbers = part_numbers(table[name], self.manifest.rows) if own else table[name].to_numpy()
+            side[name] = numbers.astype(np.int32) if own and self.manifest.rows < 1 << 31 else numbers
         return side
 
 
