@@ -46,7 +46,7 @@ class Transform(Protocol):
         """Values of the columns that leave as codes into them."""
 
     @property
-    def held(self) -> int:
+    def bytes_held(self) -> int:
         """Bytes that the transform keeps while rows wait for their order."""
 
     def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:

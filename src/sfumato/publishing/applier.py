@@ -68,8 +68,8 @@ class Applier:
         self._first = 0  # number of the first batch
         self.units = [domain.columns for domain in profile.domains]
         self._splitters = [Splitter(deal, secret.stream(f"shuffle {k}")) for k, deal in enumerate(planned.work.deals)]
-        self.held = sum(a.nbytes for a in (*planned.work.side.values(), *(d.labels for d in planned.work.deals)))
-        self.held += sum(splitter.held for splitter in self._splitters)
+        self.bytes_held = sum(a.nbytes for a in (*planned.work.side.values(), *(d.labels for d in planned.work.deals)))
+        self.bytes_held += sum(splitter.bytes_held for splitter in self._splitters)
         self._left = _marginals(needs, profile)
         published = [*roles.sensitive, *roles.quasi, *roles.insensitive]
         self.reads = [name for name in table.columns if name in published]

@@ -59,7 +59,7 @@ class Splitter:
             self._remaining = self._remaining.copy()
 
     @property
-    def held(self) -> int:
+    def bytes_held(self) -> int:
         """Bytes of its own list of labels."""
         return 0 if self._labels is self._deal.labels else self._labels.nbytes
 

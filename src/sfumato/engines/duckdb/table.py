@@ -143,7 +143,7 @@ class LocalTable:
         keyed = schema.append(pa.field(KEY, pa.uint64()))
         with self._session() as reading, self._session(bind=False) as sorting:
             try:
-                sorting.leave(transform.held)
+                sorting.leave(transform.bytes_held)
                 rows, room, threads = stream(reading), sorting.room(), self._engine.threads
                 write_ordered(sorting.con, keyed, rows, path, lists, room=room, threads=threads)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
