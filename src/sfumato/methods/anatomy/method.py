@@ -123,7 +123,7 @@ def _hand_out(
         for _ in range(block.copies):
             rows[number[at : at + len(members)]] = members
             at += len(members)
-    group = np.repeat(np.arange(grouping.groups, dtype=np.int32), grouping.size)
+    group: NDArray[np.integer] = np.repeat(np.arange(grouping.groups, dtype=np.int32), grouping.size)
     codes: NDArray[np.integer] = rows.ravel()
     if len(grouping.leftover_values):  # fewer than a group: each to its place, the rest is in order
         order = np.lexsort((grouping.leftover_values, number[grouping.leftover_groups]))
@@ -136,6 +136,16 @@ def _hand_out(
         labels = np.insert(labels, np.repeat(np.cumsum(kept), dropped), -1)
     start = np.concatenate([[0], np.cumsum(true_counts)]).astype(np.int64)
     return Deal(unit=0, start=start, labels=labels, counts=None), {"group_id": group, "unit0": codes}
+
+
+def _channel(evidence: Evidence) -> anatomised.Channel:
+    """The release's own channel, worked out once."""
+    if "channel" not in evidence.memo:
+        groups = anatomised.groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
+        evidence.memo["channel"] = anatomised.Channel(groups)
+    found = evidence.memo["channel"]
+    assert isinstance(found, anatomised.Channel)
+    return found
 
 
 class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
@@ -224,10 +234,11 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
 
     def estimate(self, plan: AnatomyPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Debiased by the release's own channel; certain bounds beside it."""
-        if "channel" not in evidence.memo:
-            groups = anatomised.groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
-            evidence.memo["channel"] = anatomised.Channel(groups)
-        return anatomised.estimate(evidence.memo["channel"], observed, asked)
+        return anatomised.estimate(_channel(evidence), observed, asked)
+
+    def prepare(self, plan: AnatomyPlan, evidence: Evidence) -> None:
+        """The groups, and how often values share one."""
+        _ = _channel(evidence).spread
 
     def functionals(
         self, plan: AnatomyPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
