@@ -156,6 +156,7 @@ class LocalTable:
         self.let_go()  # to be used up
         with self._session(bind=held is None) as reading, self._session(bind=False) as sorting:
             try:
+                sorting.leave(transform.bytes_held)
                 batches = self._batches(reading, columns) if held is None else self._sound(used_up(held))
                 rows, room, threads = stream(batches), sorting.room(), self._engine.threads
                 write_ordered(sorting.con, keyed, rows, path, lists, room=room, threads=threads)
