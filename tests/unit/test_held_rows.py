@@ -110,7 +110,8 @@ def test_nothing_is_read_when_nobody_waits(source: Path) -> None:
 def test_an_error_while_reading_leaves_nothing_held(source: Path) -> None:
     engine = LocalEngine()
     table = engine.open(source)
-    held = HeldRows(table._session(), ["age"], "SELECT error('secret cell') FROM source")
+    session = table._session().__enter__()
+    held = HeldRows(session, ["age"], "SELECT error('secret cell') FROM source")
     assert held.batches() is None
     held.close()
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from threading import Event, Thread
 
 import pyarrow as pa
@@ -19,31 +18,25 @@ class HeldRows:
     """All rows of some columns, read by a thread from the moment on that this is made.
 
     Where they are too many, or cannot be read, nothing is held: whoever wants them reads the source, and is told why.
+    The session, which is open, is the thread's until rows have been asked for; `close` closes it.
     """
 
     def __init__(self, session: Session, columns: Sequence[str], sql: str) -> None:
-        self.columns = tuple(columns)
-        self._batches: list[pa.RecordBatch] | None = []
-        self._stop = Event()
-        with ExitStack() as stack:
-            stack.enter_context(session)
-            self._most, rows = SHARE * session.room(), session.query(sql).to_arrow_reader(BATCH)
-            self._thread = Thread(target=self._read, args=(rows, stack.pop_all()))
+        self.columns, self.session = tuple(columns), session
+        self._batches: list[pa.RecordBatch] | None = None
+        self._stop, self._thread = Event(), Thread(target=self._read, args=(sql, SHARE * session.room()))
         self._thread.start()
 
-    def _read(self, rows: Iterator[pa.RecordBatch], session: ExitStack) -> None:
+    def _read(self, sql: str, most: float) -> None:
         found, size = list[pa.RecordBatch](), 0
-        with session:
-            try:
-                for batch in rows:
-                    found.append(batch)
-                    size += batch.nbytes
-                    if size > self._most or self._stop.is_set():
-                        self._batches = None
-                        return
-            except SfumatoError:
-                self._batches = None
-                return
+        try:
+            for batch in self.session.query(sql).to_arrow_reader(BATCH):
+                found.append(batch)
+                size += batch.nbytes
+                if size > most or self._stop.is_set():
+                    return
+        except SfumatoError:
+            return
         self._batches = found
 
     def batches(self) -> list[pa.RecordBatch] | None:
@@ -56,3 +49,4 @@ class HeldRows:
         self._stop.set()
         self._thread.join()
         self._batches = None
+        self.session.close()

@@ -72,6 +72,10 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is left of it."""
         self._stack.close()
 
     def room(self) -> float:
