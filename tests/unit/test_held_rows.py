@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +13,9 @@ import pytest
 import sfumato
 from sfumato.engines.directory import read_ahead
 from sfumato.engines.duckdb import held_rows
+from sfumato.engines.duckdb.engine import LocalEngine
 from sfumato.engines.duckdb.held_rows import HeldRows
-from sfumato.engines.duckdb.table import LocalEngine
+from sfumato.engines.duckdb.session import Session
 from sfumato.errors import DataError
 from sfumato.model.private import Needs
 from tables import people
@@ -114,6 +116,29 @@ def test_an_error_while_reading_leaves_nothing_held(source: Path) -> None:
     held = HeldRows(session, ["age"], "SELECT error('secret cell') FROM source")
     assert held.batches() is None
     held.close()
+
+
+@pytest.mark.parametrize("error", [MemoryError("secret cell"), pa.ArrowInvalid("secret cell"), OSError("secret cell")])
+def test_a_fault_of_any_kind_is_no_empty_table(
+    error: Exception, source: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Rows that were not all read are not taken for rows that are not there; nothing of them is printed."""
+
+    class Broken:
+        def __iter__(self) -> Iterator[pa.RecordBatch]:
+            yield people().to_batches()[0]
+            raise error
+
+    class Opened:
+        def to_arrow_reader(self, _: int) -> Broken:
+            return Broken()
+
+    session = LocalEngine().open(source)._session()
+    monkeypatch.setattr(Session, "query", lambda *_: Opened())
+    held = HeldRows(session, ["age"], "SELECT age FROM source")
+    assert held.batches() is None
+    held.close()
+    assert "secret" not in "".join(capfd.readouterr())
 
 
 def test_tables_in_memory_are_at_hand_already() -> None:

@@ -12,7 +12,7 @@ import pytest
 import sfumato
 from sfumato.engines import key_order as orders
 from sfumato.engines.duckdb import ordered_rows
-from sfumato.engines.duckdb.table import LocalEngine
+from sfumato.engines.duckdb.engine import LocalEngine
 from sfumato.engines.key_order import coarse_order, key_order, range_ends
 from tables import people
 

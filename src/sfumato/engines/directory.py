@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ENGINES = {
-    "local": ("duckdb.table", "LocalEngine"),
+    "local": ("duckdb.engine", "LocalEngine"),
     "spark": ("spark.table", "SparkEngine"),
 }
 LOCAL, SPARK = "local", "spark"
@@ -36,7 +36,7 @@ def read_ahead(
     """While it is open, an engine that can reads the source beside other work; see `LocalEngine.ahead`."""
     if engine.name != LOCAL:
         return nullcontext()
-    from .duckdb.table import LocalEngine
+    from .duckdb.engine import LocalEngine
 
     return engine.ahead(source, wanted) if isinstance(engine, LocalEngine) else nullcontext()
 

@@ -103,7 +103,7 @@ def path_of(address: str) -> str:
     parts = urlsplit(address)
     if parts.netloc not in {"", "localhost"}:
         raise SpecError("a file:// address names a file of this machine: file:///folder/file", field="source")
-    from urllib.request import url2pathname  # with it come clients of the web, for few who name a file so
+    from urllib.request import url2pathname  # with it comes a client of HTTP
 
     return url2pathname(parts.path)
 

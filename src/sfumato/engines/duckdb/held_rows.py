@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import Event, Thread
 
 import pyarrow as pa
 
-from ...errors import SfumatoError
 from .session import Session
 
 BATCH = 1 << 20  # rows; few and large, because each waits for whoever loads code meanwhile
@@ -29,15 +29,13 @@ class HeldRows:
 
     def _read(self, sql: str, most: float) -> None:
         found, size = list[pa.RecordBatch](), 0
-        try:
+        with suppress(Exception):  # whatever it is: it may quote a cell, and is met again by who needs the rows
             for batch in self.session.query(sql).to_arrow_reader(BATCH):
                 found.append(batch)
                 size += batch.nbytes
                 if size > most or self._stop.is_set():
                     return
-        except SfumatoError:
-            return
-        self._batches = found
+            self._batches = found
 
     def batches(self) -> list[pa.RecordBatch] | None:
         """The rows in the source's order, once they have been read; None where they are not held."""

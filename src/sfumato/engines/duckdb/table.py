@@ -1,11 +1,10 @@
-"""The local engine: DuckDB reads, counts and sorts, pyarrow carries batches; both spill to disk."""
+"""A table of the local engine: what it counts, and how its rows are streamed into a release."""
 
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +22,19 @@ from ...stats.allocation import changed_between_passes
 from ..addresses import address_of
 from ..batch_sizes import exactly
 from ..contract import Keys, ListColumn, Progress, Transform
-from ..limits import MEMORY
 from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..sound_cells import check_sound
 from ..source import paths_of, source_of
 from .bound import Bound
 from .connection import quoted
+from .engine import LocalEngine
 from .held_rows import HeldRows
 from .ordered_rows import KEY, transformed, used_up, write_ordered
 from .people_rows import count_people, rows_that_stay
-from .reader import DuckDBReader
 from .session import Session, engine_error, reading_error
 from .sources import binder
 
-BATCH_ROWS = 131_072
 NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
 AT_ONCE = 64  # columns that one statement counts: its room grows with them, and 400 of two rows took all there is
 BELOW = "below the first bin"
@@ -45,52 +42,19 @@ Wanted = Callable[[Sequence[str]], Sequence[str]]  # of the columns of a table t
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
 
 
-class LocalEngine:
-    """One machine, no server. `memory` bounds what DuckDB holds before it spills to a temporary folder."""
+def opened(engine: LocalEngine, source: Any, delimiter: str | None) -> LocalTable:
+    """The source as a table of the engine."""
+    return source if isinstance(source, LocalTable) else LocalTable(engine, binder(source_of(source, delimiter)))
 
-    name = "local"
 
-    def __init__(
-        self,
-        *,
-        memory: str = MEMORY,
-        threads: int | None = None,
-        batch_rows: int = BATCH_ROWS,
-        encrypted_spill: bool = True,
-    ) -> None:
-        self.memory, self.threads, self.batch_rows = memory, threads or os.cpu_count() or 1, batch_rows
-        self.encrypted_spill = encrypted_spill  # costs a sort that spills about as much time again
-        self._begun: tuple[Any, LocalTable | SfumatoError] | None = None
+def begun(engine: LocalEngine, source: Any, wanted: Wanted) -> LocalTable | None:
+    """The table of files, whose rows are being read from now on; None where the source is no file.
 
-    def open(self, source: Any, *, delimiter: str | None = None) -> LocalTable:
-        if self._begun is not None and self._begun[0] is source:
-            if isinstance(self._begun[1], SfumatoError):
-                raise self._begun[1]
-            return self._begun[1]
-        return source if isinstance(source, LocalTable) else LocalTable(self, binder(source_of(source, delimiter)))
-
-    @contextmanager
-    def ahead(self, source: Any, wanted: Wanted) -> Iterator[None]:
-        """While it is open, rows of files are read beside other work and held for both passes.
-
-        `wanted` tells the columns that both look at. What is wrong with the source is told when it is opened.
-        """
-        table: LocalTable | None = None
-        try:
-            if paths_of(source) and address_of(source_of(source).given) is None:
-                table = LocalTable(self, binder(source_of(source)), hold=wanted)
-                self._begun = source, table
-        except SfumatoError as error:
-            self._begun = source, error
-        try:
-            yield
-        finally:
-            self._begun = None
-            if table is not None:
-                table.let_go()
-
-    def read(self, data: Sequence[Path], rows: int) -> DuckDBReader:
-        return DuckDBReader(data, rows)
+    `wanted` tells the columns that both passes look at.
+    """
+    if not paths_of(source) or address_of(source_of(source).given) is not None:
+        return None
+    return LocalTable(engine, binder(source_of(source)), hold=wanted)
 
 
 class LocalTable:
