@@ -133,7 +133,7 @@ def test_a_fault_of_any_kind_is_no_empty_table(
         def to_arrow_reader(self, _: int) -> Broken:
             return Broken()
 
-    session = LocalEngine().open(source)._session()
+    session = LocalEngine().open(source)._session().__enter__()
     monkeypatch.setattr(Session, "query", lambda *_: Opened())
     held = HeldRows(session, ["age"], "SELECT age FROM source")
     assert held.batches() is None
