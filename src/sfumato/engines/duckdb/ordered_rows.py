@@ -43,7 +43,7 @@ def transformed(
 
 
 def write_ordered(
-    con: duckdb.DuckDBPyConnection,
+    sorting: Callable[[], duckdb.DuckDBPyConnection],
     keyed: pa.Schema,
     rows: Iterator[pa.RecordBatch],
     path: Path,
@@ -54,7 +54,8 @@ def write_ordered(
 ) -> None:
     """Nothing; the file holds the rows, which come in batches that are in coarse order, in the order of all keys.
 
-    Rows of the same range of keys are a row group, so that the file is the same whichever way they were sorted.
+    Rows of the same range of keys are a row group, so that the file is the same whichever way they were sorted:
+    above `room` by a connection, which is opened then.
     """
     held, size = [], 0
     plain = pa.schema([field for field in keyed if field.name != KEY])
@@ -62,7 +63,7 @@ def write_ordered(
         held.append(batch)
         size += batch.nbytes
         if size > SHARE * room:
-            write_rows(path, plain, _sorted(con, keyed, held, rows), lists, threads)
+            write_rows(path, plain, _sorted(sorting(), keyed, held, rows), lists, threads)
             return
     write_rows(path, plain, _merged(alike(held)), lists, threads)
 
