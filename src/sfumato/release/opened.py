@@ -159,7 +159,12 @@ class OpenedRelease:
             return {}
         name = "sensitive.parquet"  # by pq.read_table it would load pandas
         with readable(name), pq.ParquetFile(self.path / name) as file:
-            table = file.read().combine_chunks()
+            each = [[number] for number in range(file.num_row_groups)] or [[]]
+            parts = [self._side_part(file.read_row_groups(some).combine_chunks()) for some in each]
+        return {column: np.concatenate([part.pop(column) for part in parts]) for column in list(parts[0])}
+
+    def _side_part(self, table: pa.Table) -> dict[str, Any]:
+        """The same of some of its rows: as codes they need a few bytes each."""
         side: dict[str, Any] = {}
         for u, coder in enumerate(self.coders):
             if set(coder.domain.columns) <= set(table.column_names):
