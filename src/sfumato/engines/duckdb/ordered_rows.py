@@ -44,7 +44,7 @@ def transformed(
 
 
 def write_ordered(
-    con: duckdb.DuckDBPyConnection,
+    sorting: Callable[[], duckdb.DuckDBPyConnection],
     keyed: pa.Schema,
     rows: Iterator[pa.RecordBatch],
     path: Path,
@@ -55,7 +55,8 @@ def write_ordered(
 ) -> None:
     """Nothing; the file holds the rows, which come in batches that are in coarse order, in the order of all keys.
 
-    Rows of the same range of keys are a row group, so that the file is the same whichever way they were sorted.
+    Rows of the same range of keys are a row group, so that the file is the same whichever way they were sorted:
+    above `room` by a connection, which is opened then.
     """
     held, size = [], 0
     plain = pa.schema([field for field in keyed if field.name != KEY])
@@ -63,6 +64,7 @@ def write_ordered(
         held.append(batch)
         size += batch.nbytes
         if size > SHARE * room:
+            con = sorting()
             con.execute("SET memory_limit=?", [f"{int(room / 2)}B"])  # it sorts while rows are still held here
             write_rows(path, plain, _sorted(con, keyed, held, rows), lists, threads)
             return
