@@ -102,8 +102,8 @@ class Kind:
     after: Callable[[Path], None] | None = None
 
     def of(self, release: str) -> str | None:
-        """What to expect of one of `RELEASES`."""
-        return self.expected(release if self.expected is about_sets else RELEASES[release])
+        """What to expect of one of `RELEASES`, by its own name or by its method's."""
+        return self.expected(release) or self.expected(RELEASES[release])
 
     def forge(self, release: Path, target: Path) -> Path:
         """The forged copy."""
@@ -157,8 +157,8 @@ KINDS = (
     Kind(name="another version of the software", expected=nowhere, manifest=put("software", "version", to="9.9")),
     Kind(name="made with a seed, said to be without", expected=nowhere, manifest=put("reproducible", to=False)),
     Kind(name="said to be made with more noise", manifest=more_noise,
-         expected=where(("subset-response", "uniform", "splu", "randomized-response", "anatomy", "l-diversity"),
-                        ("small-domain",))),
+         expected=where(("subset-response", "uniform", "small-domain", "splu", "randomized-response", "anatomy",
+                         "l-diversity"), (IN_SETS,))),
     Kind(name="a parameter left out", expected=where(tuple(n for n in REGISTRY if n != "distribution-draw")),
          manifest=lambda s: s["parameters"].pop(next(iter(s["parameters"]), ""), None)),
     Kind(name="a sensitive column in no unit", expected=everywhere, manifest=out_of_units),
