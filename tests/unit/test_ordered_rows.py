@@ -13,6 +13,7 @@ import sfumato
 from sfumato.engines import key_order as orders
 from sfumato.engines.duckdb import ordered_rows
 from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.session import Session
 from sfumato.engines.key_order import coarse_order, key_order, range_ends
 from tables import people
 
@@ -70,3 +71,11 @@ def test_the_same_file_in_memory_and_spilled(method: object, tmp_path: Path, mon
         found.append((release.path / "data.parquet").read_bytes())
     assert pq.read_metadata(tmp_path / "0.0" / "data.parquet").num_rows
     assert found[0] == found[1]
+
+
+def test_rows_wait_in_what_the_plan_leaves_of_the_memory() -> None:
+    """As much less as it holds, and never less than a quarter."""
+    for taken, left in ((0, 800), (300, 500), (700, 200)):
+        with Session(LocalEngine(memory="800MiB"), None) as session:
+            session.leave(taken * 2**20)
+            assert session.room() == left * 2**20

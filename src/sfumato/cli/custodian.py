@@ -104,7 +104,7 @@ def look(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
-    memory: Memory = MEMORY,
+    memory: Memory = None,
     as_json: Json = False,
 ) -> None:
     """Look at a table before deciding: columns, suggested roles, how far they tell people apart. For the custodian.
@@ -120,7 +120,7 @@ def look(
         sensitive=names(sa),
         rho1=rho1,
         show_values=show_values,
-        engine=engine_named(memory=memory),
+        engine=engine_named(memory=memory or MEMORY),
     )
     for said_of_it in found.notes:
         note(said_of_it)

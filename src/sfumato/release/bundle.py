@@ -29,6 +29,7 @@ MAX_MANIFEST = placing.MAX_MANIFEST
 # that claims more would fill the memory of whoever opens it.
 ROWS_A_BYTE, FEW_ROWS = 64, 5_000_000
 TOGETHER = 2  # files that are read through at the same time
+GROUP_ROWS = 1 << 20  # of sensitive.parquet
 
 
 @contextmanager
@@ -96,7 +97,9 @@ def write_side(table: pa.Table, path: Path) -> None:
         [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in table.schema]
     )
     packed = {f.name: "DELTA_BINARY_PACKED" for f in plain if f.name not in coded and pa.types.is_integer(f.type)}
-    pq.write_table(table.cast(plain), path, use_dictionary=coded, column_encoding=packed or None, store_schema=False)
+    with pq.ParquetWriter(path, plain, use_dictionary=coded, column_encoding=packed or None, store_schema=False) as out:
+        for first in range(0, max(table.num_rows, 1), GROUP_ROWS):
+            out.write_table(table.slice(first, GROUP_ROWS).cast(plain), GROUP_ROWS)
 
 
 def write_weights(table: pa.Table, path: Path) -> None:

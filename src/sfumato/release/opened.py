@@ -73,6 +73,8 @@ class OpenedRelease:
             [folder / name for name in manifest.data_files], manifest.rows
         )
         with stated_by_a_stranger(ReleaseError, "release.json states a domain that does not fit its columns"):
+            changed = [name for domain in self.domains for name in domain.columns]
+            self._arrow = self.reader.arrow_types({name: self.types[name] for name in changed}) if changed else {}
             released = self.method.released_domains(self.plan, self.domains)
             self.listed = self.method.listed(self.plan, self.domains)
             self.coders = tuple(
@@ -85,7 +87,7 @@ class OpenedRelease:
         self._kept_totals: dict[tuple[tuple[int, ...], str | None], tuple[Integers, Codes, Integers]] = {}
 
     def _arrow_types(self, domain: Domain) -> dict[str, pa.DataType]:
-        return self.reader.arrow_types({name: self.types[name] for name in domain.columns})
+        return {name: self._arrow[name] for name in domain.columns}
 
     def set_lists(self) -> dict[str, tuple[str, pa.ListArray]]:
         """List column of data.parquet -> (column that numbers its sets, values of every set), as the plan has them."""
@@ -157,7 +159,12 @@ class OpenedRelease:
             return {}
         name = "sensitive.parquet"  # by pq.read_table it would load pandas
         with readable(name), pq.ParquetFile(self.path / name) as file:
-            table = file.read().combine_chunks()
+            each = [[number] for number in range(file.num_row_groups)] or [[]]
+            parts = [self._side_part(file.read_row_groups(some).combine_chunks()) for some in each]
+        return {column: np.concatenate([part.pop(column) for part in parts]) for column in list(parts[0])}
+
+    def _side_part(self, table: pa.Table) -> dict[str, Any]:
+        """The same of some of its rows: as codes they need a few bytes each."""
         side: dict[str, Any] = {}
         for u, coder in enumerate(self.coders):
             if set(coder.domain.columns) <= set(table.column_names):

@@ -32,7 +32,7 @@ from .engine import LocalEngine
 from .held_rows import HeldRows
 from .ordered_rows import KEY, transformed, used_up, write_ordered
 from .people_rows import count_people, rows_that_stay
-from .session import Session, engine_error, reading_error
+from .session import Session, engine_error, reading_error, without
 from .sources import binder
 
 NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
@@ -161,7 +161,9 @@ class LocalTable:
                 raise
 
         def sorting() -> duckdb.DuckDBPyConnection:
-            return sessions.enter_context(self._session(bind=False)).con
+            session = sessions.enter_context(self._session(bind=False))
+            session.leave(transform.bytes_held)
+            return session.con
 
         keyed = schema.append(pa.field(KEY, pa.uint64()))
         held = self._at_hand(columns)
@@ -172,7 +174,8 @@ class LocalTable:
                     rows = stream(self._sound(used_up(held)))
                 else:
                     rows = stream(self._batches(sessions.enter_context(self._session()), columns))
-                write_ordered(sorting, keyed, rows, path, lists, room=self._room, threads=self._engine.threads)
+                room = without(self._room, transform.bytes_held)
+                write_ordered(sorting, keyed, rows, path, lists, room=room, threads=self._engine.threads)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else engine_error(error)) from None
         return done
