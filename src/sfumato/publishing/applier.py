@@ -217,7 +217,7 @@ class Applier:
         for name, array in self._planned.work.side.items():
             if name.startswith("unit") and name[4:].isdigit():
                 coder = self._out[int(name[4:])]
-                columns |= dict(zip(coder.domain.columns, coder.decode(array.astype(np.int32)), strict=True))
+                columns |= dict(zip(coder.domain.columns, coder.decode(array), strict=True))
             else:
                 columns[name] = pa.array(array)
         return pa.table(columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from ..model.public import Codes, Domain, Evidence, Integers, Published
 from .bundle import check_contents, check_digests, read_manifest, readable
 from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
+
+SIDE, SIDE_READERS = "sensitive.parquet", 2
 
 
 def open_folder(
@@ -144,19 +146,34 @@ class OpenedRelease:
 
     def _side(self) -> Mapping[str, Any]:
         """Columns of sensitive.parquet; a unit's columns come as codes under "unit0", "unit1" ..."""
-        if "sensitive.parquet" not in self.manifest.files:
+        if SIDE not in self.manifest.files:
             return {}
-        name = "sensitive.parquet"  # by pq.read_table it would load pandas
-        with readable(name), pq.ParquetFile(self.path / name) as file:
-            table = file.read().combine_chunks()
-        side: dict[str, Any] = {}
+        with readable(SIDE):
+            groups = pq.read_metadata(self.path / SIDE).num_row_groups
+        with ThreadPoolExecutor(max_workers=SIDE_READERS) as readers:
+            taken = [range(first, groups, SIDE_READERS) for first in range(min(SIDE_READERS, groups))]
+            found = list(readers.map(self._side_parts, taken))
+        parts = [found[g % SIDE_READERS][g // SIDE_READERS] for g in range(groups)] or self._side_parts(None)
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _side_parts(self, groups: Sequence[int] | None) -> list[dict[str, Any]]:
+        """The same of some row groups each; None: of a file without any."""
+        with readable(SIDE), pq.ParquetFile(self.path / SIDE) as file:  # by pq.read_table it would load pandas
+            if groups is None:
+                return [self._side_part(file.read())]
+            return [self._side_part(file.read_row_group(g, use_threads=False)) for g in groups]
+
+    def _side_part(self, table: pa.Table) -> dict[str, Any]:
+        table, side = table.combine_chunks(), dict[str, Any]()
         for u, coder in enumerate(self.coders):
             if set(coder.domain.columns) <= set(table.column_names):
-                side[f"unit{u}"] = coder.encode([table[n] for n in coder.domain.columns])
+                codes = coder.encode([table[n] for n in coder.domain.columns])
+                side[f"unit{u}"] = codes.astype(np.min_scalar_type(len(coder.domain)))
         changed = {name for domain in self.domains for name in domain.columns}
         for name in (n for n in table.column_names if n not in changed):
             own = name == self.method.part
-            side[name] = part_numbers(table[name], self.manifest.rows) if own else table[name].to_numpy()
+            numbers = part_numbers(table[name], self.manifest.rows) if own else table[name].to_numpy()
+            side[name] = numbers.astype(np.min_scalar_type(-self.manifest.rows - 1)) if own else numbers
         return side
 
 

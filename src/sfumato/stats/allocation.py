@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..errors import DataError
 from ..model.private import Deal
 from ..model.public import Codes, Integers
+from .shuffling import shuffled
 
 MANY_VALUES = 1000
 NUMPY_LIMIT = 10**9  # numpy's hypergeometric draws refuse larger populations
@@ -48,9 +49,7 @@ class Splitter:
             self._start = np.concatenate([[0], np.cumsum(deal.counts)])[deal.start]
             self._labels, self._remaining = np.repeat(deal.labels, deal.counts), None
         if self._remaining is None:  # listed labels: shuffle each value's list once, then split off slices of it
-            self._labels, self._next = self._labels.copy(), self._start[:-1].copy()
-            for low, high in zip(self._start[:-1], self._start[1:], strict=True):
-                rng.shuffle(self._labels[low:high])
+            self._labels, self._next = shuffled(self._labels, self._start, rng), self._start[:-1].copy()
         else:
             self._remaining = self._remaining.copy()
 
@@ -59,8 +58,12 @@ class Splitter:
         if self._remaining is None:
             if (self._next + here > self._start[1:]).any():
                 raise changed_between_passes()
-            first = np.cumsum(here) - here
-            labels = self._labels[np.arange(int(here.sum())) + np.repeat(self._next - first, here)]
+            if len(here) <= MANY_VALUES:
+                lists = zip(self._next.tolist(), (self._next + here).tolist(), strict=True)
+                labels = np.concatenate([self._labels[low:high] for low, high in lists])
+            else:
+                first = np.cumsum(here) - here
+                labels = self._labels[np.arange(int(here.sum())) + np.repeat(self._next - first, here)]
             self._next += here
             start = np.concatenate([[0], np.cumsum(here)])
             return Deal(unit=self._deal.unit, start=start, labels=labels, counts=None)
@@ -80,13 +83,13 @@ class Splitter:
             raise changed_between_passes()
 
 
-def hand_out(share: Deal, codes: Codes, rng: np.random.Generator) -> NDArray[np.int64]:
+def hand_out(share: Deal, codes: Codes, rng: np.random.Generator) -> NDArray[np.integer]:
     """A label for every record of the partition whose share this is, in the records' own order.
 
     Listed labels were shuffled before they were split and go out as they stand; counted ones are permuted here.
     """
     order = order_of(codes, len(share.start))
-    dealt = np.empty(len(codes), dtype=np.int64)
+    dealt = np.empty(len(codes), dtype=share.labels.dtype)
     if share.counts is None:
         dealt[order] = share.labels
         return dealt

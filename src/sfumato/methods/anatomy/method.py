@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,6 +42,7 @@ from ...model.public import (
     Trust,
 )
 from ...stats.allocation import order_of
+from ...stats.shuffling import shuffled
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import record_laws
 from ..shared.grouping import Grouping, largest_buckets, random_margins
@@ -103,35 +105,59 @@ def _suppressed(true_counts: Integers, l: int) -> Integers:
     return kept
 
 
-def _inserted(whole: NDArray[np.int32], places: NDArray[np.integer], few: NDArray[np.integer]) -> NDArray[np.int32]:
+def _inserted(whole: NDArray[Any], places: NDArray[np.integer], few: NDArray[np.integer]) -> NDArray[Any]:
     """The array with each of a few numbers in front of its place; places are in order."""
     *before, last = np.split(whole, places)
-    pieces = [x for piece, number in zip(before, few, strict=True) for x in (piece, np.array([number], dtype=np.int32))]
-    return np.concatenate([*pieces, last])
+    new = few.astype(whole.dtype)
+    return np.concatenate([*(x for i, piece in enumerate(before) for x in (piece, new[i : i + 1])), last])
 
 
 def _hand_out(
     grouping: Grouping, true_counts: Integers, kept: Integers, rng: np.random.Generator
 ) -> tuple[Deal, dict[str, Any]]:
-    """Who may sit where: the groups of every value, under random group numbers; and sensitive.parquet."""
-    number = rng.permutation(grouping.groups).astype(np.int64)  # numbers carry nothing of how groups were made
-    rows = np.empty((grouping.groups, grouping.size), dtype=np.int32)
-    rows[number] = np.sort(grouping.members, axis=1)
-    group = np.repeat(np.arange(grouping.groups, dtype=np.int32), grouping.size)
+    """Who may sit where: the groups of every value, under random group numbers; and sensitive.parquet.
+
+    Blocks of groups that are repeated are sorted and looked at once; what is as long as the table is in few bytes.
+    """
+    numbers = np.arange(grouping.groups, dtype=np.int32)
+    number = shuffled(numbers, np.array([0, grouping.groups]), rng)  # it carries nothing of how groups were made
+    few, which = grouping.numbered()
+    few = np.sort(few, axis=1).astype(np.min_scalar_type(len(kept)))
+    place = np.empty_like(which)
+    place[number] = which
+    rows = few.take(place, axis=0)
+    group = np.repeat(numbers, grouping.size)
     codes = rows.ravel()
     if len(grouping.leftover_values):  # fewer than a group: each to its place, the rest is in order
         order = np.lexsort((grouping.leftover_values, number[grouping.leftover_groups]))
-        extra, value = number[grouping.leftover_groups][order], grouping.leftover_values[order]
-        place = extra * grouping.size + (rows[extra] < value[:, None]).sum(axis=1)
-        group, codes = _inserted(group, place, extra), _inserted(codes, place, value)
-    dropped = true_counts - kept
-    labels = group[order_of(codes, len(kept))].astype(np.int64)
-    if dropped.any():
-        owner = np.concatenate([np.sort(codes), np.repeat(np.arange(len(dropped)), dropped)])
-        labels = np.concatenate([labels, np.full(int(dropped.sum()), -1, dtype=np.int64)])
-        labels = labels[np.argsort(owner, kind="stable")]
+        extra, value = number[grouping.leftover_groups][order].astype(np.int64), grouping.leftover_values[order]
+        at = extra * grouping.size + (rows[extra] < value[:, None]).sum(axis=1)
+        group, codes = _inserted(group, at, extra), _inserted(codes, at, value)
     start = np.concatenate([[0], np.cumsum(true_counts)]).astype(np.int64)
+    labels = _groups_of_values(grouping, number, start, true_counts - kept)
     return Deal(unit=0, start=start, labels=labels, counts=None), {"group_id": group, "unit0": codes}
+
+
+def _groups_of_values(
+    grouping: Grouping, number: NDArray[np.int32], start: Integers, dropped: Integers
+) -> NDArray[np.int32]:
+    """Value by value the numbers of the groups that hold it, in no order, and -1 for each of its dropped records."""
+    labels, place, first = np.full(int(start[-1]), -1, dtype=np.int32), start[:-1].tolist(), 0
+    for block in grouping.blocks:
+        codes = block.rows.ravel()
+        holders = order_of(codes, len(dropped)) // np.uint32(grouping.size)  # rows of the block, by value
+        end = first + len(block.rows) * block.copies
+        copies = np.ascontiguousarray(number[first:end].reshape(block.copies, -1).T)
+        ends = np.cumsum(np.bincount(codes, minlength=len(dropped))).tolist()
+        for u, (low, high) in enumerate(pairwise([0, *ends])):
+            into = labels[place[u] : place[u] + (high - low) * block.copies]
+            np.take(copies, holders[low:high], axis=0, out=into.reshape(-1, block.copies), mode="clip")
+            place[u] += len(into)
+        first = end
+    for group, u in zip(grouping.leftover_groups.tolist(), grouping.leftover_values.tolist(), strict=True):
+        labels[place[u]] = number[group]
+        place[u] += 1
+    return labels
 
 
 class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
@@ -185,7 +211,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
         """The sensitive columns go, the number of the group comes."""
         (label,) = batch.labels
         stay = label >= 0 if plan.suppressed else None
-        return Released(codes=(None,), extra={"group_id": label.astype(np.int32)}, stay=stay)
+        return Released(codes=(None,), extra={"group_id": label.astype(np.int32, copy=False)}, stay=stay)
 
     def guarantee(self, plan: AnatomyPlan) -> Guarantee:
         """At most 1/l, from groups of at least l distinct values."""
