@@ -11,7 +11,7 @@ import pytest
 
 import sfumato
 from sfumato.engines.duckdb import ordered_rows
-from sfumato.engines.duckdb.table import LocalEngine
+from sfumato.engines.duckdb.engine import LocalEngine
 from sfumato.engines.key_order import key_order
 from tables import people
 

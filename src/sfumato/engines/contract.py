@@ -138,10 +138,11 @@ class Reader(Protocol):
     def columns(self) -> Sequence[str]:
         """Names of the columns of the published rows."""
 
-    def source(self) -> tuple[str, str | None]:
+    def source(self, *, whole: bool = False) -> tuple[str, str | None]:
         """(table to ask, its weight column): `release`, or a smaller table whose rows stand for several each.
 
         Asked once for each question, before its statement is built. The weight column is a whole number.
+        `whole`: beside it the whole release is counted by a column of the question, which the smaller table tells too.
         """
 
     def collapse(self) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ENGINES = {
-    "local": ("duckdb.table", "LocalEngine"),
+    "local": ("duckdb.engine", "LocalEngine"),
     "spark": ("spark.table", "SparkEngine"),
 }
 LOCAL, SPARK = "local", "spark"

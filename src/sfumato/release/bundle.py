@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from errno import ENOSPC
 from functools import partial
@@ -29,7 +30,8 @@ MAX_MANIFEST = placing.MAX_MANIFEST
 # Rows in random order, one of several values in each: a release has well above a tenth of a bit for every row. A file
 # that claims more would fill the memory of whoever opens it.
 ROWS_A_BYTE, FEW_ROWS = 64, 5_000_000
-GROUP_ROWS, THREADS = 1 << 17, 2  # of sensitive.parquet
+GROUP_ROWS = 1 << 17  # of sensitive.parquet
+TOGETHER = 2  # files that are read through, and row groups that are made, at the same time
 
 
 @contextmanager
@@ -88,7 +90,7 @@ def write_side(table: pa.Table, path: Path) -> None:
     """sensitive.parquet: values with a dictionary, ids packed, no trace of how the table was made in memory."""
     rising = [f.name for f in table.schema if pa.types.is_integer(f.type)]
     rows = (partial(_rows, table, first) for first in range(0, table.num_rows, GROUP_ROWS))
-    write_rows(path, table.schema, rows, (), THREADS, rising)
+    write_rows(path, table.schema, rows, (), TOGETHER, rising)
 
 
 def _rows(table: pa.Table, first: int) -> pa.RecordBatch:
@@ -205,6 +207,8 @@ def check_digests(folder: Path, manifest: Manifest) -> None:
     """Refuse files that are not the ones the manifest describes."""
     stated = {str(name): file.sha256 for name, file in manifest.files.items()}
     stated |= {name: document.sha256 for name, document in (manifest.documents or {}).items()}
-    for name, sha256 in stated.items():
-        if digest(folder / name) != sha256:
-            raise VerificationError(f"{name} is not the file that release.json describes: its digest differs")
+    with ThreadPoolExecutor(max_workers=TOGETHER) as pool:
+        found = pool.map(lambda name: digest(folder / name), stated)
+        for (name, sha256), of_file in zip(stated.items(), found, strict=True):
+            if of_file != sha256:
+                raise VerificationError(f"{name} is not the file that release.json describes: its digest differs")

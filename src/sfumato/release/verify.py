@@ -105,7 +105,7 @@ def check_rows(release: OpenedRelease) -> None:
             _ = release.evidence.side
         else:
             for u in range(len(release.domains)):
-                release.evidence.totals((u,))
+                release.published.evidence.totals((u,))
     except DataError:
         raise VerificationError("the release holds values outside the domain that release.json states") from None
 

@@ -1,9 +1,8 @@
-"""The local engine: DuckDB reads, counts and sorts, pyarrow carries batches; both spill to disk."""
+"""A table of the local engine: what it counts, and how its rows are streamed into a release."""
 
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,47 +20,27 @@ from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
 from ..batch_sizes import exactly
 from ..contract import Keys, ListColumn, Progress, Transform
-from ..limits import MEMORY
 from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..sound_cells import check_sound
 from ..source import source_of
 from .bound import Bound
 from .connection import quoted
+from .engine import LocalEngine
 from .ordered_rows import KEY, transformed, write_ordered
 from .people_rows import count_people, rows_that_stay
-from .reader import DuckDBReader
 from .session import Session, engine_error, reading_error
 from .sources import binder
 
-BATCH_ROWS = 131_072
 NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
 AT_ONCE = 64  # columns that one statement counts: its room grows with them, and 400 of two rows took all there is
 BELOW = "below the first bin"
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
 
 
-class LocalEngine:
-    """One machine, no server. `memory` bounds what DuckDB holds before it spills to a temporary folder."""
-
-    name = "local"
-
-    def __init__(
-        self,
-        *,
-        memory: str = MEMORY,
-        threads: int | None = None,
-        batch_rows: int = BATCH_ROWS,
-        encrypted_spill: bool = True,
-    ) -> None:
-        self.memory, self.threads, self.batch_rows = memory, threads or os.cpu_count() or 1, batch_rows
-        self.encrypted_spill = encrypted_spill  # costs a sort that spills about as much time again
-
-    def open(self, source: Any, *, delimiter: str | None = None) -> LocalTable:
-        return source if isinstance(source, LocalTable) else LocalTable(self, binder(source_of(source, delimiter)))
-
-    def read(self, data: Sequence[Path], rows: int) -> DuckDBReader:
-        return DuckDBReader(data, rows)
+def opened(engine: LocalEngine, source: Any, delimiter: str | None) -> LocalTable:
+    """The source as a table of the engine."""
+    return source if isinstance(source, LocalTable) else LocalTable(engine, binder(source_of(source, delimiter)))
 
 
 class LocalTable:

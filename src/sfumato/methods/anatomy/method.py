@@ -160,6 +160,16 @@ def _groups_of_values(
     return labels
 
 
+def _channel(evidence: Evidence) -> anatomised.Channel:
+    """The release's own channel, worked out once."""
+    if "channel" not in evidence.memo:
+        groups = anatomised.groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
+        evidence.memo["channel"] = anatomised.Channel(groups)
+    found = evidence.memo["channel"]
+    assert isinstance(found, anatomised.Channel)
+    return found
+
+
 class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
     """Every true value, inside a group of l records whose values all differ."""
 
@@ -246,10 +256,11 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
 
     def estimate(self, plan: AnatomyPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Debiased by the release's own channel; certain bounds beside it."""
-        if "channel" not in evidence.memo:
-            groups = anatomised.groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
-            evidence.memo["channel"] = anatomised.Channel(groups)
-        return anatomised.estimate(evidence.memo["channel"], observed, asked)
+        return anatomised.estimate(_channel(evidence), observed, asked)
+
+    def prepare(self, plan: AnatomyPlan, evidence: Evidence) -> None:
+        """The groups, and how often values share one."""
+        _ = _channel(evidence).spread
 
     def functionals(
         self, plan: AnatomyPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
