@@ -36,6 +36,7 @@ from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
 
 SIDE, SIDE_READERS = "sensitive.parquet", 2
+CLASSES = ("quasi", "sensitive")  # roles of the columns that classes are made of and show
 
 
 def open_folder(
@@ -84,6 +85,7 @@ class OpenedRelease:
         # the number of a set says the sub-table
         self.part = None if any(sets is not None for sets in self.listed) else self.method.part
         self._evidence: Evidence | None = None
+        self._classes: pa.Table | None = None
         self._kept_totals: dict[tuple[tuple[int, ...], str | None], tuple[Integers, Codes, Integers]] = {}
 
     def _arrow_types(self, domain: Domain) -> dict[str, pa.DataType]:
@@ -127,9 +129,22 @@ class OpenedRelease:
 
     def distinct_cells(self, columns: tuple[str, ...]) -> tuple[Integers, Integers]:
         """(codes of the distinct published cells over some columns, rows of each)."""
-        seen = self.reader.count(columns)
+        seen = self._rows_of_cells(columns)
         codes = np.column_stack([factorise(seen[c])[0] for c in columns]).astype(np.int64)
         return codes, seen[COUNT].to_numpy().astype(np.int64)
+
+    def _rows_of_cells(self, columns: Sequence[str]) -> pa.Table:
+        """The distinct published cells over some columns and their rows; classes are counted once, with all columns."""
+        every = [c.name for c in self.columns if c.role in CLASSES] if self.method.classes else []
+        if not (set(columns) == set(every) or (len(columns) == 1 and columns[0] in every)):
+            return self.reader.count(columns)
+        if self._classes is None:
+            self._classes = self.reader.count(every)
+        if len(columns) == len(every):
+            return self._classes.select([*columns, COUNT])
+        codes, values = factorise(self._classes[columns[0]])
+        rows = np.bincount(codes, weights=self._classes[COUNT].to_numpy(), minlength=len(values))
+        return pa.table({columns[0]: values, COUNT: rows.astype(np.int64)})
 
     def _totals(self, units: tuple[int, ...], part: str | None) -> tuple[Integers, Codes, Integers]:
         """(part, codes, count) of the whole release over some units, counted once."""
@@ -140,7 +155,7 @@ class OpenedRelease:
     def _counted(self, units: tuple[int, ...], part: str | None) -> tuple[Integers, Codes, Integers]:
         coders = [self.coders[u] for u in units]
         names = [name for coder in coders for name in coder.domain.columns]
-        found = self.reader.count([*names, *([part] if part else [])])
+        found = self._rows_of_cells([*names, *([part] if part else [])])
         codes = [coder.encode([found[n] for n in coder.domain.columns]) for coder in coders]
         rows = self.manifest.rows
         parts = part_numbers(found[part], rows) if part else np.zeros(found.num_rows, dtype=np.int64)
