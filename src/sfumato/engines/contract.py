@@ -45,6 +45,10 @@ class Transform(Protocol):
     def dictionaries(self) -> Mapping[str, pa.Array]:
         """Values of the columns that leave as codes into them."""
 
+    @property
+    def bytes_held(self) -> int:
+        """Bytes that the transform keeps while rows wait for their order."""
+
     def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
         """A function without arguments that gives the batch as it is published."""
 

@@ -52,10 +52,11 @@ def writing(out: Path, *, force: bool = False, check: Callable[[Path], None] | N
             raise ReleaseError(f'cannot write "{name}": {error.strerror}') from None
         try:
             yield partial
-            for file in partial.rglob("*"):
-                _sync(file)
-            if check is not None:
-                check(partial)
+            with ThreadPoolExecutor(max_workers=1) as beside:
+                on_disk = beside.submit(_sync_all, partial)
+                if check is not None:
+                    check(partial)
+                on_disk.result()
             for folder in (partial / PARTS, partial):
                 if folder.is_dir():
                     folder.chmod(0o755)
@@ -76,6 +77,11 @@ def writing(out: Path, *, force: bool = False, check: Callable[[Path], None] | N
             raise ReleaseError(f'cannot write "{name}": {reason}; nothing was published') from None
         finally:
             scratch.remove(partial)
+
+
+def _sync_all(folder: Path) -> None:
+    for file in folder.rglob("*"):
+        _sync(file)
 
 
 def _sync(path: Path) -> None:

@@ -76,6 +76,8 @@ class OpenedRelease:
             [folder / name for name in manifest.data_files], manifest.rows
         )
         with stated_by_a_stranger(ReleaseError, "release.json states a domain that does not fit its columns"):
+            changed = [name for domain in self.domains for name in domain.columns]
+            self._arrow = self.reader.arrow_types({name: self.types[name] for name in changed}) if changed else {}
             released = self.method.released_domains(self.plan, self.domains)
             self.listed = self.method.listed(self.plan, self.domains)
             self.coders = tuple(
@@ -89,7 +91,7 @@ class OpenedRelease:
         self._kept_totals: dict[tuple[tuple[int, ...], str | None], tuple[Integers, Codes, Integers]] = {}
 
     def _arrow_types(self, domain: Domain) -> dict[str, pa.DataType]:
-        return self.reader.arrow_types({name: self.types[name] for name in domain.columns})
+        return {name: self._arrow[name] for name in domain.columns}
 
     def set_lists(self) -> dict[str, tuple[str, pa.ListArray]]:
         """List column of data.parquet -> (column that numbers its sets, values of every set), as the plan has them."""

@@ -53,6 +53,11 @@ class Splitter:
         else:
             self._remaining = self._remaining.copy()
 
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of its own list of labels."""
+        return 0 if self._labels is self._deal.labels else self._labels.nbytes
+
     def split(self, here: Integers, rng: np.random.Generator) -> Deal:
         """The share of a partition that holds `here[u]` records of value u."""
         if self._remaining is None:

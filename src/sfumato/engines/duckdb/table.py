@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,18 @@ from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, 
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
+from ..addresses import address_of
 from ..batch_sizes import exactly
 from ..contract import Keys, ListColumn, Progress, Transform
 from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..sound_cells import check_sound
-from ..source import source_of
-from .bound import Bound
+from ..source import paths_of, source_of
+from .bound import Bind, Bound
 from .connection import quoted
 from .engine import LocalEngine
-from .ordered_rows import KEY, transformed, write_ordered
+from .held_rows import HeldRows
+from .ordered_rows import KEY, transformed, used_up, write_ordered
 from .people_rows import count_people, rows_that_stay
 from .session import Session, engine_error, reading_error
 from .sources import binder
@@ -43,6 +45,18 @@ def opened(engine: LocalEngine, source: Any, delimiter: str | None) -> LocalTabl
     return source if isinstance(source, LocalTable) else LocalTable(engine, binder(source_of(source, delimiter)))
 
 
+def begun(engine: LocalEngine, source: Any, wanted: Callable[[Sequence[str]], Sequence[str]]) -> LocalTable | None:
+    """The table of files, whose rows are being read from now on; None where the source is no file.
+
+    `wanted` tells the columns that both passes look at.
+    """
+    if not paths_of(source) or address_of(source_of(source).given) is not None:
+        return None
+    table = opened(engine, source, None)
+    table.hold(wanted(list(table.columns)))
+    return table
+
+
 class LocalTable:
     """A source opened by the local engine; `repr` shows nothing of it."""
 
@@ -51,6 +65,7 @@ class LocalTable:
         self.notes, self.labels, self.recoded = bound.notes, bound.labels, bound.recoded
         self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
         self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
+        self._held: HeldRows | None = None  # cells as they are read without bins
         with self._session() as session:
             self.columns = {
                 name: _released_type(name, str(kind))
@@ -66,9 +81,26 @@ class LocalTable:
     def arrow_types(self) -> Mapping[str, pa.DataType]:
         return self._arrow
 
+    def hold(self, columns: Sequence[str]) -> None:
+        """Begin to read the rows of these columns; later passes over no others find them in memory."""
+        sql = f"SELECT {self._select(list(columns))} FROM source"
+        self._held = HeldRows(self._session(), columns, sql) if columns else None
+
+    def let_go(self) -> None:
+        """No rows are held."""
+        if self._held is not None:
+            self._held.close()
+        self._held = None
+
+    def _at_hand(self, columns: Iterable[str]) -> list[pa.RecordBatch] | None:
+        """The rows of these columns, where they are held."""
+        held = self._held.batches() if self._held is not None and set(columns) <= set(self._held.columns) else None
+        return None if held is None else [batch.select(list(columns)) for batch in held]
+
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """Joint counts by one GROUP BY per joint; domains from them, or as declared."""
-        with self._session() as session:
+        held = self._at_hand(dict.fromkeys(c for j in needs.joints for u in j for c in needs.units[u]))
+        with Session(self._engine, self._bind if held is None else _from_batches(held)) as session:
             tables = [self._joint_counts(session, [c for u in j for c in needs.units[u]]) for j in needs.joints]
         return profile_of(tables, needs, declared, self.columns, self._arrow, null_as_value=null_as_value)
 
@@ -108,10 +140,10 @@ class LocalTable:
         failure: list[SfumatoError] = []
         done = 0
 
-        def stream(session: Session) -> Iterator[pa.RecordBatch]:
+        def stream(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             nonlocal done
             try:
-                for batch in transformed(self._batches(session, columns), transform, keys, self._engine.threads):
+                for batch in transformed(batches, transform, keys, self._engine.threads):
                     done += batch.num_rows
                     progress(done)
                     yield batch
@@ -120,9 +152,13 @@ class LocalTable:
                 raise
 
         keyed = schema.append(pa.field(KEY, pa.uint64()))
-        with self._session() as reading, self._session(bind=False) as sorting:
+        held = self._at_hand(columns)
+        self.let_go()  # to be used up
+        with self._session(bind=held is None) as reading, self._session(bind=False) as sorting:
             try:
-                rows, room, threads = stream(reading), sorting.room(), self._engine.threads
+                sorting.leave(transform.bytes_held)
+                batches = self._batches(reading, columns) if held is None else self._sound(used_up(held))
+                rows, room, threads = stream(batches), sorting.room(), self._engine.threads
                 write_ordered(sorting.con, keyed, rows, path, lists, room=room, threads=threads)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else engine_error(error)) from None
@@ -130,10 +166,11 @@ class LocalTable:
 
     def _batches(self, session: Session, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows in the source's order, cut into batches of exactly `batch_rows`: equal input, equal batches."""
-        size = self._engine.batch_rows
-        rows = session.query(f"SELECT {self._select(list(columns))} FROM source").to_arrow_reader(size)
-        for batch in exactly(rows, size):
-            yield check_sound(batch, texts=not self._seen)
+        sql = f"SELECT {self._select(list(columns))} FROM source"
+        return self._sound(session.query(sql).to_arrow_reader(self._engine.batch_rows))
+
+    def _sound(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (check_sound(batch, texts=not self._seen) for batch in exactly(rows, self._engine.batch_rows))
 
     def _select(self, columns: list[str]) -> str:
         return ", ".join(f"{self._cast(c)} AS {quoted(c)}" for c in columns)
@@ -152,6 +189,7 @@ class LocalTable:
     def binned(self, edges: Mapping[str, Sequence[float]]) -> LocalTable:
         """Bins [edge, next edge), the last without upper end; a value below the first edge gets no known label."""
         result = copy.copy(self)
+        result._held = None
         result._bins, result.columns, result._arrow = dict(self._bins), dict(self.columns), dict(self._arrow)
         for binned, cuts in edges.items():
             kind = self.columns.get(binned)
@@ -182,6 +220,7 @@ class LocalTable:
             except (duckdb.Error, pa.ArrowException) as error:
                 raise engine_error(error) from None
         result = copy.copy(self)
+        result._held = None
         result.columns = {name: self.columns[name] for name in columns}
         result._arrow = {name: self._arrow[name] for name in columns}
         result._bins, result._copy, result._seen = {}, PrivateCopy(), True
@@ -248,6 +287,11 @@ class LocalTable:
 
     def _session(self, *, bind: bool = True) -> Session:
         return Session(self._engine, self._bind if bind else None)
+
+
+def _from_batches(batches: list[pa.RecordBatch]) -> Bind:
+    table = pa.Table.from_batches(batches)
+    return lambda con: con.from_arrow(table)
 
 
 def _released_type(name: str, kind: str) -> ColumnType:
