@@ -112,7 +112,8 @@ def test_nothing_is_read_when_nobody_waits(source: Path) -> None:
 def test_an_error_while_reading_leaves_nothing_held(source: Path) -> None:
     engine = LocalEngine()
     table = engine.open(source)
-    held = HeldRows(table._session(), ["age"], "SELECT error('secret cell') FROM source")
+    session = table._session().__enter__()
+    held = HeldRows(session, ["age"], "SELECT error('secret cell') FROM source")
     assert held.batches() is None
     held.close()
 
@@ -132,7 +133,7 @@ def test_a_fault_of_any_kind_is_no_empty_table(
         def to_arrow_reader(self, _: int) -> Broken:
             return Broken()
 
-    session = LocalEngine().open(source)._session()
+    session = LocalEngine().open(source)._session().__enter__()
     monkeypatch.setattr(Session, "query", lambda *_: Opened())
     held = HeldRows(session, ["age"], "SELECT age FROM source")
     assert held.batches() is None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from threading import Event, Thread
 
 import pyarrow as pa
@@ -18,28 +18,22 @@ class HeldRows:
     """All rows of some columns, read by a thread from the moment on that this is made.
 
     Where they are too many, or cannot be read, nothing is held: whoever wants them reads the source, and is told why.
+    The session, which is open, is the thread's until rows have been asked for; `close` closes it.
     """
 
     def __init__(self, session: Session, columns: Sequence[str], sql: str) -> None:
-        self.columns = tuple(columns)
-        self._batches: list[pa.RecordBatch] | None = None  # until all of them have been read
-        self._stop = Event()
-        with ExitStack() as stack:
-            stack.enter_context(session)
-            self._most, rows = SHARE * session.room(), session.query(sql).to_arrow_reader(BATCH)
-            self._thread = Thread(target=self._read, args=(rows, stack.pop_all()))
+        self.columns, self.session = tuple(columns), session
+        self._batches: list[pa.RecordBatch] | None = None
+        self._stop, self._thread = Event(), Thread(target=self._read, args=(sql, SHARE * session.room()))
         self._thread.start()
 
-    def _read(self, rows: Iterator[pa.RecordBatch], session: ExitStack) -> None:
+    def _read(self, sql: str, most: float) -> None:
         found, size = list[pa.RecordBatch](), 0
-        with (
-            suppress(Exception),
-            session,
-        ):  # whatever it is: it may quote a cell, and is met again by who needs the rows
-            for batch in rows:
+        with suppress(Exception):  # whatever it is: it may quote a cell, and is met again by who needs the rows
+            for batch in self.session.query(sql).to_arrow_reader(BATCH):
                 found.append(batch)
                 size += batch.nbytes
-                if size > self._most or self._stop.is_set():
+                if size > most or self._stop.is_set():
                     return
             self._batches = found
 
@@ -53,3 +47,4 @@ class HeldRows:
         self._stop.set()
         self._thread.join()
         self._batches = None
+        self.session.close()

@@ -22,6 +22,7 @@ from ..parquet_rows import write_rows
 KEY = "__order__"
 POOL = pa.system_memory_pool()  # Arrow's own gives memory back and takes it again, to be cleared each time
 RANGE_ROWS = 131_072  # about; of the keys that are merged at a time, and of a row group
+MANY = 64  # batches, after which memory is given back
 SHARE = 0.9  # of the engine's memory that rows waiting for their order may fill
 
 
@@ -43,7 +44,7 @@ def transformed(
 
 
 def write_ordered(
-    con: duckdb.DuckDBPyConnection,
+    sorting: Callable[[], duckdb.DuckDBPyConnection],
     keyed: pa.Schema,
     rows: Iterator[pa.RecordBatch],
     path: Path,
@@ -54,7 +55,8 @@ def write_ordered(
 ) -> None:
     """Nothing; the file holds the rows, which come in batches that are in coarse order, in the order of all keys.
 
-    Rows of the same range of keys are a row group, so that the file is the same whichever way they were sorted.
+    Rows of the same range of keys are a row group, so that the file is the same whichever way they were sorted:
+    above `room` by a connection, which is opened then.
     """
     held, size = [], 0
     plain = pa.schema([field for field in keyed if field.name != KEY])
@@ -62,6 +64,8 @@ def write_ordered(
         held.append(batch)
         size += batch.nbytes
         if size > SHARE * room:
+            con = sorting()
+            con.execute("SET memory_limit=?", [f"{int(room / 2)}B"])  # it sorts while rows are still held here
             write_rows(path, plain, _sorted(con, keyed, held, rows), lists, threads)
             return
     write_rows(path, plain, _merged(alike(held)), lists, threads)
@@ -97,7 +101,9 @@ def _sorted(
 
     def numbers() -> Iterator[pa.RecordBatch]:
         nonlocal count
-        for batch in chain(used_up(held), rest):
+        for taken, batch in enumerate(chain(used_up(held), rest)):
+            if taken % MANY == 0:
+                POOL.release_unused()  # of what was held; the engine takes its memory elsewhere
             count += batch.num_rows
             columns = [c.indices if n in of else c for n, c in zip(keyed.names, batch.columns, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, names=names).cast(travelling)

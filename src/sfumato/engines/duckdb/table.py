@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,19 @@ from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..sound_cells import check_sound
 from ..source import paths_of, source_of
-from .bound import Bind, Bound
+from .bound import Bound
 from .connection import quoted
 from .engine import LocalEngine
 from .held_rows import HeldRows
 from .ordered_rows import KEY, transformed, used_up, write_ordered
 from .people_rows import count_people, rows_that_stay
-from .session import Session, engine_error, reading_error
+from .session import Session, engine_error, left, reading_error
 from .sources import binder
 
 NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
 AT_ONCE = 64  # columns that one statement counts: its room grows with them, and 400 of two rows took all there is
 BELOW = "below the first bin"
+Wanted = Callable[[Sequence[str]], Sequence[str]]  # of the columns of a table those that both passes will look at
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
 
 
@@ -45,34 +47,38 @@ def opened(engine: LocalEngine, source: Any, delimiter: str | None) -> LocalTabl
     return source if isinstance(source, LocalTable) else LocalTable(engine, binder(source_of(source, delimiter)))
 
 
-def begun(engine: LocalEngine, source: Any, wanted: Callable[[Sequence[str]], Sequence[str]]) -> LocalTable | None:
+def begun(engine: LocalEngine, source: Any, wanted: Wanted) -> LocalTable | None:
     """The table of files, whose rows are being read from now on; None where the source is no file.
 
     `wanted` tells the columns that both passes look at.
     """
     if not paths_of(source) or address_of(source_of(source).given) is not None:
         return None
-    table = opened(engine, source, None)
-    table.hold(wanted(list(table.columns)))
-    return table
+    return LocalTable(engine, binder(source_of(source)), hold=wanted)
 
 
 class LocalTable:
     """A source opened by the local engine; `repr` shows nothing of it."""
 
-    def __init__(self, engine: LocalEngine, bound: Bound) -> None:
+    def __init__(self, engine: LocalEngine, bound: Bound, *, hold: Wanted | None = None) -> None:
+        """`hold` tells the columns whose rows are read from now on, for passes over no others to find in memory."""
         self._engine, self._bind, self._seen = engine, bound.bind, bound.seen
         self.notes, self.labels, self.recoded = bound.notes, bound.labels, bound.recoded
         self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
         self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
         self._held: HeldRows | None = None  # cells as they are read without bins
-        with self._session() as session:
+        with ExitStack() as stack:
+            session = stack.enter_context(self._session())
             self.columns = {
                 name: _released_type(name, str(kind))
                 for name, kind in zip(session.source.columns, session.source.types, strict=True)
             }
-            self._arrow = dict.fromkeys(self.columns)
             sample = session.query(f"SELECT {self._select(list(self.columns))} FROM source LIMIT 0").to_arrow_table()
+            self._room = session.room()
+            held = hold(list(self.columns)) if hold is not None else ()
+            if held:
+                self._held = HeldRows(session, held, f"SELECT {self._select(list(held))} FROM source")
+                stack.pop_all()  # which closes it
         self._arrow = {field.name: field.type for field in sample.schema}
 
     def __repr__(self) -> str:
@@ -80,11 +86,6 @@ class LocalTable:
 
     def arrow_types(self) -> Mapping[str, pa.DataType]:
         return self._arrow
-
-    def hold(self, columns: Sequence[str]) -> None:
-        """Begin to read the rows of these columns; later passes over no others find them in memory."""
-        sql = f"SELECT {self._select(list(columns))} FROM source"
-        self._held = HeldRows(self._session(), columns, sql) if columns else None
 
     def let_go(self) -> None:
         """No rows are held."""
@@ -97,10 +98,18 @@ class LocalTable:
         held = self._held.batches() if self._held is not None and set(columns) <= set(self._held.columns) else None
         return None if held is None else [batch.select(list(columns)) for batch in held]
 
+    def _counting(self, columns: Iterable[str]) -> AbstractContextManager[Session]:
+        """A session with these columns, from memory where they are held."""
+        rows = self._at_hand(columns)
+        if rows is None or self._held is None:
+            return self._session()
+        session = self._held.session
+        session.con.from_arrow(pa.Table.from_batches(rows)).create_view("source", replace=True)
+        return nullcontext(session)
+
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """Joint counts by one GROUP BY per joint; domains from them, or as declared."""
-        held = self._at_hand(dict.fromkeys(c for j in needs.joints for u in j for c in needs.units[u]))
-        with Session(self._engine, self._bind if held is None else _from_batches(held)) as session:
+        with self._counting(dict.fromkeys(c for j in needs.joints for u in j for c in needs.units[u])) as session:
             tables = [self._joint_counts(session, [c for u in j for c in needs.units[u]]) for j in needs.joints]
         return profile_of(tables, needs, declared, self.columns, self._arrow, null_as_value=null_as_value)
 
@@ -151,15 +160,23 @@ class LocalTable:
                 failure.append(error)
                 raise
 
+        room = left(self._room, transform.bytes_held)
+
+        def sorting() -> duckdb.DuckDBPyConnection:
+            session = sessions.enter_context(self._session(bind=False))
+            session.leave(transform.bytes_held)
+            return session.con
+
         keyed = schema.append(pa.field(KEY, pa.uint64()))
         held = self._at_hand(columns)
         self.let_go()  # to be used up
-        with self._session(bind=held is None) as reading, self._session(bind=False) as sorting:
+        with ExitStack() as sessions:
             try:
-                sorting.leave(transform.bytes_held)
-                batches = self._batches(reading, columns) if held is None else self._sound(used_up(held))
-                rows, room, threads = stream(batches), sorting.room(), self._engine.threads
-                write_ordered(sorting.con, keyed, rows, path, lists, room=room, threads=threads)
+                if held:
+                    rows = stream(self._sound(used_up(held)))
+                else:
+                    rows = stream(self._batches(sessions.enter_context(self._session()), columns))
+                write_ordered(sorting, keyed, rows, path, lists, room=room, threads=self._engine.threads)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else engine_error(error)) from None
         return done
@@ -287,11 +304,6 @@ class LocalTable:
 
     def _session(self, *, bind: bool = True) -> Session:
         return Session(self._engine, self._bind if bind else None)
-
-
-def _from_batches(batches: list[pa.RecordBatch]) -> Bind:
-    table = pa.Table.from_batches(batches)
-    return lambda con: con.from_arrow(table)
 
 
 def _released_type(name: str, kind: str) -> ColumnType:
