@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.l_diversity import class_tables
-from sfumato.methods.l_diversity.class_tables import ClassTables, class_of
+from sfumato.methods.l_diversity.class_tables import CellCounts, ClassTables, class_of
 from sfumato.methods.l_diversity.hierarchy import Ints, intervals, suppress
 
 HIERARCHIES = (intervals("a", range(40), (5, 10)), intervals("b", range(30), (10,)), suppress("c", range(3)))
@@ -25,7 +25,7 @@ def cells() -> tuple[Ints, Ints]:
 def test_tables_are_those_of_the_cells_whatever_was_asked_before(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(class_tables, "MOST_KEPT", room)
     codes, counts = cells()
-    tables = ClassTables(codes, counts, HIERARCHIES)
+    tables = ClassTables(CellCounts.of_table(codes, counts), HIERARCHIES)
     for i in np.random.default_rng(5).permutation(len(NODES)).tolist() * 2:
         where, n = class_of(codes, HIERARCHIES, NODES[i])
         expected = np.zeros((n, 6), dtype=np.int64)
@@ -44,7 +44,7 @@ def test_a_node_above_a_small_table_does_not_look_at_the_cells(monkeypatch: pyte
 
     monkeypatch.setattr(class_tables, "class_of", counting)
     codes, counts = cells()
-    tables = ClassTables(codes, counts, HIERARCHIES)
+    tables = ClassTables(CellCounts.of_table(codes, counts), HIERARCHIES)
     for node in ((1, 1, 1), (2, 1, 1), (3, 2, 1)):
         tables.counted(tables.classes(node))
     assert looked_at == [len(codes), 8 * 3, 4 * 3]

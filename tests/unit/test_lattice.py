@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from adult_table import ESGRO, adult, coded, data_folder
 from sfumato.errors import PlanError, SpecError
-from sfumato.methods.l_diversity.class_tables import class_of
+from sfumato.methods.l_diversity.class_tables import CellCounts, class_of
 from sfumato.methods.l_diversity.hierarchy import from_rows, intervals, prefixes, suppress
 from sfumato.methods.l_diversity.lattice import KINDS, diverse, search_lattice
 
@@ -83,9 +83,17 @@ def test_search_equals_exhaustive_search(seed, kind, l, suppression) -> None:
     expected = exhaustive(codes, counts, hierarchies, l, kind, Fraction(suppression))
     if np.isinf(expected):
         with pytest.raises(PlanError):
-            search_lattice(codes, counts, hierarchies, l=Fraction(l), kind=kind, suppression=Fraction(suppression))
+            search_lattice(
+                CellCounts.of_table(codes, counts),
+                hierarchies,
+                l=Fraction(l),
+                kind=kind,
+                suppression=Fraction(suppression),
+            )
         return
-    found = search_lattice(codes, counts, hierarchies, l=Fraction(l), kind=kind, suppression=Fraction(suppression))
+    found = search_lattice(
+        CellCounts.of_table(codes, counts), hierarchies, l=Fraction(l), kind=kind, suppression=Fraction(suppression)
+    )
     assert found.loss == pytest.approx(expected, abs=1e-12)
 
 
@@ -115,7 +123,9 @@ def test_adult_with_eight_quasi_identifiers_takes_seconds() -> None:
     assert len(cells) == 12_458
     for kind, suppression in [("frequency", "0"), ("entropy", "1/50"), ("distinct", "0")]:
         start = time.process_time()
-        found = search_lattice(cells, counts, hierarchies, l=Fraction(3), kind=kind, suppression=Fraction(suppression))
+        found = search_lattice(
+            CellCounts.of_table(cells, counts), hierarchies, l=Fraction(3), kind=kind, suppression=Fraction(suppression)
+        )
         assert time.process_time() - start < 10
         where, n = class_of(cells, hierarchies, found.levels)
         table = np.zeros((n, counts.shape[1]), dtype=np.int64)
@@ -128,7 +138,10 @@ def test_adult_with_eight_quasi_identifiers_takes_seconds() -> None:
 def test_full_suppression_pattern_of_the_paper() -> None:
     """Some attributes fully suppressed, others untouched, on ESGRO with entropy l-diversity."""
     cells, counts, hierarchies = adult_problem(ESGRO)
-    found = [search_lattice(cells, counts, hierarchies, l=Fraction(l), kind="entropy").levels for l in range(2, 8)]
+    found = [
+        search_lattice(CellCounts.of_table(cells, counts), hierarchies, l=Fraction(l), kind="entropy").levels
+        for l in range(2, 8)
+    ]
     tops = tuple(h.height for h in hierarchies)
     assert all(any(x == t for x, t in zip(levels, tops, strict=True)) for levels in found)
     assert all(any(x == 0 for x in levels) for levels in found)
@@ -137,7 +150,7 @@ def test_full_suppression_pattern_of_the_paper() -> None:
 def test_refusal_names_the_largest_l() -> None:
     codes, counts = np.array([[0], [1]]), np.array([[3, 1], [2, 2]])
     with pytest.raises(PlanError, match=r"largest l is 1\.6") as refusal:
-        search_lattice(codes, counts, [suppress("a", ["x", "y"])], l=Fraction(2))
+        search_lattice(CellCounts.of_table(codes, counts), [suppress("a", ["x", "y"])], l=Fraction(2))
     assert refusal.value.limit == pytest.approx(1.6)
 
 
@@ -146,7 +159,9 @@ def test_refusal_names_the_largest_l() -> None:
 )
 def test_bad_parameters(wrong) -> None:
     with pytest.raises(SpecError):
-        search_lattice(np.zeros((1, 0), int), np.array([[1, 1]]), [], **({"l": Fraction(2)} | wrong))
+        search_lattice(
+            CellCounts.of_table(np.zeros((1, 0), int), np.array([[1, 1]])), [], **({"l": Fraction(2)} | wrong)
+        )
 
 
 def test_hierarchy_builders() -> None:
@@ -179,5 +194,7 @@ def test_bad_hierarchies() -> None:
 def test_with_suppression_a_coarser_node_can_be_worse() -> None:
     """Ten rows of one value are left out at level 0; merged with the others they would spoil all twelve."""
     codes, counts = np.array([[0], [1]]), np.array([[1, 1], [10, 0]])
-    found = search_lattice(codes, counts, [suppress("a", ["x", "y"])], l=Fraction(2), suppression=Fraction(10, 12))
+    found = search_lattice(
+        CellCounts.of_table(codes, counts), [suppress("a", ["x", "y"])], l=Fraction(2), suppression=Fraction(10, 12)
+    )
     assert (found.levels, found.suppressed, found.classes) == ((0,), 10, 1)

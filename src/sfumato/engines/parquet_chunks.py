@@ -16,6 +16,7 @@ from .parquet_footer import I32, I64, LIST, STRUCT, Struct, parsed, parsed_at, w
 CODEC, LEVEL = "zstd", 1
 HEAD = 64  # bytes, at most, of what stands before a page
 PLAIN, RLE, RLE_DICTIONARY = 0, 3, 8  # encodings
+DIFFERENCES = "DELTA_BINARY_PACKED"  # the library's name of another: as many bits for a number as differences take
 # fields of a footer, of a column in its schema, of a row group, of a chunk, of a chunk's meta, of its statistics
 SCHEMA, ROWS, ROW_GROUPS, ORDERS = 2, 3, 4, 7
 CHILDREN = 5
@@ -88,18 +89,25 @@ def chunk(shared: Struct, dictionary: bytes, encoding: int, pages: list[Page]) -
 
 
 def by_library(
-    name: str, values: pa.Array, *, statistics: bool = True, whole_dictionary: bool = False
+    name: str,
+    values: pa.Array,
+    *,
+    statistics: bool = True,
+    whole_dictionary: bool = False,
+    encoding: str | None = None,
 ) -> tuple[Chunk, Struct]:
-    """(the column's chunk as the library writes it, the footer of its file)."""
+    """(the column's chunk as the library writes it, the footer of its file); `encoding` packs it without a codec."""
     sink = pa.BufferOutputStream()
     pq.write_table(
         pa.table({name: values}),
         sink,
         row_group_size=max(len(values), 1),
-        compression=CODEC,
-        compression_level=LEVEL,
+        compression=CODEC if encoding is None else "none",
+        compression_level=LEVEL if encoding is None else None,
         dictionary_pagesize_limit=1 << 30 if whole_dictionary else None,
         write_statistics=statistics,
+        use_dictionary=encoding is None,
+        column_encoding=None if encoding is None else {name: encoding},
         store_schema=False,
     )
     file = sink.getvalue().to_pybytes()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from .parquet_chunks import (
     COMPRESSION,
+    DIFFERENCES,
     KIND,
     MISSING_VALUES,
     PATH,
@@ -29,6 +30,7 @@ from .parquet_chunks import (
 from .parquet_footer import I64, STRUCT, varint
 from .positions import above
 
+SOME, REPEATED = 4096, 0.93  # of so many rows: numbers that repeat less are of 30,000 or more
 SMALL, MOST = 1 << 8, 1 << 16  # different values: every one of the range is in the dictionary; codes have 16 bits
 Codes = NDArray[np.uint8 | np.uint16]
 
@@ -50,7 +52,8 @@ class CodedColumn:
         found = _coded(values.drop_null() if missing else values)
         if found is None:
             plain = values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values
-            return by_library(self._name, plain.cast(self._kind))[0]
+            encoding = DIFFERENCES if pa.types.is_integer(plain.type) and _mostly_different(plain) else None
+            return by_library(self._name, plain.cast(self._kind), encoding=encoding)[0]
         codes, distinct = found
         if there is None:
             levels = varint(len(values) << 1) + b"\1"
@@ -105,6 +108,12 @@ def _coded(values: pa.Array) -> tuple[Codes, pa.Array] | None:
         distinct = distinct.filter(pa.array(shown))
         codes = np.take((np.cumsum(shown) - 1).astype(_narrow(len(distinct))), codes)
     return codes, distinct
+
+
+def _mostly_different(numbers: pa.Array) -> bool:
+    """Whether whole numbers hardly repeat, as those of small groups: a dictionary would be as long as they are."""
+    some = numbers[:SOME].drop_null().to_numpy()
+    return len(np.unique(some)) > REPEATED * SOME
 
 
 def _narrow(size: int) -> type[np.uint8 | np.uint16]:

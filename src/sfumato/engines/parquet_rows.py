@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from .contract import ListColumn
 from .parquet_chunks import (
     CHILDREN,
     CHUNKS,
+    DIFFERENCES,
     GROUP_ROWS,
     META,
     ORDERS,
@@ -25,6 +26,7 @@ from .parquet_chunks import (
     SMALL,
     WHOLE,
     Chunk,
+    by_library,
 )
 from .parquet_codes import CodedColumn
 from .parquet_footer import I32, I64, LIST, MAGIC, STRUCT, Struct, closing, parsed
@@ -37,9 +39,11 @@ def write_rows(
     groups: Iterable[Callable[[], pa.RecordBatch]],
     lists: Sequence[ListColumn],
     threads: int,
+    rising: Collection[str] = (),
 ) -> None:
     """Nothing; the new file holds the rows of the groups, a row group each, and every list in front of its number.
 
+    `rising` names columns of whole numbers that are written as differences.
     Whole numbers may be narrower than the schema says. Groups are made and encoded at the same time, a few ahead of
     the one that is written.
     """
@@ -55,7 +59,8 @@ def write_rows(
         for name, own in shown:
             column = batch.column(name)
             chunks += [one.chunk(column) for one in own]
-            chunks.append(coded[name].chunk(column))
+            own_way = name in rising
+            chunks.append(by_library(name, column, encoding=DIFFERENCES)[0] if own_way else coded[name].chunk(column))
         return batch.num_rows, chunks
 
     made: list[Struct] = []

@@ -115,7 +115,7 @@ class Batch:
 
     rows: int
     codes: tuple[Codes, ...]  # one array per unit
-    labels: tuple[NDArray[np.int64], ...]  # one array per deal
+    labels: tuple[NDArray[Any], ...]  # one array of whole numbers per deal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

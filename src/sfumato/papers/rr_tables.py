@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..datasets import adult
+from ..methods.l_diversity.class_tables import CellCounts
 from ..methods.l_diversity.hierarchy import Hierarchy, from_rows, suppress
 from ..methods.l_diversity.lattice import search_lattice
 from ..methods.randomized_response.disclosure import RiskCells, views
@@ -126,8 +127,7 @@ def diversity_table(
     full = tensor(codes, sizes)
     observed = np.argwhere(full.sum(axis=-1) > 0)
     found = search_lattice(
-        observed,
-        full[tuple(observed.T)].astype(np.int64),
+        CellCounts.of_table(observed, full[tuple(observed.T)].astype(np.int64)),
         chosen,
         l=Fraction(l),
         kind=kind,

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from errno import ENOSPC
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..engines import scratch
+from ..engines.parquet_rows import write_rows
 from ..errors import ReleaseError, VerificationError
 from . import placing
 from .datapackage import datapackage
@@ -28,8 +30,8 @@ MAX_MANIFEST = placing.MAX_MANIFEST
 # Rows in random order, one of several values in each: a release has well above a tenth of a bit for every row. A file
 # that claims more would fill the memory of whoever opens it.
 ROWS_A_BYTE, FEW_ROWS = 64, 5_000_000
-TOGETHER = 2  # files that are read through at the same time
-GROUP_ROWS = 1 << 20  # of sensitive.parquet
+GROUP_ROWS = 1 << 17  # of sensitive.parquet
+TOGETHER = 2  # files that are read through, and row groups that are made, at the same time
 
 
 @contextmanager
@@ -92,14 +94,14 @@ def _sync(path: Path) -> None:
 
 def write_side(table: pa.Table, path: Path) -> None:
     """sensitive.parquet: values with a dictionary, ids packed, no trace of how the table was made in memory."""
-    coded = [f.name for f in table.schema if pa.types.is_dictionary(f.type)]
-    plain = pa.schema(
-        [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in table.schema]
-    )
-    packed = {f.name: "DELTA_BINARY_PACKED" for f in plain if f.name not in coded and pa.types.is_integer(f.type)}
-    with pq.ParquetWriter(path, plain, use_dictionary=coded, column_encoding=packed or None, store_schema=False) as out:
-        for first in range(0, max(table.num_rows, 1), GROUP_ROWS):
-            out.write_table(table.slice(first, GROUP_ROWS).cast(plain), GROUP_ROWS)
+    rising = [f.name for f in table.schema if pa.types.is_integer(f.type)]
+    rows = (partial(_rows, table, first) for first in range(0, table.num_rows, GROUP_ROWS))
+    write_rows(path, table.schema, rows, (), TOGETHER, rising)
+
+
+def _rows(table: pa.Table, first: int) -> pa.RecordBatch:
+    """The rows of one row group."""
+    return table.slice(first, GROUP_ROWS).combine_chunks().to_batches()[0]
 
 
 def write_weights(table: pa.Table, path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +34,9 @@ from ..model.public import Codes, Domain, Evidence, Integers, Published
 from .bundle import check_contents, check_digests, read_manifest, readable
 from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
+
+SIDE, SIDE_READERS = "sensitive.parquet", 2
+CLASSES = ("quasi", "sensitive")  # roles of the columns that classes are made of and show
 
 
 def open_folder(
@@ -84,6 +87,7 @@ class OpenedRelease:
         # the number of a set says the sub-table
         self.part = None if any(sets is not None for sets in self.listed) else self.method.part
         self._evidence: Evidence | None = None
+        self._classes: pa.Table | None = None
         self._kept_totals: dict[tuple[tuple[int, ...], str | None], tuple[Integers, Codes, Integers]] = {}
 
     def _arrow_types(self, domain: Domain) -> dict[str, pa.DataType]:
@@ -127,9 +131,22 @@ class OpenedRelease:
 
     def distinct_cells(self, columns: tuple[str, ...]) -> tuple[Integers, Integers]:
         """(codes of the distinct published cells over some columns, rows of each)."""
-        seen = self.reader.count(columns)
+        seen = self._rows_of_cells(columns)
         codes = np.column_stack([factorise(seen[c])[0] for c in columns]).astype(np.int64)
         return codes, seen[COUNT].to_numpy().astype(np.int64)
+
+    def _rows_of_cells(self, columns: Sequence[str]) -> pa.Table:
+        """The distinct published cells over some columns and their rows; classes are counted once, with all columns."""
+        every = [c.name for c in self.columns if c.role in CLASSES] if self.method.classes else []
+        if not (set(columns) == set(every) or (len(columns) == 1 and columns[0] in every)):
+            return self.reader.count(columns)
+        if self._classes is None:
+            self._classes = self.reader.count(every)
+        if len(columns) == len(every):
+            return self._classes.select([*columns, COUNT])
+        codes, values = factorise(self._classes[columns[0]])
+        rows = np.bincount(codes, weights=self._classes[COUNT].to_numpy(), minlength=len(values))
+        return pa.table({columns[0]: values, COUNT: rows.astype(np.int64)})
 
     def _totals(self, units: tuple[int, ...], part: str | None) -> tuple[Integers, Codes, Integers]:
         """(part, codes, count) of the whole release over some units, counted once."""
@@ -140,7 +157,7 @@ class OpenedRelease:
     def _counted(self, units: tuple[int, ...], part: str | None) -> tuple[Integers, Codes, Integers]:
         coders = [self.coders[u] for u in units]
         names = [name for coder in coders for name in coder.domain.columns]
-        found = self.reader.count([*names, *([part] if part else [])])
+        found = self._rows_of_cells([*names, *([part] if part else [])])
         codes = [coder.encode([found[n] for n in coder.domain.columns]) for coder in coders]
         rows = self.manifest.rows
         parts = part_numbers(found[part], rows) if part else np.zeros(found.num_rows, dtype=np.int64)
@@ -155,20 +172,29 @@ class OpenedRelease:
 
     def _side(self) -> Mapping[str, Any]:
         """Columns of sensitive.parquet; a unit's columns come as codes under "unit0", "unit1" ..."""
-        if "sensitive.parquet" not in self.manifest.files:
+        if SIDE not in self.manifest.files:
             return {}
-        name = "sensitive.parquet"  # by pq.read_table it would load pandas
-        with readable(name), pq.ParquetFile(self.path / name) as file:
-            each = [[number] for number in range(file.num_row_groups)] or [[]]
-            parts = [self._side_part(file.read_row_groups(some).combine_chunks()) for some in each]
-        return {column: np.concatenate([part.pop(column) for part in parts]) for column in list(parts[0])}
+        with readable(SIDE):
+            groups = pq.read_metadata(self.path / SIDE).num_row_groups
+        with ThreadPoolExecutor(max_workers=SIDE_READERS) as readers:
+            taken = [range(first, groups, SIDE_READERS) for first in range(min(SIDE_READERS, groups))]
+            found = list(readers.map(self._side_parts, taken))
+        parts = [found[g % SIDE_READERS][g // SIDE_READERS] for g in range(groups)] or self._side_parts(None)
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _side_parts(self, groups: Sequence[int] | None) -> list[dict[str, Any]]:
+        """The same of some row groups each; None: of a file without any."""
+        with readable(SIDE), pq.ParquetFile(self.path / SIDE) as file:  # by pq.read_table it would load pandas
+            if groups is None:
+                return [self._side_part(file.read())]
+            return [self._side_part(file.read_row_group(g, use_threads=False)) for g in groups]
 
     def _side_part(self, table: pa.Table) -> dict[str, Any]:
-        """The same of some of its rows: as codes they need a few bytes each."""
-        side: dict[str, Any] = {}
+        table, side = table.combine_chunks(), dict[str, Any]()
         for u, coder in enumerate(self.coders):
             if set(coder.domain.columns) <= set(table.column_names):
-                side[f"unit{u}"] = coder.encode([table[n] for n in coder.domain.columns])
+                codes = coder.encode([table[n] for n in coder.domain.columns])
+                side[f"unit{u}"] = codes.astype(np.min_scalar_type(len(coder.domain)))
         changed = {name for domain in self.domains for name in domain.columns}
         for name in (n for n in table.column_names if n not in changed):
             own = name == self.method.part

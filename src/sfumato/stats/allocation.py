@@ -6,18 +6,15 @@ hypergeometric draw of what remains. Proof: docs/explanation/dealing.md.
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..model.private import Deal
 from ..model.public import Codes, Integers
+from .shuffling import shuffled
 
-Number = TypeVar("Number", bound=np.integer)
 MANY_VALUES = 1000
-PIECE = 1 << 22  # rows that are put in order at a time
 NUMPY_LIMIT = 10**9  # numpy's hypergeometric draws refuse larger populations
 
 
@@ -52,9 +49,7 @@ class Splitter:
             self._start = np.concatenate([[0], np.cumsum(deal.counts)])[deal.start]
             self._labels, self._remaining = np.repeat(deal.labels, deal.counts), None
         if self._remaining is None:  # listed labels: shuffle each value's list once, then split off slices of it
-            self._labels, self._next = self._labels.copy(), self._start[:-1].copy()
-            for low, high in zip(self._start[:-1], self._start[1:], strict=True):
-                rng.shuffle(self._labels[low:high])
+            self._labels, self._next = shuffled(self._labels, self._start, rng), self._start[:-1].copy()
         else:
             self._remaining = self._remaining.copy()
 
@@ -68,8 +63,12 @@ class Splitter:
         if self._remaining is None:
             if (self._next + here > self._start[1:]).any():
                 raise changed_between_passes()
-            first = np.cumsum(here) - here
-            labels = self._labels[np.arange(int(here.sum())) + np.repeat(self._next - first, here)]
+            if len(here) <= MANY_VALUES:
+                lists = zip(self._next.tolist(), (self._next + here).tolist(), strict=True)
+                labels = np.concatenate([self._labels[low:high] for low, high in lists])
+            else:
+                first = np.cumsum(here) - here
+                labels = self._labels[np.arange(int(here.sum())) + np.repeat(self._next - first, here)]
             self._next += here
             start = np.concatenate([[0], np.cumsum(here)])
             return Deal(unit=self._deal.unit, start=start, labels=labels, counts=None)
@@ -89,13 +88,13 @@ class Splitter:
             raise changed_between_passes()
 
 
-def hand_out(share: Deal, codes: Codes, rng: np.random.Generator) -> NDArray[np.int64]:
+def hand_out(share: Deal, codes: Codes, rng: np.random.Generator) -> NDArray[np.integer]:
     """A label for every record of the partition whose share this is, in the records' own order.
 
     Listed labels were shuffled before they were split and go out as they stand; counted ones are permuted here.
     """
     order = order_of(codes, len(share.start))
-    dealt = np.empty(len(codes), dtype=np.int64)
+    dealt = np.empty(len(codes), dtype=share.labels.dtype)
     if share.counts is None:
         dealt[order] = share.labels
         return dealt
@@ -122,21 +121,6 @@ def order_of(codes: NDArray[np.integer], size: int) -> NDArray[np.integer]:
     packed.sort()
     packed &= np.uint32((1 << bits) - 1)
     return packed
-
-
-def by_code(rows: NDArray[Number], codes: NDArray[np.integer], size: int) -> NDArray[Number]:
-    """The rows by their codes, which are below `size`; rows of one code in their own order.
-
-    Piece by piece: what is at hand beside the rows and the result does not grow with them.
-    """
-    pieces = [slice(first, first + PIECE) for first in range(0, len(codes), PIECE)]
-    here = np.array([np.bincount(codes[piece], minlength=size) for piece in pieces]).reshape(len(pieces), size)
-    place = (np.cumsum(here.T) - here.T.ravel()).reshape(size, len(pieces)).T  # of the first row of a code and piece
-    ordered = np.empty_like(rows)
-    for piece, count, first in zip(pieces, here, place, strict=True):
-        found = rows[piece][order_of(codes[piece], size)]
-        ordered[np.arange(len(found)) + np.repeat(first - (np.cumsum(count) - count), count)] = found
-    return ordered
 
 
 def changed_between_passes() -> DataError:

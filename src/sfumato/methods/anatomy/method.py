@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,7 +41,8 @@ from ...model.public import (
     Roles,
     Trust,
 )
-from ...stats.allocation import by_code
+from ...stats.allocation import order_of
+from ...stats.shuffling import shuffled
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import record_laws
 from ..shared.grouping import Grouping, largest_buckets, random_margins
@@ -103,39 +105,59 @@ def _suppressed(true_counts: Integers, l: int) -> Integers:
     return kept
 
 
-def _inserted(whole: NDArray[np.integer], places: NDArray[np.integer], few: NDArray[np.integer]) -> NDArray[np.integer]:
+def _inserted(whole: NDArray[Any], places: NDArray[np.integer], few: NDArray[np.integer]) -> NDArray[Any]:
     """The array with each of a few numbers in front of its place; places are in order."""
     *before, last = np.split(whole, places)
-    own = few.astype(whole.dtype)
-    pieces = [x for j, piece in enumerate(before) for x in (piece, own[j : j + 1])]
-    return np.concatenate([*pieces, last])
+    new = few.astype(whole.dtype)
+    return np.concatenate([*(x for i, piece in enumerate(before) for x in (piece, new[i : i + 1])), last])
 
 
 def _hand_out(
     grouping: Grouping, true_counts: Integers, kept: Integers, rng: np.random.Generator
 ) -> tuple[Deal, dict[str, Any]]:
-    """Who may sit where: the groups of every value, under random group numbers; and sensitive.parquet."""
-    number = rng.permutation(grouping.groups)  # numbers carry nothing of how groups were made
-    rows = np.empty((grouping.groups, grouping.size), dtype=np.min_scalar_type(len(kept)))  # as narrow as codes allow
-    at = 0
-    for block in grouping.blocks:
-        members = np.sort(block.rows, axis=1)
-        for _ in range(block.copies):
-            rows[number[at : at + len(members)]] = members
-            at += len(members)
-    group: NDArray[np.integer] = np.repeat(np.arange(grouping.groups, dtype=np.int32), grouping.size)
-    codes: NDArray[np.integer] = rows.ravel()
+    """Who may sit where: the groups of every value, under random group numbers; and sensitive.parquet.
+
+    Blocks of groups that are repeated are sorted and looked at once; what is as long as the table is in few bytes.
+    """
+    numbers = np.arange(grouping.groups, dtype=np.int32)
+    number = shuffled(numbers, np.array([0, grouping.groups]), rng)  # it carries nothing of how groups were made
+    few, which = grouping.numbered()
+    few = np.sort(few, axis=1).astype(np.min_scalar_type(len(kept)))
+    place = np.empty_like(which)
+    place[number] = which
+    rows = few.take(place, axis=0)
+    group = np.repeat(numbers, grouping.size)
+    codes = rows.ravel()
     if len(grouping.leftover_values):  # fewer than a group: each to its place, the rest is in order
         order = np.lexsort((grouping.leftover_values, number[grouping.leftover_groups]))
-        extra, value = number[grouping.leftover_groups][order], grouping.leftover_values[order]
-        place = extra * grouping.size + (rows[extra] < value[:, None]).sum(axis=1)
-        group, codes = _inserted(group, place, extra), _inserted(codes, place, value)
-    dropped = true_counts - kept
-    labels = by_code(group, codes, len(kept))
-    if dropped.any():  # behind the others of their value
-        labels = np.insert(labels, np.repeat(np.cumsum(kept), dropped), -1)
+        extra, value = number[grouping.leftover_groups][order].astype(np.int64), grouping.leftover_values[order]
+        at = extra * grouping.size + (rows[extra] < value[:, None]).sum(axis=1)
+        group, codes = _inserted(group, at, extra), _inserted(codes, at, value)
     start = np.concatenate([[0], np.cumsum(true_counts)]).astype(np.int64)
+    labels = _groups_of_values(grouping, number, start, true_counts - kept)
     return Deal(unit=0, start=start, labels=labels, counts=None), {"group_id": group, "unit0": codes}
+
+
+def _groups_of_values(
+    grouping: Grouping, number: NDArray[np.int32], start: Integers, dropped: Integers
+) -> NDArray[np.int32]:
+    """Value by value the numbers of the groups that hold it, in no order, and -1 for each of its dropped records."""
+    labels, place, first = np.full(int(start[-1]), -1, dtype=np.int32), start[:-1].tolist(), 0
+    for block in grouping.blocks:
+        codes = block.rows.ravel()
+        holders = order_of(codes, len(dropped)) // np.uint32(grouping.size)  # rows of the block, by value
+        end = first + len(block.rows) * block.copies
+        copies = np.ascontiguousarray(number[first:end].reshape(block.copies, -1).T)
+        ends = np.cumsum(np.bincount(codes, minlength=len(dropped))).tolist()
+        for u, (low, high) in enumerate(pairwise([0, *ends])):
+            into = labels[place[u] : place[u] + (high - low) * block.copies]
+            np.take(copies, holders[low:high], axis=0, out=into.reshape(-1, block.copies), mode="clip")
+            place[u] += len(into)
+        first = end
+    for group, u in zip(grouping.leftover_groups.tolist(), grouping.leftover_values.tolist(), strict=True):
+        labels[place[u]] = number[group]
+        place[u] += 1
+    return labels
 
 
 def _channel(evidence: Evidence) -> anatomised.Channel:
@@ -199,7 +221,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
         """The sensitive columns go, the number of the group comes."""
         (label,) = batch.labels
         stay = label >= 0 if plan.suppressed else None
-        return Released(codes=(None,), extra={"group_id": label.astype(np.int32)}, stay=stay)
+        return Released(codes=(None,), extra={"group_id": label.astype(np.int32, copy=False)}, stay=stay)
 
     def guarantee(self, plan: AnatomyPlan) -> Guarantee:
         """At most 1/l, from groups of at least l distinct values."""

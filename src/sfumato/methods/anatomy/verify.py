@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .method import AnatomyPlan
 
 
-PIECE = 1 << 22  # values that are looked at together: numpy makes wide copies of them
+PIECE = 1 << 18  # values that are looked at together: numpy makes wide copies of them, which stay near
 
 
 def check_release(plan: AnatomyPlan, published: Published) -> None:

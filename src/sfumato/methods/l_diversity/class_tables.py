@@ -18,14 +18,49 @@ MOST_KEPT = 8_000_000  # counts, of all tables that are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class _Counts:
-    """Classes of one node, each with the codes of one of its cells, and their counts above 0. Private."""
+class CellCounts:
+    """Cells, or classes by the codes of one of their cells, and their counts above 0 by sensitive value. Private.
 
-    codes: Ints
+    Most cells hold few values: a table of cells by values would be mostly zeros.
+    """
+
+    codes: Ints  # (cells, columns), column by column in memory
     cell: NDArray[np.int32]
     value: NDArray[np.int32]
     weight: NDArray[np.float64]
-    rows: NDArray[np.float64]  # of every class
+    rows: NDArray[np.float64]  # of every cell
+    values: int
+
+    @classmethod
+    def of_table(cls, codes: Ints, table: Ints) -> CellCounts:
+        """From a table of cells by values."""
+        cell, value = np.nonzero(table)
+        return cls.of_entries(codes, cell, value, table[cell, value], table.shape[1])
+
+    @classmethod
+    def of_entries(
+        cls, codes: Ints, cell: NDArray[np.integer], value: NDArray[np.integer], count: Ints, values: int
+    ) -> CellCounts:
+        """From the cell, the value and the rows of every entry."""
+        weight = count.astype(np.float64)
+        return cls(
+            codes=np.asfortranarray(codes),
+            cell=cell.astype(np.int32),
+            value=value.astype(np.int32),
+            weight=weight,
+            rows=np.bincount(cell, weights=weight, minlength=len(codes)).astype(np.float64),
+            values=values,
+        )
+
+    def by_class(self, where: Ints, classes: int) -> Ints:
+        """(classes, values), where each cell lies in one of the classes."""
+        flat = where[self.cell] * self.values + self.value
+        table = np.bincount(flat, weights=self.weight, minlength=classes * self.values)
+        return table.astype(np.int64).reshape(classes, self.values)
+
+    def of_values(self) -> Ints:
+        """Rows of every value."""
+        return np.bincount(self.value, weights=self.weight, minlength=self.values).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -33,7 +68,7 @@ class Classes:
     """The classes of a node, as unions of classes of a finer one. Private."""
 
     node: tuple[int, ...]
-    source: _Counts
+    source: CellCounts
     where: Ints  # the class that each class of the source lies in
     number: int
 
@@ -51,9 +86,8 @@ class Classes:
 class ClassTables:
     """Counts by class and sensitive value at any node of a lattice."""
 
-    def __init__(self, codes: Ints, true_counts: Ints, hierarchies: Sequence[Hierarchy]) -> None:
-        self.hierarchies, self.values = hierarchies, true_counts.shape[1]
-        cells = _counts(codes, true_counts)  # most cells hold few values
+    def __init__(self, cells: CellCounts, hierarchies: Sequence[Hierarchy]) -> None:
+        self.hierarchies = hierarchies
         self._nodes = np.zeros((1, len(hierarchies)), dtype=np.intp)
         self._kept, self._size = [cells], 0
 
@@ -66,34 +100,20 @@ class ClassTables:
 
     def counted(self, classes: Classes) -> NDArray[np.int64]:
         """(classes, sensitive values)."""
-        source, where, n = classes.source, classes.where, classes.number
-        flat = where[source.cell] * self.values + source.value
-        table = np.bincount(flat, weights=source.weight, minlength=n * self.values).astype(np.int64)
-        table = table.reshape(n, self.values)
+        table = classes.source.by_class(classes.where, classes.number)
         if classes.worth_keeping:
-            self._keep(classes.node, source, where, table)
+            self._keep(classes.node, classes.source, classes.where, table)
         return table
 
-    def _keep(self, node: Sequence[int], source: _Counts, where: Ints, table: NDArray[np.int64]) -> None:
+    def _keep(self, node: Sequence[int], source: CellCounts, where: Ints, table: NDArray[np.int64]) -> None:
         """Remembers a table that is much smaller than the one it was made of, while there is room."""
         one = np.zeros(len(table), dtype=np.intp)
         one[where] = np.arange(len(where))
-        found = _counts(source.codes[one], table)
+        found = CellCounts.of_table(source.codes[one], table)
         if self._size + len(found.weight) <= MOST_KEPT:
             self._nodes = np.vstack([self._nodes, np.asarray(node, dtype=np.intp)])
             self._kept.append(found)
             self._size += len(found.weight)
-
-
-def _counts(codes: Ints, table: Ints) -> _Counts:
-    cell, value = np.nonzero(table)
-    return _Counts(
-        codes=np.asfortranarray(codes),
-        cell=cell.astype(np.int32),
-        value=value.astype(np.int32),
-        weight=table[cell, value].astype(np.float64),
-        rows=table.sum(axis=1).astype(np.float64),
-    )
 
 
 def class_of(codes: Ints, hierarchies: Sequence[Hierarchy], levels: Sequence[int]) -> tuple[Ints, int]:

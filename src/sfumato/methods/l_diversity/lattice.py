@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import PlanError, SpecError
-from .class_tables import ClassTables
+from .class_tables import CellCounts, ClassTables
 from .hierarchy import Hierarchy, Ints
 
 Kind = Literal["frequency", "entropy", "distinct"]
@@ -64,21 +64,21 @@ class _LatticeSearch:
 
     def __init__(
         self,
-        codes: Ints,
-        true_counts: Ints,
+        cells: CellCounts,
         hierarchies: Sequence[Hierarchy],
         *,
         l: Fraction,
         kind: Kind,
         limit: int,
     ) -> None:
-        self.tables = ClassTables(codes, true_counts, hierarchies)
+        self.tables = ClassTables(cells, hierarchies)
         self.l, self.kind, self.limit = l, kind, limit
-        self.rows = int(true_counts.sum())
+        self.rows = int(cells.rows.sum())
         self.shape = tuple(h.height + 1 for h in hierarchies)
-        self.lost = [_level_bits(h, codes[:, j], true_counts) for j, h in enumerate(hierarchies)]
+        shares = [_shares(cells.codes[:, j], cells.rows, len(h.levels[0])) for j, h in enumerate(hierarchies)]
+        self.lost = [_level_bits(h, share) for h, share in zip(hierarchies, shares, strict=True)]
         # one value in a column: nothing to lose, and the ratio must not divide by 0
-        self.bits = sum(_entropy(_shares(codes[:, j], true_counts)) for j in range(len(hierarchies))) or 1.0
+        self.bits = sum(_entropy(share) for share in shares) or 1.0
         self.ruled_out = np.zeros(self.shape, dtype=bool)
         self.checked = 0
 
@@ -112,9 +112,8 @@ class _LatticeSearch:
         self.ruled_out[tuple(slice(0, h + 1) for h in node)] = True
 
 
-def _level_bits(hierarchy: Hierarchy, codes: Ints, true_counts: Ints) -> NDArray[np.float64]:
+def _level_bits(hierarchy: Hierarchy, share: NDArray[np.float64]) -> NDArray[np.float64]:
     """Per level, H(value | class) in nats: what a reader of the class does not know of the value."""
-    share = _shares(codes, true_counts, len(hierarchy.levels[0]))
     bits = []
     for member in hierarchy.levels:
         whole = np.bincount(member, weights=share).astype(np.float64)
@@ -122,8 +121,8 @@ def _level_bits(hierarchy: Hierarchy, codes: Ints, true_counts: Ints) -> NDArray
     return np.array(bits)
 
 
-def _shares(codes: Ints, true_counts: Ints, size: int = 0) -> NDArray[np.float64]:
-    rows_of = np.bincount(codes, weights=true_counts.sum(axis=1), minlength=size)
+def _shares(codes: Ints, rows: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    rows_of = np.bincount(codes, weights=rows, minlength=size)
     return np.asarray(rows_of / rows_of.sum())
 
 
@@ -132,15 +131,14 @@ def _entropy(share: NDArray[np.float64]) -> float:
 
 
 def search_lattice(
-    codes: Ints,
-    true_counts: Ints,
+    cells: CellCounts,
     hierarchies: Sequence[Hierarchy],
     *,
     l: Fraction,
     kind: Kind = "frequency",
     suppression: Fraction = Fraction(0),
 ) -> Generalisation:
-    """The feasible node of least loss. codes (K, columns): distinct QI cells; true_counts (K, sensitive values)."""
+    """The feasible node of least loss, for distinct cells of the quasi-identifiers."""
     if kind not in KINDS:
         raise SpecError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}", field="kind")
     if l < 1:
@@ -149,19 +147,17 @@ def search_lattice(
         raise SpecError(
             f"suppression is a share of the rows, at least 0 and below 1, got {suppression}", field="suppression"
         )
-    rows = int(true_counts.sum())
-    limit = math.floor(suppression * rows)
-    search = _LatticeSearch(codes, true_counts, hierarchies, l=l, kind=kind, limit=limit)
+    limit = math.floor(suppression * int(cells.rows.sum()))
+    search = _LatticeSearch(cells, hierarchies, l=l, kind=kind, limit=limit)
     top = tuple(h - 1 for h in search.shape)
     if search.check(top) is None and limit == 0:
-        raise _unreachable(true_counts, l, kind)
+        raise _unreachable(cells.of_values(), l, kind)
     if limit == 0:
         _bisect_chains(search)
-    return _best_first(search, true_counts)
+    return _best_first(search, cells.of_values())
 
 
-def _unreachable(true_counts: Ints, l: Fraction, kind: Kind) -> PlanError:
-    whole = true_counts.sum(axis=0)
+def _unreachable(whole: Ints, l: Fraction, kind: Kind) -> PlanError:
     share = whole / whole.sum()
     limits = {
         "frequency": 1.0 / float(share.max()),
@@ -192,7 +188,7 @@ def _bisect_chains(search: _LatticeSearch) -> None:
                 high = middle
 
 
-def _best_first(search: _LatticeSearch, true_counts: Ints) -> Generalisation:
+def _best_first(search: _LatticeSearch, whole: Ints) -> Generalisation:
     """Visit nodes by rising generalisation loss, a lower bound of the loss with suppression; stop when it is beaten."""
     bottom = tuple([0] * len(search.shape))
     heap: list[tuple[float, tuple[int, ...]]] = [(search.loss(bottom), bottom)]
@@ -225,5 +221,5 @@ def _best_first(search: _LatticeSearch, true_counts: Ints) -> Generalisation:
                     seen.add(above)
                     heapq.heappush(heap, (search.loss(above), above))
     if best is None:
-        raise _unreachable(true_counts, search.l, search.kind)
+        raise _unreachable(whole, search.l, search.kind)
     return best

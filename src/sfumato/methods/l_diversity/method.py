@@ -32,7 +32,6 @@ from ...model.public import (
     Estimated,
     Evidence,
     Guarantee,
-    Integers,
     Observed,
     Published,
     ReaderBound,
@@ -46,7 +45,7 @@ from ..shared.groups_at_bound import group_size
 from ..shared.left_out import rows_left_out
 from ..shared.restricted import value_label
 from . import generalised
-from .class_tables import class_of
+from .class_tables import CellCounts, class_of
 from .hierarchy import hierarchy_of
 from .lattice import KINDS, Generalisation, Kind, diverse, search_lattice
 from .readers import readers
@@ -89,15 +88,12 @@ class LDiversityPlan:
                 raise ValueError(f"values and labels of {level.column} do not fit each other")
 
 
-def _cells(profile: Profile) -> tuple[Integers, Integers]:
-    """(distinct QI cells, counts per sensitive value)."""
+def _cells(profile: Profile) -> CellCounts:
+    """The distinct cells of quasi-identifiers, and their counts by sensitive value."""
     histogram = profile.histograms[0]
     cells, where = distinct_cells(histogram.codes[:, :-1].astype(np.int64))
     values = len(profile.domains[-1])
-    flat = np.bincount(
-        where * values + histogram.codes[:, -1], weights=histogram.true_counts, minlength=len(cells) * values
-    )
-    return cells, flat.astype(np.int64).reshape(len(cells), values)
+    return CellCounts.of_entries(cells, where, histogram.codes[:, -1], histogram.true_counts, values)
 
 
 def _kind(kind: str) -> Kind:
@@ -132,14 +128,13 @@ def expected_error(columns: Sequence[Level], profile: Profile) -> dict[str, Any]
 
     None where no value holds so much: nothing was looked at, and the error is not 0.
     """
-    codes, table = _cells(profile)
-    rows = table.sum()
+    cells = _cells(profile)
+    rows = cells.rows.sum()
     picked: dict[float, list[Any]] = {0.01: [], 0.1: []}
     for j, level in enumerate(columns):
-        true = np.zeros((len(level.member), table.shape[1]))
-        np.add.at(true, codes[:, j], table)
+        true = cells.by_class(cells.codes[:, j], len(level.member)).astype(np.float64)
         member = np.asarray(level.member)
-        whole = np.zeros((len(level.labels), table.shape[1]))
+        whole = np.zeros((len(level.labels), cells.values))
         np.add.at(whole, member, true)
         even = whole[member] / np.bincount(member)[member][:, None]
         share = true.sum(axis=1) / rows
@@ -147,11 +142,11 @@ def expected_error(columns: Sequence[Level], profile: Profile) -> dict[str, Any]
             near = (share > target / 2) & (share < 2 * target)
             kept.append((even - true)[near])
     among = {t: np.concatenate(kept) for t, kept in picked.items()}
-    unknown: list[float | None] = [None] * table.shape[1]
+    unknown: list[float | None] = [None] * cells.values
     rms = {t: np.sqrt((e**2).mean(axis=0)).tolist() if len(e) else unknown for t, e in among.items()}
     return {
         "values": [value_label(v) for v in profile.domains[-1].values],
-        "total": [0.0] * table.shape[1],
+        "total": [0.0] * cells.values,
         "among_1_percent": rms[0.01],
         "among_10_percent": rms[0.1],
     }
@@ -199,10 +194,11 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
     def plan(self, spec: LDiversity, profile: Profile, rng: np.random.Generator) -> Planned[LDiversityPlan]:
         """The feasible node of least loss."""
         hierarchies = [hierarchy_of(domain, spec.given().get(domain.columns[0])) for domain in profile.domains[:-1]]
-        codes, table = _cells(profile)
+        cells = _cells(profile)
+        codes = cells.codes
         l, suppression = exact(spec.l, "l"), exact(spec.suppression, "suppression")
         kind = _kind(spec.kind)
-        found = search_lattice(codes, table, hierarchies, l=l, kind=kind, suppression=suppression)
+        found = search_lattice(cells, hierarchies, l=l, kind=kind, suppression=suppression)
         columns = tuple(
             Level(
                 column=h.column,
@@ -214,8 +210,7 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
             for h, level in zip(hierarchies, found.levels, strict=True)
         )
         where, n = class_of(codes, hierarchies, found.levels)
-        order = np.argsort(where, kind="stable")
-        sums = np.add.reduceat(table[order], np.searchsorted(where[order], np.arange(n)), axis=0)
+        sums = cells.by_class(where, n)
         good = diverse(sums, l=l, kind=kind)
         stated = [
             _without(level, domain, np.isin(np.arange(len(domain)), codes[good[where], j]))

@@ -10,7 +10,9 @@ A `Grouping` is private: it holds the true histogram. It dies with the run.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +60,13 @@ class Grouping:
         """All groups as one (groups, size) array: the blocks in order, each repeated `copies` times (built on call)."""
         parts = [np.broadcast_to(b.rows, (b.copies, *b.rows.shape)).reshape(-1, self.size) for b in self.blocks]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def numbered(self) -> tuple[Codes, NDArray[np.int32]]:
+        """(the rows of all blocks, for every row of `members` its number among them): a block is not repeated."""
+        ends = np.cumsum([0, *(len(b.rows) for b in self.blocks)]).tolist()
+        spans = zip(self.blocks, pairwise(ends), strict=True)
+        which = [np.tile(np.arange(first, end, dtype=np.int32), b.copies) for b, (first, end) in spans]
+        return np.concatenate([b.rows for b in self.blocks]), np.concatenate(which)
 
     @property
     def counts(self) -> Counts:
@@ -201,27 +210,43 @@ class _Shuffler:
 
     def sweeps(self, number: int, rng: np.random.Generator) -> None:
         """Random pairings that re-deal what the two groups do not share; more of them for a small table."""
-        for _ in range(number if len(self.rows) >= SMALL_TABLE else 5 * number):
-            self.sweep(rng)
+        number = number if len(self.rows) >= SMALL_TABLE else 5 * number
+        with ThreadPoolExecutor(max_workers=1) as beside:  # the next sweep is drawn while one is made
+            drawn = beside.submit(self._draw, rng)
+            for left in range(number - 1, -1, -1):
+                order, keys = drawn.result()
+                if left:
+                    drawn = beside.submit(self._draw, rng)
+                self._sweep(order, keys)
 
     def sweep(self, rng: np.random.Generator) -> None:
         """Pair the groups at random and re-deal each pair; with an odd number one group sits out."""
-        groups, size = self.rows.shape
-        np.take(self.rows, rng.permutation(groups), axis=0, out=self._spare, mode="clip")
-        self.rows, self._spare = self._spare, self.rows  # the order of groups means nothing: neighbours are the pairs
-        self._redeal(self.rows[: groups // 2 * 2].reshape(-1, 2 * size), rng)
+        self._sweep(*self._draw(rng))
 
-    def _redeal(self, pairs: Codes, rng: np.random.Generator) -> None:
+    def _draw(self, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """The order of the groups, and a key for every card."""
+        return rng.permutation(len(self.rows)), rng.integers(0, 2**32, size=self._cards.shape, dtype=np.uint32)
+
+    def _sweep(self, order: NDArray[np.int64], keys: NDArray[np.uint32]) -> None:
+        groups, size = self.rows.shape
+        np.take(self.rows, order, axis=0, out=self._spare, mode="clip")
+        self.rows, self._spare = self._spare, self.rows  # the order of groups means nothing: neighbours are the pairs
+        self._redeal(self.rows[: groups // 2 * 2].reshape(-1, 2 * size), keys)
+
+    def _redeal(self, pairs: Codes, keys: NDArray[np.uint32]) -> None:
         """In each row, the values that both groups hold stay and all others are dealt anew, half to each."""
         pairs.sort(axis=1)
         # 2 bits of side (0 left, 1 free, 2 right), 32 random bits, 30 bits of value: one sort deals the row.
         cards = self._cards
-        np.left_shift(rng.integers(0, 2**32, size=pairs.shape, dtype=np.uint32), SHIFT, out=cards)
+        np.left_shift(keys, SHIFT, out=cards)
         cards |= FREE
         cards |= pairs.view(np.uint32)
-        row, place = np.nonzero(pairs[:, 1:] == pairs[:, :-1])
-        cards[row, place] = pairs[row, place]
-        cards[row, place + 1] = pairs[row, place].astype(np.uint64) | RIGHT
+        flat, dealt = pairs.reshape(-1), cards.reshape(-1)
+        alike = flat[1:] == flat[:-1]
+        alike[pairs.shape[1] - 1 :: pairs.shape[1]] = False  # the last card of a row and the first of the next
+        first = np.flatnonzero(alike)
+        dealt[first] = flat[first]
+        dealt[first + 1] = flat[first].astype(np.uint64) | RIGHT
         cards.sort(axis=1)
         np.bitwise_and(cards, VALUE, out=pairs, casting="unsafe")
 

@@ -104,13 +104,16 @@ class SetTables:
     def weights(self) -> SetWeights:
         """One row per set and value of its sub-table."""
         ids, values, weight, variance = [], [], [], []
+        made: dict[int, tuple[Floats, Floats]] = {}  # of every channel, whichever sub-tables it serves
         for i, held in enumerate(self.values):
-            answers, k = self.answers(i), len(self.channels[i].members)
-            unit = np.eye(len(held))
+            answers, k, key = self.answers(i), len(self.channels[i].members), id(self.channels[i])
+            if key not in made:
+                unit = np.eye(len(held))
+                made[key] = answers.weights(unit).T.ravel(), answers.weights(answers.variance(unit)).T.ravel()
             ids.append(np.repeat(np.arange(k) + self.start[i], len(held)))
             values.append(np.tile(held, k))
-            weight.append(answers.weights(unit).T.ravel())
-            variance.append(answers.weights(answers.variance(unit)).T.ravel())
+            weight.append(made[key][0])
+            variance.append(made[key][1])
         return SetWeights(
             set_id=np.concatenate(ids),
             value=np.concatenate(values).astype(np.int32),
