@@ -57,7 +57,8 @@ def with_derived(
         try:
             found = [_OneSet(frame, influence, columns, derived.tree, target).told(z) for influence in influences]
         except UnsupportedQuery as error:
-            raise UnsupportedQuery(error.message, sql=frame.query.text, position=derived.position) from None
+            text, where = frame.query.text, derived.position
+            raise UnsupportedQuery(error.message, sql=text, position=where, hint=error.hint) from None
         value, se, low, high = np.concatenate([(t.value, t.se, t.low, t.high) for t in found], axis=1)
         if (np.isnan(value) & ~np.concatenate([t.empty for t in found])).any():
             notes[f"{derived.name}: not identifiable where a denominator may be zero"] = None
@@ -90,10 +91,10 @@ class _OneSet:
         total, together = (np.bincount(label, weights=x).astype(np.float64)[label] for x in (value, se))
         if not (np.nan_to_num(se) > 0).any():
             return total, together
-        rows = self._influence.rows
-        plain = self._influence.slopes_of(j, np.zeros(rows), None)
-        slopes = Slopes(row=np.arange(rows), own=np.zeros_like(plain), total=plain, label=label)
-        error = np.sqrt(self._influence.variance(slopes, self._target))
+        _, first = np.unique(label, return_index=True)  # rows of one class have one total
+        plain = self._influence.slopes_of(j, np.zeros(self._influence.rows), None)[first]
+        slopes = Slopes(row=first, own=np.zeros_like(plain), total=plain, label=label)
+        error = np.sqrt(self._influence.variance(slopes, self._target))[label]
         return total, np.where(error <= ROUNDING * together, 0.0, error)
 
     def told(self, z: float) -> Told:
@@ -145,6 +146,8 @@ class _OneSet:
         rows = self._influence.rows
         sign = 0.0 if self._not_negative(top) and self._not_negative(bottom) else -np.inf
         least, most = np.full(rows, sign), np.full(rows, np.inf)
+        if sign == 0.0 and top.op == bottom.op == "part" and top.aggregate == bottom.aggregate and top.over is None:
+            return np.full(rows, min(scale, 0.0)), np.full(rows, max(scale, 0.0))
         above, below = self._plain_slopes(top), self._plain_slopes(bottom)
         if above is not None and below is not None:
             ends = self._influence.quotients(above, below)

@@ -28,6 +28,7 @@ from .subject import Subject
 TOGETHER = 64  # numbers whose covariances are worked out at once
 MOST_NUMBERS = 2_000  # of a joint covariance
 ROUNDING = 1e-12  # of a sum of numbers that are nowhere below 0, to the sum of those above 0
+MOST_WORK = 1_000_000_000  # numbers x strata x values that are looked at: about a minute of processor time
 LINEAR = {"sum", "ratio"}
 
 
@@ -102,6 +103,7 @@ class Influence:
     def variance(self, slopes: Slopes, target: Target) -> Floats:
         """(numbers,) variances."""
         release = self._needed()
+        self._check_work(len(slopes.row))
         found = np.zeros(len(slopes.row))
         for some in _blocks(len(slopes.row)):
             functions = self._functions(_part(slopes, some))
@@ -111,6 +113,7 @@ class Influence:
     def paired(self, one: Slopes, other: Slopes, target: Target) -> tuple[Floats, Floats, Floats]:
         """(numbers,) variance of each of one kind, covariance with that of the other kind, variance of the other."""
         release, n = self._needed(), len(one.row)
+        self._check_work(2 * n)
         found = np.zeros((3, n))
         for some in _blocks(n):
             left, right = (self._functions(_part(slopes, some)) for slopes in (one, other))
@@ -140,6 +143,7 @@ class Influence:
         where b is above 0 wherever t is not 0. Anything else may be any number.
         """
         n = len(top.row)
+        self._check_work(n)
         least, most, loose = np.full(n, np.inf), np.full(n, -np.inf), np.zeros(n, dtype=bool)
         used = np.zeros((len(self._frame.query.measures), n), dtype=bool)
         for some in _blocks(n):
@@ -166,6 +170,14 @@ class Influence:
             for x in (strata.moments[:, at], strata.positive[:, measure])
         )
         return np.asarray(total < positive * (1 - ROUNDING))
+
+    def _check_work(self, numbers: int) -> None:
+        """Every number looks at every stratum: refused where that would take minutes."""
+        if numbers * len(self._key) * self._dense.shape[-1] > MOST_WORK:
+            raise UnsupportedQuery(
+                f"the answer has {self.rows:,} rows, too many for numbers that are computed from its estimates",
+                hint="Group by fewer values, for example age // 10, or ask for the aggregates themselves.",
+            )
 
     def _needed(self) -> Functionals:
         found = self.functionals

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...model.public import Asked, Estimated, Floats, Observed
 from ...model.sparse_table import SparseTable
 from ...stats.tail_inversion import Line, binomial_total_interval, cut, tail_interval
-from .decoy_channel import DecoyChannel
+from .decoy_channel import DecoyChannel, FullMatrix
 from .decoy_covariance import RebuiltCovariance
 from .decoy_estimate import Estimates, Whole, calibrate
 from .decoy_weights import DecoyWeights
@@ -27,6 +27,7 @@ from .published_tables import DecoyRows, observations
 from .rare_values import RareCells, rare_value_interval
 
 CELLS = 4_000_000  # numbers of a table held at once
+NEARLY_ALL = 0.85  # of the rows in P: then the noise of all totals is looked at together
 SET_FLOOR = 0.25  # of the variance with a known channel, for questions about several values
 
 
@@ -181,10 +182,18 @@ class _Answering:
             told = np.clip(told, 0.0, 1.0)
             variance = told * variance
         else:
-            for q in range(len(at)):
-                extra = self._rebuilt(self.channel, h[:, q], w[:, q], first)
+            keys, near = self._nearly_all(part)
+            usual = _sum_of(first)[keys] / part.rows[keys]
+            for q, f in enumerate(at):
+                plain = variance[:, q].copy()
                 # the terms nearly cancel where P is nearly everything: a share of the plain variance stays
-                variance[:, q] = np.maximum(variance[:, q] + extra, SET_FLOOR * variance[:, q])
+                extra = self._rebuilt(self.channel, h[:, q], w[:, q], first)
+                variance[:, q] = np.maximum(plain + extra, SET_FLOOR * plain)
+                if near is not None and whole is not None and self.alone[f]:
+                    explained, by_totals = near.beyond_rows(int(f), int(f))
+                    left = np.maximum(plain[keys] - explained, 0.0) + by_totals
+                    left = np.maximum(left, SET_FLOOR * whole.total_variance[q] * usual**2)
+                    variance[keys, q] = np.minimum(variance[keys, q], left)
         inside = Estimates(value=first @ w, variance=variance)
         known = self.weights.identified(h, w)
         none, squares = np.empty(0), _sum_of(second)
@@ -250,7 +259,7 @@ class _Answering:
         own = channel.matrix.own_weights()[piece.code]
         whole = [np.broadcast_to(x, shape) for x in (own, channel.published[piece.code], rows, piece.other)]
         weight, published, rows, other = whole
-        return RareCells(
+        cells = RareCells(
             shown=piece.shown,
             estimate=estimate,
             squares=piece.weighed,
@@ -261,6 +270,28 @@ class _Answering:
             other=other,
             size=channel.size,
         )
+        return cells.with_variance(self._by_all_totals(b, piece)) if piece.measure == 0 else cells
+
+    def _nearly_all(self, part: DecoyRows) -> tuple[NDArray[np.intp], RebuiltCovariance | None]:
+        """(keys of a pattern that hold nearly all rows, the covariances of their questions), if there are any.
+
+        There a variance is a small difference of large terms, and the questions' own totals tell too little of it: the
+        noise of the other totals moves an estimate as much, and the opposite way (docs/explanation/intervals.md, 5).
+        """
+        keys = np.flatnonzero(part.rows > NEARLY_ALL * self.rows)
+        if not len(keys) or self.channel is None or not isinstance(self.channel.matrix, FullMatrix):
+            return keys[:0], None
+        parts = [other.only(keys) for other in self.parts]
+        return keys, RebuiltCovariance(self.weights, parts, self.asked, self.rows)
+
+    def _by_all_totals(self, b: int, piece: _Piece) -> Floats:
+        """(K, questions) variances of counts of single values where P is nearly everything, NaN elsewhere."""
+        found = np.full((len(self.parts[b].rows), len(piece.at)), np.nan)
+        keys, near = self._nearly_all(self.parts[b])
+        if near is not None:
+            for q in np.flatnonzero(self.alone[piece.at] & (self.parts[b].rows[keys] < self.rows).any()):
+                found[keys, q] = near.of(int(piece.at[q]), int(piece.at[q])) / piece.scale[q] ** 2
+        return found
 
     def _variance(self, b: int, piece: _Piece, cells: RareCells) -> Floats:
         """Of counts at the estimate moved to what is possible; of sums by the squares of g."""

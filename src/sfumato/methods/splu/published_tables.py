@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,10 @@ class DecoyRows:
     coefficients: SparseTable  # (F, joint values), over published values only
     uncertain: NDArray[np.bool_]  # (F,) coefficients differ between values; the others are plain sums of g
     unseen: NDArray[np.bool_]  # (F,) the question also asks for values that were never published
+
+    def only(self, keys: NDArray[np.intp]) -> DecoyRows:
+        """The same of some keys."""
+        return replace(self, moments=tuple(table[keys] for table in self.moments), rows=self.rows[keys])
 
 
 def observations(channels: tuple[DecoyChannel, ...], observed: Observed, asked: Asked) -> list[DecoyRows]:

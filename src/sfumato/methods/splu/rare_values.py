@@ -14,7 +14,7 @@ With e = 1 / gamma the chance that a record shows its own value:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ class RareCells:
     all_rows: float  # N
     other: Floats  # variance that a record without the value adds, on average over the release
     size: int  # gamma
+    told: Floats | float = 1.0  # the share of v(x) that all totals together leave, where P is nearly everything
     slope: Floats = field(init=False)  # j, by how much the estimate falls when one more row anywhere shows the value
 
     def __post_init__(self) -> None:
@@ -83,7 +84,7 @@ class RareCells:
         plain = np.maximum(self.squares - b**2 * self.shown, 0.0) + b**2 * inside - x
         plain = plain + (x - self.estimate) * (own - self.other)
         found = plain + self.rebuilt(inside, x, j)
-        return np.maximum(found, FLOOR * (1.0 - e) * ((b - j) ** 2 * inside + j**2 * outside))
+        return self.told * np.maximum(found, FLOOR * (1.0 - e) * ((b - j) ** 2 * inside + j**2 * outside))
 
     def third(self, x: Floats) -> Floats:
         """k(x): a row that shows the value moves the estimate by b - j inside P and by -j outside."""
@@ -91,7 +92,17 @@ class RareCells:
         inside, outside = self.expected(x)
         gain = e * (1.0 - e) * (1.0 - 2.0 * e) - e
         elsewhere = np.maximum(np.maximum(self.published, x) - x, 0.0)
-        return np.asarray((b - j) ** 3 * (inside + x * gain) - j**3 * (outside + elsewhere * gain))
+        return np.asarray(self.told**1.5 * ((b - j) ** 3 * (inside + x * gain) - j**3 * (outside + elsewhere * gain)))
+
+    def with_variance(self, found: Floats) -> RareCells:
+        """The same cells with `found` for the variance at the estimate where that is less, NaN: as it is.
+
+        No less than FLOOR of what their total varies by; the skewness stays, as far as v is from it.
+        """
+        here = self.variance(np.clip(self.estimate, 0.0, self.rows))
+        least = FLOOR * self.totals[1]
+        told = _over(np.maximum(np.nan_to_num(found, nan=np.inf), least), here)
+        return replace(self, told=np.where(here > 0, np.minimum(told, 1.0), 1.0))
 
     def sum_variance(
         self, estimate: Floats, own: Floats, squares: Floats, counted: Floats, explained: Floats, by_totals: Floats
