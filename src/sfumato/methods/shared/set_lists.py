@@ -15,11 +15,14 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .block_search import difference_set, spread_blocks
+from .block_search import NOTHING, difference_set, spread_blocks
 from .set_channel import SetChannel, channel_of_blocks, channel_of_sets
 
-BASE_BLOCKS = 4  # r: one block loses 19 to 60 % of the variance, two 4 to 16 %, four about 1 %
+BASE_BLOCKS = 4  # r: one block loses 19 to 60 % of the variance, two 4 to 16 %, four about 1 % unless sets are small;
+MOST_BLOCKS = 16  # then more are taken,
+EVEN = 0.015  # until less than this fraction of the variance is lost
 FEW_VALUES = 12  # up to here all subsets are listed, where they are few enough
 FEW_SETS = 500
 
@@ -77,17 +80,34 @@ def best_list(size: int, width: int) -> SetList:
     """A list of sets of `width` values, as short and as even as we find; the same one every time.
 
     A perfect difference set (m sets, no loss) where a short search finds one, all subsets of a small domain, else four
-    base blocks with their shifts.
+    base blocks with their shifts, or more where sets are too small for four of them to cover all pairs.
     """
     if not 1 <= width < size:
         raise ValueError(f"a set holds 1 to {size - 1} of {size} values, not {width}")
     perfect = difference_set(size, width)
     if perfect is not None:
         return SetList(size=size, width=width, blocks=(perfect,), cyclic=True)
-    if size <= FEW_VALUES and comb(size, width) <= FEW_SETS:
-        every = tuple(combinations(range(size), width))
-        return SetList(size=size, width=width, blocks=every, cyclic=False)
-    return SetList(size=size, width=width, blocks=spread_blocks(size, width, BASE_BLOCKS), cyclic=True)
+    every = comb(size, width)
+    blocks = () if size <= FEW_VALUES and every <= FEW_SETS else spread_blocks(size, width, BASE_BLOCKS)
+    for count in range(BASE_BLOCKS + 1, MOST_BLOCKS + 1):
+        if not blocks or _unevenness(size, blocks) <= EVEN:
+            break
+        more = () if every <= count * size else spread_blocks(size, width, count)
+        blocks = min((blocks, more), key=lambda found: _unevenness(size, found))
+    if not blocks:  # all subsets are no more than those, and lose nothing
+        return SetList(size=size, width=width, blocks=tuple(combinations(range(size), width)), cyclic=False)
+    return SetList(size=size, width=width, blocks=blocks, cyclic=True)
+
+
+def _unevenness(size: int, blocks: Sequence[Sequence[int]]) -> float:
+    """How much larger the sum of 1 / S is than that of a flat spectrum: about the loss, whatever gamma is.
+
+    No blocks stand for all subsets, whose spectrum is flat.
+    """
+    if not blocks:
+        return 0.0
+    power = _power(size, blocks)
+    return float((1 / power).sum() * power.sum()) / (size - 1) ** 2 - 1
 
 
 def list_for(size: int, gamma: Fraction) -> SetList:
@@ -113,10 +133,15 @@ def cyclic_variance(size: int, gamma: Fraction, blocks: Sequence[Sequence[int]])
     """Total variance per record of a cyclic list with blocks of one size, flat prior, before keep is rounded."""
     # M is circulant. Its eigenvalues: m once, and for frequency j = 1..m-1, with S the blocks' power spectrum,
     # (gamma - 1)^2 m S_j / (r (m + (gamma - 1) w)^2). Total variance = trace of M^-1, less 1.
-    table = np.zeros((len(blocks), size))
-    for row, block in zip(table, blocks, strict=True):
-        row[list(block)] = 1.0
-    power = (np.abs(np.fft.fft(table, axis=1)[:, 1:]) ** 2).sum(axis=0)
+    power = _power(size, blocks)
     excess = float(gamma - 1)
     eigenvalues = excess**2 * size * power / (len(blocks) * (size + excess * len(blocks[0])) ** 2)
     return float(1 / size + (1 / eigenvalues).sum() - 1)
+
+
+def _power(size: int, blocks: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+    """S: the blocks' power spectra added up, at the frequencies 1..m-1; never quite 0."""
+    table = np.zeros((len(blocks), size))
+    for row, block in zip(table, blocks, strict=True):
+        row[list(block)] = 1.0
+    return np.maximum((np.abs(np.fft.fft(table, axis=1)[:, 1:]) ** 2).sum(axis=0), NOTHING)
