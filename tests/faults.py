@@ -29,7 +29,7 @@ class Faulty:
 
     def __init__(self, inner: Transform, faults: Mapping[int, str], folder: Path) -> None:
         self._inner, self._faults, self._folder = inner, dict(faults), folder
-        self.units, self.dictionaries = inner.units, inner.dictionaries
+        self.units, self.dictionaries, self.bytes_held = inner.units, inner.dictionaries, inner.bytes_held
         if WRITING in self._faults:
             self.dictionaries = FaultyDictionaries(inner.dictionaries, self._faults[WRITING], folder)
 

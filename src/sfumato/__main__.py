@@ -1,5 +1,5 @@
 """`python -m sfumato`."""
 
-from .cli.application import main
+from .cli import main
 
 main()

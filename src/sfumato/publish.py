@@ -290,15 +290,21 @@ def into_folder(
     key = None if sign is None else signing.read_private(sign)
     secret = Secret.of(seed)
     _check_apart(source, target)
-    with bundle.writing(target, force=force, check=_read_back) as folder:
+
+    def written(folder: Path) -> tuple[Manifest, tuple[str, ...]]:
+        """The plan dies here: what it holds is not needed to read the release back."""
         prepared = prepare(source, roles=roles, method=method, secret=secret, progress=progress, **reading)
         if not accept_unprotected:
             check_covered(prepared)
         manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
+        return manifest, prepared.notes
+
+    with bundle.writing(target, force=force, check=_read_back) as folder:
+        manifest, notes = written(folder)
         bundle.finish(folder, manifest)
         if key is not None:
             signing.sign(folder, key)
-    for note in prepared.notes:
+    for note in notes:
         (notify or _ignore)(note)
     return manifest
 

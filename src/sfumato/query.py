@@ -187,7 +187,8 @@ class Release:
             reader=opened.reader,
             lumpable=method.lumpable and not any(opened.listed),
             withheld=method.withheld,
-            part=method.part,
+            part=opened.part,
+            whole=method.whole,
             handfuls=method.handfuls,
             sets={u: len(sets) for u, sets in enumerate(opened.listed) if sets is not None},
             estimate=as_stated()(lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked)),
@@ -195,6 +196,7 @@ class Release:
             estimators=method.estimators,
             functionals=as_stated()(lambda cells, units: method.functionals(plan, opened.evidence, cells, units)),
             rows=opened.manifest.rows,
+            prepare=(lambda: method.prepare(plan, opened.evidence)) if method.withheld else None,
             caveats=(*method.caveats(plan), *opened.manifest.people.noun().caveats),
         )
 

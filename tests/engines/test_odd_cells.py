@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.duckdb.table import LocalEngine
+from sfumato.engines.duckdb.engine import LocalEngine
 from sfumato.errors import DataError, SpecError
 
 pytest.importorskip("adbc_driver_sqlite")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sfumato
 from comparing import people
 from sfumato.engines.duckdb import reader
+from sfumato.engines.parquet_ranges import most_combinations
 
 ASKED = (
     "SELECT COUNT(*) AS n FROM release WHERE disease = 'd01' AND area > 'area 2'",
@@ -60,3 +63,57 @@ def test_cells_of_asked_columns_are_kept_and_serve_narrower_questions(release: P
     assert all(kept.values())
     opened.sql(ASKED[0])
     assert len(kept) == 2
+
+
+@pytest.mark.parametrize("method", ["splu", "small-domain"])
+@pytest.mark.parametrize("report", ["set", "value"])
+def test_a_method_that_counts_the_whole_release_reads_the_rows_once(
+    method: str, report: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also for its first question; the answers are those of a pass for the question and one for the whole."""
+    spec = sfumato.Splu(gamma=4)
+    if method == "small-domain":
+        spec = sfumato.SmallDomain(rho1="1/3", rho2="1/2", min_size=2000, report=report)
+    roles = sfumato.Roles(sensitive="disease", quasi=("area", "sex", "grade"), rest="drop")
+    out = sfumato.publish(people(12_000), tmp_path / "out", roles=roles, method=spec, seed=2).path
+    monkeypatch.setattr(reader, "FEW_ROWS", 10**9)
+    apart = [sfumato.open_release(out).sql(text).table.to_pydict() for text in ASKED[:3]]
+    monkeypatch.setattr(reader, "FEW_ROWS", 10_000)
+    ran: list[str] = []
+    run = reader.DuckDBReader._run
+    monkeypatch.setattr(reader.DuckDBReader, "_run", lambda *a: ran.append(a[1]) or run(*a))
+    for text, expected in zip(ASKED[:3], apart, strict=True):
+        opened = sfumato.open_release(out)
+        for name, cells in opened.sql(text).table.to_pydict().items():
+            assert cells == [pytest.approx(x, rel=1e-9) if isinstance(x, float) else x for x in expected[name]]
+        whole = opened.opened.evidence.totals((0,))[2]
+        assert int(whole.sum()) == 12_000
+    assert ran, "nothing was asked"
+    assert not [sql for sql in ran if "FROM release" in sql], "the rows were read again"
+
+
+def test_sub_tables_of_sets_are_looked_at_by_whoever_verifies(tmp_path: Path) -> None:
+    """A question does not read the column, because the number of a set says the sub-table; verify compares both."""
+    roles = sfumato.Roles(sensitive="disease", quasi=("area", "sex"), rest="drop")
+    spec = sfumato.SmallDomain(rho1="1/3", rho2="1/2", min_size=2000, report="set")
+    opened = sfumato.publish(people(12_000), tmp_path / "out", roles=roles, method=spec, seed=2).opened
+    assert opened.part is None
+    part, codes, count = opened.published.evidence.totals((0,))
+    assert (part == opened.plan.set_tables.part_of(codes[:, 0])).all()
+    assert int(count.sum()) == 12_000
+    assert not opened.evidence.totals((0,))[0].any()
+
+
+def test_footers_tell_how_many_cells_there_can_be(tmp_path: Path) -> None:
+    table = pa.table({"a": [3, 5, 4], "b": [-1, None, 1], "t": ["x", "y", "z"], "f": [0.5, 1.5, 2.0]})
+    files = [tmp_path / "one.parquet", tmp_path / "two.parquet"]
+    for file, some in zip(files, (table[:2], table[2:]), strict=True):
+        pq.write_table(some, file)
+    assert most_combinations(files, ["a"]) == 4  # 3, 4, 5, and none
+    assert most_combinations(files, ["a", "b"]) == 4 * 4
+    assert most_combinations(files, []) == 1
+    for name in ("t", "f", "unknown"):
+        assert most_combinations(files, ["a", name]) is None
+    assert most_combinations([], ["a"]) is None
+    (tmp_path / "damaged.parquet").write_bytes(b"PAR1")
+    assert most_combinations([*files, tmp_path / "damaged.parquet"], ["a"]) is None

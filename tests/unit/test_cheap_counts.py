@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sfumato.engines.duckdb.table import LocalEngine
+from sfumato.engines.duckdb.engine import LocalEngine
 from sfumato.model.private import Needs
 from sfumato.model.public import Roles
 from sfumato.publishing.knowledge import _values_alone, sensitive_units

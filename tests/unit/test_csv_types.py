@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.duckdb import csv_files, csv_types
-from sfumato.engines.duckdb.table import LocalEngine
+from sfumato.engines.duckdb.engine import LocalEngine
 
 ROWS = 400
 TYPES = {

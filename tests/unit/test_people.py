@@ -19,7 +19,7 @@ from scipy.stats import binomtest
 import sfumato as sf
 from commands import METHODS, sfumato
 from constants import ALPHA
-from sfumato.engines.duckdb.table import LocalEngine
+from sfumato.engines.duckdb.engine import LocalEngine
 from sfumato.errors import DataError, PlanError, SpecError, VerificationError
 from sfumato.methods import REGISTRY
 from sfumato.publish import prepare

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -33,6 +33,38 @@ def test_pairs_and_triples_are_the_sums_over_the_groups_that_hold_them(groups: a
         assert pairs[u, s] == pytest.approx(sum(w for w, g in zip(weight, sets, strict=True) if {u, s} <= g))
     for u, s, t in product(range(VALUES), repeat=3):
         assert triples[u, s, t] == pytest.approx(sum(w for w, g in zip(weight, sets, strict=True) if {u, s, t} <= g))
+
+
+@pytest.mark.parametrize("cells", [0, 10**6])
+@pytest.mark.parametrize(("least", "most"), [(1, 1), (2, 2), (5, 6), (6, 6), (6, 7), (3, 7)])
+def test_pairs_come_from_tables_of_two_or_three_places_alike(
+    least: int, most: int, cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(most)
+    held = [rng.permutation(9)[: rng.integers(least, most + 1)] for _ in range(80)]
+    number = np.repeat(np.arange(80), [len(h) for h in held])
+    made = anatomised.groups_of(number, np.concatenate(held).astype(np.int32), 9)
+    monkeypatch.setattr(values_together, "MOST_CELLS", cells)
+    by_group = np.zeros((80, 9))
+    by_group[number, np.concatenate(held)] = 1.0
+    found = values_together.pairs_of(made.members, 1 / made.sizes, 9)
+    np.testing.assert_allclose(found, by_group.T @ (by_group / made.sizes[:, None]), rtol=1e-12, atol=1e-12)
+
+
+def test_three_places_share_no_pair_and_leave_few() -> None:
+    for places in range(8):
+        threes = values_together._threes(range(places))
+        pairs = [pair for chosen in threes for pair in combinations(chosen, 2)]
+        assert len(set(pairs)) == len(pairs)
+    assert len(values_together._threes(range(6))) == 4, "twelve of fifteen pairs"
+
+
+def test_sizes_of_groups_in_order_and_in_no_order() -> None:
+    number = np.array([0, 0, 2, 2, 2, 5], dtype=np.int32)
+    codes = np.arange(6, dtype=np.int32)
+    assert anatomised.groups_of(number, codes, 6).sizes.tolist() == [2, 0, 3, 0, 0, 1]
+    assert anatomised.groups_of(number[::-1], codes, 6).sizes.tolist() == [2, 0, 3, 0, 0, 1]
+    assert len(anatomised.groups_of(number[:0], codes[:0], 6)) == 0
 
 
 def test_covariances_by_triples_are_those_by_groups(groups: anatomised.Groups, monkeypatch: pytest.MonkeyPatch) -> None:

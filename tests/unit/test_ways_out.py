@@ -15,7 +15,8 @@ import pytest
 import sfumato as sf
 from commands import SRC, sfumato
 from sfumato.cli.options import RoleOptions
-from sfumato.errors import DataError, SpecError
+from sfumato.errors import DataError, PlanError, SpecError
+from sfumato.methods import REGISTRY
 from sfumato.publishing.roles_file import SAID_BY, read_roles
 
 LINES = ["patient,age,disease", *(f"p{i // 2},{20 + i % 50},{('flu', 'gout', 'cold', '')[i % 4]}" for i in range(400))]
@@ -100,6 +101,21 @@ def test_verify_reads_the_truth_as_publish_read_the_table(tmp_path: Path) -> Non
     assert verified.code == 0, verified.text
     assert "truth: 300 of 300 rows" in verified.out
     assert "--truth" in sfumato("verify", out, *reading).err
+
+
+@pytest.mark.parametrize("name", [n for n in REGISTRY if "rho1" in REGISTRY[n].example.options])
+def test_the_least_rho1_that_a_refusal_names_protects_a_value(name: str) -> None:
+    """2,909 of 6,000 rows have the rarer value: 0.4848 would be too little."""
+    table = pa.table({"disease": ["flu"] * 2_909 + ["gout"] * 3_091})
+
+    def plan(rho1: str) -> None:
+        sf.plan(table, roles=sf.Roles(sensitive="disease"), method=REGISTRY[name].spec(rho1=rho1, rho2="3/5"), seed=1)
+
+    with pytest.raises(PlanError, match="protected; rho1 must be at least") as refused:
+        plan("2/5")
+    plan(str(refused.value).rpartition(" ")[2])
+    with pytest.raises(PlanError):
+        plan("2908/6000")
 
 
 def test_a_data_frame_without_its_package() -> None:

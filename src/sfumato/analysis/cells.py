@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from ..answering.domain_views import check_literals, look_at_domains
+from ..answering.observation import ROWS_AS_THEY_ARE
 from ..answering.strata import truth
 from ..answering.subject import Subject
 from ..engines.codes import factorise, part_numbers
@@ -335,7 +336,8 @@ def _observe(
 ) -> Any:
     """One GROUP BY over the release: columns c0.., leaves l0.., published values u.., part, moments m_a_b.
 
-    Of every measure also how many are missing (v0..), the least and the largest.
+    Of every measure also how many are missing (v0..), the least and the largest. Where parts are of a few rows each,
+    hardly two rows agree: they are taken as they are.
     """
     table, weight = subject.reader.source()
     keys: list[tuple[exp.Expression, str]] = [(column(c), f"c{j}") for j, c in enumerate(plain)]
@@ -344,6 +346,7 @@ def _observe(
         keys += [(column(c), f"u{u}_{j}") for u in units for j, c in enumerate(subject.coders[u].domain.columns)]
     if units and subject.part:
         keys.append((column(subject.part), "part"))
+    by_row = bool(units) and subject.handfuls and subject.rows <= ROWS_AS_THEY_ARE
     one = exp.Literal.number(1) if weight is None else column(weight)
     numbers = [one, *(double(expression(m.sql)) for m in measures)]
     sums: list[tuple[exp.Expression, str]] = []
@@ -353,13 +356,16 @@ def _observe(
             for m in (a, b):
                 if m:
                     product = exp.Mul(this=product, expression=numbers[m].copy())
-            sums.append((double(exp.Sum(this=product)), f"m{a}_{b}"))
+            sums.append((double(product if by_row else exp.Sum(this=product)), f"m{a}_{b}"))
     for j, measure in enumerate(measures):
-        missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=numbers[j + 1].copy()))
+        missing: exp.Expression = exp.Is(this=numbers[j + 1].copy(), expression=exp.Null())
+        if not by_row:
+            missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=numbers[j + 1].copy()))
         sums.append((missing, f"v{j}"))
         number = double(expression(measure.ends))
-        sums += [(end(this=number.copy()), f"{name}{j}") for end, name in ((exp.Min, "least"), (exp.Max, "most"))]
-    seen = subject.reader.run(grouped(keys, sums, table=table, where=pushed))
+        ends = ((exp.Min, "least"), (exp.Max, "most"))
+        sums += [(number.copy() if by_row else end(this=number.copy()), f"{name}{j}") for end, name in ends]
+    seen = subject.reader.run(grouped(keys, sums, table=table, where=pushed, group=not by_row))
     if seen.num_rows == 0 or seen["m0_0"].null_count:
         raise QueryError(NO_ROW)
     return seen
@@ -372,10 +378,11 @@ def _moments(seen: Any, measures: Sequence[Measure], inside: NDArray[np.bool_]) 
             hint = f'Leave them out: where="{measure.column} IS NOT NULL"' if measure.column else None
             raise QueryError(f"{measure.name} is missing for some rows", hint=hint)
     size = 1 + len(measures)
-    found = np.zeros((seen.num_rows, size, size))
+    found = np.empty((size, size, seen.num_rows))  # each product by itself, as it is read
     for b in range(size):
         for a in range(b + 1):
             sums = seen[f"m{a}_{b}"].to_numpy()
             # whoever does not take part may have no number
-            found[:, a, b] = found[:, b, a] = np.where(inside, sums, 0.0) if b else sums
-    return found
+            found[a, b] = np.where(inside, sums, 0.0) if b else sums
+            found[b, a] = found[a, b]
+    return found.transpose(2, 0, 1)

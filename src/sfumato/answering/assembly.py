@@ -28,9 +28,11 @@ from .layout import (
     stratum_totals,
     unscaled,
 )
-from .own_strata import estimate_apart
+from .own_strata import estimate_apart, put_together
 from .strata import Frame, Strata, key_columns, sort_into_strata
 from .totals import Numbers, Result, is_exact, order_bounds, selected
+
+MOST_TOGETHER = 5_000_000  # observed entries of grouping sets that are estimated at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,9 @@ def answer(frame: Frame, asking: Asking) -> tuple[pa.Table, str, tuple[str, ...]
     totals = stratum_totals(strata.stratum, len(strata.first), strata.moments, strata.positive)
     tables, kinds = [], set()
     caveats: dict[str, None] = {}
-    for keys in frame.query.sets:
-        table, kind, notes = _answer_set(frame, asking, strata, totals, keys)
+    posed = [_posed(frame, asking, strata, totals, keys) for keys in frame.query.sets]
+    for one, found in zip(posed, _found(frame, posed, asking), strict=True):
+        table, kind, notes = _answer_set(frame, asking, strata, one, found)
         tables.append(table)
         kinds.add(kind)
         caveats |= dict.fromkeys(notes)
@@ -69,14 +72,27 @@ def answer(frame: Frame, asking: Asking) -> tuple[pa.Table, str, tuple[str, ...]
     return pa.concat_tables(tables, promote_options="permissive"), kind, tuple(caveats)
 
 
-def _answer_set(
-    frame: Frame, asking: Asking, strata: Strata, totals: Totals, keys: tuple[int, ...]
-) -> tuple[pa.Table, str, tuple[str, ...]]:
+@dataclass(frozen=True, slots=True)
+class _Posed:
     """One grouping set: its output rows are observed groups times groups of unit keys."""
+
+    keys: tuple[int, ...]
+    plain: list[int]  # those of untouched columns
+    groups: NDArray[Any]
+    combos: list[tuple[int, ...]]
+    parts: list[tuple[list[int], list[int]]]  # functionals above and below, of each aggregate
+    functionals: int  # of one group of unit keys
+    comparisons: int
+    observed: Observed
+    asked: Asked
+    possible: Limits
+
+
+def _posed(frame: Frame, asking: Asking, strata: Strata, totals: Totals, keys: tuple[int, ...]) -> _Posed:
+    """What is asked of the method for a grouping set, and what is possible at all."""
     query = frame.query
     wanted: list[Functional] = []
-    aggregates = [unscaled(aggregate) for aggregate in query.aggregates]
-    parts = [_placed(wanted, aggregate) for aggregate, _ in aggregates]
+    parts = [_placed(wanted, unscaled(aggregate)[0]) for aggregate in query.aggregates]
     matrices, combos = coefficients(query, wanted, keys, frame.place, strata.patterns)
     plain = [i for i in keys if query.keys[i].unit is None]
     groups, key = distinct_rows([strata.keys[i][0][strata.first] for i in plain], len(strata.first))
@@ -110,7 +126,48 @@ def _answer_set(
         full=asking.full,
     )
     possible = limits(observed, asked, totals)
-    found = _estimated(observed, asked, possible, asking)
+    return _Posed(keys, plain, groups, combos, parts, J, comparisons, observed, asked, possible)
+
+
+def _found(frame: Frame, posed: list[_Posed], asking: Asking) -> list[Estimated]:
+    """The estimates of every grouping set.
+
+    Sets of untouched keys ask the same of other output rows: where strata are merged anyway, all are estimated at once.
+    """
+    entries = sum(len(one.observed.stratum) for one in posed)
+    alike = all(key.unit is None for key in frame.query.keys) and len({one.asked.z for one in posed}) == 1
+    if len(posed) == 1 or not (alike and asking.merged) or entries > MOST_TOGETHER:
+        return [_estimated(one.observed, one.asked, one.possible, asking) for one in posed]
+    observed = put_together([one.observed for one in posed], len(posed[0].asked.coefficients))
+    low, high = (np.concatenate(ends) for ends in zip(*((p.possible.low, p.possible.high) for p in posed), strict=True))
+    found = _estimated(observed, posed[0].asked, Limits(low, high), asking)
+    ends = np.cumsum([one.observed.keys for one in posed])
+    return [_rows_of(found, slice(end - one.observed.keys, end)) for end, one in zip(ends, posed, strict=True)]
+
+
+def _rows_of(found: Estimated, rows: slice) -> Estimated:
+    """The estimates of some output rows."""
+    return replace(
+        found,
+        value=found.value[rows],
+        variance=found.variance[rows],
+        low=found.low[rows],
+        high=found.high[rows],
+        covariance=found.covariance[rows],
+        minimum=None if found.minimum is None else found.minimum[rows],
+        maximum=None if found.maximum is None else found.maximum[rows],
+        inverted=None if found.inverted is None else found.inverted[rows],
+    )
+
+
+def _answer_set(
+    frame: Frame, asking: Asking, strata: Strata, posed: _Posed, found: Estimated
+) -> tuple[pa.Table, str, tuple[str, ...]]:
+    """The columns of one grouping set, its kind, and caveats."""
+    query, aggregates = frame.query, [unscaled(aggregate) for aggregate in frame.query.aggregates]
+    keys, plain, groups, combos = posed.keys, posed.plain, posed.groups, posed.combos
+    parts, J, comparisons = posed.parts, posed.functionals, posed.comparisons
+    observed, asked, possible = posed.observed, posed.asked, posed.possible
     columns, kinds = key_columns(frame, strata, keys, groups, plain, combos), set()
     notes = list(found.caveats)
 

@@ -153,7 +153,7 @@ def wanted_of(
 
 def wanted_now(query: Query, subject: Subject) -> tuple[Observation, PartCells | None]:
     """What the question needs to see, of rows or of cells, and how cells lie in the parts where it needs to know."""
-    table, weight = subject.reader.source()
+    table, weight = subject.reader.source(whole=subject.whole and bool(query.units()))
     wanted = wanted_of(query, subject, table, weight)
     if weight is None or wanted.part is None or not wanted.by_row or subject.part is None:
         return wanted, None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
 
 import pyarrow as pa
 
@@ -23,9 +26,10 @@ def observe(query: Query, subject: Subject, *, by_row: bool = False) -> Frame:
         wanted, inside = wanted_of(query, subject, *subject.reader.source()), None
     else:
         wanted, inside = wanted_now(query, subject)
-    seen = _counted_by_value(query, subject, wanted, views)
-    if seen is None:
-        seen = in_parts(subject.reader.run(wanted.statement, text=query.text), wanted, subject.rows)
+    with _prepared(subject if query.units() else None):
+        seen = _counted_by_value(query, subject, wanted, views)
+        if seen is None:
+            seen = in_parts(subject.reader.run(wanted.statement, text=query.text), wanted, subject.rows)
     return Frame(
         query=query,
         wanted=wanted,
@@ -35,6 +39,25 @@ def observe(query: Query, subject: Subject, *, by_row: bool = False) -> Frame:
         labels=views.labels,
         inside=inside,
     )
+
+
+@contextmanager
+def _prepared(subject: Subject | None) -> Iterator[None]:
+    """While rows are counted, what estimates need beside them is worked out; what fails there fails again, later."""
+    if subject is None or subject.prepare is None:
+        yield
+        return
+    beside = Thread(target=_quietly, args=(subject.prepare,))
+    beside.start()
+    try:
+        yield
+    finally:
+        beside.join()
+
+
+def _quietly(work: Callable[[], None]) -> None:
+    with suppress(Exception):
+        work()
 
 
 def _counted_by_value(query: Query, subject: Subject, wanted: Observation, views: Views) -> pa.Table | None:

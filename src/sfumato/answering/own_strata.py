@@ -72,6 +72,24 @@ def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked, *, merg
     )
 
 
+def put_together(sets: Sequence[Observed], patterns: int) -> Observed:
+    """What grouping sets observed, one after the other, as if they were one: output rows are numbered on.
+
+    A set's strata of one output row and pattern are one stratum, entries of one part and value one entry.
+    """
+    own = [_merged(seen, seen.value, np.arange(patterns), patterns) for seen in sets]
+    strata, keys = (np.cumsum([0, *sizes]) for sizes in ([o.strata for o in own], [o.keys for o in own]))
+    return Observed(
+        stratum=np.concatenate([o.stratum + first for o, first in zip(own, strata, strict=False)]),
+        part=np.concatenate([o.part for o in own]),
+        value=np.concatenate([o.value for o in own]),
+        moments=np.concatenate([o.moments for o in own]),
+        key=np.concatenate([o.key + first for o, first in zip(own, keys, strict=False)]),
+        pattern=np.concatenate([o.pattern for o in own]),
+        keys=int(keys[-1]),
+    )
+
+
 def asked_alone(
     observed: Observed, asked: Asked, top: Sequence[int], bottom: Sequence[int]
 ) -> tuple[Observed, Asked, list[int], list[int]]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..engines.codes import factorise, part_numbers
+from ..engines.codes import factorise, narrow_part_numbers
 from ..errors import QueryError
 from ..model.part_cells import PartCells
 from ..model.public import Codes, Floats
@@ -121,7 +121,7 @@ def _floats(table: pa.Table, names: Sequence[str]) -> Floats:
 
 def in_parts(seen: pa.Table, wanted: Observation, rows: int) -> pa.Table:
     """What was observed, added up by part where that was left to us; ReleaseError for parts that cannot be."""
-    part = part_numbers(seen[wanted.part], rows) if wanted.part else None
+    part = narrow_part_numbers(seen[wanted.part], rows) if wanted.part else None
     if part is None or not wanted.by_row:
         return seen
     if not wanted.keys and not wanted.leaves:
@@ -129,7 +129,7 @@ def in_parts(seen: pa.Table, wanted: Observation, rows: int) -> pa.Table:
     return seen if "m0" in seen.column_names else seen.append_column("m0", pa.array(np.ones(len(part))))
 
 
-def _add_up_parts(rows: pa.Table, part: NDArray[np.int64]) -> pa.Table:
+def _add_up_parts(rows: pa.Table, part: NDArray[np.integer]) -> pa.Table:
     """The sums of every column by `part`; a table without row weights has one row of weight 1 each."""
     count = np.bincount(part)
     there = np.flatnonzero(count)

@@ -82,6 +82,8 @@ class Subject:
     functionals: Callable[[Cells, Sequence[CodedUnit]], Functionals | None]
     rows: int
     estimators: tuple[str, ...]  # that a question may name
+    whole: bool = False  # estimates look at counts of the whole release
+    prepare: Callable[[], None] | None = None  # works out what estimates need whatever is asked; None: nothing
     handfuls: bool = False  # parts are of a few rows each, which no statement counts together
     caveats: tuple[str, ...] = ()  # that every answer carries
     known: Remembered = field(default_factory=Remembered, repr=False)

@@ -56,6 +56,7 @@ class _AsItIs:
 
     units: tuple[tuple[str, ...], ...] = ()
     dictionaries: Mapping[str, pa.Array] = MappingProxyType({})
+    bytes_held = 0  # beside `held`, which has a bound of its own
 
     def __init__(self, room: int) -> None:
         self.held: list[pa.RecordBatch] = []

@@ -104,7 +104,7 @@ def look(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
-    memory: Memory = MEMORY,
+    memory: Memory = None,
     as_json: Json = False,
 ) -> None:
     """Look at a table before deciding: columns, suggested roles, how far they tell people apart. For the custodian.
@@ -120,7 +120,7 @@ def look(
         sensitive=names(sa),
         rho1=rho1,
         show_values=show_values,
-        engine=engine_named(memory=memory),
+        engine=engine_named(memory=memory or MEMORY),
     )
     for said_of_it in found.notes:
         note(said_of_it)
@@ -171,17 +171,17 @@ def publish(
     """
     one_command()
     without_pandas()
-    from ..publish import folder_of, into_folder
-    from ..release.verify import stated_guarantee
-    from ..reports.readers_text import render_readers, render_unprotected
+    from ..engines.directory import read_ahead
 
-    own = _own_bins(roles, method, where)
-    asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
-    table = where.source(source)
-    others = _more_accurate(table, roles, reading, asked) if _is_default(roles, method, reading) else ()
-    with ProgressBar() as progress:
+    own, arguments, table = _own_bins(roles, method, where), reading.arguments(spark=True), where.source(source)
+    bare = _without_bins(table, own)
+    with read_ahead(arguments["engine"], bare, roles.roles().published), ProgressBar() as progress:
+        from ..publish import folder_of, into_folder  # this takes as long as reading many rows
+
+        asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
+        others = _more_accurate(table, roles, reading, asked) if _is_default(roles, method, reading) else ()
         manifest = into_folder(
-            _without_bins(table, own),
+            bare,
             folder_of(out),
             roles=roles.roles(),
             method=asked,
@@ -191,8 +191,11 @@ def publish(
             sign=sign,
             progress=progress,
             notify=note,
-            **reading.arguments(spark=True),
+            **arguments,
         )
+    from ..release.verify import stated_guarantee
+    from ..reports.readers_text import render_readers, render_unprotected
+
     for unit in manifest.domains():
         if not unit.declared:
             names, size = ", ".join(unit.columns), len(unit)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
-from types import ModuleType
 
 
-class _Hidden(MetaPathFinder):
-    """Finds no pandas."""
+class _Hidden:
+    """Finds no pandas. (The class that finders may inherit from comes with half of importlib.)"""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:  # noqa: ARG002
+    @staticmethod
+    def find_spec(fullname: str, *_: object) -> None:
         if fullname == "pandas":
             raise ModuleNotFoundError("looked for too early", name=fullname)
 

@@ -43,11 +43,12 @@ Quasi = Annotated[
     ),
 ]
 Memory = Annotated[
-    str,
+    str | None,
     option(
         "--memory",
         "what the engine may hold before it spills to disk",
         example="4GB",
+        without=MEMORY,
         metavar="SIZE",
         rich_help_panel=ENGINE,
     ),
@@ -342,7 +343,7 @@ class ReadingOptions:
     engine: EngineName = "local"
     master: Master = None
     remote: Remote = None
-    memory: Memory = MEMORY
+    memory: Memory = None
 
     def arguments(self, *, spark: bool = False) -> dict[str, Any]:
         """The keyword arguments of the library that read a table; `spark`: a cluster may do what follows."""
@@ -355,7 +356,7 @@ class ReadingOptions:
         }
 
 
-def _engine(name: str, master: str | None, remote: str | None, *, memory: str = MEMORY) -> Engine:
+def _engine(name: str, master: str | None, remote: str | None, *, memory: str | None = None) -> Engine:
     """The engine of that name; SpecError for an option that is not its own."""
     from ..engines.directory import LOCAL, SPARK, engine_named
 
@@ -363,9 +364,9 @@ def _engine(name: str, master: str | None, remote: str | None, *, memory: str = 
         for option, given in (("master", master), ("remote", remote)):
             if given is not None:
                 raise SpecError(f"--{option} goes with --engine spark", field=option)
-        return engine_named(LOCAL, memory=memory)
+        return engine_named(LOCAL, memory=memory or MEMORY)
     if name == SPARK:
-        if memory != MEMORY:
+        if memory is not None:
             raise SpecError(
                 "--memory is the local engine's; tell Spark by spark.driver.memory and spark.executor.memory",
                 field="memory",

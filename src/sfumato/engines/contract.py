@@ -45,6 +45,10 @@ class Transform(Protocol):
     def dictionaries(self) -> Mapping[str, pa.Array]:
         """Values of the columns that leave as codes into them."""
 
+    @property
+    def bytes_held(self) -> int:
+        """Bytes that the transform keeps while rows wait for their order."""
+
     def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
         """A function without arguments that gives the batch as it is published."""
 
@@ -138,10 +142,11 @@ class Reader(Protocol):
     def columns(self) -> Sequence[str]:
         """Names of the columns of the published rows."""
 
-    def source(self) -> tuple[str, str | None]:
+    def source(self, *, whole: bool = False) -> tuple[str, str | None]:
         """(table to ask, its weight column): `release`, or a smaller table whose rows stand for several each.
 
         Asked once for each question, before its statement is built. The weight column is a whole number.
+        `whole`: beside it the whole release is counted by a column of the question, which the smaller table tells too.
         """
 
     def collapse(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ENGINES = {
-    "local": ("duckdb.table", "LocalEngine"),
+    "local": ("duckdb.engine", "LocalEngine"),
     "spark": ("spark.table", "SparkEngine"),
 }
 LOCAL, SPARK = "local", "spark"
@@ -26,6 +28,17 @@ def engine_named(name: str = LOCAL, **options: Any) -> Engine:
     module, maker = ENGINES[name]
     engine: Engine = vars(import_module(f".{module}", __package__))[maker](**options)
     return engine
+
+
+def read_ahead(
+    engine: Engine, source: Any, wanted: Callable[[Sequence[str]], Sequence[str]]
+) -> AbstractContextManager[None]:
+    """While it is open, an engine that can reads the source beside other work; see `LocalEngine.ahead`."""
+    if engine.name != LOCAL:
+        return nullcontext()
+    from .duckdb.engine import LocalEngine
+
+    return engine.ahead(source, wanted) if isinstance(engine, LocalEngine) else nullcontext()
 
 
 def reader_of(rows: pa.Table) -> Reader:

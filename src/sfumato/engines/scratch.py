@@ -16,7 +16,6 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing.util import Finalize
 from pathlib import Path
 from types import FrameType
 
@@ -135,6 +134,8 @@ def _own() -> None:
     if _owner != os.getpid():
         _folder, _owner = None, os.getpid()
         _doomed.clear()
+        from multiprocessing.util import Finalize
+
         Finalize(None, clear, exitpriority=0)  # workers of multiprocessing end without atexit
     _watch_signals()
 

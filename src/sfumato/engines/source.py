@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from ..errors import SpecError
 from ..model.coarsening import Recoding
@@ -104,6 +103,8 @@ def path_of(address: str) -> str:
     parts = urlsplit(address)
     if parts.netloc not in {"", "localhost"}:
         raise SpecError("a file:// address names a file of this machine: file:///folder/file", field="source")
+    from urllib.request import url2pathname  # with it comes a client of HTTP
+
     return url2pathname(parts.path)
 
 

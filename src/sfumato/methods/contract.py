@@ -95,6 +95,7 @@ class Method(ABC, Generic[S, P]):
     formula: str = ""  # weights and variance, for --explain
     lumpable: bool = False  # values the question does not tell apart may be counted together
     part: str | None = None  # name of the sub-table or group id column in data.parquet, if there is one
+    whole: bool = False  # estimates look at the whole release's counts of the columns that are asked for
     withheld: bool = False  # the changed units are not in data.parquet but in sensitive.parquet, by group
     # Parts are of a few rows each: estimates add up the entries of an output row in a part, and take cells (`inside`).
     handfuls: bool = False
@@ -220,6 +221,9 @@ class Method(ABC, Generic[S, P]):
     ) -> Bounds | None:
         """Certain bounds of a ratio or an order statistic of the functionals; None where the method has none."""
         return None
+
+    def prepare(self, plan: P, evidence: Evidence) -> None:
+        """Nothing; `evidence.memo` knows what estimates need whatever is asked. Called while rows are counted."""
 
     def caveats(self, plan: P) -> tuple[str, ...]:
         """What every answer from such a release must say, exact ones too."""

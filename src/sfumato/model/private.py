@@ -94,7 +94,7 @@ class Deal:
 
     unit: int
     start: Integers  # (codes + 1,)
-    labels: NDArray[np.int64]
+    labels: NDArray[np.integer]
     counts: Integers | None
 
 

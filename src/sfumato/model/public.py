@@ -99,6 +99,11 @@ class Roles:
         spelled: dict[str, Any] = {role: (*getattr(self, role), *free), "rest": None}
         return replace(self, **spelled)
 
+    def published(self, columns: Iterable[str]) -> list[str]:
+        """Those of these columns that a release shows, as far as the roles tell."""
+        spelled = self.resolve(columns)
+        return [name for name in columns if name in {*spelled.sensitive, *spelled.quasi, *spelled.insensitive}]
+
     def by_role(self) -> dict[str, tuple[str, ...]]:
         """The columns of each role, sensitive first."""
         named = {role: tuple(getattr(self, role)) for role in ("sensitive", "quasi", "identifying", "insensitive")}

@@ -68,9 +68,10 @@ class Applier:
         self._first = 0  # number of the first batch
         self.units = [domain.columns for domain in profile.domains]
         self._splitters = [Splitter(deal, secret.stream(f"shuffle {k}")) for k, deal in enumerate(planned.work.deals)]
+        self.bytes_held = sum(a.nbytes for a in (*planned.work.side.values(), *(d.labels for d in planned.work.deals)))
+        self.bytes_held += sum(splitter.bytes_held for splitter in self._splitters)
         self._left = _marginals(needs, profile)
-        published = [*roles.sensitive, *roles.quasi, *roles.insensitive]
-        self.reads = [name for name in table.columns if name in published]
+        self.reads = roles.published(list(table.columns))
         self._changed = {name: u for u, unit in enumerate(needs.units) if needs.changed[u] for name in unit}
         withheld = set(self._changed) if method.withheld else set()
         self.base = tuple(d for d, c in zip(stated, needs.changed, strict=True) if c)
@@ -217,7 +218,7 @@ class Applier:
         for name, array in self._planned.work.side.items():
             if name.startswith("unit") and name[4:].isdigit():
                 coder = self._out[int(name[4:])]
-                columns |= dict(zip(coder.domain.columns, coder.decode(array.astype(np.int32)), strict=True))
+                columns |= dict(zip(coder.domain.columns, coder.decode(array), strict=True))
             else:
                 columns[name] = pa.array(array)
         return pa.table(columns)

@@ -7,6 +7,7 @@ import shutil
 import weakref
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
-from ..engines.codes import Coder, factorise, list_columns, part_numbers, set_coder, weights_table
+from ..engines.codes import (
+    Coder,
+    factorise,
+    list_columns,
+    narrow_part_numbers,
+    part_numbers,
+    set_coder,
+    weights_table,
+)
 from ..engines.contract import Engine, Reader
 from ..engines.directory import engine_named
 from ..engines.statements import COUNT
@@ -64,16 +73,21 @@ class OpenedRelease:
             [folder / name for name in manifest.data_files], manifest.rows
         )
         with stated_by_a_stranger(ReleaseError, "release.json states a domain that does not fit its columns"):
+            changed = [name for domain in self.domains for name in domain.columns]
+            self._arrow = self.reader.arrow_types({name: self.types[name] for name in changed}) if changed else {}
             released = self.method.released_domains(self.plan, self.domains)
             self.listed = self.method.listed(self.plan, self.domains)
             self.coders = tuple(
                 set_coder(sets) if sets is not None else Coder(d, self._arrow_types(d) if d is base else {})
                 for d, base, sets in zip(released, self.domains, self.listed, strict=True)
             )
+        # the number of a set says the sub-table
+        self.part = None if any(sets is not None for sets in self.listed) else self.method.part
         self._evidence: Evidence | None = None
+        self._kept_totals: dict[tuple[tuple[int, ...], str | None], tuple[Integers, Codes, Integers]] = {}
 
     def _arrow_types(self, domain: Domain) -> dict[str, pa.DataType]:
-        return self.reader.arrow_types({name: self.types[name] for name in domain.columns})
+        return {name: self._arrow[name] for name in domain.columns}
 
     def set_lists(self) -> dict[str, tuple[str, pa.ListArray]]:
         """List column of data.parquet -> (column that numbers its sets, values of every set), as the plan has them."""
@@ -96,17 +110,10 @@ class OpenedRelease:
     def evidence(self) -> Evidence:
         """What a reader knows besides the rows a question touches; built on first use."""
         if self._evidence is None:
-            kept: dict[tuple[int, ...], Any] = {}
-
-            def totals(units: tuple[int, ...]) -> Any:
-                if units not in kept:
-                    kept[units] = self._totals(units)
-                return kept[units]
-
             self._evidence = Evidence(
                 rows=self.manifest.rows,
                 domains=self.domains,
-                totals=totals,
+                totals=lambda units: self._totals(units, self.part),
                 side=self._side(),
                 digest=self._digest(),
             )
@@ -114,10 +121,9 @@ class OpenedRelease:
 
     @property
     def published(self) -> Published:
-        """What whoever checks the release looks at."""
-        return Published(
-            rows=self.manifest.rows, columns=self.columns, evidence=self.evidence, counted=self.distinct_cells
-        )
+        """What whoever checks the release looks at: the sub-tables that rows name, also where their sets say them."""
+        evidence = replace(self.evidence, totals=lambda units: self._totals(units, self.method.part))
+        return Published(rows=self.manifest.rows, columns=self.columns, evidence=evidence, counted=self.distinct_cells)
 
     def distinct_cells(self, columns: tuple[str, ...]) -> tuple[Integers, Integers]:
         """(codes of the distinct published cells over some columns, rows of each)."""
@@ -125,9 +131,14 @@ class OpenedRelease:
         codes = np.column_stack([factorise(seen[c])[0] for c in columns]).astype(np.int64)
         return codes, seen[COUNT].to_numpy().astype(np.int64)
 
-    def _totals(self, units: tuple[int, ...]) -> tuple[Integers, Codes, Integers]:
-        """(part, codes, count) of the whole release over some units."""
-        coders, part = [self.coders[u] for u in units], self.method.part
+    def _totals(self, units: tuple[int, ...], part: str | None) -> tuple[Integers, Codes, Integers]:
+        """(part, codes, count) of the whole release over some units, counted once."""
+        if (units, part) not in self._kept_totals:
+            self._kept_totals[units, part] = self._counted(units, part)
+        return self._kept_totals[units, part]
+
+    def _counted(self, units: tuple[int, ...], part: str | None) -> tuple[Integers, Codes, Integers]:
+        coders = [self.coders[u] for u in units]
         names = [name for coder in coders for name in coder.domain.columns]
         found = self.reader.count([*names, *([part] if part else [])])
         codes = [coder.encode([found[n] for n in coder.domain.columns]) for coder in coders]
@@ -148,7 +159,12 @@ class OpenedRelease:
             return {}
         name = "sensitive.parquet"  # by pq.read_table it would load pandas
         with readable(name), pq.ParquetFile(self.path / name) as file:
-            table = file.read().combine_chunks()
+            each = [[number] for number in range(file.num_row_groups)] or [[]]
+            parts = [self._side_part(file.read_row_groups(some).combine_chunks()) for some in each]
+        return {column: np.concatenate([part.pop(column) for part in parts]) for column in list(parts[0])}
+
+    def _side_part(self, table: pa.Table) -> dict[str, Any]:
+        """The same of some of its rows: as codes they need a few bytes each."""
         side: dict[str, Any] = {}
         for u, coder in enumerate(self.coders):
             if set(coder.domain.columns) <= set(table.column_names):
@@ -156,7 +172,7 @@ class OpenedRelease:
         changed = {name for domain in self.domains for name in domain.columns}
         for name in (n for n in table.column_names if n not in changed):
             own = name == self.method.part
-            side[name] = part_numbers(table[name], self.manifest.rows) if own else table[name].to_numpy()
+            side[name] = narrow_part_numbers(table[name], self.manifest.rows) if own else table[name].to_numpy()
         return side
 
 

@@ -6,6 +6,8 @@ hypergeometric draw of what remains. Proof: docs/explanation/dealing.md.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,9 @@ from ..errors import DataError
 from ..model.private import Deal
 from ..model.public import Codes, Integers
 
+Number = TypeVar("Number", bound=np.integer)
 MANY_VALUES = 1000
+PIECE = 1 << 22  # rows that are put in order at a time
 NUMPY_LIMIT = 10**9  # numpy's hypergeometric draws refuse larger populations
 
 
@@ -53,6 +57,11 @@ class Splitter:
                 rng.shuffle(self._labels[low:high])
         else:
             self._remaining = self._remaining.copy()
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of its own list of labels."""
+        return 0 if self._labels is self._deal.labels else self._labels.nbytes
 
     def split(self, here: Integers, rng: np.random.Generator) -> Deal:
         """The share of a partition that holds `here[u]` records of value u."""
@@ -113,6 +122,21 @@ def order_of(codes: NDArray[np.integer], size: int) -> NDArray[np.integer]:
     packed.sort()
     packed &= np.uint32((1 << bits) - 1)
     return packed
+
+
+def by_code(rows: NDArray[Number], codes: NDArray[np.integer], size: int) -> NDArray[Number]:
+    """The rows by their codes, which are below `size`; rows of one code in their own order.
+
+    Piece by piece: what is at hand beside the rows and the result does not grow with them.
+    """
+    pieces = [slice(first, first + PIECE) for first in range(0, len(codes), PIECE)]
+    here = np.array([np.bincount(codes[piece], minlength=size) for piece in pieces]).reshape(len(pieces), size)
+    place = (np.cumsum(here.T) - here.T.ravel()).reshape(size, len(pieces)).T  # of the first row of a code and piece
+    ordered = np.empty_like(rows)
+    for piece, count, first in zip(pieces, here, place, strict=True):
+        found = rows[piece][order_of(codes[piece], size)]
+        ordered[np.arange(len(found)) + np.repeat(first - (np.cumsum(count) - count), count)] = found
+    return ordered
 
 
 def changed_between_passes() -> DataError:

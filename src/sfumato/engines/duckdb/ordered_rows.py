@@ -15,20 +15,21 @@ from numpy.typing import NDArray
 
 from ..ahead import ahead
 from ..contract import Keys, ListColumn, Transform
-from ..key_order import key_order
+from ..key_order import Order, coarse_order, key_order, range_ends
 from ..narrow_columns import alike, narrowed
 from ..parquet_rows import write_rows
 
 KEY = "__order__"
 POOL = pa.system_memory_pool()  # Arrow's own gives memory back and takes it again, to be cleared each time
 RANGE_ROWS = 131_072  # about; of the keys that are merged at a time, and of a row group
+MANY = 64  # batches, after which memory is given back
 SHARE = 0.9  # of the engine's memory that rows waiting for their order may fill
 
 
 def transformed(
     batches: Iterable[pa.RecordBatch], transform: Transform, keys: Keys, threads: int
 ) -> Iterator[pa.RecordBatch]:
-    """What the transform makes of the batches, each in the order of its keys, which are the last column.
+    """What the transform makes of the batches, each in the coarse order of its keys, which are the last column.
 
     Batches are split one after the other; the rest of the work on them goes on beside reading the next ones.
     """
@@ -36,14 +37,14 @@ def transformed(
     def finished(number: int, rest: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
         out = narrowed(rest())
         order = keys(number, out.num_rows)
-        return _in_order(out.append_column(KEY, pa.array(order)), order)
+        return _taken(out.append_column(KEY, pa.array(order)), coarse_order(order))
 
     parts = (partial(finished, number, transform.split(number, batch)) for number, batch in enumerate(batches))
     yield from ahead(parts, threads)
 
 
 def write_ordered(
-    con: duckdb.DuckDBPyConnection,
+    sorting: Callable[[], duckdb.DuckDBPyConnection],
     keyed: pa.Schema,
     rows: Iterator[pa.RecordBatch],
     path: Path,
@@ -52,9 +53,10 @@ def write_ordered(
     room: float,
     threads: int,
 ) -> None:
-    """Nothing; the file holds the rows, which come in batches that are in order, in the order of all keys.
+    """Nothing; the file holds the rows, which come in batches that are in coarse order, in the order of all keys.
 
-    Rows of the same range of keys are a row group, so that the file is the same whichever way they were sorted.
+    Rows of the same range of keys are a row group, so that the file is the same whichever way they were sorted:
+    above `room` by a connection, which is opened then.
     """
     held, size = [], 0
     plain = pa.schema([field for field in keyed if field.name != KEY])
@@ -62,6 +64,8 @@ def write_ordered(
         held.append(batch)
         size += batch.nbytes
         if size > SHARE * room:
+            con = sorting()
+            con.execute("SET memory_limit=?", [f"{int(room / 2)}B"])  # it sorts while rows are still held here
             write_rows(path, plain, _sorted(con, keyed, held, rows), lists, threads)
             return
     write_rows(path, plain, _merged(alike(held)), lists, threads)
@@ -69,14 +73,13 @@ def write_ordered(
 
 def _ends(rows: int) -> NDArray[np.uint64]:
     """Where ranges of the keys of so many rows end, but for the last; all keys are equally likely."""
-    ranges = max(1, round(rows / RANGE_ROWS))
-    return np.array([(number << 64) // ranges for number in range(1, ranges)], dtype=np.uint64)
+    return range_ends(round(rows / RANGE_ROWS))
 
 
 def _merged(batches: list[pa.RecordBatch]) -> Iterator[Callable[[], pa.RecordBatch]]:
     """Functions that return the rows of one range of keys each, in order.
 
-    Every batch is in order, so that a range is a slice of each: little is at hand at a time, and stays near.
+    Every batch is in coarse order, so that a range is a slice of each: little is at hand at a time, and stays near.
     """
     ends = _ends(sum(batch.num_rows for batch in batches))
     cuts = [[0, *np.searchsorted(batch[KEY].to_numpy(), ends).tolist(), batch.num_rows] for batch in batches]
@@ -84,7 +87,7 @@ def _merged(batches: list[pa.RecordBatch]) -> Iterator[Callable[[], pa.RecordBat
     def rows(number: int) -> pa.RecordBatch:
         parts = [b.slice(at[number], at[number + 1] - at[number]) for b, at in zip(batches, cuts, strict=True)]
         batch = pa.concat_batches(parts, memory_pool=POOL)
-        return _in_order(batch.drop_columns([KEY]), batch[KEY].to_numpy())
+        return _taken(batch.drop_columns([KEY]), key_order(batch[KEY].to_numpy()))
 
     return (partial(rows, number) for number in range(len(ends) + 1)) if batches else iter(())
 
@@ -98,7 +101,9 @@ def _sorted(
 
     def numbers() -> Iterator[pa.RecordBatch]:
         nonlocal count
-        for batch in chain(_used_up(held), rest):
+        for taken, batch in enumerate(chain(used_up(held), rest)):
+            if taken % MANY == 0:
+                POOL.release_unused()  # of what was held; the engine takes its memory elsewhere
             count += batch.num_rows
             columns = [c.indices if n in of else c for n, c in zip(keyed.names, batch.columns, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, names=names).cast(travelling)
@@ -130,13 +135,13 @@ def _sorted(
         yield partial(values, parts)
 
 
-def _used_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def used_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The batches one by one; what was handed over is not kept."""
     batches.reverse()
     while batches:
         yield batches.pop()
 
 
-def _in_order(batch: pa.RecordBatch, keys: NDArray[np.uint64]) -> pa.RecordBatch:
-    """The rows in the order of their keys."""
-    return pc.take(batch, pa.array(key_order(keys)), boundscheck=False, memory_pool=POOL)
+def _taken(batch: pa.RecordBatch, order: Order) -> pa.RecordBatch:
+    """The rows in that order."""
+    return pc.take(batch, pa.array(order), boundscheck=False, memory_pool=POOL)

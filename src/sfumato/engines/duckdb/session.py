@@ -72,11 +72,19 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is left of it."""
         self._stack.close()
 
     def room(self) -> float:
         """Bytes that the engine may hold."""
         return _allowed(self.con)
+
+    def leave(self, taken: int) -> None:
+        """Nothing; the engine holds so many bytes less."""
+        self.con.execute("SET memory_limit=?", [f"{int(left(self.room(), taken))}B"])
 
     def query(self, sql: str) -> Rows:
         return Rows(self.con, sql)
@@ -105,6 +113,11 @@ class Rows:
             yield from self._con.sql(self._sql).to_arrow_reader(rows)
         except (duckdb.Error, pa.ArrowException) as error:
             raise reading_error(error) from None
+
+
+def left(room: float, taken: int) -> float:
+    """Bytes of the room where so many are taken, but at least a quarter of it."""
+    return max(room - taken, room / 4)
 
 
 def _allowed(con: duckdb.DuckDBPyConnection) -> float:

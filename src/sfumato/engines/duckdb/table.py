@@ -1,10 +1,10 @@
-"""The local engine: DuckDB reads, counts and sorts, pyarrow carries batches; both spill to disk."""
+"""A table of the local engine: what it counts, and how its rows are streamed into a release."""
 
 from __future__ import annotations
 
 import copy
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,66 +19,66 @@ from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, 
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
+from ..addresses import address_of
 from ..batch_sizes import exactly
 from ..contract import Keys, ListColumn, Progress, Transform
-from ..limits import MEMORY
 from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..sound_cells import check_sound
-from ..source import source_of
+from ..source import paths_of, source_of
 from .bound import Bound
 from .connection import quoted
-from .ordered_rows import KEY, transformed, write_ordered
+from .engine import LocalEngine
+from .held_rows import HeldRows
+from .ordered_rows import KEY, transformed, used_up, write_ordered
 from .people_rows import count_people, rows_that_stay
-from .reader import DuckDBReader
-from .session import Session, engine_error, reading_error
+from .session import Session, engine_error, left, reading_error
 from .sources import binder
 
-BATCH_ROWS = 131_072
 NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
 AT_ONCE = 64  # columns that one statement counts: its room grows with them, and 400 of two rows took all there is
 BELOW = "below the first bin"
+Wanted = Callable[[Sequence[str]], Sequence[str]]  # of the columns of a table those that both passes will look at
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
 
 
-class LocalEngine:
-    """One machine, no server. `memory` bounds what DuckDB holds before it spills to a temporary folder."""
+def opened(engine: LocalEngine, source: Any, delimiter: str | None) -> LocalTable:
+    """The source as a table of the engine."""
+    return source if isinstance(source, LocalTable) else LocalTable(engine, binder(source_of(source, delimiter)))
 
-    name = "local"
 
-    def __init__(
-        self,
-        *,
-        memory: str = MEMORY,
-        threads: int | None = None,
-        batch_rows: int = BATCH_ROWS,
-        encrypted_spill: bool = True,
-    ) -> None:
-        self.memory, self.threads, self.batch_rows = memory, threads or os.cpu_count() or 1, batch_rows
-        self.encrypted_spill = encrypted_spill  # costs a sort that spills about as much time again
+def begun(engine: LocalEngine, source: Any, wanted: Wanted) -> LocalTable | None:
+    """The table of files, whose rows are being read from now on; None where the source is no file.
 
-    def open(self, source: Any, *, delimiter: str | None = None) -> LocalTable:
-        return source if isinstance(source, LocalTable) else LocalTable(self, binder(source_of(source, delimiter)))
-
-    def read(self, data: Sequence[Path], rows: int) -> DuckDBReader:
-        return DuckDBReader(data, rows)
+    `wanted` tells the columns that both passes look at.
+    """
+    if not paths_of(source) or address_of(source_of(source).given) is not None:
+        return None
+    return LocalTable(engine, binder(source_of(source)), hold=wanted)
 
 
 class LocalTable:
     """A source opened by the local engine; `repr` shows nothing of it."""
 
-    def __init__(self, engine: LocalEngine, bound: Bound) -> None:
+    def __init__(self, engine: LocalEngine, bound: Bound, *, hold: Wanted | None = None) -> None:
+        """`hold` tells the columns whose rows are read from now on, for passes over no others to find in memory."""
         self._engine, self._bind, self._seen = engine, bound.bind, bound.seen
         self.notes, self.labels, self.recoded = bound.notes, bound.labels, bound.recoded
         self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
         self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
-        with self._session() as session:
+        self._held: HeldRows | None = None  # cells as they are read without bins
+        with ExitStack() as stack:
+            session = stack.enter_context(self._session())
             self.columns = {
                 name: _released_type(name, str(kind))
                 for name, kind in zip(session.source.columns, session.source.types, strict=True)
             }
-            self._arrow = dict.fromkeys(self.columns)
             sample = session.query(f"SELECT {self._select(list(self.columns))} FROM source LIMIT 0").to_arrow_table()
+            self._room = session.room()
+            held = hold(list(self.columns)) if hold is not None else ()
+            if held:
+                self._held = HeldRows(session, held, f"SELECT {self._select(list(held))} FROM source")
+                stack.pop_all()  # which closes it
         self._arrow = {field.name: field.type for field in sample.schema}
 
     def __repr__(self) -> str:
@@ -87,9 +87,29 @@ class LocalTable:
     def arrow_types(self) -> Mapping[str, pa.DataType]:
         return self._arrow
 
+    def let_go(self) -> None:
+        """No rows are held."""
+        if self._held is not None:
+            self._held.close()
+        self._held = None
+
+    def _at_hand(self, columns: Iterable[str]) -> list[pa.RecordBatch] | None:
+        """The rows of these columns, where they are held."""
+        held = self._held.batches() if self._held is not None and set(columns) <= set(self._held.columns) else None
+        return None if held is None else [batch.select(list(columns)) for batch in held]
+
+    def _counting(self, columns: Iterable[str]) -> AbstractContextManager[Session]:
+        """A session with these columns, from memory where they are held."""
+        rows = self._at_hand(columns)
+        if rows is None or self._held is None:
+            return self._session()
+        session = self._held.session
+        session.con.from_arrow(pa.Table.from_batches(rows)).create_view("source", replace=True)
+        return nullcontext(session)
+
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """Joint counts by one GROUP BY per joint; domains from them, or as declared."""
-        with self._session() as session:
+        with self._counting(dict.fromkeys(c for j in needs.joints for u in j for c in needs.units[u])) as session:
             tables = [self._joint_counts(session, [c for u in j for c in needs.units[u]]) for j in needs.joints]
         return profile_of(tables, needs, declared, self.columns, self._arrow, null_as_value=null_as_value)
 
@@ -129,10 +149,10 @@ class LocalTable:
         failure: list[SfumatoError] = []
         done = 0
 
-        def stream(session: Session) -> Iterator[pa.RecordBatch]:
+        def stream(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             nonlocal done
             try:
-                for batch in transformed(self._batches(session, columns), transform, keys, self._engine.threads):
+                for batch in transformed(batches, transform, keys, self._engine.threads):
                     done += batch.num_rows
                     progress(done)
                     yield batch
@@ -140,21 +160,34 @@ class LocalTable:
                 failure.append(error)
                 raise
 
+        room = left(self._room, transform.bytes_held)
+
+        def sorting() -> duckdb.DuckDBPyConnection:
+            session = sessions.enter_context(self._session(bind=False))
+            session.leave(transform.bytes_held)
+            return session.con
+
         keyed = schema.append(pa.field(KEY, pa.uint64()))
-        with self._session() as reading, self._session(bind=False) as sorting:
+        held = self._at_hand(columns)
+        self.let_go()  # to be used up
+        with ExitStack() as sessions:
             try:
-                rows, room, threads = stream(reading), sorting.room(), self._engine.threads
-                write_ordered(sorting.con, keyed, rows, path, lists, room=room, threads=threads)
+                if held:
+                    rows = stream(self._sound(used_up(held)))
+                else:
+                    rows = stream(self._batches(sessions.enter_context(self._session()), columns))
+                write_ordered(sorting, keyed, rows, path, lists, room=room, threads=self._engine.threads)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else engine_error(error)) from None
         return done
 
     def _batches(self, session: Session, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows in the source's order, cut into batches of exactly `batch_rows`: equal input, equal batches."""
-        size = self._engine.batch_rows
-        rows = session.query(f"SELECT {self._select(list(columns))} FROM source").to_arrow_reader(size)
-        for batch in exactly(rows, size):
-            yield check_sound(batch, texts=not self._seen)
+        sql = f"SELECT {self._select(list(columns))} FROM source"
+        return self._sound(session.query(sql).to_arrow_reader(self._engine.batch_rows))
+
+    def _sound(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (check_sound(batch, texts=not self._seen) for batch in exactly(rows, self._engine.batch_rows))
 
     def _select(self, columns: list[str]) -> str:
         return ", ".join(f"{self._cast(c)} AS {quoted(c)}" for c in columns)
@@ -173,6 +206,7 @@ class LocalTable:
     def binned(self, edges: Mapping[str, Sequence[float]]) -> LocalTable:
         """Bins [edge, next edge), the last without upper end; a value below the first edge gets no known label."""
         result = copy.copy(self)
+        result._held = None
         result._bins, result.columns, result._arrow = dict(self._bins), dict(self.columns), dict(self._arrow)
         for binned, cuts in edges.items():
             kind = self.columns.get(binned)
@@ -203,6 +237,7 @@ class LocalTable:
             except (duckdb.Error, pa.ArrowException) as error:
                 raise engine_error(error) from None
         result = copy.copy(self)
+        result._held = None
         result.columns = {name: self.columns[name] for name in columns}
         result._arrow = {name: self._arrow[name] for name in columns}
         result._bins, result._copy, result._seen = {}, PrivateCopy(), True

@@ -45,7 +45,7 @@ class SparkReader:
             frame.createOrReplaceTempView(self._view)
             self.columns = tuple(frame.columns)
 
-    def source(self) -> tuple[str, str | None]:
+    def source(self, *, whole: bool = False) -> tuple[str, str | None]:  # noqa: ARG002 - the contract's
         """The distinct cells of the columns that a question will name."""
         return "cells", WEIGHT
 

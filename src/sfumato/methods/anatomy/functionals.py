@@ -21,6 +21,7 @@ from ..shared.linear_functionals import Cells, DependentRows, Floats, Functions,
 from .anatomised import groups_of
 from .values_together import pairs_of, triples_of
 
+BLOCK = 1 << 18  # rows that are looked at together: they stay near
 MOST_VALUES = 200  # K is V^3 numbers
 SINGULAR = 1e-6  # eigenvalues below this share of the largest belong to values that the groups do not tell apart
 
@@ -96,14 +97,25 @@ class GroupFunctionals(_Assigned):
     def counts(self, a: int = 0, b: int = 0) -> Floats:
         key = (min(a, b), max(a, b))
         if key not in self._counts:
-            cells, groups = self.cells, self.groups
-            width = groups.values + 1
-            weight = cells.moments[:, key[0], key[1]] / groups.sizes[cells.part]
-            shared = np.zeros(cells.cells * width)
-            for row in groups.members:
-                shared += np.bincount(cells.cell * width + row[cells.part], weights=weight, minlength=len(shared))
-            self._counts[key] = shared.reshape(cells.cells, width)[:, :-1] @ groups.inverse
+            self._counts = self._all_counts()
         return self._counts[key]
+
+    def _all_counts(self) -> dict[tuple[int, int], Floats]:
+        """All of them at once: whose rows share a group with which values is looked up once."""
+        cells, groups = self.cells, self.groups
+        width = groups.values + 1
+        size = cells.cells * width
+        shared = {(a, b): np.zeros(size) for b in range(cells.measures) for a in range(b + 1)}
+        step = max(BLOCK, 4 * size)  # each block adds as many numbers as there are
+        for first in range(0, len(cells.cell), step):
+            at = slice(first, first + step)
+            start, part = cells.cell[at] * width, cells.part[at]
+            weights = {(a, b): cells.moments[at, a, b] / groups.sizes[part] for a, b in shared}
+            for row in groups.members:
+                place = start + row[part]
+                for key, weight in weights.items():
+                    shared[key] += np.bincount(place, weights=weight, minlength=size)
+        return {key: found.reshape(cells.cells, width)[:, :-1] @ groups.inverse for key, found in shared.items()}
 
 
 class AssignmentFunctionals(_Assigned):

@@ -81,6 +81,9 @@ class Entries:
     def by_value(self, row: NDArray[np.integer], rows: int, part: NDArray[np.integer], weight: Floats) -> Floats:
         """(rows, values): the sum of the weights of the entries of a row whose group holds a value."""
         size = self.groups.values + 1
+        if rows == 1 and 2 * len(part) > len(self.groups):  # group by group: nothing is looked up
+            by_group = np.bincount(part, weights=weight, minlength=len(self.groups)).astype(np.float64, copy=False)
+            return self.groups.by_value(by_group)[None]
         start, found = row.astype(np.intp) * size, np.zeros(rows * size)
         for member in self._members:
             found += np.bincount(start + member[part], weights=weight, minlength=len(found))

@@ -45,9 +45,9 @@ class Groups:
         return result[:-1]
 
 
-def groups_of(group: NDArray[np.int64], codes: Codes, values: int) -> Groups:
+def groups_of(group: NDArray[np.integer], codes: Codes, values: int) -> Groups:
     """The groups of sensitive.parquet, whose rows are sorted by group."""
-    sizes = np.bincount(group)
+    sizes = _sizes(group)
     width, start = int(sizes.max(initial=0)), np.cumsum(sizes) - sizes
     members = np.full((width, len(sizes)), values, dtype=np.min_scalar_type(values))
     small, least = codes.astype(members.dtype), int(sizes.min(initial=width))
@@ -55,6 +55,16 @@ def groups_of(group: NDArray[np.int64], codes: Codes, values: int) -> Groups:
         there = slice(None) if j < least else np.flatnonzero(sizes > j)
         members[j, there] = small[start[there] + j]
     return Groups(members=members, sizes=sizes.astype(float), values=values)
+
+
+def _sizes(group: NDArray[np.integer]) -> NDArray[np.int64]:
+    """How often each number comes; numbers in order are not copied for it."""
+    if not len(group) or (group[1:] < group[:-1]).any():
+        return np.bincount(group)
+    first = np.concatenate([[0], np.flatnonzero(group[1:] != group[:-1]) + 1])
+    sizes = np.zeros(int(group[-1]) + 1, dtype=np.int64)
+    sizes[group[first]] = np.diff(first, append=len(group))
+    return sizes
 
 
 def small(numbers: NDArray[np.number]) -> NDArray[np.unsignedinteger]:

@@ -40,7 +40,7 @@ from ...model.public import (
     Roles,
     Trust,
 )
-from ...stats.allocation import order_of
+from ...stats.allocation import by_code
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import record_laws
 from ..shared.grouping import Grouping, largest_buckets, random_margins
@@ -103,10 +103,11 @@ def _suppressed(true_counts: Integers, l: int) -> Integers:
     return kept
 
 
-def _inserted(whole: NDArray[np.int32], places: NDArray[np.integer], few: NDArray[np.integer]) -> NDArray[np.int32]:
+def _inserted(whole: NDArray[np.integer], places: NDArray[np.integer], few: NDArray[np.integer]) -> NDArray[np.integer]:
     """The array with each of a few numbers in front of its place; places are in order."""
     *before, last = np.split(whole, places)
-    pieces = [x for piece, number in zip(before, few, strict=True) for x in (piece, np.array([number], dtype=np.int32))]
+    own = few.astype(whole.dtype)
+    pieces = [x for j, piece in enumerate(before) for x in (piece, own[j : j + 1])]
     return np.concatenate([*pieces, last])
 
 
@@ -114,24 +115,37 @@ def _hand_out(
     grouping: Grouping, true_counts: Integers, kept: Integers, rng: np.random.Generator
 ) -> tuple[Deal, dict[str, Any]]:
     """Who may sit where: the groups of every value, under random group numbers; and sensitive.parquet."""
-    number = rng.permutation(grouping.groups).astype(np.int64)  # numbers carry nothing of how groups were made
-    rows = np.empty((grouping.groups, grouping.size), dtype=np.int32)
-    rows[number] = np.sort(grouping.members, axis=1)
-    group = np.repeat(np.arange(grouping.groups, dtype=np.int32), grouping.size)
-    codes = rows.ravel()
+    number = rng.permutation(grouping.groups)  # numbers carry nothing of how groups were made
+    rows = np.empty((grouping.groups, grouping.size), dtype=np.min_scalar_type(len(kept)))  # as narrow as codes allow
+    at = 0
+    for block in grouping.blocks:
+        members = np.sort(block.rows, axis=1)
+        for _ in range(block.copies):
+            rows[number[at : at + len(members)]] = members
+            at += len(members)
+    group: NDArray[np.integer] = np.repeat(np.arange(grouping.groups, dtype=np.int32), grouping.size)
+    codes: NDArray[np.integer] = rows.ravel()
     if len(grouping.leftover_values):  # fewer than a group: each to its place, the rest is in order
         order = np.lexsort((grouping.leftover_values, number[grouping.leftover_groups]))
         extra, value = number[grouping.leftover_groups][order], grouping.leftover_values[order]
         place = extra * grouping.size + (rows[extra] < value[:, None]).sum(axis=1)
         group, codes = _inserted(group, place, extra), _inserted(codes, place, value)
     dropped = true_counts - kept
-    labels = group[order_of(codes, len(kept))].astype(np.int64)
-    if dropped.any():
-        owner = np.concatenate([np.sort(codes), np.repeat(np.arange(len(dropped)), dropped)])
-        labels = np.concatenate([labels, np.full(int(dropped.sum()), -1, dtype=np.int64)])
-        labels = labels[np.argsort(owner, kind="stable")]
+    labels = by_code(group, codes, len(kept))
+    if dropped.any():  # behind the others of their value
+        labels = np.insert(labels, np.repeat(np.cumsum(kept), dropped), -1)
     start = np.concatenate([[0], np.cumsum(true_counts)]).astype(np.int64)
     return Deal(unit=0, start=start, labels=labels, counts=None), {"group_id": group, "unit0": codes}
+
+
+def _channel(evidence: Evidence) -> anatomised.Channel:
+    """The release's own channel, worked out once."""
+    if "channel" not in evidence.memo:
+        groups = anatomised.groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
+        evidence.memo["channel"] = anatomised.Channel(groups)
+    found = evidence.memo["channel"]
+    assert isinstance(found, anatomised.Channel)
+    return found
 
 
 class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
@@ -220,10 +234,11 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
 
     def estimate(self, plan: AnatomyPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Debiased by the release's own channel; certain bounds beside it."""
-        if "channel" not in evidence.memo:
-            groups = anatomised.groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
-            evidence.memo["channel"] = anatomised.Channel(groups)
-        return anatomised.estimate(evidence.memo["channel"], observed, asked)
+        return anatomised.estimate(_channel(evidence), observed, asked)
+
+    def prepare(self, plan: AnatomyPlan, evidence: Evidence) -> None:
+        """The groups, and how often values share one."""
+        _ = _channel(evidence).spread
 
     def functionals(
         self, plan: AnatomyPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]

@@ -6,7 +6,7 @@ the pairs, a product of two weights is linear in the triples. docs/explanation/a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations
 from math import comb
 
@@ -17,6 +17,7 @@ from ...model.public import Floats
 
 MOST_VALUES = 128  # triples are V^3 numbers
 FIRST = 101  # groups that tell which weight most of them have; they are in no order
+MOST_CELLS = 200_000  # of a table over three places: it stays near while groups are counted
 MOST_WORK = 300_000_000  # numbers touched to sum them
 
 
@@ -26,31 +27,67 @@ def pairs_of(members: NDArray[np.integer], weight: Floats, values: int) -> Float
     The values of a group `members[:, g]` differ; a short group is filled up with `values`, which is no code.
     """
     width = values + 1
-    found = _added_up(members, weight, values, 2)
-    square = found.reshape(width, width)[:-1, :-1]
-    square = square + square.T
-    square[np.diag_indices(values)] = _added_up(members, weight, values, 1)[:-1]
+    tables = _Tables(members, weight, values)
+    square, single = np.zeros((width, width)), np.zeros(width)
+    pairs, places = set(combinations(range(len(members)), 2)), set(range(len(members)))
+    for chosen in _threes(tables.full) if width**3 <= MOST_CELLS else []:
+        cube = tables.of(chosen)
+        for lost, pair in enumerate(((chosen[1], chosen[2]), (chosen[0], chosen[2]), (chosen[0], chosen[1]))):
+            square += cube.sum(axis=lost)
+            pairs.remove(pair)
+        for axis in range(3):
+            if chosen[axis] in places:
+                single += cube.sum(axis=tuple({0, 1, 2} - {axis}))
+                places.remove(chosen[axis])
+    for pair in sorted(pairs):
+        square += tables.of(pair)
+    for place in sorted(places):
+        single += tables.of((place,))
+    square = (square + square.T)[:-1, :-1]
+    square[np.diag_indices(values)] = single[:-1]
     return square
 
 
-def _added_up(members: NDArray[np.integer], weight: Floats, values: int, together: int) -> Floats:
-    """The sum of the weights of the groups with some values, by their joint number, for every choice of so many places.
+def _threes(places: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Triples of places, no pair of places in two of them: the table of one tells three pairs at once."""
+    taken: set[tuple[int, int]] = set()
+    found = []
+    for a, b, c in combinations(places, 3):
+        mine = {(a, b), (a, c), (b, c)}
+        if not taken & mine:
+            taken |= mine
+            found.append((a, b, c))
+    return found
+
+
+class _Tables:
+    """Sums of the weights of groups by the values that they have in some places.
 
     Nearly all groups have one weight: they are counted, and what others have more or less is added. Places that few
     groups fill are looked at in these only.
     """
-    size, some = (values + 1) ** together, np.sort(weight[:FIRST])
-    common = float(some[len(some) // 2]) if len(some) else 0.0
-    other = np.flatnonzero(weight != common)
-    more = weight[other] - common
-    found = np.zeros(size)
-    filled = [_filled(place, values) for place in members]
-    for chosen in combinations(range(len(members)), together):
-        there = filled[chosen[-1]]
-        found += common * np.bincount(_joint(members, chosen, there, values + 1), minlength=size)
-        if len(other):
-            found += np.bincount(_joint(members, chosen, other, values + 1), weights=more, minlength=size)
-    return found
+
+    def __init__(self, members: NDArray[np.integer], weight: Floats, values: int) -> None:
+        some = np.sort(weight[:FIRST])
+        self._members, self._width = members, values + 1
+        self._common = float(some[len(some) // 2]) if len(some) else 0.0
+        self._other = np.flatnonzero(weight != self._common)
+        self._more = weight[self._other] - self._common
+        self._filled = [_filled(place, values) for place in members]
+        self.full = [j for j, there in enumerate(self._filled) if isinstance(there, slice)]  # looked at in all groups
+
+    def of(self, chosen: tuple[int, ...]) -> Floats:
+        """The table over some places, in their order; `values` stands where a group has no value in a place.
+
+        Where groups that fill the last place are few, others are left out: they have no value there.
+        """
+        width, there = self._width, self._filled[chosen[-1]]
+        size = width ** len(chosen)
+        found = self._common * np.bincount(_joint(self._members, chosen, there, width), minlength=size)
+        if len(self._other):
+            joint = _joint(self._members, chosen, self._other, width)
+            found = found + np.bincount(joint, weights=self._more, minlength=size)
+        return np.asarray(found, dtype=np.float64).reshape((width,) * len(chosen))
 
 
 def _filled(place: NDArray[np.integer], values: int) -> NDArray[np.intp] | slice:
@@ -72,9 +109,11 @@ def _joint(
 
 def triples_of(members: NDArray[np.integer], weight: Floats, values: int) -> Floats:
     """[u, s, t]: the sum of the weights of the groups with u, s and t, which may be the same."""
-    width = values + 1
-    found = _added_up(members, weight, values, 3)
-    ordered = found.reshape(width, width, width)[:-1, :-1, :-1]
+    tables = _Tables(members, weight, values)
+    found = np.zeros((values + 1,) * 3)
+    for chosen in combinations(range(len(members)), 3):
+        found += tables.of(chosen)
+    ordered = found[:-1, :-1, :-1]
     cube = np.zeros_like(ordered)
     for axes in permutations(range(3)):
         cube += ordered.transpose(axes)

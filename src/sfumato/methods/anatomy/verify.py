@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import VerificationError
-from ...model.public import Published
+from ...model.public import Integers, Published
 from ..shared.published_checks import one_unit
 
 if TYPE_CHECKING:
     from .method import AnatomyPlan
+
+
+PIECE = 1 << 22  # values that are looked at together: numpy makes wide copies of them
 
 
 def check_release(plan: AnatomyPlan, published: Published) -> None:
@@ -20,16 +24,16 @@ def check_release(plan: AnatomyPlan, published: Published) -> None:
     side = published.evidence.side
     if set(side) != {"group_id", "unit0"}:
         raise VerificationError("sensitive.parquet holds other columns than the group and the sensitive ones")
-    group, code = np.asarray(side["group_id"], dtype=np.int64), np.asarray(side["unit0"], dtype=np.int64)
+    group, code = side["group_id"], side["unit0"]
     if len(group) and not 0 <= int(group.min()) <= int(group.max()) < plan.groups:
         raise VerificationError("sensitive.parquet names a group that release.json does not count")
-    values = np.bincount(group, minlength=plan.groups)
+    values = _counted(group, plan.groups)
     if (values < plan.l).any():
         raise VerificationError(f"{int((values < plan.l).sum())} groups hold fewer than {plan.l} values")
-    cells = group * len(published.evidence.domains[0]) + code
-    if (cells[1:] < cells[:-1]).any():
+    steps = [_least_step(group[piece], code[piece]) for piece in _pieces(len(group), overlap=1)]
+    if min(steps, default=1) < 0:
         raise VerificationError("sensitive.parquet is not in the order of groups and values, which tells nothing")
-    if (cells[1:] == cells[:-1]).any():  # in this order equal ones are neighbours
+    if min(steps, default=1) == 0:  # in this order equal ones are neighbours
         raise VerificationError("a group holds a value twice")
     numbers, rows = published.group_sizes()
     members = np.zeros(plan.groups, dtype=np.int64)
@@ -40,6 +44,26 @@ def check_release(plan: AnatomyPlan, published: Published) -> None:
         raise VerificationError("a group has another number of rows than of values")
     if plan.groups != published.rows // plan.l:
         raise VerificationError(f"{published.rows} rows make {published.rows // plan.l} groups of {plan.l}, not these")
-    held = np.bincount(code, minlength=len(published.evidence.domains[0])) > 0
+    held = _counted(code, len(published.evidence.domains[0])) > 0
     if not held.all() and not (plan.suppressed or published.evidence.domains[0].declared):
         raise VerificationError("the domain was taken from the data, and lists a value that no group has")
+
+
+def _pieces(length: int, overlap: int = 0) -> list[slice]:
+    return [slice(max(0, first - overlap), first + PIECE) for first in range(0, length, PIECE)]
+
+
+def _counted(numbers: NDArray[np.integer], size: int) -> Integers:
+    """How often each number below `size` occurs."""
+    found = np.zeros(size, dtype=np.int64)
+    for piece in _pieces(len(numbers)):
+        least = int(numbers[piece].min())
+        counts = np.bincount(numbers[piece] - least)
+        found[least : least + len(counts)] += counts
+    return found
+
+
+def _least_step(group: NDArray[np.integer], code: NDArray[np.integer]) -> int:
+    """Below 0 where a pair of group and code is smaller than the one before it, 0 where one is equal."""
+    cells = group.astype(np.int64) * (int(code.max()) + 1) + code
+    return int(np.diff(cells).min(initial=1))

@@ -66,11 +66,11 @@ def check_protectable(true_counts: Integers, rho1: Fraction) -> Integers:
         raise PlanError("the sensitive column has one distinct value; nothing can be hidden")
     protected = protected_codes(true_counts, rho1)
     if not len(protected):
-        n, least = int(true_counts.sum()), int(true_counts[true_counts > 0].min())
+        least = Fraction(int(true_counts[true_counts > 0].min()), int(true_counts.sum()))
         raise PlanError(
             f"no sensitive value has a share of at most rho1 = {rho1}, so nothing would be protected; "
-            f"the smallest rho1 that protects a value is {float(Fraction(least, n)):.4g}",
-            limit=Fraction(least, n),
+            f"rho1 must be at least {least}",
+            limit=least,
         )
     return protected
 

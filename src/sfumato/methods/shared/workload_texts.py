@@ -122,7 +122,7 @@ def check_workload(workload: DeclaredWorkload, domain: Domain, limit: int | None
     if not ordered or len(kinds) > 1:
         raise SpecError(
             f'"{name}" is not a column of numbers or dates without missing values, so it has no ranges or sums; '
-            "its only workload is histogram",
+            "its workloads are histogram and questions in SQL (FILE.sql)",
             field="workload",
         )
     if any(kind == "sum" for kind, _ in workload.shares) and not kinds <= {int, float, Decimal}:

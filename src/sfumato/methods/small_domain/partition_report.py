@@ -13,6 +13,7 @@ from ..shared.channel_design import Design
 from ..shared.least_error import least_sized_partition, times_least
 from ..shared.perturbation import SubTables
 from ..shared.restricted import errors_of, expected_error, protection, row_gamma, value_label
+from ..shared.set_lists import least_variance
 from ..shared.set_tables import SetTables
 from .merging import Costs
 from .partitioning import Partition, distance_from_best
@@ -31,20 +32,10 @@ def partition_report(
     values = profile.domains[0].values
     uniform = keep_probabilities(row_gamma(costs.rho1, costs.rho2, costs.rows_per_person), len(values))
     counts = [t.true_counts for t in found.sub_tables]
-    bounded = costs.strict and found.all_protected
-    best = distance_from_best(found, costs) if bounded else None
-    variance = found.total_variance if sets is None else total_variance(sets, counts)
-    distance = None
-    if bounded and costs.cap is not None:
-        least = least_sized_partition(
-            costs.rho1,
-            costs.rho2,
-            costs.cap,
-            values=int(found.protected.sum()),
-            rows=found.rows,
-            min_size=costs.min_size,
-        )
-        distance = times_least(variance, found.rows * float(least))
+    best = distance_from_best(found, costs) if costs.strict and found.all_protected else None
+    variance = found.total_variance if sets is None else total_variance(sets, [t.size for t in found.sub_tables])
+    least = _least(found, costs)
+    distance = None if least is None else times_least(variance, least[0])
     if sets is None:
         error = expected_error(tables, np.concatenate(counts), profile)
     else:
@@ -58,8 +49,30 @@ def partition_report(
         "distance_from_best": best,
         "times_least": distance,
         "expected_error": error,
-        "notes": _notes(found, designs, sets, float(uniform[0]), distance),
+        "notes": _notes(found, designs, sets, float(uniform[0]))
+        + ([] if least is None else [f"the standard errors of counts are {distance:.3f} times {least[1]}"])
+        + _one_table(found, sets),
     }
+
+
+def _least(found: Partition, costs: Costs) -> tuple[float, str] | None:
+    """(the total variance that no plan passes, what it is the least of); None in paper mode, which has no cap."""
+    if costs.cap is None:
+        return None
+    if not found.all_protected:  # values that nothing is promised about may fill up a sub-table of any size
+        own = sum(t.size * float(least_variance(t.values.size, t.gamma)) for t in found.sub_tables)
+        return own, "the least possible in these sub-tables (root mean square)"
+    least = least_sized_partition(
+        costs.rho1,
+        costs.rho2,
+        costs.cap,
+        values=int(found.protected.sum()),
+        rows=found.rows,
+        min_size=costs.min_size,
+        rows_per_person=costs.rows_per_person,
+    )
+    size = f"{min(costs.min_size, found.rows):,} rows or more"
+    return found.rows * float(least), f"the least possible for any sub-tables of {size} (root mean square)"
 
 
 def _sub_table(found: Partition, i: int, sets: SetTables | None, profile: Profile) -> dict[str, Any]:
@@ -87,13 +100,11 @@ def _sub_table(found: Partition, i: int, sets: SetTables | None, profile: Profil
     }
 
 
-def _notes(
-    found: Partition, designs: tuple[Design, ...], sets: SetTables | None, uniform: float, distance: float | None
-) -> list[str]:
+def _notes(found: Partition, designs: tuple[Design, ...], sets: SetTables | None, uniform: float) -> list[str]:
+    """What is published, and how far it is from the best for declared questions."""
     if sets is None:
-        notes = [f"retention averaged over records: {found.retention:.1%}; plain uniform would keep {uniform:.1%}"]
-    else:
-        notes = [f"one of {int(sets.start[-1]):,} listed sets of values is published in place of a value"]
+        return [f"retention averaged over records: {found.retention:.1%}; plain uniform would keep {uniform:.1%}"]
+    notes = [f"one of {int(sets.start[-1]):,} listed sets of values is published in place of a value"]
     if designs:
         sizes = np.array([t.size for t in found.sub_tables], dtype=float)
         error = times_least(
@@ -101,15 +112,15 @@ def _notes(
         )
         proved = "proved" if all(d.certified for d in designs) else "among the sets tried"
         notes.append(
-            f"for the declared questions the standard errors are {error:.3f} times the least possible in these "
+            f"for the declared questions the standard errors are at most {error:.3f} times the least possible in these "
             f"sub-tables; {max(d.gap for d in designs):.1%} of variance at most is left to gain ({proved})"
         )
-    if distance is not None:  # of at least min_size records
-        notes.append(
-            f"the standard errors of counts are {distance:.3f} times the least possible for any sub-tables of that "
-            "size (root mean square)"
-        )
-    if len(found.sub_tables) == 1:
-        same = "uniform" if sets is None else "subset-response"
-        notes.append(f"one table is best here: the release is that of {same} on the values that occur")
     return notes
+
+
+def _one_table(found: Partition, sets: SetTables | None) -> list[str]:
+    """A line where nothing is gained by sub-tables."""
+    if len(found.sub_tables) > 1:
+        return []
+    same = "uniform" if sets is None else "subset-response"
+    return [f"one table is best here: the release is that of {same} on the values that occur"]

@@ -6,6 +6,7 @@ declared questions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -98,10 +99,13 @@ def set_tables(domains: tuple[tuple[int, ...], ...], gammas: tuple[Fraction, ...
     return SetTables([np.array(values, dtype=np.int32) for values in domains], channels)
 
 
-def total_variance(tables: SetTables, true_counts: list[Integers]) -> float:
-    """The variances of all values' estimated totals, added up."""
-    size = 1 + max(int(values[-1]) for values in tables.values)
-    return float((tables.standard_errors(true_counts, size) ** 2).sum())
+def total_variance(tables: SetTables, sizes: Sequence[int]) -> float:
+    """The variances of all values' estimated totals, added up, for records of any values: the mean over a sub-table's.
+
+    Lists that are best for counts have the same for each value.
+    """
+    every = (tables.answers(i).total_variance(np.eye(len(values))) for i, values in enumerate(tables.values))
+    return sum(size * variance for size, variance in zip(sizes, every, strict=True))
 
 
 def channel(tables: SetTables, share: Floats) -> Floats:

@@ -281,9 +281,9 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
         if made is not None:
             kind = "proved" if made.certified else "among the sets tried"
             notes.append(
-                f"for the declared questions the standard errors are {times_least(made.variance, made.least):.3f} "
-                f"times the least possible; {made.gap:.1%} of variance at most is left to gain ({kind}, "
-                f"{made.rounds} rounds)"
+                f"for the declared questions the standard errors are at most "
+                f"{times_least(made.variance, made.least):.3f} times the least possible; {made.gap:.1%} of variance at "
+                f"most is left to gain ({kind}, {made.rounds} rounds)"
             )
         notes.append(f"the standard errors of counts are {distance:.3f} times the least possible (root mean square)")
         if widths.max() == 1:

@@ -23,7 +23,7 @@ from .transform import Counts, bound_width, plan
 
 Rule = Literal["width", "paper"]
 
-WORK_LIMIT = 500_000_000  # cell updates over all groups: a few seconds
+WORK_LIMIT = 120_000_000  # cell updates over all groups: half a second
 MAX_CELLS = 2**25  # float64 cells kept at a time by each of the workers
 WORKERS = 2
 FEW_BATCHES = 4

@@ -16,7 +16,7 @@ from .transform import Counts
 
 Costs = NDArray[np.float64]
 
-CACHED = 2**15  # float64 cells of one slab of a convolution
+SLAB = 512  # rows of a convolution at a time: what is looked at stays in the cache
 STACKED = 2**20  # cells of what is looked at to share the fakes of a stack out, unless one node takes more
 
 
@@ -63,29 +63,37 @@ class Stack:
         units = self.lowest[:, None] + np.arange(self.width)  # rows x c
         total = np.zeros((*units.shape, 1))
         for i, child in enumerate(self.children):
-            asked = (units * child.weight[:, None])[:, :, None]
-            cost = child.stack.value(child.rows, np.arange(child.most + 1), asked)
+            cost = child.stack.values(child.rows, child.most, units * child.weight[:, None])
             self.partial.append(cost)
             total = convolve(total, cost, most) if i else cost
             if i:
                 self.partial.append(total)
-        total = _shift(total, self._leaf_need(units).sum(axis=2), self.most)
+        need = self._leaf_need(units).sum(axis=2) if self.leaf.shape[1] else None
+        total = _shift(total, need, self.most)
         gain = self.unit * self.span
-        np.minimum.accumulate(total - (gain[:, None] * units)[:, :, None], axis=1, out=total)
-        self.best = total
+        best = total - (gain[:, None] * units)[:, :, None]
+        self.best = np.minimum.accumulate(best, axis=1, out=best)
 
     def _leaf_need(self, units: Counts) -> Counts:
         """How many fakes each leaf child lacks for c units (last axis: leaf children)."""
         return np.maximum(units[..., None] * self.leaf_weight[:, None] - self.leaf_have[:, None], 0)
 
     def value(self, rows: NDArray[np.intp], k: Counts, blocks: Counts) -> Costs:
-        """F(node, k, blocks) of some rows, elementwise; blocks are rows x .. x .., k as far as they go."""
+        """F(node, k, blocks) of some rows, elementwise: rows x .."""
         have, unit, lowest, span, row = (
-            a[:, None, None] for a in (self.have[rows], self.unit[rows], self.lowest[rows], self.span[rows], rows)
+            a[:, None] for a in (self.have[rows], self.unit[rows], self.lowest[rows], self.span[rows], rows)
         )
         at = np.minimum(blocks // unit - lowest, self.width - 1)  # the largest c that the blocks allow
         value = self.best[row, at, np.minimum(k, self.most)] + blocks * span
         return np.where(blocks <= have + k, value, np.inf)
+
+    def values(self, rows: NDArray[np.intp], most: int, blocks: Counts) -> Costs:
+        """F(node, k, blocks) of some rows for k = 0 .. most: rows x c x k."""
+        at = np.minimum(blocks // self.unit[rows, None] - self.lowest[rows, None], self.width - 1)
+        found = _ended(self.best[rows[:, None], at], most)
+        found += (blocks * self.span[rows, None])[:, :, None]
+        found[np.arange(most + 1) < (blocks - self.have[rows, None])[:, :, None]] = np.inf
+        return found
 
     def share_out(self, k: Counts, blocks: Counts) -> tuple[list[tuple[Counts, Counts]], Counts]:
         """(fakes and blocks of every inner child, fakes of the leaf children: rows x states x leaf children)."""
@@ -183,35 +191,46 @@ def stacks_of(
 def convolve(a: Costs, b: Costs, most: int) -> Costs:
     """out[.., k] = min over x of a[.., x] + b[.., k - x] for k up to `most`; both stay as they end beyond their ends.
 
-    Some rows at a time, so that they stay in the cache.
+    Some rows at a time, side by side: numpy's loops go over many rows, not over the few values of k.
     """
     if a.shape[-1] > b.shape[-1]:
         a, b = b, a
     ends = a.shape[-1] - 1, b.shape[-1] - 1
     size = min(sum(ends), most) + 1
+    shared = min(size, ends[1] + 1)
     first, second = a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])
     out = np.empty((len(first), size))
-    step = max(1, CACHED // size)
-    room = np.empty((min(step, len(out)), size))
-    for at in range(0, len(out), step):
-        left, right, best = first[at : at + step], second[at : at + step], out[at : at + step]
-        shared = min(size, ends[1] + 1)
-        np.add(right[:, :shared], left[:, :1], out=best[:, :shared])
-        best[:, shared:] = best[:, shared - 1 : shared]
-        for x in np.flatnonzero(np.isfinite(left[:, 1:]).any(axis=0)) + 1:
+    room = np.empty((size, min(SLAB, len(out))))
+    for at in range(0, len(out), SLAB):
+        left, right = (np.ascontiguousarray(x[at : at + SLAB].T) for x in (first, second))
+        best, spare = np.empty((size, left.shape[1])), room[:, : left.shape[1]]
+        np.add(right[:shared], left[0], out=best[:shared])
+        best[shared:] = best[shared - 1]
+        for x in np.flatnonzero(np.isfinite(left[1:]).any(axis=1)) + 1:
             until = min(size, x + ends[1] + 1)
-            term = room[: len(left), : until - x]
-            np.add(right[:, : until - x], left[:, x : x + 1], out=term)
-            np.minimum(best[:, x:until], term, out=best[:, x:until])
+            term = spare[: until - x]
+            np.add(right[: until - x], left[x], out=term)
+            np.minimum(best[x:until], term, out=best[x:until])
             if until < size:
-                np.minimum(best[:, until:], term[:, -1:], out=best[:, until:])
+                np.minimum(best[until:], term[-1], out=best[until:])
+        out[at : at + SLAB] = best.T
     return out.reshape(*a.shape[:-1], size)
 
 
-def _shift(cost: Costs, need: Counts, most: int) -> Costs:
+def _ended(cost: Costs, most: int) -> Costs:
+    """The costs for k = 0 .. most; they stay as they end beyond their end."""
+    size = cost.shape[-1]
+    if most < size:
+        return cost[..., : most + 1]
+    return np.concatenate([cost, np.repeat(cost[..., -1:], most + 1 - size, axis=-1)], axis=-1)
+
+
+def _shift(cost: Costs, need: Counts | None, most: int) -> Costs:
     """cost[.., k - need] for k up to `most`, infinite where k < need; the cost stays as it ends beyond its end."""
+    if need is None:
+        return _ended(cost, most)
     k = np.arange(most + 1) - need[..., None]
-    found = np.take_along_axis(cost, np.clip(k, 0, cost.shape[-1] - 1), axis=-1)
+    found = cost if cost.shape[-1] == 1 else np.take_along_axis(cost, np.clip(k, 0, cost.shape[-1] - 1), axis=-1)
     return np.where(k >= 0, found, np.inf)
 
 

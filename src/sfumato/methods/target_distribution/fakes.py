@@ -106,7 +106,7 @@ class FakeTable:
         )
         for stack in self._stacks:
             stack.solve(self.most)
-        return self._stacks[-1].value(np.arange(len(k)), k[:, None], blocks[:, None])[:, 0]
+        return self._stacks[-1].value(np.arange(len(k)), k, blocks)
 
     def _asked(self) -> tuple[Counts, Counts]:
         """(fakes, blocks) at the root, groups x states."""

@@ -54,7 +54,6 @@ from .verify import check_release
 SCHEME = 1
 MOST_BLOCKS = 200  # of a group whose exact posterior is computed; larger ones are read as they stand
 GROUP_ROWS = 50  # at a bound: groups are made of columns while they hold this many rows on average
-QUICK_WORK = 100_000_000  # at a bound: a second or two of choosing fakes
 KNOWS_ALGORITHM = (
     "readers who know the algorithm: how many blocks stay at the root depends on the group's true values, and a group "
     "that is all root may consist of one repeated value"
@@ -390,7 +389,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
             if groups * GROUP_ROWS > facts.rows:
                 break
             taken.append(column)
-        by: dict[str, Any] = {"partition_by": tuple(taken), "work_limit": QUICK_WORK}
+        by: dict[str, Any] = {"partition_by": tuple(taken)}
         return (Candidate(method=self.name, parameters=by, releases=1),)
 
 

@@ -1,0 +1,97 @@
+"""Every method whose promise is proved says in its plan how many times the least possible its errors are."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.methods import REGISTRY
+from sfumato.methods.shared.least_error import least_partition, least_sized_partition
+from sfumato.methods.shared.set_lists import least_variance
+from sfumato.model.public import Trust
+from sfumato.publish import Prepared, prepare
+from sfumato.publishing.randomness import Secret
+from sfumato.reports.plan_text import render
+
+PROVED = [name for name in REGISTRY if REGISTRY[name].trust is Trust.PROVED]
+ROWS, RHO1, RHO2 = 4_000, "1/8", "1/4"
+VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "subset-response": ({}, {"workload": "sum"}),
+    "small-domain": ({}, {"report": "value"}, {"report": "set", "min_size": 300}, {"workload": "sum"}),
+}
+
+
+def tables() -> dict[str, tuple[pa.Table, dict[str, Any]]]:
+    """Values all protected; one above rho1; values that nobody has; people with several rows; few values; one table."""
+    rng = np.random.default_rng(7)
+    age, even = rng.integers(20, 40, ROWS), rng.integers(0, 24, ROWS)
+
+    def made(pay: Any, **columns: Any) -> pa.Table:
+        return pa.table({"pay": pay, "age": age[: len(pay)], **columns})
+
+    return {
+        "protected": (made(even), {}),
+        "unprotected": (made(np.where(rng.random(ROWS) < 0.3, 0, even)), {}),
+        "declared": (made(even), {"domains": {"pay": list(range(40))}}),
+        "people": (made(even, who=np.arange(ROWS) // 2), {"person": "who", "max_rows_per_person": 2}),
+        "few": (made(np.where(rng.random(ROWS) < 0.1, 1, 0)), {}),
+        "small": (made(even[:600]), {}),
+    }
+
+
+TABLES = tables()
+
+
+def planned(name: str, table: str, options: dict[str, Any]) -> Prepared:
+    source, given = TABLES[table]
+    people = {key: given[key] for key in given if key != "domains"}
+    return prepare(
+        source,
+        roles=sf.Roles(sensitive="pay", quasi=["age"], **people),
+        method=REGISTRY[name].spec(rho1=RHO1, rho2=RHO2, **options),
+        secret=Secret.from_seed(1),
+        domains=given.get("domains"),
+    )
+
+
+CASES = [
+    (name, options, table)
+    for name in PROVED
+    for options in VARIANTS.get(name, ({},))
+    for table in TABLES
+    if "workload" not in options or table in {"protected", "unprotected"}  # searched: a second each
+]
+
+
+@pytest.mark.parametrize(("name", "options", "table"), CASES)
+def test_a_proved_plan_states_its_distance_from_the_best(name: str, options: dict[str, Any], table: str) -> None:
+    report = planned(name, table, options).report()
+    assert 1 - 1e-6 <= report["times_least"] < 10
+    (line,) = [note for note in report["notes"] if note.startswith("the standard errors of counts")]
+    assert f"{report['times_least']:.3f} times the least possible" in line
+    assert line in render(report)
+
+
+def test_where_values_are_not_protected_the_distance_is_that_of_the_sub_tables() -> None:
+    """Sets reach the best of every sub-table up to their short lists; one value does not."""
+    sets, value = (planned("small-domain", "unprotected", {"report": r, "min_size": 300}) for r in ("set", "value"))
+    assert sets.report()["times_least"] == pytest.approx(1, abs=0.02)
+    assert value.report()["times_least"] > 1.05
+    assert any("in these sub-tables" in note for note in sets.report()["notes"])
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_the_least_for_people_with_several_rows(rows: int) -> None:
+    """All sub-tables run at the root of gamma, which fewer than 1 / rho1 values do not allow."""
+    rho1, rho2, cap = Fraction(1, 13), Fraction(1, 6), Fraction(12, 5)
+    root = next(Fraction(k, 100) for k in range(240, 100, -1) if Fraction(k, 100) ** rows <= cap)
+    found = least_partition(rho1, rho2, root, rows_per_person=rows)
+    allowed = [m for m in range(2, 60) if rho2 * (m - 1) / (1 - rho2) >= root**rows]
+    assert found == min(least_variance(m, root) for m in allowed)
+    assert found > least_partition(rho1, rho2, root)  # as if the values of one row were to be hidden
+    assert least_sized_partition(rho1, rho2, root, values=50, rows=10**6, min_size=1, rows_per_person=rows) == found
