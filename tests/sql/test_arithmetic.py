@@ -278,3 +278,14 @@ def test_what_has_no_error_is_refused_by_name(sql: str, message: str) -> None:
     tables = {"jobs": LOOKUP, "twice": pa.table({"race": ["White", "White"], "x": [1, 2]})}
     with pytest.raises(QueryError, match=message):
         release("uniform").sql(sql, tables=tables)
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["EXP(COUNT(*))", "COUNT(*) > 3", "CAST(COUNT(*) AS INTEGER)", "MODE(age)", "STDDEV(age)", "COUNT(DISTINCT sex)"],
+)
+def test_a_refusal_of_an_aggregate_names_a_way_out(what: str) -> None:
+    with pytest.raises(UnsupportedQuery) as refused:
+        release("uniform").sql(f"SELECT {what} AS n FROM release WHERE occupation = 'Sales'")
+    assert refused.value.hint
+    assert refused.value.position

@@ -282,3 +282,14 @@ def test_missing_numbers_are_refused_with_their_count() -> None:
     formula = read_formula("age ~ age", ("age", "occupation"))
     with pytest.raises(QueryError, match=r"up to 7 rows(?s:.)*age IS NOT NULL"):
         build(formula, grid, np.ones((3, 3)), np.array([1.0, 2.0, 7.0]))
+
+
+@pytest.mark.parametrize("name", ["\u00b5g", "\ufb01x", "gr\u00f6\u00dfe", "\uff41ge"])
+def test_names_are_taken_as_they_are_typed(name: str) -> None:
+    """Python reads the micro sign as a Greek letter: another column, or none."""
+    columns = ["y", name, *{"fix", "age", "\u03bcg"}]
+    for text in (f"y ~ {name}", f"y ~ I({name} * 2)", f"y ~ np.log({name})", f"y ~ `{name}`"):
+        assert read_formula(text, columns).columns == (name,), text
+    with pytest.raises(QueryError, match="no column") as refused:
+        read_formula(f"y ~ {name} + I(1 + nothing)", columns)
+    assert refused.value.position == (len(f"y ~ {name} + I(1 + "), len(f"y ~ {name} + I(1 + nothing"))

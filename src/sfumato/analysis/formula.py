@@ -20,6 +20,7 @@ MOST_CHARACTERS = 2_000
 MOST_TERMS = 200
 MOST_NESTED = 40
 TOKEN = re.compile(r"\s*(?:(\*\*|[-+*/:^()~])|(\d+(?:\.\d*)?)|([`{])|([^\W\d]\w*(?:\.[^\W\d]\w*)*)|(\S))")
+WORD = re.compile(r"[^\W\d]\w*")
 PREPARED = "_column{}_"
 Term = tuple[int, ...]  # numbers of its factors; () is the intercept
 
@@ -262,20 +263,24 @@ class _Reader:
         while place < end:
             c = self.text[place]
             closing = self.text.find("`", place + 1, end) if c == "`" and not quote else -1
-            if closing >= 0:
+            word = WORD.match(self.text, place, end) if not quote else None
+            named = self.text[place + 1 : closing] if closing >= 0 else word[0] if word else c
+            # Python would spell a name its own way: the micro sign of µg as the Greek letter
+            if closing >= 0 or (word and not named.isascii() and named in self.columns):
                 key = PREPARED.format(len(names))
-                names[key] = self.text[place + 1 : closing]
+                names[key] = named
                 out.append(key)
                 origin += [place] * len(key)
-                place = closing + 1
+                place = closing + 1 if closing >= 0 else place + len(named)
                 continue
+            taken = word[0] if word else c
             if quote:
                 quote = "" if c == quote else quote
             elif c in "'\"":
                 quote = c
-            out.append(c)
-            origin.append(place)
-            place += 1
+            out.append(taken)
+            origin += range(place, place + len(taken))
+            place += len(taken)
         text = "".join(out)
         if not text.strip():
             raise self._refuse("nothing stands between the braces", start)

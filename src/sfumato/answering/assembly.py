@@ -179,7 +179,7 @@ def _answer_set(
         )
         return low.value[:, 0], high.value[:, 0]
 
-    few = hang_on_few_rows(observed, asked, shown=bool(frame.codes) or not frame.place.units)
+    few = hang_on_few_rows(observed, asked, found, shown=bool(frame.codes) or not frame.place.units)
     for j, ((aggregate, factor), (top, bottom)) in enumerate(zip(aggregates, parts, strict=True)):
         numbers = Numbers(found, possible, asked, J, len(combos))
         if aggregate.kind == "direct":

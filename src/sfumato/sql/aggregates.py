@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from .nodes import ALWAYS, Aggregate, Condition, Leaf, Lookup, Term, conjunction
-from .scalar import BOOLEAN, JOINED, Node, Scope, call_span, refuse, span, typed
+from .scalar import ANSWERED, BOOLEAN, JOINED, Node, Scope, call_span, refuse, span, typed
 
 QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc)
 AGGREGATES = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, *QUANTILES)
@@ -169,6 +169,7 @@ class Terms:
             f"{said} is answered for untouched columns only, under conditions on untouched columns",
             self.scope.text,
             at=call_span(node, self.scope.text),
+            hint=ANSWERED,
         )
 
     def _share(self, call: Node) -> float:

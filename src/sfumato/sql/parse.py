@@ -14,7 +14,7 @@ from .arithmetic import Part, as_aggregate, numbered, rounded, tree_of
 from .grouping_sets import grouping_sets
 from .nesting import Lookups, Nested, flattened
 from .nodes import Aggregate, Condition, Derived, Key, Query, Schema, conjunction
-from .scalar import Node, Scope, call_span, conjuncts, default_name, refuse, span, typed
+from .scalar import ANSWERED, COMPUTED, Node, Scope, call_span, conjuncts, default_name, refuse, span, typed
 from .single_select import known_clauses, single_select, whole_number
 
 ENDS = {"INTERVAL_LOW": "_low", "INTERVAL_HIGH": "_high", "STD_ERROR": "_se"}
@@ -109,6 +109,7 @@ class _Parser:
                     f"{aggregate.text} is answered for untouched columns only, under conditions on untouched columns",
                     self.text,
                     at=aggregate.position,
+                    hint=ANSWERED,
                 )
 
     def _check_error_columns(self, columns: tuple[tuple[str, str], ...]) -> None:
@@ -236,7 +237,8 @@ class _Parser:
             return self._register(self.terms.aggregate(name, node, hidden=hidden), hidden=hidden)
         if isinstance(target, exp.AggFunc):
             said = typed(target, self.text)
-            raise refuse(f"{said} is not answered with its error", self.text, at=call_span(node, self.text))
+            at = call_span(node, self.text)
+            raise refuse(f"{said} is not answered with its error", self.text, at=at, hint=ANSWERED)
         if self._is_aggregate(node):
             return self._computed(name, node, hidden=hidden)
         self.scope.check(node)
@@ -283,7 +285,8 @@ class _Parser:
             return Part(self.terms.aggregate("", node, hidden=True))
         if isinstance(target, exp.AggFunc):
             said = typed(target, self.text)
-            raise refuse(f"{said} is not answered with its error", self.text, at=call_span(node, self.text))
+            at = call_span(node, self.text)
+            raise refuse(f"{said} is not answered with its error", self.text, at=at, hint=ANSWERED)
         return None
 
     def _check_window(self, node: Node) -> None:
@@ -365,7 +368,7 @@ class _Parser:
 
     def _no_formula(self, node: Node) -> UnsupportedQuery:
         of = " of an aggregate" if isinstance(node, exp.Func) else ""
-        return refuse(f"{typed(node, self.text)}{of} has no error formula", self.text, node)
+        return refuse(f"{typed(node, self.text)}{of} has no error formula", self.text, node, hint=COMPUTED)
 
     def _having(self, having: Node | None) -> str | None:
         return None if having is None else self._on_answer(having.this)

@@ -90,6 +90,11 @@ def typed(node: Node, text: str) -> str:
     return name[0].upper() if name else f"`{said}`"
 
 
+# the ways out of refusals that several places give
+ANSWERED = "Ask for COUNT(*), SUM, AVG, a share or a quantile, or leave randomised columns out of the question."
+COMPUTED = "Between aggregates and numbers + - * / are computed with their errors."
+
+
 def refuse(
     what: str, text: str, node: Node | None = None, *, hint: str | None = None, at: tuple[int, int] | None = None
 ) -> UnsupportedQuery:
