@@ -94,9 +94,9 @@ class LocalTable:
         self._held = None
 
     def _at_hand(self, columns: Iterable[str]) -> list[pa.RecordBatch] | None:
-        """The rows of these columns, where they are held."""
+        """The rows of these columns, where there are any and they are held."""
         held = self._held.batches() if self._held is not None and set(columns) <= set(self._held.columns) else None
-        return None if held is None else [batch.select(list(columns)) for batch in held]
+        return [batch.select(list(columns)) for batch in held] if held else None
 
     def _counting(self, columns: Iterable[str]) -> AbstractContextManager[Session]:
         """A session with these columns, from memory where they are held."""
@@ -172,7 +172,7 @@ class LocalTable:
         self.let_go()  # to be used up
         with ExitStack() as sessions:
             try:
-                if held:
+                if held is not None:
                     rows = stream(self._sound(used_up(held)))
                 else:
                     rows = stream(self._batches(sessions.enter_context(self._session()), columns))
