@@ -18,6 +18,7 @@ from ..methods.shared.linear_functionals import Functions, Planes, Target
 from ..reports.text import p_text, percent, table, visible
 from ..stats.pvalues import two_sided
 from .cells import check_asked, check_groups, is_number, numbers_on, read
+from .few_rows import few_rows, powers
 from .recoding import Recode
 from .wording import listed
 
@@ -162,4 +163,8 @@ def compare(
             )
         )
     what = f"share of {share}" if share is not None else f"mean of {mean}"
-    return Comparison(what=what, by=by, groups=tuple(groups), target=target, level=level, caveats=grid.caveats)
+    caveats = grid.caveats
+    if mean is not None and (np.diag(S) > 0).any():
+        of_groups = [powers(N * weight * (codes == levels[k]), t - ratio[k]) for k in range(K)]
+        caveats = (*few_rows(mean, *of_groups), *caveats)
+    return Comparison(what=what, by=by, groups=tuple(groups), target=target, level=level, caveats=caveats)
