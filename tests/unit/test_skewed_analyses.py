@@ -13,7 +13,7 @@ import pytest
 
 import sfumato as sf
 from analysed_methods import METHODS, SILENT
-from sfumato.analysis.few_rows import few_rows, powers
+from sfumato.analysis.skewed_columns import few_rows, powers
 from sfumato.errors import UnsupportedQuery
 from sfumato.methods.shared.linear_functionals import Target
 

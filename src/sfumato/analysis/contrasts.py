@@ -18,8 +18,8 @@ from ..methods.shared.linear_functionals import Functions, Planes, Target
 from ..reports.text import p_text, percent, table, visible
 from ..stats.pvalues import two_sided
 from .cells import check_asked, check_groups, is_number, numbers_on, read
-from .few_rows import few_rows, powers
 from .recoding import Recode
+from .skewed_columns import few_rows, powers
 from .wording import listed
 
 LEAST_SIZE = 2.0  # standard errors that the size of a group must be above 0

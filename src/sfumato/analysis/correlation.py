@@ -14,7 +14,7 @@ from ..methods.shared.linear_functionals import Functions, Target
 from ..reports.text import p_said, percent, visible
 from ..stats.pvalues import two_sided
 from .cells import check_asked, is_number, numbers_on, read
-from .few_rows import few_rows, powers
+from .skewed_columns import few_rows, powers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

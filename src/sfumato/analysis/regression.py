@@ -28,11 +28,11 @@ from .cells import (
 )
 from .expressions import Variable, label
 from .families import Family, family_of
-from .few_rows import few_rows, powers
 from .fit import Fit, plain_name
 from .formula import Factor, read_formula
 from .newton import Problem, solve
 from .recoding import Recode
+from .skewed_columns import few_rows, powers
 
 MOST_LEVELS = 50  # of a multinomial outcome
 LARGEST_WEIGHT = 1e30  # so that squares of weighted numbers can be added up
