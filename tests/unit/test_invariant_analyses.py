@@ -16,28 +16,17 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from analysed_methods import METHODS, SILENT
 from sfumato.engines.contract import Reader
 from sfumato.errors import QueryError, SfumatoError, SpecError, UnsupportedQuery
 from sfumato.methods.registry import BUILT_IN
 from sfumato.query import ask
 
-METHODS = {
-    "uniform": sf.UniformPerturbation(rho1="1/3", rho2="2/3"),
-    "small-domain": sf.SmallDomain(rho1="1/3", rho2="2/3", min_size=300),
-    "splu": sf.Splu(gamma=2),
-    "anatomy": sf.Anatomy(l=2),
-    "randomized-response": sf.RandomizedResponse(scope="s", keep={"s": 0.8}),
-    "subset-response": sf.SubsetResponse(rho1="1/3", rho2="2/3"),
-    "l-diversity": sf.LDiversity(l=2),
-    "target-distribution": sf.TargetDistribution(),
-    "distribution-draw": sf.DistributionDraw(),
-}
 FAR_AND_NEAR = (
     ("binomial", "y", "year", "past"),
     ("gaussian", "x", "near", "plain"),
     ("multinomial", "n", "near", "plain"),
 )
-SILENT = {"target-distribution", "distribution-draw"}  # no errors of sums over true rows
 ROWS = 1_200
 
 

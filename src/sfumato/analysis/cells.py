@@ -64,6 +64,7 @@ class Grid:
     caveats: tuple[str, ...]
     units: Mapping[str, int]  # randomised column -> the unit that it is randomised in
     extremes: tuple[tuple[float, float], ...]  # least and largest number of every measure, of rows that take part
+    fourths: tuple[float, ...]  # sum of the fourth powers of every measure, of the same rows
     sums: Callable[[Cells], Functionals]  # those of the same rows in other cells
 
     def published(self, x: str, y: str) -> Floats | None:
@@ -141,6 +142,7 @@ def read(
             (float(seen[f"least{j}"].to_numpy()[inside].min()), float(seen[f"most{j}"].to_numpy()[inside].max()))
             for j in range(len(measures))
         ),
+        fourths=tuple(float(seen[f"q{j}"].to_numpy()[inside].sum()) for j in range(len(measures))),
     )
 
 
@@ -336,8 +338,8 @@ def _observe(
 ) -> Any:
     """One GROUP BY over the release: columns c0.., leaves l0.., published values u.., part, moments m_a_b.
 
-    Of every measure also how many are missing (v0..), the least and the largest. Where parts are of a few rows each,
-    hardly two rows agree: they are taken as they are.
+    Of every measure also the fourth powers (q0..), how many are missing (v0..), the least and the largest. Where parts
+    are of a few rows each, hardly two rows agree: they are taken as they are.
     """
     table, weight = subject.reader.source()
     keys: list[tuple[exp.Expression, str]] = [(column(c), f"c{j}") for j, c in enumerate(plain)]
@@ -358,6 +360,10 @@ def _observe(
                     product = exp.Mul(this=product, expression=numbers[m].copy())
             sums.append((double(product if by_row else exp.Sum(this=product)), f"m{a}_{b}"))
     for j, measure in enumerate(measures):
+        fourth: exp.Expression = one.copy()
+        for _ in range(4):
+            fourth = exp.Mul(this=fourth, expression=numbers[j + 1].copy())
+        sums.append((double(fourth if by_row else exp.Sum(this=fourth)), f"q{j}"))
         missing: exp.Expression = exp.Is(this=numbers[j + 1].copy(), expression=exp.Null())
         if not by_row:
             missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=numbers[j + 1].copy()))

@@ -19,6 +19,7 @@ from ..reports.text import p_text, percent, table, visible
 from ..stats.pvalues import two_sided
 from .cells import check_asked, check_groups, is_number, numbers_on, read
 from .recoding import Recode
+from .skewed_columns import few_rows, powers
 from .wording import listed
 
 LEAST_SIZE = 2.0  # standard errors that the size of a group must be above 0
@@ -162,4 +163,8 @@ def compare(
             )
         )
     what = f"share of {share}" if share is not None else f"mean of {mean}"
-    return Comparison(what=what, by=by, groups=tuple(groups), target=target, level=level, caveats=grid.caveats)
+    caveats = grid.caveats
+    if mean is not None and (np.diag(S) > 0).any():
+        of_groups = [powers(N * weight * (codes == levels[k]), t - ratio[k]) for k in range(K)]
+        caveats = (*few_rows(mean, *of_groups), *caveats)
+    return Comparison(what=what, by=by, groups=tuple(groups), target=target, level=level, caveats=caveats)

@@ -14,6 +14,7 @@ from ..methods.shared.linear_functionals import Functions, Target
 from ..reports.text import p_said, percent, visible
 from ..stats.pvalues import two_sided
 from .cells import check_asked, is_number, numbers_on, read
+from .skewed_columns import few_rows, powers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,7 @@ def correlation(
     influence = u * v / np.sqrt(Sxx * Syy) - r / 2 * (u * u / Sxx + v * v / Syy)
     S = grid.functionals.covariance(Functions.of((influence * weight)[:, None, :]), target)
     se = float(np.sqrt(max(float(S[0, 0]), 0.0)))
+    few = (*few_rows(x, powers(N, u)), *few_rows(y, powers(N, v))) if se > 0 else ()
     z = float(-ndtri((1 - level) / 2))
     return Correlation(
         x=x,
@@ -91,5 +93,5 @@ def correlation(
         pvalue=float(two_sided(np.array(r / se))) if se > 0 else float(r == 0),
         target=target,
         level=level,
-        caveats=grid.caveats,
+        caveats=(*few, *grid.caveats),
     )

@@ -15,6 +15,7 @@ from ..sql.aggregates import LARGEST
 from ..sql.scalar import quoted
 from . import design as designs
 from .cells import (
+    Grid,
     Measure,
     check_asked,
     check_column,
@@ -31,6 +32,7 @@ from .fit import Fit, plain_name
 from .formula import Factor, read_formula
 from .newton import Problem, solve
 from .recoding import Recode
+from .skewed_columns import few_rows, powers
 
 MOST_LEVELS = 50  # of a multinomial outcome
 LARGEST_WEIGHT = 1e30  # so that squares of weighted numbers can be added up
@@ -114,7 +116,8 @@ def fit(
     several = chosen.name == "multinomial"
     names = [f"{lv}: {n}" for lv in outcome.levels[1:] for n in plan.names] if several else list(plan.names)
     solution = solve(problem, [plain_name(n) for n in names])
-    caveats = [*solution.caveats, *grid.caveats]
+    few = _few_rows(problem, grid, None if chosen.name in LEVELLED else asked.outcome.name, weights)
+    caveats = [*solution.caveats, *few, *grid.caveats]
     if grid.functionals.exact:
         caveats.append("no randomised column: an ordinary fit of the published rows")
     return Fit(
@@ -134,6 +137,25 @@ def fit(
         steps=solution.steps,
         caveats=tuple(caveats),
     )
+
+
+def _few_rows(problem: Problem, grid: Grid, outcome: str | None, weights: str | None) -> list[str]:
+    """Whether the errors hang on few rows, by the outcome (None: it has levels) and by the weights."""
+
+    def of_measure(m: int) -> tuple[float, float]:
+        return float(grid.cells.moments[:, m, m].sum()), grid.fourths[m - 1]
+
+    def on_grid(numbers: Floats) -> tuple[float, float]:
+        return powers(grid.functionals.counts(), numbers)
+
+    found: list[str] = []
+    if outcome is not None:
+        y, measures = problem.outcome, problem.outcome_measures
+        found += few_rows(outcome, of_measure(measures[0]) if y is None else on_grid(problem.weight * y[0]))
+    if weights is not None:
+        measure = problem.weight_measure
+        found += few_rows(weights, of_measure(measure) if measure else on_grid(problem.weight))
+    return found
 
 
 def _weights(subject: Subject, weights: str | None) -> Measure | None:

@@ -26,16 +26,16 @@ def hang_on_few_rows(observed: Observed, asked: Asked, found: Estimated, *, show
     if not asked.measure.any():
         return np.zeros((observed.keys, asked.functionals), dtype=bool)
     first, squares = _sums(observed, asked, shown=False)
-    amount = _amount(first, squares)
+    amount = amount_of(first, squares)
     few = amount < FEW
     if shown and int(observed.value.max(initial=0)) < int(np.prod(asked.shape)):  # else sets are published
-        few = _amount(*_sums(observed, asked, shown=True)) < FEW
+        few = amount_of(*_sums(observed, asked, shown=True)) < FEW
     share = np.clip(np.divide(found.value, first, out=np.ones_like(first), where=first != 0), 0.0, 1.0)
     narrow = asked.z**2 * found.variance < squares
     return np.asarray(few | (narrow & (share * amount < FEW)))
 
 
-def _amount(first: Floats, squares: Floats) -> Floats:
+def amount_of(first: Floats, squares: Floats) -> Floats:
     """How many rows of equal size a sum amounts to; infinite where nothing is summed."""
     return np.asarray(np.divide(first**2, squares, out=np.full(first.shape, np.inf), where=squares > 0))
 
