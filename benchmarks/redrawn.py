@@ -38,7 +38,7 @@ class MemoryReader(DuckDBReader):
         self._seen = frozenset(self._plain)
         self._cells[self._seen] = self._counted(self._seen)
 
-    def source(self) -> tuple[str, str | None]:
+    def source(self, *, whole: bool = False) -> tuple[str, str | None]:  # noqa: ARG002 - the contract's
         """Always the cells."""
         return CELLS, WEIGHT
 

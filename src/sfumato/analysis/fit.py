@@ -73,10 +73,7 @@ class Fit:
 
     def _covariance(self) -> Floats:
         found = self.covariance[self.target]
-        if found is None:
-            raise UnsupportedQuery(
-                "errors of the randomisation alone cannot be told for this fit", hint="Ask for target='population'."
-            )
+        assert found is not None  # such a fit is refused
         return found
 
     def _se(self, target: Target | None = None) -> Floats:

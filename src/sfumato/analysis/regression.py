@@ -10,6 +10,7 @@ import numpy as np
 
 from ..answering.subject import Subject
 from ..errors import QueryError, UnsupportedQuery
+from ..methods.shared.linear_functionals import Target
 from ..model.public import Floats, Scalar
 from ..sql.aggregates import LARGEST
 from ..sql.scalar import quoted
@@ -116,6 +117,11 @@ def fit(
     several = chosen.name == "multinomial"
     names = [f"{lv}: {n}" for lv in outcome.levels[1:] for n in plan.names] if several else list(plan.names)
     solution = solve(problem, [plain_name(n) for n in names])
+    goal: Target = "population" if target == "population" else "table"
+    if solution.covariance[goal] is None:
+        raise UnsupportedQuery(
+            "errors of the randomisation alone cannot be told for this fit", hint="Ask for target='population'."
+        )
     few = _few_rows(problem, grid, None if chosen.name in LEVELLED else asked.outcome.name, weights)
     caveats = [*solution.caveats, *few, *grid.caveats]
     if grid.functionals.exact:
@@ -130,7 +136,7 @@ def fit(
         estimates=solution.params,
         covariance=solution.covariance,
         information_ratio=solution.information,
-        target="population" if target == "population" else "table",
+        target=goal,
         level=level,
         nobs=float((grid.functionals.counts() * grid.weight).sum()),
         cells=grid.cells.cells,

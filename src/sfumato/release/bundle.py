@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..engines import scratch
-from ..engines.parquet_rows import write_rows
 from ..errors import ReleaseError, VerificationError
 from . import placing
 from .datapackage import datapackage
@@ -94,6 +93,8 @@ def _sync(path: Path) -> None:
 
 def write_side(table: pa.Table, path: Path) -> None:
     """sensitive.parquet: values with a dictionary, ids packed, no trace of how the table was made in memory."""
+    from ..engines.parquet_rows import write_rows  # no reader needs it
+
     rising = [f.name for f in table.schema if pa.types.is_integer(f.type)]
     rows = (partial(_rows, table, first) for first in range(0, table.num_rows, GROUP_ROWS))
     write_rows(path, table.schema, rows, (), TOGETHER, rising)

@@ -27,7 +27,7 @@ def pairs_of(members: NDArray[np.integer], weight: Floats, values: int) -> Float
     The values of a group `members[:, g]` differ; a short group is filled up with `values`, which is no code.
     """
     width = values + 1
-    tables = _Tables(members, weight, values)
+    tables = _PlaceTables(members, weight, values)
     square, single = np.zeros((width, width)), np.zeros(width)
     pairs, places = set(combinations(range(len(members)), 2)), set(range(len(members)))
     for chosen in _threes(tables.full) if width**3 <= MOST_CELLS else []:
@@ -60,7 +60,7 @@ def _threes(places: Sequence[int]) -> list[tuple[int, int, int]]:
     return found
 
 
-class _Tables:
+class _PlaceTables:
     """Sums of the weights of groups by the values that they have in some places.
 
     Nearly all groups have one weight: they are counted, and what others have more or less is added. Places that few
@@ -109,7 +109,7 @@ def _joint(
 
 def triples_of(members: NDArray[np.integer], weight: Floats, values: int) -> Floats:
     """[u, s, t]: the sum of the weights of the groups with u, s and t, which may be the same."""
-    tables = _Tables(members, weight, values)
+    tables = _PlaceTables(members, weight, values)
     found = np.zeros((values + 1,) * 3)
     for chosen in combinations(range(len(members)), 3):
         found += tables.of(chosen)
