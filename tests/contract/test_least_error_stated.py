@@ -1,4 +1,4 @@
-"""Every method whose promise on rho1 and rho2 is proved says in its plan how far its errors are from the least possible."""
+"""Every method whose promise on rho1 and rho2 is proved says in its plan how far its errors are from the best."""
 
 from __future__ import annotations
 
