@@ -120,7 +120,7 @@ def look(
         sensitive=names(sa),
         rho1=rho1,
         show_values=show_values,
-        engine=engine_named(memory=memory or MEMORY),
+        engine=engine_named(memory=MEMORY if memory is None else memory),
     )
     for said_of_it in found.notes:
         note(said_of_it)

@@ -364,7 +364,7 @@ def _engine(name: str, master: str | None, remote: str | None, *, memory: str | 
         for option, given in (("master", master), ("remote", remote)):
             if given is not None:
                 raise SpecError(f"--{option} goes with --engine spark", field=option)
-        return engine_named(LOCAL, memory=memory or MEMORY)
+        return engine_named(LOCAL, memory=MEMORY if memory is None else memory)
     if name == SPARK:
         if memory is not None:
             raise SpecError(
