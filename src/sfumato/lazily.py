@@ -52,13 +52,41 @@ class _Functions(_Later):
         return import_module(self._name)
 
 
+class _NoText:
+    """A docstring that was not looked through."""
+
+    def __init__(self, _: str) -> None: ...
+
+    def __getitem__(self, _: str) -> tuple[()]:
+        return ()
+
+
+def _kernels() -> None:
+    """Nothing; pyarrow.compute is loaded, which would look through the docstrings of all its options for a list of
+    parameters, half of the time that it takes, for the docstrings of its functions."""
+    name = "pyarrow.vendored.docscrape"
+    if name in sys.modules or "pyarrow.compute" in sys.modules:
+        return
+    stand_in = ModuleType(name)
+    vars(stand_in)["NumpyDocString"] = _NoText
+    sys.modules[name] = stand_in
+    try:
+        import_module("pyarrow.compute")
+    except Exception:  # a pyarrow that is built in another way
+        sys.modules.pop("pyarrow.compute", None)
+    finally:
+        del sys.modules[name]
+
+
 _alone, _loading = False, Lock()
 
 
 def one_command() -> None:
-    """Nothing; from now on no other thread of this process imports scipy, as is known of a command of ours."""
+    """Nothing; from now on no other thread of this process imports scipy, as is known of a command of ours, and nobody
+    reads the docstrings of pyarrow's functions."""
     global _alone  # noqa: PLW0603 - a fact about the process
     _alone = True
+    _kernels()
 
 
 if TYPE_CHECKING:

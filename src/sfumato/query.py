@@ -27,8 +27,7 @@ from .model.public import ADDED, Domain, Floats
 from .release.bundle import check_digests, copy_files, writing
 from .release.hostile import as_stated
 from .release.manifest import GuaranteeModel, Manifest
-from .release.opened import OpenedRelease, open_folder
-from .release.zipped import is_zip, unpacked
+from .release.opened import OpenedRelease, open_path
 from .sql.nesting import Nested
 from .sql.nodes import Aggregate, Query, Schema
 from .sql.parse import question, read
@@ -164,8 +163,7 @@ def _quantile(
 
 def open_release(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> Release:
     """The release in a folder or a zip archive; `check` compares the digests of its files with those it states."""
-    place = unpacked(Path(path)) if is_zip(Path(path)) else None
-    return Release(open_folder(place or Path(path), check=check, engine=engine, scratch=place))
+    return Release(open_path(path, check=check, engine=engine))
 
 
 class Release:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato
+from sfumato.cli.application import COMMANDS
 from sfumato.methods.registry import BUILT_IN
 from sfumato.methods.specifications import build
 from tables import people
@@ -55,6 +57,11 @@ def folders(modules: set[str]) -> set[str]:
     return {m.split(".")[2] for m in modules if m.startswith("sfumato.methods.")} & set(BUILT_IN.values())
 
 
+def commands(modules: set[str]) -> set[str]:
+    """The modules of commands among them."""
+    return modules & {f"sfumato.{place.rpartition('.')[0]}" for place in COMMANDS.values()}
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "t.parquet"
@@ -73,6 +80,32 @@ def test_publishing_loads_one_method_and_neither_scipy_nor_the_parser(method: st
     )  # fmt: skip
     assert folders(seen) == {folder}
     assert {m.split(".")[0] for m in seen} & (HEAVY | {"sqlglot"}) == set()
+    assert commands(seen) == {"sfumato.cli.custodian"}
+
+
+@pytest.fixture
+def release(table: Path) -> Path:
+    roles = sfumato.Roles(sensitive="disease", quasi=("age", "sex"), rest="drop")
+    spec = sfumato.UniformPerturbation(rho1="1/3", rho2="1/2")
+    sfumato.publish(table, table.parent / "out", roles=roles, method=spec, seed=1)
+    return table.parent / "out"
+
+
+def test_a_release_is_opened_before_the_parser_is_loaded(release: Path) -> None:
+    """And what answers a question, which needs the parser."""
+    question = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu'"
+    seen = loaded("sfumato.release.opened", "read_manifest", "query", release, question)
+    assert {m.split(".")[0] for m in seen} & (HEAVY | {"sqlglot"}) == set()
+    rooms = {m.split(".")[1] for m in seen if m.startswith("sfumato.")}
+    assert rooms & {"answering", "sql", "query", "publish", "analysis", "web"} == set()
+    assert commands(seen) == {"sfumato.cli.analyst"}
+
+
+def test_looking_at_a_release_and_checking_it_load_no_parser(release: Path) -> None:
+    seen = loaded_at_the_end(["inspect", str(release)], ["verify", str(release), "--test"])
+    assert "sfumato.release.verify" in seen, "nothing was checked"
+    assert {m.split(".")[0] for m in seen} & (HEAVY - {"scipy"} | {"sqlglot"}) == set()
+    assert "sfumato.query" not in seen
 
 
 def test_publishing_to_the_end_loads_neither_pandas_nor_the_parser(table: Path) -> None:
@@ -123,12 +156,15 @@ import gc, os
 from sfumato.cli import main
 usual = gc.get_threshold()
 import sfumato.cli.application as application
-application.main = lambda _: print(gc.get_threshold()[0] > usual[0], gc.isenabled())
-main([])
-assert gc.get_threshold() == usual
+application.main = lambda _: print(gc.get_threshold()[0], gc.isenabled())
+for command in ("serve", "query"):
+    main([command])
+    assert gc.get_threshold() == usual
 """
     done = subprocess.run([sys.executable, "-c", text], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == ["True", "True"]
+    long, enabled, short, still = done.stdout.split()
+    assert gc.get_threshold()[0] < int(long) < int(short)
+    assert (enabled, still) == ("True", "True")
 
 
 def test_whoever_imports_scipy_after_a_command_gets_all_of_it() -> None:
@@ -142,6 +178,22 @@ assert not {"scipy.special", "scipy.linalg", "numpy.testing"} & set(sys.modules)
 import scipy.special, scipy.stats, scipy.optimize, scipy.sparse.linalg
 assert functions == (scipy.special.gammaincc, scipy.special.ndtri)
 assert scipy.special.logsumexp([0.0]) == 0 and scipy.stats.norm.cdf(0) == 0.5
+"""
+    done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_functions_of_arrow_work_whose_docstrings_nobody_has_read() -> None:
+    text = """
+import sys
+from sfumato import lazily
+lazily.one_command()
+import pyarrow as pa, pyarrow.compute as pc
+assert "pyarrow.vendored.docscrape" not in sys.modules and "pydoc" not in sys.modules, "they were read"
+assert pc.sort_indices(pa.array([3, 1, 2]), sort_keys=[("", "descending")]).to_pylist() == [0, 2, 1]
+assert pc.round(pa.array([1.25]), ndigits=1).to_pylist() == [1.2] and pc.index_in.__doc__
+from pyarrow.vendored.docscrape import NumpyDocString
+assert NumpyDocString("One.\\n\\nParameters\\n----------\\nx : int\\n    Two.\\n")["Parameters"]
 """
     done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -88,7 +88,7 @@ def query(
     """
     one_command()
     without_pandas()
-    from ..query import open_release
+    from ..release.opened import open_path
 
     if form not in {"table", "json", "csv"}:
         raise SpecError(f'--format is table, json or csv, got "{form}"', field="format")
@@ -110,7 +110,10 @@ def query(
         _refuse(said | {"--explain": explain}, "goes with a question; the prompt does not take it")
     elif explain:
         _refuse(said | {"--level": level != DEFAULT_LEVEL}, "goes with an answer; --explain gives none")
-    opened, tables = open_release(release, engine=reading.chosen()), _tables(table)
+    found, tables = open_path(release, engine=reading.chosen()), _tables(table)
+    from ..query import Release  # with the parser: it takes longer than opening a release
+
+    opened = Release(found)
     if sql is None:
         from .prompt import terminal
 
@@ -159,11 +162,13 @@ def inspect(release: ReleasePath, as_json: Json = False) -> None:
 
     Example: sfumato inspect out
     """
-    from ..query import open_release
+    one_command()
+    without_pandas()
+    from ..release.opened import open_path
     from ..release.verify import describe
     from ..reports.release_text import render
 
-    found = describe(open_release(release).opened)
+    found = describe(open_path(release))
     if as_json:
         say_json(found)
     else:
@@ -200,14 +205,16 @@ def verify(
 
     Example: sfumato verify out
     """
-    from ..query import open_release
+    one_command()
+    without_pandas()
+    from ..release.opened import open_path
     from ..release.verify import describe, unseen
     from ..release.verify import verify as check
     from ..reports.readers_text import render_readers
 
     if truth is None and any(said not in (None, []) for said in vars(where).values()):
         raise SpecError("how to read a table is said, but no table; name it with --truth", field="truth")
-    opened = open_release(release, engine=reading.chosen()).opened
+    opened = open_path(release, engine=reading.chosen())
     for line in check(opened, test=test):
         say(f"ok  {line}")
     readers = describe(opened)["guarantee"].get("readers")
@@ -243,10 +250,10 @@ def export(
     """
     from ..engines.addresses import check_no_password
     from ..exporting.export import export as run
-    from ..query import open_release
+    from ..release.opened import open_path
 
     check_no_password(target)
-    contents = run(open_release(release).opened, target, force=force)
+    contents = run(open_path(release), target, force=force)
     say(f"{contents.release.manifest.rows:,} rows written")
     note(contents.about["warning"])
     if not contents.weights:

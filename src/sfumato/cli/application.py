@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from types import FrameType
 from typing import Annotated
 
@@ -18,32 +19,29 @@ import typer
 
 from ..errors import SfumatoError
 from ..version import __version__
-from ..web.command import serve
-from ..web.studio.studio_command import studio
-from . import analyst, auditing, choice, custodian, evidence, inference
 from .method_options import asked_method, method_options
 from .option_groups import flattened, typed
 from .teaching import START, TaughtCommand, TaughtGroup, option
 from .terminal import ReaderGone, complain, say
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "demo": evidence.demo,
-    "look": custodian.look,
-    "publish": custodian.publish,
-    "plan": custodian.plan,
-    "query": analyst.query,
-    "fit": inference.fit,
-    "test": inference.independence,
-    "inspect": analyst.inspect,
-    "verify": analyst.verify,
-    "audit": auditing.audit,
-    "compare": choice.compare,
-    "recommend": choice.recommend,
-    "reproduce": evidence.reproduce,
-    "export": analyst.export,
-    "serve": serve,
-    "studio": studio,
-    "clean": custodian.clean,
+COMMANDS = {  # and their functions; a command loads its own module, not those of the others
+    "demo": "cli.evidence.demo",
+    "look": "cli.custodian.look",
+    "publish": "cli.custodian.publish",
+    "plan": "cli.custodian.plan",
+    "query": "cli.analyst.query",
+    "fit": "cli.inference.fit",
+    "test": "cli.inference.independence",
+    "inspect": "cli.analyst.inspect",
+    "verify": "cli.analyst.verify",
+    "audit": "cli.auditing.audit",
+    "compare": "cli.choice.compare",
+    "recommend": "cli.choice.recommend",
+    "reproduce": "cli.evidence.reproduce",
+    "export": "cli.analyst.export",
+    "serve": "web.command.serve",
+    "studio": "web.studio.studio_command.studio",
+    "clean": "cli.custodian.clean",
 }
 READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
 INTERRUPTED = 130  # as shells count an end by Ctrl-C
@@ -74,13 +72,21 @@ def application(command: str | None, method: str | None = None, *, alone: bool =
     ) -> None:
         del version, debug  # `main` looks at them before anything is parsed
 
-    for name, function in COMMANDS.items():
+    for name in COMMANDS:
         if alone and name != command:
             continue
+        function = function_of(name)
         asked = name in WITH_METHOD and name == command
         extra = method_options(WITH_METHOD[name], method, typed(function)) if asked else {}
         app.command(name, cls=TaughtCommand)(flattened(function, extra))
     return app
+
+
+def function_of(command: str) -> Callable[..., None]:
+    """The function of a command."""
+    module, _, name = COMMANDS[command].rpartition(".")
+    found: Callable[..., None] = vars(import_module(f"..{module}", __package__))[name]
+    return found
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -100,7 +106,9 @@ def main(arguments: list[str] | None = None) -> None:
         try:
             code = _run(command, arguments)
             if command in WITH_ROWS:
-                custodian.mention_left_overs()
+                from .custodian import mention_left_overs
+
+                mention_left_overs()
             raise SystemExit(code)
         except (typer.TyperException, typer.BadParameter) as error:
             _fail(_with_way_out(" ".join(error.format_message().split()), command), 2, debug=debug)

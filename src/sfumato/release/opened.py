@@ -34,6 +34,7 @@ from ..model.public import Codes, Domain, Evidence, Integers, Published
 from .bundle import check_contents, check_digests, read_manifest, readable
 from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
+from .zipped import is_zip, unpacked
 
 SIDE, SIDE_READERS = "sensitive.parquet", 2
 CLASSES = ("quasi", "sensitive")  # roles of the columns that classes are made of and show
@@ -56,6 +57,12 @@ def open_folder(
             if digests is not None:
                 digests.result()  # a file that is not the stated one is told first, whatever else is wrong with it
     return opened
+
+
+def open_path(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> OpenedRelease:
+    """The same of a folder or a zip archive."""
+    place = unpacked(Path(path)) if is_zip(Path(path)) else None
+    return open_folder(place or Path(path), check=check, engine=engine, scratch=place)
 
 
 class OpenedRelease:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .opened import open_folder
+from .opened import open_path
 from .verify import verify as check
-from .zipped import is_zip, unpacked
 
 
 def verify(path: str | Path, *, test: bool = False, key: str | Path | None = None) -> tuple[str, ...]:
@@ -15,8 +14,7 @@ def verify(path: str | Path, *, test: bool = False, key: str | Path | None = Non
     `path` is a folder or a zip archive. `test` accepts a release that was made with a seed. `key` is a file with the
     custodian's public key in PEM: the signature is checked with it.
     """
-    place = unpacked(Path(path)) if is_zip(Path(path)) else None
-    opened = open_folder(place or Path(path), scratch=place)
+    opened = open_path(path)
     lines = tuple(check(opened, test=test))
     if key is None:
         return lines
