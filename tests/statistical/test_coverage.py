@@ -19,6 +19,7 @@ from scipy.stats import binomtest, norm
 import sfumato as sf
 from constants import ALPHA
 from sfumato.answering.subject import KnownQuestions
+from sfumato.choosing.held_cells import HeldRows
 from sfumato.choosing.trial import drawn
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
@@ -60,11 +61,12 @@ def test_bias_and_coverage(name: str) -> None:
     inside, estimates, errors = [], [], []
     questions = KnownQuestions()
     first = prepare(source, roles=roles, method=METHODS[name], secret=Secret.from_seed(0), null_as_value=True)
-    batches = source.cast(pa.schema([(name, first.table.arrow_types()[name]) for name in COLUMNS])).to_batches()
+    schema = pa.schema([(name, first.table.arrow_types()[name]) for name in COLUMNS])
+    held = HeldRows(source.cast(schema).to_batches(), schema)
     for r in range(RELEASES):  # as publish does, with the counts of the first
         secret = Secret.from_seed(r)
         planned = first.method.plan(METHODS[name], first.profile, secret.stream("plan"))
-        with drawn(replace(first, planned=planned), secret, batches) as release:
+        with drawn(replace(first, planned=planned), secret, held) as release:
             release.subject = questions.told(release.subject)
             (row,) = release.sql(QUESTION).rows()
         columns = {

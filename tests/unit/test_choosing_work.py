@@ -111,10 +111,10 @@ def test_a_drawn_release_has_the_rows_of_the_written_one(method: str) -> None:
     setting = make_setting(table(), roles=ROLES, bound="1/3", secret=Secret.of(1))
     candidate = REGISTRY[method].at_bound(setting.facts, setting.tau, setting.rho1)[0]
     prepared = setting.prepare(candidate, Secret.of(1))
-    batches = setting.batches_of(prepared)
-    assert batches is not None
+    rows = setting.held_rows(prepared)
+    assert rows is not None
     question = "SELECT age, disease, COUNT(*) AS n FROM release WHERE sex = 1 GROUP BY age, disease"
-    with trial(prepared, Secret.of(2)) as written, drawn(prepared, Secret.of(2), batches) as held:
+    with trial(prepared, Secret.of(2)) as written, drawn(prepared, Secret.of(2), rows) as held:
         if method != "splu":  # whose channel is drawn from the digest
             assert_same_numbers(held.sql(question).rows(), written.sql(question).rows())
         plain = [name for name in written.opened.reader.columns if name in held.opened.reader.columns]
@@ -125,7 +125,7 @@ def test_a_drawn_release_has_the_rows_of_the_written_one(method: str) -> None:
 def test_a_table_that_is_too_large_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(original, "HELD_BYTES", 100)
     setting = make_setting(table(), roles=ROLES, bound="1/3", secret=Secret.of(1))
-    assert setting.truth.batches is None
+    assert setting.truth.held is None
     candidate = REGISTRY["uniform"].at_bound(setting.facts, setting.tau, setting.rho1)[0]
     assert measure(setting, candidate, 2, Secret.of(1))["observed_error"]
 
@@ -163,8 +163,8 @@ def test_releases_that_are_drawn_at_once_are_those_drawn_one_by_one(
 def test_where_a_release_cannot_be_asked_those_after_it_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
-    def failing(prepared: Any, secret: Secret, batches: Any) -> Any:
-        made.append(len(batches))
+    def failing(prepared: Any, secret: Secret, held: Any) -> Any:
+        made.append(len(held.batches))
         time.sleep(0.01)
         raise PlanError("no release")
 

@@ -12,10 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..engines import scratch
-from ..engines.contract import Engine, Table, Transform
+from ..engines.contract import Engine, Reader, Table, Transform
 from ..engines.statements import counted
 from ..errors import EngineError
 from ..model.public import Scalar
+from .held_cells import HeldReader, HeldRows
 
 HELD_BYTES = 2**28  # of batches that stay in memory
 Key = tuple[Scalar, ...]
@@ -24,7 +25,7 @@ Key = tuple[Scalar, ...]
 class Original:
     """The custodian's table, copied once into a private temporary folder so that it can be asked many questions.
 
-    `hold`: its batches stay in memory, too, where they fit: methods are tried on them many times.
+    `hold`: its rows stay in memory, too, where they fit: methods are tried on them many times.
     """
 
     def __init__(self, table: Table, columns: Sequence[str], engine: Engine, *, hold: bool = False) -> None:
@@ -35,10 +36,16 @@ class Original:
         path = self._folder / "truth.parquet"
         copied = _AsItIs(HELD_BYTES if hold else 0)
         self.rows = table.write(columns, copied, schema, _no_order, path, lambda _: None)
-        self.batches = None if copied.room < 0 or not hold else tuple(copied.held)
+        self.held = None if copied.room < 0 or not hold else HeldRows(copied.held, schema)
         self.types = {name: table.columns[name] for name in columns}
-        self.reader = engine.read([path], self.rows)
-        self.reader.collapse()  # many questions follow
+
+        def read() -> Reader:
+            reader = engine.read([path], self.rows)
+            reader.collapse()  # many questions follow
+            return reader
+
+        rows = self.held
+        self.reader = read() if rows is None else HeldReader(rows.rows, frozenset(columns), rows, read)
 
     def __repr__(self) -> str:
         return "<the original table>"

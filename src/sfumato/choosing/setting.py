@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-import pyarrow as pa
-
 from ..answering.subject import KnownQuestions
 from ..engines.contract import Engine
 from ..engines.directory import engine_named
@@ -24,6 +22,7 @@ from ..publishing.randomness import Secret
 from ..publishing.roles import settled_roles
 from .candidates import choose_rho1, parse_bound, spec_of
 from .counted_table import CountedEngine
+from .held_cells import HeldRows
 from .original import Original
 from .rebuilt_table import Reference
 from .workload import CONDITIONS, Workload, query_pool, sql_workload
@@ -57,9 +56,9 @@ class Setting:
         rows = self.people.rows_per_person if self.people.checked else None
         return Claim(rho1=self.rho1, rho2=self.tau, rows_per_person=rows)
 
-    def batches_of(self, prepared: Prepared) -> tuple[pa.RecordBatch, ...] | None:
-        """The batches of the table that a plan was made for, where they are held."""
-        return self.truth.batches if prepared.table is self.engine.open(None) else None
+    def held_rows(self, prepared: Prepared) -> HeldRows | None:
+        """The rows of the table that a plan was made for, where they are held."""
+        return self.truth.held if prepared.table is self.engine.open(None) else None
 
     def prepare(self, candidate: Candidate, secret: Secret) -> Prepared:
         """The method's plan for the table."""

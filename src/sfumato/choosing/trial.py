@@ -19,6 +19,7 @@ from ..query import Release
 from ..release import bundle
 from ..release.manifest import FileModel
 from ..release.opened import OpenedRelease
+from .held_cells import HeldReader, HeldRows
 
 
 @contextmanager
@@ -34,14 +35,14 @@ def trial(prepared: Prepared, secret: Secret) -> Iterator[Release]:
 
 
 @contextmanager
-def drawn(prepared: Prepared, secret: Secret, batches: Sequence[pa.RecordBatch]) -> Iterator[Release]:
+def drawn(prepared: Prepared, secret: Secret, held: HeldRows) -> Iterator[Release]:
     """The release with the same rows, of which no file is written: answers do not depend on their order.
 
-    `batches` are those of the table. Neither lists of sets nor what stands beside the rows is made; the digest, from
+    `held` are those of the table. Neither lists of sets nor what stands beside the rows is made; the digest, from
     which some methods take the start of their random numbers, is drawn.
     """
     applier = applier_of(prepared, secret)
-    made = [applier.split(number, batch.select(applier.reads))() for number, batch in enumerate(batches)]
+    made = [applier.split(number, batch.select(applier.reads))() for number, batch in enumerate(held.batches)]
     applier.close()
     rows = pa.Table.from_batches(made, schema=applier.schema)
     digest = secret.stream("digest").bytes(32).hex()
@@ -52,9 +53,17 @@ def drawn(prepared: Prepared, secret: Secret, batches: Sequence[pa.RecordBatch])
             bundle.write_side(side, place / "sensitive.parquet")
             files["sensitive.parquet"] = FileModel(sha256=digest, rows=side.num_rows)
         manifest = described(prepared, applier, files, reproducible=True)
-        release = Release(OpenedRelease(place, manifest, engine=_HeldEngine(rows)))
-        release.opened.reader.collapse()
-        yield release
+        # a release that leaves rows out shares none of its columns
+        same = set(rows.column_names) - applier.dictionaries.keys() if rows.num_rows == held.rows.num_rows else set()
+        untouched = frozenset(same & set(held.rows.column_names))
+        reader = HeldReader(rows, untouched, held, lambda: _collapsed(rows))
+        yield Release(OpenedRelease(place, manifest, engine=_HeldEngine(reader)))
+
+
+def _collapsed(rows: pa.Table) -> Reader:
+    reader = reader_of(rows)
+    reader.collapse()
+    return reader
 
 
 class _HeldEngine:
@@ -62,11 +71,11 @@ class _HeldEngine:
 
     name = "held"
 
-    def __init__(self, rows: pa.Table) -> None:
-        self._rows = rows
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
 
     def open(self, source: Any, *, delimiter: str | None = None) -> Table:  # noqa: ARG002
         raise EngineError("rows in memory are read, not opened")
 
     def read(self, data: Sequence[Path], rows: int) -> Reader:  # noqa: ARG002
-        return reader_of(self._rows)
+        return self._reader

@@ -58,7 +58,7 @@ class Trials:
         """(the releases in their order, what `beside` returns, which is called meanwhile); `step` follows each."""
         runs = [self._run(0)]
         step()
-        held = self.setting.batches_of(self.prepared) is not None
+        held = self.setting.held_rows(self.prepared) is not None
         workers = ThreadPoolExecutor(max_workers=AT_ONCE if held else 1)
         try:
             also = workers.submit(beside)
@@ -77,7 +77,7 @@ class Trials:
             spec = prepared.method.with_files(spec_of(candidate), read_column_hierarchy)
             fresh = prepared.method.plan(spec, prepared.profile, own.stream("plan"))
             prepared = replace(prepared, planned=fresh)
-        held = setting.batches_of(prepared) if k else None  # the first is written: its files are measured
+        held = setting.held_rows(prepared) if k else None  # the first is written: its files are measured
         with trial(prepared, own) if held is None else drawn(prepared, own, held) as release:
             release.subject = setting.questions.told(release.subject)
             middle = time.perf_counter()
