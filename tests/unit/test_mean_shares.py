@@ -48,3 +48,18 @@ def test_fewer_groups_than_values_tell_some_sums_and_not_the_others() -> None:
     w, identified = channel.weights(v)
     assert identified.tolist() == [True, False]
     np.testing.assert_allclose(channel.mean(w[:1]), v[:1], atol=1e-9)
+
+
+@pytest.mark.parametrize(("least", "all_are"), [(1e-3, True), (2e-6, True), (5e-7, False), (0.0, False)])
+def test_a_triangle_inverts_only_what_is_identified_altogether(least: float, all_are: bool) -> None:
+    """Eigenvalues from 1 down to `least`; sums of rows bound the largest by less than 2, so that 2e-6 is certain."""
+    turned, _ = np.linalg.qr(np.random.default_rng(3).normal(size=(12, 12)))
+    eigen = np.concatenate([[least], np.linspace(0.9, 1, 11)])
+    G = (turned * eigen) @ turned.T
+    assert np.abs(G).sum(axis=1).max() < 2
+    assert mean_shares._all_identified(G) == all_are
+    x, keep = np.random.default_rng(4).normal(size=(12, 3)), eigen > mean_shares.SINGULAR
+    expected = (turned[:, keep] / eigen[keep] ** 2) @ (turned[:, keep].T @ x)
+    np.testing.assert_allclose(
+        mean_shares._inverted_twice(G)(x), expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max()
+    )

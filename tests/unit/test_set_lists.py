@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.methods.shared.block_search import difference_set, spread_blocks
+from sfumato.methods.shared.block_search import _shifts_differ, difference_set, spread_blocks
 from sfumato.methods.shared.set_answers import set_answers
 from sfumato.methods.shared.set_lists import (
     best_list,
@@ -200,3 +200,20 @@ def test_no_set_is_listed_twice():
     for size, width in ((18, 4), (13, 2), (16, 4), (20, 5), (24, 6)):
         listed = best_list(size, width)
         assert len(set(listed.channel(G24).sets())) == len(listed)
+
+
+@pytest.mark.parametrize(
+    ("rows", "differ"),
+    [
+        (["110100"], True),
+        (["110110"], False),  # a shift of itself, by 3
+        (["111111"], False),
+        (["110100", "111000"], True),
+        (["110100", "001101"], False),  # a shift of the other, around the end
+        (["1100", "1010"], False),
+    ],
+)
+def test_shifts_that_are_the_same_set_are_seen(rows: list[str], differ: bool) -> None:
+    blocks = np.array([[c == "1" for c in row] for row in rows])
+    every = {np.roll(row, t).tobytes() for row in blocks for t in range(blocks.shape[1])}
+    assert _shifts_differ(blocks) == differ == (len(every) == blocks.size)

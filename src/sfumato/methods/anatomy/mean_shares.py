@@ -6,10 +6,12 @@ S = F^-1/2 B'B F^-1/2, whose large eigenvalues tell which directions the release
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
+from ...lazily import linalg as sl
 from ...lazily import sparse as sp
 from ...model.public import Floats, Integers
 from .held_values import Groups
@@ -54,7 +56,11 @@ class _ByValues:
 
 
 class _ByGroups:
-    """Fewer groups than values: S = N'N has the eigenvalues L of N N' = U L U', and S^-1 = N' U L^-2 U' N."""
+    """Fewer groups than values: S = N'N has the eigenvalues of G = N N' = U L U', and S^-1 = N' G^-2 N.
+
+    G^-2 = U L^-2 U' on the directions that are identified. Where all are, which is the rule, G is factorised as
+    a triangle by its transpose instead.
+    """
 
     def __init__(self, groups: Groups, present: Integers, true_counts: Integers) -> None:
         place = np.full(groups.values + 1, -1)
@@ -67,18 +73,37 @@ class _ByGroups:
         )
         self._N = sp.csr_array(self._B / np.sqrt(true_counts))
         self._true_counts = true_counts
-        eigen, vectors = np.linalg.eigh((self._N @ self._N.T).toarray())
-        keep = _identified(eigen)
-        self._root = vectors[:, keep] / eigen[keep]
+        self._twice = _inverted_twice(np.asarray((self._N @ self._N.T).toarray(), dtype=float))
 
     def mean(self, w: Floats) -> Floats:
         found: Floats = np.asarray(self._B.T @ np.asarray(self._B @ w.T)).T / self._true_counts
         return found
 
     def solve(self, x: Floats) -> Floats:
-        inner = self._root @ (self._root.T @ np.asarray(self._N @ x.T))
-        found: Floats = np.asarray(self._N.T @ inner).T
+        found: Floats = np.asarray(self._N.T @ self._twice(np.asarray(self._N @ x.T))).T
         return found
+
+
+def _inverted_twice(G: Floats) -> Callable[[Floats], Floats]:
+    """G^-2 y of columns y, on the directions that are identified."""
+    if _all_identified(G):
+        factor = sl.cho_factor(G)
+        return lambda y: np.asarray(sl.cho_solve(factor, sl.cho_solve(factor, y)))
+    eigen, vectors = np.linalg.eigh(G)
+    keep = _identified(eigen)
+    root = vectors[:, keep] / eigen[keep]
+    return lambda y: root @ (root.T @ y)
+
+
+def _all_identified(G: Floats) -> bool:
+    """Whether certainly all eigenvalues are: what is left of G without the share of a bound on the largest of them, its
+    largest sum of a row, is positive definite if and only if all are above that share."""
+    share = SINGULAR * max(float(np.abs(G).sum(axis=1).max(initial=0.0)), SINGULAR)
+    try:
+        np.linalg.cholesky(G - share * np.eye(len(G)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _identified(eigen: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -87,8 +87,10 @@ def spread_blocks(size: int, width: int, count: int) -> tuple[Block, ...]:
 
 def _shifts_differ(blocks: NDArray[np.bool_]) -> bool:
     """Whether no block is a shift of itself or of another: else a set would be listed twice."""
-    shifts = {np.roll(row, t).tobytes() for row in blocks for t in range(blocks.shape[1])}
-    return len(shifts) == blocks.size
+    rows = [row.tobytes() for row in blocks]
+    around = [row + row for row in rows]  # every shift of a row is a part of it
+    alone = all(twice.find(row, 1) == len(row) for row, twice in zip(rows, around, strict=True))
+    return alone and not any(row in twice for k, row in enumerate(rows) for twice in around[:k])
 
 
 class _Swaps:
