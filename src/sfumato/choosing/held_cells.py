@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -145,7 +145,10 @@ class Known:
         ):
             return None
         if self._tally is None or not self._tally[0].same_cells(cells):
-            self._tally = cells, _tally(self.statement, self._adds_up, cells)
+            self._tally = (
+                replace(cells, counts=np.zeros(0, dtype=np.int64)),
+                _tally(self.statement, self._adds_up, cells),
+            )
         return self._tally[1]
 
 
@@ -213,7 +216,7 @@ class HeldReader:
         self._rows, self._untouched, self._original, self._other = rows, untouched, original, other
         self._left_to: Reader | None = None
         self._own: dict[str, Numbered | None] = {}
-        self._cells: dict[tuple[str, ...], Counted | None] = {}
+        self._last: tuple[tuple[str, ...], Counted | None] | None = None
         self._parts: dict[str, tuple[pa.Table, PartCells]] = {}
         self._order: tuple[NDArray[np.intp], NDArray[np.int64]] | None = None  # rows by part; where parts begin
 
@@ -279,9 +282,9 @@ class HeldReader:
 
     def _counts_of(self, columns: tuple[str, ...]) -> Counted | None:
         """Rows of every cell over some columns; None where an array would not pay."""
-        if columns not in self._cells:
-            self._cells[columns] = self._counted(columns)
-        return self._cells[columns]
+        if self._last is None or self._last[0] != columns:  # questions about the same columns follow each other
+            self._last = columns, self._counted(columns)
+        return self._last[1]
 
     def _counted(self, columns: tuple[str, ...]) -> Counted | None:
         if not set(columns) <= set(self.columns):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..engines import scratch
-from ..engines.contract import Engine, Reader, Table, Transform
+from ..engines.contract import Engine, Table, Transform
 from ..engines.statements import counted
 from ..errors import EngineError
 from ..model.public import Scalar
@@ -38,22 +38,18 @@ class Original:
         self.rows = table.write(columns, copied, schema, _no_order, path, lambda _: None)
         self.held = None if copied.room < 0 or not hold else HeldRows(copied.held, schema)
         self.types = {name: table.columns[name] for name in columns}
-
-        def read() -> Reader:
-            reader = engine.read([path], self.rows)
-            reader.collapse()  # many questions follow
-            return reader
-
+        self._counter = counter = engine.read([path], self.rows)
+        counter.collapse()  # many questions follow
         rows = self.held
-        self.reader = read() if rows is None else HeldReader(rows.rows, frozenset(columns), rows, read)
+        self.reader = counter if rows is None else HeldReader(rows.rows, frozenset(columns), rows, lambda: counter)
 
     def __repr__(self) -> str:
         return "<the original table>"
 
     def counts(self, columns: Sequence[str], where: Sequence[str] = ()) -> dict[Key, int]:
-        """True counts of the combinations of some columns."""
-        table, weight = self.reader.source()
-        found = self.reader.run(counted(columns, table=table, weight=weight, where=where))
+        """True counts of the combinations of some columns; by the engine, because most are asked for once."""
+        table, weight = self._counter.source()
+        found = self._counter.run(counted(columns, table=table, weight=weight, where=where))
         cells = [column.to_pylist() for column in found.columns]
         return {tuple(row[:-1]): row[-1] for row in zip(*cells, strict=True)}
 
