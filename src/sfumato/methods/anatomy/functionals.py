@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import UnsupportedQuery
 from ...model.public import Evidence
 from ..shared.linear_functionals import Cells, DependentRows, Floats, Functions, runs
-from .anatomised import groups_of
+from .held_values import Groups, inverse_sizes, released_groups
 from .values_together import pairs_of, triples_of
 
 BLOCK = 1 << 18  # rows that are looked at together: they stay near
@@ -27,18 +26,20 @@ SINGULAR = 1e-6  # eigenvalues below this share of the largest belong to values 
 
 
 class GroupedValues:
-    """The groups as arrays: `members[:, g]` are the values of group g, filled up with `values`, which is no code."""
+    """Groups with M, its inverse and K over all of them."""
 
-    def __init__(self, members: NDArray[np.integer], sizes: Floats, values: int) -> None:
+    def __init__(self, groups: Groups) -> None:
+        members, sizes, values = groups.members, groups.sizes, groups.values
         if values > MOST_VALUES:
             raise UnsupportedQuery(
                 f"the column has {values} values; covariances from groups are worked out for up to {MOST_VALUES}",
                 hint="Ask for counts, sums and averages by SQL, or have the column published with fewer values.",
             )
         self.members, self.sizes, self.values = members, sizes, values
-        pairs = pairs_of(members, 1 / sizes, values)
-        held = triples_of(members, 1 / sizes**2, values)
-        self.true_counts = np.diag(pairs_of(members, np.ones(len(sizes)), values)).copy()  # every value is published
+        share = inverse_sizes(groups)
+        pairs = pairs_of(members, sizes, share, values)
+        held = triples_of(members, sizes, share**2, values)
+        self.true_counts = groups.by_value()  # every value is published
         safe = np.maximum(self.true_counts, 1.0)
         self.M = pairs / safe[:, None]
         self.K = held / safe[:, None, None] - self.M[:, :, None] * self.M[:, None, :]
@@ -59,8 +60,7 @@ class GroupedValues:
 def grouped_values(evidence: Evidence) -> GroupedValues:
     """The groups of a release, worked out once."""
     if "grouped values" not in evidence.memo:
-        groups = groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
-        evidence.memo["grouped values"] = GroupedValues(groups.members, groups.sizes, groups.values)
+        evidence.memo["grouped values"] = GroupedValues(released_groups(evidence))
     found = evidence.memo["grouped values"]
     assert isinstance(found, GroupedValues)
     return checked(found)
