@@ -79,6 +79,7 @@ def test_covariances_by_triples_are_those_by_groups(groups: anatomised.Groups, m
         assert (moments._spread is not None) == triples
         return np.array([[moments.covariance(0, i, 0, j) for i in range(VALUES)] for j in range(VALUES)])
 
+    monkeypatch.setattr(anatomised, "FEW_WEIGHTS", VALUES)
     few = found(triples=False)
     monkeypatch.setattr(anatomised, "FEW_WEIGHTS", VALUES - 1)
     by_triples = found(triples=True)

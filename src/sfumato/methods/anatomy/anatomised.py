@@ -20,7 +20,7 @@ from .mean_shares import SINGULAR, mean_shares
 from .values_together import few_enough, pairs_of, triples_of
 
 VARIANCE_GROUPS = 200_000  # moments of W are taken over at most this many groups, which are in random order
-FEW_WEIGHTS = 8  # functions of values whose moments are taken group by group, before triples of values are counted
+FEW_WEIGHTS = 2  # functions of values whose moments are taken group by group, before triples of values are counted
 __all__ = ["Channel", "Groups", "estimate", "expected_se", "groups_of", "kinds", "variances"]
 
 
