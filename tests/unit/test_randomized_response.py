@@ -295,7 +295,8 @@ def test_nonnegative_tables_and_association(release) -> None:
     assert 0 <= found.low <= found.value <= found.high
     assert found == release.association("town", "disease")
     wider = release.association("town", "disease", level=0.999)
-    assert (wider.value, wider.low <= found.low, wider.high > found.high) == (found.value, True, True)
+    # both may end where the search does, at three times the largest association that was tried
+    assert (wider.value, wider.low <= found.low, wider.high >= found.high) == (found.value, True, True)
     quiet = sf.publish(
         truth, roles=ROLES, method=sf.RandomizedResponse(scope="qi", keep=dict.fromkeys(KEEP, 1)), seed=1
     )

@@ -13,6 +13,7 @@ from ..engines.limits import MEMORY
 from ..errors import SpecError
 from ..lazily import one_command
 from ..model.option_names import said
+from .freed_memory import keep_freed_memory
 from .late_pandas import without_pandas
 from .method_options import PREFIX, specification
 from .options import (
@@ -170,6 +171,7 @@ def publish(
     --rho1 1/5 --rho2 1/3
     """
     one_command()
+    keep_freed_memory()
     without_pandas()
     from ..engines.directory import read_ahead
 

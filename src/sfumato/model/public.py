@@ -45,26 +45,25 @@ REST = {"quasi": "quasi", "keep": "insensitive", "drop": "identifying"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """Which column plays which part. A column without a role is an error, never a guess.
+    """Which column plays which part, one name or several. A column without a role is an error, never a guess.
 
     `rest` gives all columns that are not named one role: "quasi", "keep" (insensitive) or "drop" (identifying).
     `person` tells people apart and is never published; where a person has several rows, a random
     `max_rows_per_person` of them are kept.
     """
 
-    sensitive: tuple[str, ...] | str
-    quasi: tuple[str, ...] | list[str] = ()
-    identifying: tuple[str, ...] | list[str] = ()
-    insensitive: tuple[str, ...] | list[str] = ()
+    sensitive: tuple[str, ...] | list[str] | str
+    quasi: tuple[str, ...] | list[str] | str = ()
+    identifying: tuple[str, ...] | list[str] | str = ()
+    insensitive: tuple[str, ...] | list[str] | str = ()
     rest: str | None = None
     person: str | None = None
     max_rows_per_person: int | None = None
 
     def __post_init__(self) -> None:
-        sensitive = (self.sensitive,) if isinstance(self.sensitive, str) else tuple(self.sensitive)
-        object.__setattr__(self, "sensitive", sensitive)
-        for name in ("quasi", "identifying", "insensitive"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name in ("sensitive", "quasi", "identifying", "insensitive"):
+            given = getattr(self, name)  # a text names one column, never its letters
+            object.__setattr__(self, name, (given,) if isinstance(given, str) else tuple(given))
         if self.rest not in {None, *REST}:
             raise SpecError(f'rest must be quasi, keep or drop, got "{self.rest}"', field="rest")
         most = self.max_rows_per_person
@@ -78,7 +77,7 @@ class Roles:
                 "rows per person can be limited only where people can be told apart; name their column with --person",
                 field="person",
             )
-        if not sensitive:
+        if not self.sensitive:
             raise SpecError("no sensitive column is named; give at least one (--sa)", field="sensitive")
         seen: dict[str, str] = {}
         for role, columns in self.by_role().items():

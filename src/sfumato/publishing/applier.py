@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from ..stats.allocation import Splitter, changed_between_passes, hand_out
 from .randomness import Secret
 
 PARTITION_BITS = 32  # of a batch's number: batches of one partition
+TAKING = Lock()  # held while counts are taken from what is left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -37,7 +39,8 @@ class Applier:
     """Batches of the source in, batches of the release out.
 
     `split` is called in the order of the batches and looks at counts only; what it returns depends on the plan, the
-    batch, its number and its share, so that batches may be worked on in any order, at the same time, or again.
+    batch, its number and its share, so that batches may be worked on in any order, at the same time, or again. Where
+    nothing is dealt, there is no share, and `split` leaves all the work to what it returns.
     """
 
     def __init__(
@@ -128,14 +131,32 @@ class Applier:
     def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
         """The rest of the work on a batch, once its share of what is dealt exactly has been split off."""
         number += self._first
-        codes = tuple(coder.encode([batch.column(n) for n in coder.domain.columns]) for coder in self._in)
+        if not self._splitters:
+            return partial(self._undealt, number, batch)
+        codes = self._encoded(batch)
+        return partial(self._apply, number, batch, codes, self._dealt(number, self._counted(codes)))
+
+    def _undealt(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        codes = self._encoded(batch)
+        self._counted(codes)
+        return self._apply(number, batch, codes, [])
+
+    def _encoded(self, batch: pa.RecordBatch) -> tuple[Codes, ...]:
+        return tuple(coder.encode([batch.column(n) for n in coder.domain.columns]) for coder in self._in)
+
+    def _counted(self, codes: Sequence[Codes]) -> list[Integers]:
+        """How often the values of every unit occur in a batch; they are taken from what is left of them."""
         here = [np.bincount(unit, minlength=len(left)) for unit, left in zip(codes, self._left, strict=True)]
-        return partial(self._apply, number, batch, codes, self._dealt(number, here))
+        self._take(here)
+        return here
+
+    def _take(self, here: Sequence[Integers]) -> None:
+        with TAKING:
+            for left, found in zip(self._left, here, strict=True):
+                np.subtract(left, found, out=left)
 
     def _dealt(self, number: int, here: Sequence[Integers]) -> list[Deal]:
         """The share of rows that hold the values of every unit so often."""
-        for left, found in zip(self._left, here, strict=True):
-            np.subtract(left, found, out=left)
         splitting = self._secret.stream("split", number)
         return [
             splitter.split(here[deal.unit], splitting)
@@ -150,6 +171,7 @@ class Applier:
             found = np.zeros(len(left), dtype=np.int64)
             np.add.at(found, codes, table[ROWS].to_numpy())
             counts.append(found)
+        self._take(counts)
         return Share(counts=tuple(counts), deals=tuple(self._dealt(number, counts)))
 
     def away(self) -> Applier:

@@ -21,6 +21,7 @@ from .set_channel import SetChannel, channel_of_blocks, channel_of_sets
 from .set_draw import SetSampler, sampler
 
 MOST_CELLS = 50_000_000  # k m: a stranger's list must fit into memory
+MOST_PLACES = 1 << 22  # pairs of sub-table and value that are looked up in a table; more are searched for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +73,14 @@ class SetTables:
         """The number of a set for every row, from the channel of its sub-table; rows are independent."""
         if part is None:
             return self._sampler(0).draw(codes, rng)
-        shown = np.empty(len(codes), dtype=np.int32)
-        order = order_of(part, len(self))
-        ends = np.cumsum(np.bincount(part, minlength=len(self)))
-        place = np.empty(max(int(v[-1]) for v in self.values) + 1, dtype=np.intp)  # of a value in the sub-table
-        for i, first in enumerate((0, *ends[:-1].tolist())):
-            rows = order[first : ends[i]]
-            place[self.values[i]] = np.arange(len(self.values[i]))
-            if len(rows):
-                shown[rows] = self._sampler(i).draw(place[codes[rows]], rng) + self.start[i]
+        kind, firsts = self._kinds
+        mine, place = kind[part], self._places(codes, part)
+        shown = self.start[part].astype(np.int32)
+        order = order_of(mine, len(firsts))
+        ends = np.cumsum(np.bincount(mine, minlength=len(firsts))).tolist()
+        for first, end, table in zip((0, *ends), ends, firsts, strict=False):
+            rows = order[first:end]
+            shown[rows] += self._sampler(table).draw(place[rows], rng)
         return shown
 
     def _sampler(self, i: int) -> SetSampler:
@@ -88,6 +88,34 @@ class SetTables:
         if key not in self._samplers:
             self._samplers[key] = sampler(self.channels[i])
         return self._samplers[key]
+
+    @cached_property
+    def _kinds(self) -> tuple[NDArray[np.intp], list[int]]:
+        """(the channel of every sub-table, numbered by itself; the first sub-table of every channel)."""
+        keys = [id(channel) for channel in self.channels]
+        firsts = [i for i, key in enumerate(keys) if key not in keys[:i]]
+        numbers = {keys[i]: k for k, i in enumerate(firsts)}
+        return np.array([numbers[key] for key in keys]), firsts
+
+    def _places(self, codes: Codes, part: NDArray[np.integer]) -> NDArray[np.intp]:
+        """Where each code stands among the values of its sub-table."""
+        width, held, everywhere = self._held
+        cells = part.astype(np.intp) * width + codes
+        if everywhere is not None:
+            return everywhere.take(cells)
+        first = np.cumsum([0, *map(len, self.values)])
+        return np.searchsorted(held, cells) - first[part]
+
+    @cached_property
+    def _held(self) -> tuple[int, NDArray[np.intp], NDArray[np.intp] | None]:
+        """(values, the pairs of sub-table and value that occur as ascending numbers, places by number if few)."""
+        width = max(int(values[-1]) for values in self.values) + 1
+        held = np.concatenate([i * width + values.astype(np.intp) for i, values in enumerate(self.values)])
+        if len(self) * width > MOST_PLACES:
+            return width, held, None
+        everywhere = np.zeros(len(self) * width, dtype=np.intp)
+        everywhere[held] = np.concatenate([np.arange(len(values)) for values in self.values])
+        return width, held, everywhere
 
     @cached_property
     def _members(self) -> tuple[Integers, Codes]:

@@ -18,6 +18,7 @@ from .channel_design import MOST_VALUES, ROUNDS, Design, optimise
 from .set_tables import PlannedList
 
 KINDS = ("histogram", "prefixes", "ranges", "sum")
+IN_SQL = "questions in SQL (--workload FILE.sql; in Python their text)"
 FLOOR = 0.05  # share of the histogram that is always added, so that single values stay answerable
 WORKLOAD_FIELD = {  # of the field of a specification
     "help": "questions to be made for: histogram, prefixes, ranges, sum, FILE.sql, or a mix: ranges:1,FILE.sql:2",
@@ -75,7 +76,7 @@ def parse_workload(text: str | None) -> DeclaredWorkload | None:
                 "the questions of the workload sql are missing: ranges:1,sql:2; SELECT ...", field="workload"
             )
         if kind not in KINDS and kind != SQL:
-            known = f"{', '.join(KINDS)}, or a file of questions, FILE.sql"
+            known = f"{', '.join(KINDS)}, or {IN_SQL}"
             raise SpecError(f'workload "{kind}" is not known; workloads: {known}', field="workload")
         if kind in shares:
             raise SpecError(f'workload "{kind}" is named twice', field="workload")
@@ -122,7 +123,7 @@ def check_workload(workload: DeclaredWorkload, domain: Domain, limit: int | None
     if not ordered or len(kinds) > 1:
         raise SpecError(
             f'"{name}" is not a column of numbers or dates without missing values, so it has no ranges or sums; '
-            "its workloads are histogram and questions in SQL (FILE.sql)",
+            f"its workloads are histogram and {IN_SQL}",
             field="workload",
         )
     if any(kind == "sum" for kind, _ in workload.shares) and not kinds <= {int, float, Decimal}:
