@@ -5,22 +5,29 @@ from __future__ import annotations
 import pytest
 from benchmarks.coverage import METHODS, QUESTIONS, limits, measure
 
-RELEASES = 8
-# Pooled coverage over 8 releases. Numbers of one release depend on each other, so the bands are wide: a rule that
-# covers 95 % has stayed above .93 in all of 60 releases; intervals 30 % too narrow cover 83 %.
-LEAST = {0.5: 0.42, 0.9: 0.84, 0.95: 0.905, 0.99: 0.965}
+RELEASES, MORE = 8, 64
+# Pooled coverage of a question over so many releases; some have 32 numbers in 8 of them. A right rule falls below the
+# first band for such a question about once in twenty times, and is then asked again in releases of their own. Of 2,000
+# independent numbers the second bands are 4 to 5 standard deviations below the level (numbers of one release depend on
+# each other: 2 at four times the variance), so that false alarms are below 1e-3 for a question. Intervals 30 % too
+# narrow, which cover 83 %, are found.
+LEAST = {0.5: (0.42, 0.44), 0.9: (0.84, 0.865), 0.95: (0.905, 0.925), 0.99: (0.965, 0.98)}
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("method", METHODS)
 def test_intervals_hold(method: str) -> None:
+    low = []
     for name, found in measure(method, list(QUESTIONS), RELEASES):
-        assert found.pooled >= LEAST[QUESTIONS[name].level], name
         assert found.points == 0, name
         assert found.unanswered == 0, name
+        if found.pooled < LEAST[QUESTIONS[name].level][0]:
+            low.append(name)
         if QUESTIONS[name].simultaneous:
             assert found.together() >= RELEASES - 2, name
+    for name, found in measure(method, low, MORE, seed=1 + RELEASES) if low else ():
+        assert found.pooled >= LEAST[QUESTIONS[name].level][1], name
 
 
 def test_exact_limits() -> None:

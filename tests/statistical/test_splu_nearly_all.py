@@ -1,9 +1,10 @@
 """Questions to a decoy release whose condition holds nearly all rows: the error that is stated is the one that occurs.
 
 RELEASES releases of ROWS rows. Errors by their stated standard errors are nearly normal: the sum of their squares is
-chi-square with RELEASES degrees of freedom. False alarms: ALPHA for each of 15 numbers, 1.5e-8 in all. Smallest fault
+chi-square with RELEASES degrees of freedom. False alarms: ALPHA for each of 18 numbers, 1.8e-8 in all. Smallest fault
 that is caught with certainty: errors stated 3 times too large or half as large; both are fed in. Before all totals were
-looked at together, errors of counts under the first condition were stated 2 to 6 times too large.
+looked at together, errors of counts under the first condition were stated 2 to 6 times too large. Sums over sets once
+had .89 as stated error over spread in 60 releases, where that ratio has an error of .09: in 300 it is .94 to 1.08.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ ASKED = (
     "COUNT(*) FILTER (WHERE s IN (1, 2, 5))",
     "COUNT(*) FILTER (WHERE s = 1) - COUNT(*) FILTER (WHERE s = 2)",
     "SUM(x) FILTER (WHERE s IN (0, 4))",
+    "SUM(x) FILTER (WHERE s < 6)",
 )
 QUESTIONS = [f"SELECT {what} AS n FROM release WHERE {where}" for where in CONDITIONS for what in ASKED]
 

@@ -107,6 +107,36 @@ def test_value_and_covariance_are_unbiased(kind: str) -> None:
     np.testing.assert_allclose(stated, covariance, atol=1e-11)
 
 
+@pytest.mark.parametrize("truth", [(0, 0, 0, 0), (0, 2, 1, 1), (1, 1, 2, 2)])
+def test_the_variance_moves_with_the_estimate_by_the_slope(truth: tuple[int, ...]) -> None:
+    """A value or not: what is left of the variance after the slope knows nothing of the estimate, over all outcomes."""
+    channel, weights = INDEPENDENT["one column"]
+    functions = Functions.of(np.broadcast_to([1.0, 0.0, 0.0], (2, 1, 3)))
+    seen = []
+    for chance, states in outcomes(channel, np.array(truth)):
+        found = IndependentRows(cells_of(CELL, np.zeros(4), states, MEASURE), weights)
+        T, V = found.value(functions)[0], found.covariance(functions, "table")[0, 0]
+        seen.append((chance, T, V, found.variance_slopes(functions, "table")[0]))
+    chance, T, V, slopes = np.array(seen).T
+    own, other = weights.forward(np.array([1.0, 0.0, 0.0]))[:2]
+    told = slopes != 0  # where all rows show the value, or none does, there is nothing to regress on
+    np.testing.assert_allclose(slopes[told], own + other - 1, atol=1e-10)
+    covariance = chance @ ((T - chance @ T) * V)
+    assert covariance / (chance @ (T - chance @ T) ** 2) == pytest.approx(own + other - 1, abs=1e-10)
+
+
+def test_the_slope_of_a_population_is_that_of_its_skewness() -> None:
+    """Sum of third over sum of second powers, around the mean, of untouched rows."""
+    values = np.array([0, 1, 1, 1, 1, 2, 2, 0, 0, 1])
+    cells = cells_of(np.zeros(10, dtype=int), np.zeros(10), values, np.ones(10))
+    x = np.array([1.0, 2.0, 7.0])
+    found = IndependentRows(cells, KroneckerWeights(axes=(None,), shape=(3,)))
+    away = x[values] - x[values].mean()
+    for moved in (0.0, 3.0, x[values].mean()):
+        slope = found.variance_slopes(Functions.of((x - moved).reshape(1, 1, 3)), "population")
+        assert slope[0] == pytest.approx((away**3).sum() / (away**2).sum(), rel=1e-12)
+
+
 def test_counts_are_unbiased_for_every_product_of_measures() -> None:
     channel, weights = INDEPENDENT["one column"]
     truth = np.array([0, 2, 1, 1])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.special import ndtri
 
 import sfumato as sf
 from analysed_methods import METHODS, SILENT
@@ -94,6 +95,37 @@ def test_the_rule_counts_rows_of_equal_size() -> None:
         warnings.simplefilter("error")
         assert not few_rows("x", powers(np.ones(2), np.array([1e100, 1.0])))
     assert few_rows("a\x1bb", one) == (SAYS.format("a\\x1bb"),)
+
+
+@pytest.mark.parametrize("rows", [31, 45, 60, 89, 200])
+def test_a_normal_column_amounts_to_all_of_its_rows(rows: int) -> None:
+    """Quantiles in place of draws; of an exponential column 89 rows are few and 200 are not."""
+    middle = (np.arange(rows) + 0.5) / rows
+    normal, exponential = ndtri(middle), -np.log(1 - middle)
+    assert not few_rows("x", powers(np.ones(rows), normal))
+    assert bool(few_rows("x", powers(np.ones(rows), exponential - exponential.mean()))) == (rows < 120)
+    assert few_rows("x", powers(np.ones(29), normal[:29]))
+
+
+def test_rows_that_take_no_part_are_not_counted() -> None:
+    """Of a fit to 29 rows nothing changes by 5,000 others that a condition leaves out."""
+    rng = np.random.default_rng(8)
+    table = pa.table(
+        {
+            "s": pa.array(rng.integers(0, 4, 5_029), pa.int32()),
+            "x": np.round(rng.normal(size=5_029), 2),
+            "few": np.arange(5_029) < 29,
+        }
+    )
+    release = sf.publish(
+        table,
+        roles=sf.Roles(sensitive="s", quasi=["x", "few"]),
+        method=sf.RandomizedResponse(scope="s", keep={"s": 0.9}),
+        seed=1,
+    )
+    for says, where in ((True, "few"), (False, "NOT few")):
+        for fit in (release.fit("x ~ 1", where=where), release.fit("x ~ 1", where=f"{where} AND s >= 0")):
+            assert (SAYS.format("x") in fit.caveats) == says
 
 
 def test_a_randomised_outcome_or_weight_is_looked_at_too() -> None:

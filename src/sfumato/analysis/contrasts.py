@@ -15,14 +15,18 @@ from scipy.special import ndtri
 from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
+from ..model.public import Floats
+from ..model.smallest_p import SMALLEST_P
 from ..reports.text import p_text, percent, table, visible
-from ..stats.pvalues import two_sided
-from .cells import check_asked, check_groups, is_number, numbers_on, read
+from ..stats.tail_inversion import lower_tail, tail_interval, upper_tail
+from .cells import Grid, check_asked, check_groups, is_number, numbers_on, read
 from .recoding import Recode
 from .skewed_columns import few_rows, powers
 from .wording import listed
 
 LEAST_SIZE = 2.0  # standard errors that the size of a group must be above 0
+STAYS = 0.25  # of the stated variance, however far from the estimate a difference is tested
+FAR = 40.0  # standard errors beyond which no difference is looked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,35 +140,87 @@ def compare(
     def planes(at: slice) -> Planes:
         return {0: inside(at) * (t[at][:, None, :] - ratio[None, :, None]) / sizes[None, :, None]}
 
-    S = grid.functionals.covariance(Functions(size=K, planes=planes), target)
-    z = float(-ndtri((1 - level) / 2))
-    groups = []
-    for k in range(K):
-        own = float(np.sqrt(max(S[k, k], 0.0)))
-        if k == 0:
-            numbers_of = (None,) * 6
-        else:
-            gap, se = float(ratio[k] - ratio[0]), float(np.sqrt(max(S[k, k] + S[0, 0] - 2 * S[0, k], 0.0)))
-            score = gap / se if se > 0 else None  # a difference without error is what it is
-            p_value = float(two_sided(np.array(score))) if score is not None else 0.0 if gap else 1.0
-            numbers_of = (gap, se, gap - z * se, gap + z * se, score, p_value)  # type: ignore[assignment]
-        difference, difference_se, low, high, score_of, p = numbers_of
-        groups.append(
-            ContrastGroup(
-                level=variable.labels[levels[k]],
-                value=float(ratio[k]),
-                se=own,
-                difference=difference,
-                difference_se=difference_se,
-                low=low,
-                high=high,
-                z=score_of,
-                pvalue=p,
-            )
-        )
+    functions = Functions(size=K, planes=planes)
+    S = grid.functionals.covariance(functions, target)
+    if variable.randomised:
+        slopes, spread = grid.functionals.variance_slopes(functions, target), np.diag(S)
+    else:
+        slopes, spread = _as_in_all_rows(grid, weight, t, ratio, sizes, target)
+        spread = np.where((np.diag(S) > 0) | (target == "population"), spread, 0.0)
+    labels = [variable.labels[code] for code in levels]
+    groups = _against_first(labels, ratio, S, slopes, spread, float(np.ptp(t[weight != 0])), 1 - level)
     what = f"share of {share}" if share is not None else f"mean of {mean}"
     caveats = grid.caveats
     if mean is not None and (np.diag(S) > 0).any():
         of_groups = [powers(N * weight * (codes == levels[k]), t - ratio[k]) for k in range(K)]
         caveats = (*few_rows(mean, *of_groups), *caveats)
-    return Comparison(what=what, by=by, groups=tuple(groups), target=target, level=level, caveats=caveats)
+    return Comparison(what=what, by=by, groups=groups, target=target, level=level, caveats=caveats)
+
+
+def _as_in_all_rows(
+    grid: Grid, weight: Floats, t: Floats, ratio: Floats, sizes: Floats, target: Target
+) -> tuple[Floats, Floats]:
+    """(K,) twice, of groups that are known: how a ratio's variance moves with it, and how large it is.
+
+    As in all rows, because a group's own may be too few to tell. A population's variance is that around the group's
+    own mean: its slope falls by twice what the mean rises.
+    """
+    together = float(ratio @ sizes / sizes.sum())
+    of_all = Functions.of((weight * (t - together))[:, None, :])
+    slope = grid.functionals.variance_slopes(of_all, target) + 2 * (together - ratio) * (target == "population")
+    by_row = max(float(grid.functionals.covariance(of_all, target)[0, 0]), 0.0) / sizes.sum()
+    return np.asarray(slope / sizes), np.asarray(by_row / sizes)
+
+
+def _against_first(
+    labels: list[str], ratio: Floats, S: Floats, slopes: Floats, spread: Floats, widest: float, alpha: float
+) -> tuple[ContrastGroup, ...]:
+    """Every group with its difference from the first one; no two ratios differ by more than `widest`."""
+    groups = []
+    for k, label in enumerate(labels):
+        difference = difference_se = low = high = z = p = None
+        if k:
+            difference = float(ratio[k] - ratio[0])
+            difference_se = float(np.sqrt(max(S[k, k] + S[0, 0] - 2 * S[0, k], 0.0)))
+            both = float(spread[k] + spread[0])  # the groups err as much as these say, whatever their few rows show
+            slope = float(slopes[k] * spread[k] - slopes[0] * spread[0]) / both if both > 0 else 0.0
+            variance = difference_se**2 or both
+            low, high, z, p = _tested(difference, variance, slope, widest, alpha)
+        groups.append(
+            ContrastGroup(
+                level=label,
+                value=float(ratio[k]),
+                se=float(np.sqrt(max(S[k, k], 0.0))),
+                difference=difference,
+                difference_se=difference_se,
+                low=low,
+                high=high,
+                z=z,
+                pvalue=p,
+            )
+        )
+    return tuple(groups)
+
+
+def _tested(
+    gap: float, variance: float, slope: float, widest: float, alpha: float
+) -> tuple[float, float, float | None, float]:
+    """(low, high, z, p) of a difference, by the test of each difference with the variance that it would have.
+
+    The stated variance was drawn with the estimate: it is off by `slope` times as much as the estimate is.
+    docs/explanation/inference.md, section 6.
+    """
+    if variance <= 0:  # a difference without error is what it is
+        return gap, gap, None, 0.0 if gap else 1.0
+    at, zero, reach = np.array(gap), np.zeros(()), min(widest, abs(gap) + FAR * (np.sqrt(variance) + abs(slope)))
+
+    def v(x: Floats) -> Floats:
+        return np.maximum(variance + slope * (x - gap), STAYS * variance)
+
+    def k(x: Floats) -> Floats:
+        return slope * v(x)
+
+    low, high = tail_interval(at, v, k, alpha, -reach, reach)
+    tail = upper_tail if gap > 0 else lower_tail
+    p = float(np.clip(2 * tail(at, zero, v(zero), k(zero)), SMALLEST_P, 1.0))
+    return float(low), float(high), float(np.copysign(-ndtri(p / 2), gap)) + 0.0, p

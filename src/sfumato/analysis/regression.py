@@ -33,7 +33,7 @@ from .fit import Fit, plain_name
 from .formula import Factor, read_formula
 from .newton import Problem, solve
 from .recoding import Recode
-from .skewed_columns import few_rows, powers
+from .skewed_columns import Powers, few_rows, powers
 
 MOST_LEVELS = 50  # of a multinomial outcome
 LARGEST_WEIGHT = 1e30  # so that squares of weighted numbers can be added up
@@ -148,11 +148,14 @@ def fit(
 def _few_rows(problem: Problem, grid: Grid, outcome: str | None, weights: str | None) -> list[str]:
     """Whether the errors hang on few rows, by the outcome (None: it has levels) and by the weights."""
 
-    def of_measure(m: int) -> tuple[float, float]:
-        return float(grid.cells.moments[:, m, m].sum()), grid.fourths[m - 1]
+    inside = grid.weight != 0
 
-    def on_grid(numbers: Floats) -> tuple[float, float]:
-        return powers(grid.functionals.counts(), numbers)
+    def of_measure(m: int) -> Powers:
+        rows = float(grid.cell_rows[inside.any(axis=1)].sum())
+        return Powers(rows, float(grid.cells.moments[:, m, m].sum()), grid.fourths[m - 1])
+
+    def on_grid(numbers: Floats) -> Powers:
+        return powers(grid.functionals.counts() * inside, numbers)
 
     found: list[str] = []
     if outcome is not None:

@@ -101,7 +101,7 @@ def check_traces(folder: Path, manifest: Manifest) -> None:
 
 def check_columns(release: OpenedRelease) -> None:
     """Nothing; VerificationError where columns, units and domains do not fit each other."""
-    names = [column.name.casefold() for column in release.columns]
+    names = [column.name.lower() for column in release.columns]
     if len(set(names)) < len(names):
         raise VerificationError("release.json lists a column twice, or two names that differ in case only")
     units = [name for domain in release.domains for name in domain.columns]

@@ -122,6 +122,9 @@ class Functionals(Protocol):
     def covariance(self, functions: Functions, target: Target) -> Floats:
         """(F, F) covariance: of the randomisation ("table"), or with the rows a random sample ("population")."""
 
+    def variance_slopes(self, functions: Functions, target: Target) -> Floats:
+        """(F,) how the variance that is stated moves with the estimate, for measure 0; 0 where it is not worked out."""
+
 
 class DependentRows(ABC):
     """Functionals of rows whose noise hangs together: what follows from their counts; methods add the covariance."""
@@ -148,6 +151,9 @@ class DependentRows(ABC):
     def covariance(self, functions: Functions, target: Target) -> Floats:
         found = self._of_table(functions)
         return found + sampling(self, functions, self.cells) if target == "population" else found
+
+    def variance_slopes(self, functions: Functions, target: Target) -> Floats:
+        return np.zeros(functions.size)
 
     @abstractmethod
     def _of_table(self, functions: Functions) -> Floats:
@@ -385,6 +391,26 @@ class IndependentRows:
             total = self.value(functions)
             known = np.outer(total, total) / self._cells.rows
         return spread - known
+
+    def variance_slopes(self, functions: Functions, target: Target) -> Floats:
+        """Regression over the published rows of what one adds to the variance on what it adds to the estimate, w.
+
+        That is w^2 - B h^2 of the randomisation, (w - mean)^2 of a population. A row counts for a function whose cell
+        does. Where the rows are in two states (a value or not) the regression is exact and has no error.
+        """
+        found = np.zeros((5, functions.size))  # rows, and sums of w, w^2, of the variance v and of v w
+        for at in runs(self._cells.cells, functions.size * max(self.weights.states, self.values)):
+            ((_, h),) = functions.planes(at).items()
+            w = self.weights.forward(h)
+            v = w**2 - (self.weights.forward(h**2) if target == "table" else 0.0)
+            rows = self.published()[at][:, None, :] * (h != 0).any(axis=2)[:, :, None]
+            found += [(rows * x).sum(axis=(0, 2)) for x in (1.0, w, w**2, v, v * w)]
+        rows, first, squares, added, crossed = found
+        mean = np.divide(first, rows, out=np.zeros_like(rows), where=rows > 0)
+        spread = squares - mean * first
+        known = spread > 1e-12 * squares
+        slope = np.divide(crossed - mean * added, spread, out=np.zeros_like(rows), where=known)
+        return slope - np.where(known & (target == "population"), 2 * mean, 0.0)
 
 
 def sampling(functionals: Functionals, functions: Functions, cells: Cells) -> Floats:

@@ -27,6 +27,7 @@ from ..shared.linear_functionals import (
     Functions,
     IndependentRows,
     KroneckerWeights,
+    Target,
     runs,
 )
 from .decoy_channel import DecoyChannel
@@ -109,6 +110,9 @@ class DecoyFunctionals(DependentRows):
                     found = found - self._flat(true * column.move, u)
             self._kept[key] = found
         return self._kept[key]
+
+    def variance_slopes(self, functions: Functions, target: Target) -> Floats:
+        return self._rows.variance_slopes(functions, target)
 
     def _of_table(self, functions: Functions) -> Floats:
         found = self._rows.covariance(functions, "table")
