@@ -24,13 +24,13 @@ from sfumato.analysis import cells, regression  # what is measured is the work, 
 sqlglot.parse_one("SELECT 1", dialect="duckdb").sql(dialect="duckdb")
 release = sfumato.open_release(sys.argv[1], check=False)
 groups = {"occupation": {f"g{k}": list(range(10 * k, 10 * k + 10)) for k in range(5)}}
-spent, observe = [0.0], cells._observe
+spent, observe = [0.0], cells.observe
 def timed(*arguments):
     start = time.perf_counter()
     found = observe(*arguments)
     spent[0] += time.perf_counter() - start
     return found
-cells._observe = timed
+cells.observe = timed
 start = time.perf_counter()
 fitted = release.fit(sys.argv[2], recode=groups)
 print(json.dumps({"fit": time.perf_counter() - start, "count": spent[0], "cells": fitted.cells, "steps": fitted.steps}))

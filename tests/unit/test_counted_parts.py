@@ -9,8 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import sfumato
+from sfumato.answering.observation import wanted_of
 from sfumato.engines.duckdb import reader
 from sfumato.engines.statements import COUNT
+from sfumato.methods import REGISTRY
+from sfumato.sql.parse import read
+from tables import people
 
 RNG = np.random.default_rng(5)
 COLUMNS = {
@@ -42,3 +47,15 @@ def test_numbers_of_parts_are_counted_in_an_array(tmp_path: Path, monkeypatch: p
     pq.write_table(pa.table(COLUMNS), tmp_path / "data.parquet")
     opened = reader.DuckDBReader([tmp_path / "data.parquet"], 1_000)
     assert [name for name in COLUMNS if opened._by_array(name) is not None] == ["parts", "long", "one"]
+
+
+@pytest.mark.parametrize("name", [name for name in REGISTRY if REGISTRY[name].withheld])
+def test_rows_of_a_part_are_counted_by_the_engine_unless_they_are_a_handful(name: str) -> None:
+    """Parts of many rows each are few, and rows that leave the engine one by one cost more than all the rest."""
+    method = REGISTRY[name]
+    roles = sfumato.Roles(sensitive="disease", quasi=["age", "sex"])
+    rows = people().select(["age", "sex", "disease"])
+    subject = sfumato.publish(rows, roles=roles, method=method.spec(**method.example.spec), seed=1).subject
+    value = subject.domains[0].values[0][0]
+    asked = read(f"SELECT COUNT(*) FROM release WHERE disease = '{value}' AND age > 30", subject.schema)
+    assert wanted_of(asked, subject, "release", None).by_row == method.handfuls

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.anatomy.functionals import GroupedValues, GroupFunctionals, assignment_covariance
+from sfumato.methods.anatomy.held_values import Groups
 from sfumato.methods.shared import linear_functionals
 from sfumato.methods.shared.linear_functionals import (
     Cells,
@@ -230,7 +231,7 @@ def grouped() -> GroupedValues:
     members = np.full((3, len(GROUPS)), 3)
     for g, held in enumerate(GROUPS):
         members[: len(held), g] = held
-    return GroupedValues(members, np.array([float(len(g)) for g in GROUPS]), 3)
+    return GroupedValues(Groups(members=members, sizes=np.array([len(g) for g in GROUPS], dtype=np.int32), values=3))
 
 
 def assignments() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:

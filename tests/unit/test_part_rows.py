@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +67,40 @@ def test_columns_with_too_many_cells_are_read_by_row(release: Path, monkeypatch:
     assert {bool(found) for columns, found in opened.opened.reader._part_rows._known.items() if "area" in columns} == {
         False
     }
+
+
+@pytest.mark.parametrize("where", [None, "area <> 'area 1'", "disease <> 'd02'"])
+def test_models_from_cells_in_groups_are_those_from_rows(
+    where: str | None, release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Coefficients and their errors, contrasts, a test of independence, quantiles, whose cells are merged."""
+
+    def found() -> list[dict[str, Any]]:
+        opened = sfumato.open_release(release)
+        answers = (
+            opened.fit("grade ~ C(sex) + C(disease)", where=where),
+            opened.compare(by="grade", share="disease = 'd01'", where=where),
+            opened.test("grade", "disease", where=where),
+            opened.quantile("grade", [0.25, 0.5], by="sex", where="disease = 'd01'"),
+        )
+        kept.append([bool(known) for known in opened.opened.reader._part_rows._known.values()])
+        return [answer.to_dict() for answer in answers]
+
+    kept: list[list[bool]] = []
+    by_cell = found()
+    monkeypatch.setattr(part_rows, "MOST_CELLS", 1)
+    for mine, theirs in zip(by_cell, found(), strict=True):
+        assert mine == approximately(theirs)
+    assert {all(kept[0]), any(kept[1])} == {True, False}
+
+
+def approximately(said: Any) -> Any:
+    """The document with numbers that may differ by rounding."""
+    if isinstance(said, dict):
+        return {key: approximately(value) for key, value in said.items()}
+    if isinstance(said, list | tuple):
+        return type(said)(approximately(value) for value in said)
+    return pytest.approx(said, rel=1e-7, nan_ok=True) if isinstance(said, float) else said
 
 
 def reader_of(tmp_path: Path, part: list[int], area: list[str | None]) -> DuckDBReader:

@@ -11,6 +11,8 @@ from sfumato.engines.positions import Positions
 
 DOMAINS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "near": (pa.int16(), [5, 3, 9]),
+    "in a row": (pa.int16(), [3, 4, 5]),
+    "all near": (pa.int16(), [4, 3, 5]),
     "all bytes": (pa.int8(), [-128, 127, 0]),
     "bytes": (pa.int8(), [-128, 100, 99]),
     "words": (pa.int16(), [-32_768, 32_000]),

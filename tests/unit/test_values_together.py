@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.anatomy import anatomised, values_together
+from sfumato.methods.anatomy.held_values import inverse_sizes
 
 VALUES = 7
 
@@ -24,11 +25,12 @@ def groups() -> anatomised.Groups:
 @pytest.mark.parametrize("alike", [0, 50, 60])
 def test_pairs_and_triples_are_the_sums_over_the_groups_that_hold_them(groups: anatomised.Groups, alike: int) -> None:
     """Whether no two groups have one weight, most of them or all."""
-    weight = np.random.default_rng(6).random(len(groups))
-    weight[:alike] = 0.25
+    kind, each = np.arange(len(groups)), np.random.default_rng(6).random(len(groups))
+    kind[:alike] = 0
+    weight = each[kind]
     sets = [{int(u) for u in column if u < VALUES} for column in groups.members.T]
-    pairs = values_together.pairs_of(groups.members, weight, VALUES)
-    triples = values_together.triples_of(groups.members, weight, VALUES)
+    pairs = values_together.pairs_of(groups.members, kind, each, VALUES)
+    triples = values_together.triples_of(groups.members, kind, each, VALUES)
     for u, s in product(range(VALUES), repeat=2):
         assert pairs[u, s] == pytest.approx(sum(w for w, g in zip(weight, sets, strict=True) if {u, s} <= g))
     for u, s, t in product(range(VALUES), repeat=3):
@@ -47,7 +49,7 @@ def test_pairs_come_from_tables_of_two_or_three_places_alike(
     monkeypatch.setattr(values_together, "MOST_CELLS", cells)
     by_group = np.zeros((80, 9))
     by_group[number, np.concatenate(held)] = 1.0
-    found = values_together.pairs_of(made.members, 1 / made.sizes, 9)
+    found = values_together.pairs_of(made.members, made.sizes, inverse_sizes(made), 9)
     np.testing.assert_allclose(found, by_group.T @ (by_group / made.sizes[:, None]), rtol=1e-12, atol=1e-12)
 
 
@@ -68,17 +70,30 @@ def test_sizes_of_groups_in_order_and_in_no_order() -> None:
 
 
 def test_covariances_by_triples_are_those_by_groups(groups: anatomised.Groups, monkeypatch: pytest.MonkeyPatch) -> None:
-    def found() -> np.ndarray:
+    """By triples from some number of weights on, and never where values are too many for them."""
+
+    def found(*, triples: bool) -> np.ndarray:
         channel = anatomised.Channel(groups)
         w, _ = channel.weights(np.eye(VALUES))
         moments = anatomised._Moments(channel, w[None])
-        assert (channel.spread is None) == (values_together.MOST_VALUES == 0)
+        assert (moments._spread is not None) == triples
         return np.array([[moments.covariance(0, i, 0, j) for i in range(VALUES)] for j in range(VALUES)])
 
-    by_triples = found()
-    monkeypatch.setattr(values_together, "MOST_VALUES", 0)
-    np.testing.assert_allclose(by_triples, found(), atol=1e-12)
+    monkeypatch.setattr(anatomised, "FEW_WEIGHTS", VALUES)
+    few = found(triples=False)
+    monkeypatch.setattr(anatomised, "FEW_WEIGHTS", VALUES - 1)
+    by_triples = found(triples=True)
+    np.testing.assert_allclose(by_triples, few, atol=1e-12)
     assert np.abs(by_triples).max() > 0.01
+    monkeypatch.setattr(values_together, "MOST_VALUES", 0)
+    np.testing.assert_array_equal(found(triples=False), few)
+
+
+def test_triples_come_with_the_weights_of_several_questions(groups: anatomised.Groups) -> None:
+    channel = anatomised.Channel(groups)
+    for asked in range(2 * anatomised.FEW_WEIGHTS):
+        moments = anatomised._Moments(channel, np.ones((1, 1, VALUES)))
+        assert (moments._spread is not None) == (asked >= anatomised.FEW_WEIGHTS)
 
 
 def test_triples_are_left_where_they_cost_more_than_a_pass_over_the_groups() -> None:

@@ -12,42 +12,34 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlglot import exp
 
 from ..answering.domain_views import check_literals, look_at_domains
-from ..answering.observation import ROWS_AS_THEY_ARE
 from ..answering.strata import truth
 from ..answering.subject import Subject
 from ..engines.codes import factorise, part_numbers
-from ..engines.statements import column, distinct, double, expression, grouped
+from ..engines.statements import distinct
 from ..errors import QueryError, SpecError, UnsupportedQuery
-from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, KroneckerWeights
+from ..methods.shared.linear_functionals import (
+    Cells,
+    CodedUnit,
+    Functionals,
+    IndependentRows,
+    KroneckerWeights,
+)
+from ..model.part_cells import LyingCells
 from ..model.public import Codes, Floats, Scalar
 from ..model.types import Kind
 from ..sql.nodes import TRUE, Truth
 from ..sql.parse import parse
 from ..sql.scalar import nearest
 from ..stats.joint_codes import distinct_rows
+from .cell_sums import FINE, NO_ROW, PART, Measure, moments_of, observe
 from .expressions import Variable
 from .recoding import Recode, Recoder
 from .wording import listed
 
-NO_ROW = "no row of the release meets the condition"
 MOST_VALUES = 20_000  # joint values of the randomised columns that one analysis tells apart
 MOST_GROUPS = 1_000  # groups that one comparison, or one table of quantiles, has
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """A number of untouched columns that is summed instead of told apart.
-
-    `name` and `column` are what refusals say; `ends` is the SQL whose least and largest number is wanted.
-    """
-
-    name: str
-    column: str | None
-    sql: str
-    ends: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,7 +90,7 @@ def read(
     units = tuple(sorted(asked.union(*(c.query.units() for c in conditions))))
     plain = [c for c in dict.fromkeys(columns) if c not in subject.schema.units]
     leaves = [sql for c in conditions for sql in c.rows]
-    seen = _observe(subject, plain, leaves, units, conditions[0].query.pushed, measures)
+    seen, lying = observe(subject, plain, leaves, units, conditions[0].query.pushed, measures)
     keys = [factorise(seen[f"c{j}"]) for j in range(len(plain))]
     truths = [truth(seen[f"l{j}"]) for j in range(len(leaves))]
     distinct, cell = distinct_rows([*(codes for codes, _ in keys), *truths], seen.num_rows)
@@ -123,9 +115,10 @@ def read(
         cell=cell.astype(np.intp),
         part=part,
         value=value,
-        moments=_moments(seen, measures, inside),
+        moments=moments_of(seen, measures, inside),
         cells=len(distinct),
         rows=subject.rows,
+        lying=None if lying is None else LyingCells(inside=lying, number=seen[FINE].to_numpy()),
     )
     return Grid(
         variables=variables,
@@ -323,72 +316,6 @@ class _Axes:
                 names = [f"u{u}_{j}" for j in range(len(subject.coders[u].domain.columns))]
                 code = subject.coders[u].encode([seen[n] for n in names])
                 value = value * subject.sets[u] + code if u in subject.sets else value * size + class_of[code]
-        in_parts = bool(self._units) and subject.part is not None
-        part = part_numbers(seen["part"], subject.rows) if in_parts else np.zeros(seen.num_rows, dtype=np.int64)
+        in_parts = PART in seen.column_names
+        part = part_numbers(seen[PART], subject.rows) if in_parts else np.zeros(seen.num_rows, dtype=np.int64)
         return value, part
-
-
-def _observe(
-    subject: Subject,
-    plain: Sequence[str],
-    leaves: Sequence[str],
-    units: tuple[int, ...],
-    pushed: Sequence[str],
-    measures: Sequence[Measure],
-) -> Any:
-    """One GROUP BY over the release: columns c0.., leaves l0.., published values u.., part, moments m_a_b.
-
-    Of every measure also the fourth powers (q0..), how many are missing (v0..), the least and the largest. Where parts
-    are of a few rows each, hardly two rows agree: they are taken as they are.
-    """
-    table, weight = subject.reader.source()
-    keys: list[tuple[exp.Expression, str]] = [(column(c), f"c{j}") for j, c in enumerate(plain)]
-    keys += [(expression(sql), f"l{j}") for j, sql in enumerate(leaves)]
-    if not subject.withheld:
-        keys += [(column(c), f"u{u}_{j}") for u in units for j, c in enumerate(subject.coders[u].domain.columns)]
-    if units and subject.part:
-        keys.append((column(subject.part), "part"))
-    by_row = bool(units) and subject.handfuls and subject.rows <= ROWS_AS_THEY_ARE
-    one = exp.Literal.number(1) if weight is None else column(weight)
-    numbers = [one, *(double(expression(m.sql)) for m in measures)]
-    sums: list[tuple[exp.Expression, str]] = []
-    for b in range(len(numbers)):
-        for a in range(b + 1):
-            product: exp.Expression = one.copy()
-            for m in (a, b):
-                if m:
-                    product = exp.Mul(this=product, expression=numbers[m].copy())
-            sums.append((double(product if by_row else exp.Sum(this=product)), f"m{a}_{b}"))
-    for j, measure in enumerate(measures):
-        fourth: exp.Expression = one.copy()
-        for _ in range(4):
-            fourth = exp.Mul(this=fourth, expression=numbers[j + 1].copy())
-        sums.append((double(fourth if by_row else exp.Sum(this=fourth)), f"q{j}"))
-        missing: exp.Expression = exp.Is(this=numbers[j + 1].copy(), expression=exp.Null())
-        if not by_row:
-            missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=numbers[j + 1].copy()))
-        sums.append((missing, f"v{j}"))
-        number = double(expression(measure.ends))
-        ends = ((exp.Min, "least"), (exp.Max, "most"))
-        sums += [(number.copy() if by_row else end(this=number.copy()), f"{name}{j}") for end, name in ends]
-    seen = subject.reader.run(grouped(keys, sums, table=table, where=pushed, group=not by_row))
-    if seen.num_rows == 0 or seen["m0_0"].null_count:
-        raise QueryError(NO_ROW)
-    return seen
-
-
-def _moments(seen: Any, measures: Sequence[Measure], inside: NDArray[np.bool_]) -> Floats:
-    """(observed rows, 1 + measures, 1 + measures) sums of products; `inside` says which observed rows take part."""
-    for j, measure in enumerate(measures):
-        if np.any(seen[f"v{j}"].to_numpy()[inside]):
-            hint = f'Leave them out: where="{measure.column} IS NOT NULL"' if measure.column else None
-            raise QueryError(f"{measure.name} is missing for some rows", hint=hint)
-    size = 1 + len(measures)
-    found = np.empty((size, size, seen.num_rows))  # each product by itself, as it is read
-    for b in range(size):
-        for a in range(b + 1):
-            sums = seen[f"m{a}_{b}"].to_numpy()
-            # whoever does not take part may have no number
-            found[a, b] = np.where(inside, sums, 0.0) if b else sums
-            found[b, a] = found[a, b]
-    return found.transpose(2, 0, 1)

@@ -15,9 +15,9 @@ from ..model.public import Floats, Scalar
 from ..sql.aggregates import LARGEST
 from ..sql.scalar import quoted
 from . import design as designs
+from .cell_sums import Measure
 from .cells import (
     Grid,
-    Measure,
     check_asked,
     check_column,
     columns_of,

@@ -43,6 +43,7 @@ def observation(
     lumpable: bool,
     withheld: bool,
     handfuls: bool,
+    roomy: bool,
     part: str | None,
     table: str,
     weight: str | None,
@@ -50,7 +51,7 @@ def observation(
 ) -> Observation:
     """One GROUP BY over `table`, whose rows stand for `weight` rows of the release each (None: one).
 
-    `by_cell`: the rows of `table` are taken as they are, under their numbers.
+    `by_cell`: the rows of `table` are taken as they are, under their numbers. `roomy`: rows fit the memory.
     """
     wanted = query.units()
     columns: list[tuple[exp.Expression, str]] = []
@@ -73,9 +74,9 @@ def observation(
     in_part = part if part is not None and wanted else None
     if in_part is not None:
         columns.append((column(CELL), "cell") if by_cell else (column(in_part), "part"))
-    # Thousands of small groups and nothing else to tell rows apart: adding up by array is faster than by hashing.
-    # Where there is something else, and groups are of a few rows, hardly two rows agree: they are taken as they are.
-    by_row = by_cell or (withheld and in_part is not None and (len(columns) == 1 or handfuls))
+    # Groups of a few rows, and nothing else to tell rows apart: adding up by array is faster than by hashing.
+    # Where there is something else, hardly two rows agree: they are taken as they are, if there is room for them.
+    by_row = by_cell or (handfuls and in_part is not None and (len(columns) == 1 or roomy))
     numbers = [_number(sql) for sql in query.measures[1:]]
     moments = tuple((a, b) for b in range(len(numbers) + 1) for a in range(b + 1))
     positive = {m: f"p{m}" for m in range(1, len(numbers) + 1)}
@@ -132,7 +133,7 @@ def wanted_of(
     """What the question needs to see of a release; `by_value`: published values, also where their truth would do."""
     units = tuple(coder.domain.columns for coder in subject.coders)
     lumpable = subject.lumpable and not by_value
-    handfuls = subject.handfuls and subject.rows <= ROWS_AS_THEY_ARE
+    roomy = subject.rows <= ROWS_AS_THEY_ARE
 
     def make() -> Observation:
         return observation(
@@ -140,14 +141,15 @@ def wanted_of(
             units,
             lumpable=lumpable,
             withheld=subject.withheld,
-            handfuls=handfuls,
+            handfuls=subject.handfuls,
+            roomy=roomy,
             part=subject.part,
             table=table,
             weight=weight,
             by_cell=by_cell,
         )
 
-    way = (units, lumpable, subject.withheld, handfuls, subject.part, table, weight, by_cell)
+    way = (units, lumpable, subject.withheld, subject.handfuls, roomy, subject.part, table, weight, by_cell)
     return subject.known.wanted_of(query, way, make)
 
 

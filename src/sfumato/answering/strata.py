@@ -20,6 +20,8 @@ from ..stats.joint_codes import distinct_rows, joint_ranks
 from .layout import Layout
 from .observation import Observation
 
+BLOCK = 1 << 16  # rows that are looked at together: wide copies of their numbers stay near
+
 
 def truth(column: pa.ChunkedArray | pa.Array) -> Truth:
     """A Boolean column as three-valued truth."""
@@ -73,9 +75,10 @@ def sort_into_strata(frame: Frame) -> Strata:
     full[:, plain] = patterns
     stratum_rows, stratum = distinct_rows([*(codes for codes, _ in keys.values()), pattern], rows)
     first = np.zeros(len(stratum_rows), dtype=np.intp)
-    first[stratum[::-1]] = np.arange(rows)[::-1]
+    if len(first) > 1:
+        first[stratum[::-1]] = np.arange(rows)[::-1]
     value = np.zeros(rows, dtype=np.intp)
-    for axis, u in enumerate(frame.place.units):
+    for axis, u in enumerate(frame.place.units if wanted.raw or wanted.bits else ()):
         mine: NDArray[Any]
         if u in frame.place.sets and u in wanted.raw:
             mine = frame.codes[u]
@@ -91,7 +94,9 @@ def sort_into_strata(frame: Frame) -> Strata:
             mine = np.zeros(rows, dtype=np.intp)
         value = value * frame.place.observed_shape[axis] + mine
     moments = _floats(seen, [f"m{j}" for j in range(len(wanted.moments))])
-    positive = np.column_stack([moments[:, 0], _floats(seen, list(wanted.positive.values()))])
+    positive = moments[:, :1]
+    if wanted.positive:
+        positive = np.column_stack([positive, _floats(seen, list(wanted.positive.values()))])
     if not (np.isfinite(moments).all() and np.isfinite(positive).all()):
         raise QueryError(
             "the question adds up numbers that are infinite, not numbers (NaN) or too large; they have no error",
@@ -104,7 +109,7 @@ def sort_into_strata(frame: Frame) -> Strata:
         pattern=pattern[first],
         patterns=full,
         value=value,
-        part=np.asarray(seen[wanted.part], dtype=np.int64) if wanted.part else np.zeros(rows, dtype=np.int64),
+        part=_array(seen[wanted.part]).astype(np.int64, copy=False) if wanted.part else np.zeros(rows, dtype=np.int64),
         moments=moments,
         positive=positive,
         keys=keys,
@@ -115,8 +120,15 @@ def sort_into_strata(frame: Frame) -> Strata:
 def _floats(table: pa.Table, names: Sequence[str]) -> Floats:
     """Columns side by side; the sums of no rows, which are NULL, count as 0."""
     columns = [pc.fill_null(table[n], 0.0) if table[n].null_count else table[n] for n in names]
-    arrays = [column.to_numpy() for column in columns]
+    arrays = [_array(column) for column in columns]
+    if len(arrays) == 1:
+        return arrays[0][:, None]
     return np.stack(arrays, axis=1) if arrays else np.zeros((table.num_rows, 0))
+
+
+def _array(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column without nulls; of one chunk without a copy, which takes longer than what is done with it."""
+    return column.combine_chunks().to_numpy()
 
 
 def in_parts(seen: pa.Table, wanted: Observation, rows: int) -> pa.Table:
@@ -131,7 +143,9 @@ def in_parts(seen: pa.Table, wanted: Observation, rows: int) -> pa.Table:
 
 def _add_up_parts(rows: pa.Table, part: NDArray[np.integer]) -> pa.Table:
     """The sums of every column by `part`; a table without row weights has one row of weight 1 each."""
-    count = np.bincount(part)
+    count = np.zeros(int(part.max(initial=-1)) + 1, dtype=np.int32)
+    for first in range(0, len(part), BLOCK):
+        np.add.at(count, part[first : first + BLOCK].astype(np.intp), count.dtype.type(1))
     there = np.flatnonzero(count)
     columns = {"part": there, "m0": count[there].astype(float)}
     for name in rows.column_names[1:]:

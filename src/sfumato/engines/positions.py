@@ -25,6 +25,7 @@ class Positions:
                 self._low = min(values)
                 self._place = np.full(max(values) - self._low + 1, -1, dtype=np.int32)
                 self._place[[value - self._low for value in values]] = np.arange(len(values))
+        self._in_order = bool((self._place == np.arange(len(self._place))).all())  # a difference is a place
 
     def of(self, column: pa.Array | pa.ChunkedArray) -> Codes:
         """The place of every cell, -1 where it is not among the values; null matches null."""
@@ -41,7 +42,8 @@ class Positions:
         if len(self._place) and len(column) and not column.null_count:
             cells: NDArray[np.integer] = column.to_numpy()
             if self._low <= int(cells.min()) and int(cells.max()) < self._low + len(self._place):
-                return self._place[above(cells, self._low)]
+                steps = above(cells, self._low)
+                return steps.astype(np.int32) if self._in_order else self._place[steps]
         found = pc.index_in(column, value_set=self._distinct)
         return (pc.fill_null(found, -1) if found.null_count else found).to_numpy(zero_copy_only=False)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+BLOCK = 1 << 17  # rows that are looked at together: they stay near
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -32,10 +35,36 @@ class PartCells:
         return found
 
 
-def part_cells(part: NDArray[np.int64], cell: NDArray[np.integer], cells: int) -> PartCells:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LyingCells:
+    """How entries lie in the parts, where each of them is a cell of `inside`: rows of one have the same numbers."""
+
+    inside: PartCells
+    number: NDArray[np.integer]  # (R,) of the entry's cell
+
+
+def part_cells(part: NDArray[np.integer], cell: NDArray[np.integer], cells: int) -> PartCells:
     """The rows, of which part and cell are given, part by part."""
-    packed = part << 16  # of a part and a cell one word, sorted faster than places are
-    packed |= cell
+    return streamed_cells([(part, cell)], len(part), cells)
+
+
+def streamed_cells(
+    pieces: Iterable[tuple[NDArray[np.integer], NDArray[np.integer]]], rows: int, cells: int
+) -> PartCells:
+    """The same of parts and cells that come piece by piece: nothing but the packed words is as long as the table."""
+    packed, end = np.empty(rows, dtype=np.int64), 0
+    for part, cell in pieces:
+        here = packed[end : end + len(part)]
+        np.left_shift(
+            part, 16, out=here, dtype=np.int64
+        )  # of a part and a cell one word, sorted faster than places are
+        here |= cell
+        end += len(part)
+    packed = packed[:end]
     packed.sort()
-    start = np.concatenate([[0], np.cumsum(np.bincount(part))]).astype(np.int64)
-    return PartCells(cell=packed.astype(np.uint16), start=start, cells=cells)
+    start = np.zeros(int(packed[-1] >> 16) + 2 if end else 1, dtype=np.int64)
+    for first in range(0, end, BLOCK):
+        block = packed[first : first + BLOCK] >> 16
+        sizes = np.bincount(block - block[0])
+        start[int(block[0]) + 1 :][: len(sizes)] += sizes
+    return PartCells(cell=packed.astype(np.uint16), start=np.cumsum(start, out=start), cells=cells)

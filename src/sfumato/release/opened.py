@@ -31,6 +31,7 @@ from ..engines.statements import COUNT
 from ..errors import ReleaseError
 from ..methods import REGISTRY, AnyMethod
 from ..model.public import Codes, Domain, Evidence, Integers, Published
+from ..model.side_columns import Runs, SideColumns, joined, runs_of
 from .bundle import check_contents, check_digests, read_manifest, readable
 from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
@@ -187,26 +188,33 @@ class OpenedRelease:
             taken = [range(first, groups, SIDE_READERS) for first in range(min(SIDE_READERS, groups))]
             found = list(readers.map(self._side_parts, taken))
         parts = [found[g % SIDE_READERS][g // SIDE_READERS] for g in range(groups)] or self._side_parts(None)
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        columns, runs = ([part[kind] for part in parts] for kind in (0, 1))
+        return SideColumns(
+            {name: np.concatenate([part[name] for part in columns]) for name in columns[0]},
+            {name: joined([part[name] for part in runs]) for name in runs[0]},
+        )
 
-    def _side_parts(self, groups: Sequence[int] | None) -> list[dict[str, Any]]:
+    def _side_parts(self, groups: Sequence[int] | None) -> list[tuple[dict[str, Any], dict[str, Runs]]]:
         """The same of some row groups each; None: of a file without any."""
         with readable(SIDE), pq.ParquetFile(self.path / SIDE) as file:  # by pq.read_table it would load pandas
             if groups is None:
                 return [self._side_part(file.read())]
             return [self._side_part(file.read_row_group(g, use_threads=False)) for g in groups]
 
-    def _side_part(self, table: pa.Table) -> dict[str, Any]:
-        table, side = table.combine_chunks(), dict[str, Any]()
+    def _side_part(self, table: pa.Table) -> tuple[dict[str, Any], dict[str, Runs]]:
+        """(columns, those that are kept in runs)."""
+        table, side, runs = table.combine_chunks(), dict[str, Any](), dict[str, Runs]()
         for u, coder in enumerate(self.coders):
             if set(coder.domain.columns) <= set(table.column_names):
                 codes = coder.encode([table[n] for n in coder.domain.columns])
                 side[f"unit{u}"] = codes.astype(np.min_scalar_type(len(coder.domain)))
         changed = {name for domain in self.domains for name in domain.columns}
         for name in (n for n in table.column_names if n not in changed):
-            own = name == self.method.part
-            side[name] = narrow_part_numbers(table[name], self.manifest.rows) if own else table[name].to_numpy()
-        return side
+            if name == self.method.part:
+                runs[name] = runs_of(narrow_part_numbers(table[name], self.manifest.rows))
+            else:
+                side[name] = table[name].to_numpy()
+        return side, runs
 
 
 def _method(manifest: Manifest) -> AnyMethod:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 import duckdb
 import numpy as np
 
-from ...model.part_cells import PartCells, part_cells
-from ..codes import part_numbers
+from ...model.part_cells import PartCells, streamed_cells
+from ..codes import narrow_part_numbers
 from ..statements import CELL, WEIGHT
 from .connection import quoted
 
 MOST_CELLS = (1 << 16) - 1  # two bytes, one number of which says that there is no row
 MOST_ROWS = 32  # of a part: its rows are compared with each other
+BATCH = 1 << 17  # rows that are read at a time
 TABLES = 3  # of cells that are kept; later questions about other columns read rows
 ROOM = 4  # times fewer cells in a sample of rows than there may be, for columns of questions before to be among them
 
@@ -64,5 +65,6 @@ class PartRows:
     def _rows_of(self, table: str, columns: Sequence[str], part: str, cells: int) -> PartCells:
         same = " AND ".join(f"r.{quoted(n)} IS NOT DISTINCT FROM c.{quoted(n)}" for n in columns) or "true"
         sql = f"SELECT r.{quoted(part)} AS part, c.{CELL} AS cell FROM release r JOIN {table} c ON {same}"
-        found = self._con.sql(sql).to_arrow_table()
-        return part_cells(part_numbers(found["part"], self._rows), found["cell"].to_numpy(), cells)
+        batches = self._con.sql(sql).to_arrow_reader(BATCH)
+        pieces = ((narrow_part_numbers(b["part"], self._rows), b["cell"].to_numpy()) for b in batches)
+        return streamed_cells(pieces, self._rows, cells)

@@ -47,6 +47,7 @@ class DuckDBReader:
         paths = [] if held else [plain_path(file.resolve()).replace("'", "''") for file in data]
         files = "[" + ", ".join(f"'{path}'" for path in paths) + "]"
         self._con.execute(f"SET perfect_ht_threshold={ARRAY_BITS}")
+        self._con.execute("SET parquet_metadata_cache=true")  # footers are read once, not for every statement
         self._con.execute(f"SET allowed_paths={files}")
         self._con.execute("SET enable_external_access=false")
         self._con.execute("SET lock_configuration=true")

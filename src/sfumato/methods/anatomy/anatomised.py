@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from ...model.public import Asked, Estimated, Floats, Observed
 from .group_sums import Entries, GroupSums, Kinds, Sums, bounds, kinds
-from .held_values import Groups, groups_of
+from .held_values import Groups, groups_of, inverse_sizes
 from .mean_shares import SINGULAR, mean_shares
 from .values_together import few_enough, pairs_of, triples_of
 
 VARIANCE_GROUPS = 200_000  # moments of W are taken over at most this many groups, which are in random order
+FEW_WEIGHTS = 2  # functions of values whose moments are taken group by group, before triples of values are counted
 __all__ = ["Channel", "Groups", "estimate", "expected_se", "groups_of", "kinds", "variances"]
 
 
@@ -28,8 +29,9 @@ class Channel:
 
     def __init__(self, groups: Groups) -> None:
         self.groups, self.entries = groups, Entries(groups)
-        self.true_counts = groups.by_value(np.ones(len(groups))).astype(np.int64)  # every value is in the bundle
+        self.true_counts = groups.by_value().astype(np.int64)  # every value is in the bundle
         self.present = np.flatnonzero(self.true_counts)
+        self._asked = 0
         self._root = np.sqrt(self.true_counts[self.present].astype(float))
         self._shares = mean_shares(groups, self.present, self.true_counts[self.present])
 
@@ -42,7 +44,7 @@ class Channel:
     @cached_property
     def held(self) -> Floats:
         """How many of these hold each value, or 1."""
-        return np.maximum(self.sampled.by_value(np.ones(len(self.sampled))), 1)
+        return np.maximum(self.sampled.by_value(), 1)
 
     @cached_property
     def spread(self) -> Floats | None:
@@ -53,9 +55,15 @@ class Channel:
         some = self.sampled
         if not few_enough(len(some), len(some.members), some.values):
             return None
-        mean = pairs_of(some.members, 1 / some.sizes, some.values) / self.held[:, None]
-        square = triples_of(some.members, 1 / some.sizes**2, some.values) / self.held[:, None, None]
+        share = inverse_sizes(some)
+        mean = pairs_of(some.members, some.sizes, share, some.values) / self.held[:, None]
+        square = triples_of(some.members, some.sizes, share**2, some.values) / self.held[:, None, None]
         return np.asarray(square - mean[:, :, None] * mean[:, None, :], dtype=np.float64)
+
+    def asks_much(self, weights: int) -> bool:
+        """Whether with so many more weights, after those before, `spread` costs less than a pass for each."""
+        self._asked += weights
+        return self._asked > FEW_WEIGHTS
 
     def weights(self, h: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """(w with M w = h over all values, identified?) for each row of h (F, values)."""
@@ -164,7 +172,8 @@ class _Moments:
     """Covariance of two weight functions over the groups that hold each value; from at most VARIANCE_GROUPS groups."""
 
     def __init__(self, channel: Channel, w: Floats) -> None:
-        self._groups, self._spread, self._w = channel.sampled, channel.spread, w
+        self._groups, self._w = channel.sampled, w
+        self._spread = channel.spread if channel.asks_much(w.shape[0] * w.shape[1]) else None
         self._held = channel.held
         self._kept: dict[tuple[int, int], tuple[Floats, Floats]] = {}
 

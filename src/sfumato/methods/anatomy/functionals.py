@@ -10,15 +10,17 @@ with K_u the covariance of 1[s in g] / |g| over the groups that hold u. Everythi
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import UnsupportedQuery
+from ...model.part_cells import LyingCells, PartCells
 from ...model.public import Evidence
 from ..shared.linear_functionals import Cells, DependentRows, Floats, Functions, runs
-from .anatomised import groups_of
+from .group_cells import shares_by_cell
+from .held_values import Groups, inverse_sizes, released_groups
 from .values_together import pairs_of, triples_of
 
 BLOCK = 1 << 18  # rows that are looked at together: they stay near
@@ -27,22 +29,32 @@ SINGULAR = 1e-6  # eigenvalues below this share of the largest belong to values 
 
 
 class GroupedValues:
-    """The groups as arrays: `members[:, g]` are the values of group g, filled up with `values`, which is no code."""
+    """Groups with M, its inverse and K over all of them."""
 
-    def __init__(self, members: NDArray[np.integer], sizes: Floats, values: int) -> None:
+    def __init__(self, groups: Groups) -> None:
+        members, sizes, values = groups.members, groups.sizes, groups.values
         if values > MOST_VALUES:
             raise UnsupportedQuery(
                 f"the column has {values} values; covariances from groups are worked out for up to {MOST_VALUES}",
                 hint="Ask for counts, sums and averages by SQL, or have the column published with fewer values.",
             )
         self.members, self.sizes, self.values = members, sizes, values
-        pairs = pairs_of(members, 1 / sizes, values)
-        held = triples_of(members, 1 / sizes**2, values)
-        self.true_counts = np.diag(pairs_of(members, np.ones(len(sizes)), values)).copy()  # every value is published
+        self._groups = groups
+        self._shares: weakref.WeakKeyDictionary[PartCells, Floats] = weakref.WeakKeyDictionary()
+        share = inverse_sizes(groups)
+        pairs = pairs_of(members, sizes, share, values)
+        held = triples_of(members, sizes, share**2, values)
+        self.true_counts = groups.by_value()  # every value is published
         safe = np.maximum(self.true_counts, 1.0)
         self.M = pairs / safe[:, None]
         self.K = held / safe[:, None, None] - self.M[:, :, None] * self.M[:, None, :]
         self.inverse, self.identified = self._invert(pairs)
+
+    def shares_of(self, inside: PartCells) -> Floats:
+        """(cells, values): the rows of a cell, each in equal parts to the values of its group; added up once."""
+        if inside not in self._shares:
+            self._shares[inside] = shares_by_cell(self._groups, inside)
+        return self._shares[inside]
 
     def _invert(self, pairs: Floats) -> tuple[Floats, bool]:
         """M^-1 over the values that occur, by the symmetric F^-1/2 C F^-1/2; and whether it is regular."""
@@ -59,8 +71,7 @@ class GroupedValues:
 def grouped_values(evidence: Evidence) -> GroupedValues:
     """The groups of a release, worked out once."""
     if "grouped values" not in evidence.memo:
-        groups = groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
-        evidence.memo["grouped values"] = GroupedValues(groups.members, groups.sizes, groups.values)
+        evidence.memo["grouped values"] = GroupedValues(released_groups(evidence))
     found = evidence.memo["grouped values"]
     assert isinstance(found, GroupedValues)
     return checked(found)
@@ -102,6 +113,24 @@ class GroupFunctionals(_Assigned):
 
     def _all_counts(self) -> dict[tuple[int, int], Floats]:
         """All of them at once: whose rows share a group with which values is looked up once."""
+        cells = self.cells
+        found = self._by_row() if cells.lying is None else self._by_cell(cells.lying)
+        return {key: shared.reshape(cells.cells, -1) @ self.groups.inverse for key, shared in found.items()}
+
+    def _by_cell(self, lying: LyingCells) -> dict[tuple[int, int], Floats]:
+        """From how cells lie in the groups; each row of one has the mean of its numbers."""
+        cells, values = self.cells, self.groups.values
+        mine = self.groups.shares_of(lying.inside)[lying.number] / cells.moments[:, :1, 0]
+        place, size = (cells.cell[:, None] * values + np.arange(values)).ravel(), cells.cells * values
+
+        def added(moment: Floats) -> Floats:
+            found = np.bincount(place, weights=(mine * moment[:, None]).ravel(), minlength=size)
+            return np.asarray(found, dtype=np.float64)
+
+        return {(a, b): added(cells.moments[:, a, b]) for b in range(cells.measures) for a in range(b + 1)}
+
+    def _by_row(self) -> dict[tuple[int, int], Floats]:
+        """Row by row."""
         cells, groups = self.cells, self.groups
         width = groups.values + 1
         size = cells.cells * width
@@ -115,7 +144,7 @@ class GroupFunctionals(_Assigned):
                 place = start + row[part]
                 for key, weight in weights.items():
                     shared[key] += np.bincount(place, weights=weight, minlength=size)
-        return {key: found.reshape(cells.cells, width)[:, :-1] @ groups.inverse for key, found in shared.items()}
+        return {key: found.reshape(cells.cells, width)[:, :-1] for key, found in shared.items()}
 
 
 class AssignmentFunctionals(_Assigned):

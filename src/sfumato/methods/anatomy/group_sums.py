@@ -19,7 +19,7 @@ from ...model.part_cells import PartCells
 from ...model.public import Asked, Floats, Observed
 from ...stats.joint_codes import distinct_numbers
 from .group_cells import SeenCells, held_by, shares_by_cell
-from .held_values import Groups, small
+from .held_values import BLOCK, Groups, small
 
 MOST_SHARES = 20_000_000  # numbers kept by stratum and value; beyond, they are added up by output row
 MOST_SELECTED = 8  # selections of entries that are kept
@@ -74,20 +74,36 @@ class Entries:
         if self._last is kept():
             self._last = None
 
-    def equal_parts(self, observed: Observed, column: int, at: NDArray[np.intp] | slice) -> Floats:
-        """The moment of entries, divided by the size of their groups."""
-        return observed.moments[at, column] / self.sizes[observed.part[at]]
+    def shares(self, observed: Observed, column: int) -> Floats:
+        """(T, values): every entry's moment in equal parts to the values of its group, by stratum."""
+        part, moment = observed.part, observed.moments[:, column]
+        if observed.strata == 1 and self._many(part):
+            by_group = self._by_group(part, moment)
+            by_group /= np.maximum(self.sizes, 1)
+            return self.groups.by_value(by_group)[None]
+        return self.by_value(observed.stratum, observed.strata, part, moment / self.sizes[part])
 
     def by_value(self, row: NDArray[np.integer], rows: int, part: NDArray[np.integer], weight: Floats) -> Floats:
         """(rows, values): the sum of the weights of the entries of a row whose group holds a value."""
+        if rows == 1 and self._many(part):
+            return self.groups.by_value(self._by_group(part, weight))[None]
         size = self.groups.values + 1
-        if rows == 1 and 2 * len(part) > len(self.groups):  # group by group: nothing is looked up
-            by_group = np.bincount(part, weights=weight, minlength=len(self.groups)).astype(np.float64, copy=False)
-            return self.groups.by_value(by_group)[None]
-        start, found = row.astype(np.intp) * size, np.zeros(rows * size)
-        for member in self._members:
-            found += np.bincount(start + member[part], weights=weight, minlength=len(found))
+        found = np.zeros(rows * size)
+        step = max(BLOCK, len(found))  # each block adds as many numbers as there are
+        for first in range(0, len(part), step):
+            at = slice(first, first + step)
+            start, mine = row[at].astype(np.intp) * size, part[at]
+            for member in self._members:
+                found += np.bincount(start + member[mine], weights=weight[at], minlength=len(found))
         return found.reshape(rows, size)[:, :-1]
+
+    def _many(self, part: NDArray[np.integer]) -> bool:
+        """Whether all groups are gone through rather than those of the entries looked up."""
+        return 2 * len(part) > len(self.groups)
+
+    def _by_group(self, part: NDArray[np.integer], weight: Floats) -> Floats:
+        found = np.bincount(part, weights=weight, minlength=len(self.groups))
+        return np.asarray(found, dtype=np.float64)
 
 
 class Seen(Protocol):
@@ -123,8 +139,7 @@ class SeenEntries:
     def shares(self, observed: Observed, column: int) -> Floats:
         """(T, values): every entry's moment in equal parts to the values of its group, by stratum."""
         if column not in self._shares:
-            parts = self._entries.equal_parts(observed, column, slice(None))
-            self._shares[column] = self._entries.by_value(observed.stratum, observed.strata, observed.part, parts)
+            self._shares[column] = self._entries.shares(observed, column)
         return self._shares[column]
 
     def in_groups(self, observed: Observed, patterns: NDArray[np.bool_], h: Floats) -> InGroups:
@@ -195,9 +210,9 @@ class GroupSums:
                 self._shares[name] = flat.reshape(seen.keys, values).astype(np.float64)
             else:
                 at = np.flatnonzero(patterns[seen.pattern][seen.stratum])
-                parts = self.entries.equal_parts(seen, column, at)
-                key = seen.key[seen.stratum[at]]
-                self._shares[name] = self.entries.by_value(key, seen.keys, seen.part[at], parts)
+                key, part = seen.key[seen.stratum[at]], seen.part[at]
+                shared = seen.moments[at, column] / self.entries.sizes[part]
+                self._shares[name] = self.entries.by_value(key, seen.keys, part, shared)
         return self._shares[name]
 
     def __call__(self, patterns: NDArray[np.bool_], column: int) -> Floats:

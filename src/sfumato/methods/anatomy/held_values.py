@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.public import Codes, Floats
+from ...model.public import Codes, Evidence, Floats
+from ...model.side_columns import part_sizes, runs_of
+
+BLOCK = 1 << 16  # groups that are looked at together: numpy makes wide copies of them, which stay near
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +18,7 @@ class Groups:
     """Group g holds the values `members[:, g]`; short groups are filled up with `values`, which is no value's code."""
 
     members: NDArray[np.integer]  # (largest size, groups), one contiguous row per place, in as few bytes as it takes
-    sizes: Floats
+    sizes: NDArray[np.int32]
     values: int
 
     def __len__(self) -> int:
@@ -35,36 +38,52 @@ class Groups:
         """Average of w over the values of each group."""
         return self.total(w, groups) / self.sizes[groups]
 
-    def by_value(self, weight: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:
-        """For each value, the sum of the weights of the groups that hold it."""
+    def by_value(self, weight: Floats | None = None) -> Floats:
+        """For each value, the sum of the weights of the groups that hold it; None: each has weight 1."""
         result = np.zeros(self.values + 1)
-        counted = len(weight) > 0 and bool((weight == weight[0]).all())  # without weights it is faster
-        for row in self.members:
-            found = np.bincount(row[groups], weights=None if counted else weight, minlength=self.values + 1)
-            result += found * weight[0] if counted else found
+        for first in range(0, len(self), BLOCK):
+            block = slice(first, first + BLOCK)
+            mine = None if weight is None else weight[block]
+            for row in self.members:
+                result += np.bincount(row[block], weights=mine, minlength=self.values + 1)
         return result[:-1]
 
 
 def groups_of(group: NDArray[np.integer], codes: Codes, values: int) -> Groups:
     """The groups of sensitive.parquet, whose rows are sorted by group."""
-    sizes = _sizes(group)
-    width, start = int(sizes.max(initial=0)), np.cumsum(sizes) - sizes
+    return groups_of_sizes(runs_of(group).sizes(), codes, values)
+
+
+def released_groups(evidence: Evidence) -> Groups:
+    """The groups of a release, laid out once."""
+    if "groups" not in evidence.memo:
+        sizes, values = part_sizes(evidence.side, "group_id"), len(evidence.domains[0])
+        evidence.memo["groups"] = groups_of_sizes(sizes, evidence.side["unit0"], values)
+    found = evidence.memo["groups"]
+    assert isinstance(found, Groups)
+    return found
+
+
+def groups_of_sizes(sizes: NDArray[np.int32], codes: Codes, values: int) -> Groups:
+    """The groups of so many values each, which follow each other in `codes`."""
+    width, least = int(sizes.max(initial=0)), int(sizes.min(initial=len(codes)))
     members = np.full((width, len(sizes)), values, dtype=np.min_scalar_type(values))
-    small, least = codes.astype(members.dtype), int(sizes.min(initial=width))
-    for j in range(width):
-        there = slice(None) if j < least else np.flatnonzero(sizes > j)
-        members[j, there] = small[start[there] + j]
-    return Groups(members=members, sizes=sizes.astype(float), values=values)
+    more = np.flatnonzero(sizes > least)
+    beyond = sizes[more].astype(np.int64) - least
+    # groups are rows of `least` values, but for what is beyond these in some
+    extra = np.repeat(least * (more + 1), beyond) + np.arange(int(beyond.sum()))
+    rows = np.delete(codes, extra) if len(extra) else codes
+    members[:least] = rows.reshape(len(sizes), least).T
+    start = least * more + np.cumsum(beyond) - beyond
+    for j in range(least, width):
+        there = np.flatnonzero(beyond > j - least)
+        members[j, more[there]] = codes[start[there] + j]
+    return Groups(members=members, sizes=sizes, values=values)
 
 
-def _sizes(group: NDArray[np.integer]) -> NDArray[np.int64]:
-    """How often each number comes; numbers in order are not copied for it."""
-    if not len(group) or (group[1:] < group[:-1]).any():
-        return np.bincount(group)
-    first = np.concatenate([[0], np.flatnonzero(group[1:] != group[:-1]) + 1])
-    sizes = np.zeros(int(group[-1]) + 1, dtype=np.int64)
-    sizes[group[first]] = np.diff(first, append=len(group))
-    return sizes
+def inverse_sizes(groups: Groups) -> Floats:
+    """1 / |g| by |g|."""
+    return 1 / np.maximum(np.arange(len(groups.members) + 1), 1)
 
 
 def small(numbers: NDArray[np.number]) -> NDArray[np.unsignedinteger]:

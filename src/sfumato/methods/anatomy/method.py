@@ -53,6 +53,7 @@ from ..shared.option_help import told
 from ..shared.restricted import value_label
 from . import anatomised
 from .functionals import AssignmentFunctionals, GroupedValues, GroupFunctionals, checked, grouped_values
+from .held_values import released_groups
 from .readers import readers
 from .verify import check_release
 
@@ -163,8 +164,7 @@ def _groups_of_values(
 def _channel(evidence: Evidence) -> anatomised.Channel:
     """The release's own channel, worked out once."""
     if "channel" not in evidence.memo:
-        groups = anatomised.groups_of(evidence.side["group_id"], evidence.side["unit0"], len(evidence.domains[0]))
-        evidence.memo["channel"] = anatomised.Channel(groups)
+        evidence.memo["channel"] = anatomised.Channel(released_groups(evidence))
     found = evidence.memo["channel"]
     assert isinstance(found, anatomised.Channel)
     return found
@@ -260,7 +260,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
 
     def prepare(self, plan: AnatomyPlan, evidence: Evidence) -> None:
         """The groups, and how often values share one."""
-        _ = _channel(evidence).spread
+        _channel(evidence)
 
     def functionals(
         self, plan: AnatomyPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
@@ -339,7 +339,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             return Estimated(value=value, variance=variance, low=value - half, high=value + half, covariance=covariance)
 
         def sums_of_rows(cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
-            return AssignmentFunctionals(cells, checked(GroupedValues(planned.members, planned.sizes, m)), kept)
+            return AssignmentFunctionals(cells, checked(GroupedValues(planned)), kept)
 
         return Foresight(lump=False, answer=answer, functionals=sums_of_rows)
 

@@ -16,18 +16,19 @@ from numpy.typing import NDArray
 from ...model.public import Floats
 
 MOST_VALUES = 128  # triples are V^3 numbers
-FIRST = 101  # groups that tell which weight most of them have; they are in no order
+FIRST = 101  # groups that tell of which kind most of them are; they are in no order
+BLOCK = 1 << 16  # groups that are looked at together
 MOST_CELLS = 200_000  # of a table over three places: it stays near while groups are counted
 MOST_WORK = 300_000_000  # numbers touched to sum them
 
 
-def pairs_of(members: NDArray[np.integer], weight: Floats, values: int) -> Floats:
-    """[u, s]: the sum of the weights of the groups with u and s; [u, u] those with u.
+def pairs_of(members: NDArray[np.integer], kind: NDArray[np.integer], weight: Floats, values: int) -> Floats:
+    """[u, s]: the sum of the weights of the groups with u and s; [u, u] those with u. Group g has `weight[kind[g]]`.
 
     The values of a group `members[:, g]` differ; a short group is filled up with `values`, which is no code.
     """
     width = values + 1
-    tables = _PlaceTables(members, weight, values)
+    tables = _PlaceTables(members, kind, weight, values)
     square, single = np.zeros((width, width)), np.zeros(width)
     pairs, places = set(combinations(range(len(members)), 2)), set(range(len(members)))
     for chosen in _threes(tables.full) if width**3 <= MOST_CELLS else []:
@@ -63,16 +64,17 @@ def _threes(places: Sequence[int]) -> list[tuple[int, int, int]]:
 class _PlaceTables:
     """Sums of the weights of groups by the values that they have in some places.
 
-    Nearly all groups have one weight: they are counted, and what others have more or less is added. Places that few
+    Nearly all groups are of one kind: they are counted, and what others weigh more or less is added. Places that few
     groups fill are looked at in these only.
     """
 
-    def __init__(self, members: NDArray[np.integer], weight: Floats, values: int) -> None:
-        some = np.sort(weight[:FIRST])
+    def __init__(self, members: NDArray[np.integer], kind: NDArray[np.integer], weight: Floats, values: int) -> None:
+        some = np.sort(kind[:FIRST])
         self._members, self._width = members, values + 1
-        self._common = float(some[len(some) // 2]) if len(some) else 0.0
-        self._other = np.flatnonzero(weight != self._common)
-        self._more = weight[self._other] - self._common
+        common = some[len(some) // 2] if len(some) else 0
+        self._common = float(weight[common]) if len(some) else 0.0
+        self._other = np.flatnonzero(kind != common)
+        self._more = weight[kind[self._other]] - self._common
         self._filled = [_filled(place, values) for place in members]
         self.full = [j for j, there in enumerate(self._filled) if isinstance(there, slice)]  # looked at in all groups
 
@@ -83,11 +85,22 @@ class _PlaceTables:
         """
         width, there = self._width, self._filled[chosen[-1]]
         size = width ** len(chosen)
-        found = self._common * np.bincount(_joint(self._members, chosen, there, width), minlength=size)
+        found = self._common * self._counted(chosen, there)
         if len(self._other):
             joint = _joint(self._members, chosen, self._other, width)
             found = found + np.bincount(joint, weights=self._more, minlength=size)
         return np.asarray(found, dtype=np.float64).reshape((width,) * len(chosen))
+
+    def _counted(self, chosen: tuple[int, ...], there: NDArray[np.intp] | slice) -> NDArray[np.int64]:
+        """How many of some groups have each combination of values; the wide numbers of a block stay near."""
+        width, groups = self._width, self._members.shape[1]
+        size = width ** len(chosen)
+        if not isinstance(there, slice):
+            return np.bincount(_joint(self._members, chosen, there, width), minlength=size)
+        found, step = np.zeros(size, dtype=np.int64), max(BLOCK, size)  # each block adds as many numbers as there are
+        for first in range(0, groups, step):
+            found += np.bincount(_joint(self._members, chosen, slice(first, first + step), width), minlength=size)
+        return found
 
 
 def _filled(place: NDArray[np.integer], values: int) -> NDArray[np.intp] | slice:
@@ -107,9 +120,9 @@ def _joint(
     return number
 
 
-def triples_of(members: NDArray[np.integer], weight: Floats, values: int) -> Floats:
+def triples_of(members: NDArray[np.integer], kind: NDArray[np.integer], weight: Floats, values: int) -> Floats:
     """[u, s, t]: the sum of the weights of the groups with u, s and t, which may be the same."""
-    tables = _PlaceTables(members, weight, values)
+    tables = _PlaceTables(members, kind, weight, values)
     found = np.zeros((values + 1,) * 3)
     for chosen in combinations(range(len(members)), 3):
         found += tables.of(chosen)
@@ -117,7 +130,7 @@ def triples_of(members: NDArray[np.integer], weight: Floats, values: int) -> Flo
     cube = np.zeros_like(ordered)
     for axes in permutations(range(3)):
         cube += ordered.transpose(axes)
-    pairs, each = pairs_of(members, weight, values), np.arange(values)
+    pairs, each = pairs_of(members, kind, weight, values), np.arange(values)
     for at in _diagonals(each):
         cube[at] = pairs  # u = s, u = t and s = t
     return cube

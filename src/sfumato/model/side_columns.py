@@ -1,0 +1,69 @@
+"""Columns of sensitive.parquet. That of part numbers is kept in runs: the column itself is as long as the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """A column of whole numbers from 0 on: each of `numbers` comes `lengths` times, one after the other."""
+
+    numbers: NDArray[np.integer]
+    lengths: NDArray[np.integer]
+
+    def column(self) -> NDArray[np.integer]:
+        """The column itself."""
+        return np.repeat(self.numbers, self.lengths)
+
+    def sizes(self) -> NDArray[np.int32]:
+        """How often each number comes, whatever the order."""
+        found = np.zeros(int(self.numbers.max(initial=-1)) + 1, dtype=np.int32)
+        if (self.numbers[1:] >= self.numbers[:-1]).all():
+            found[self.numbers] = self.lengths
+            again = np.flatnonzero(self.numbers[1:] == self.numbers[:-1])  # a number whose last run stands there now
+        else:
+            again = np.arange(len(self.numbers))
+        np.add.at(found, self.numbers[again], self.lengths[again])
+        return found
+
+
+def runs_of(column: NDArray[np.integer]) -> Runs:
+    """The runs of a column."""
+    last = [len(column) - 1] if len(column) else []
+    ends = np.append(np.flatnonzero(column[1:] != column[:-1]), np.array(last, dtype=np.intp))
+    lengths = np.diff(ends, prepend=-1)
+    return Runs(numbers=column[ends], lengths=lengths.astype(np.min_scalar_type(int(lengths.max(initial=0)))))
+
+
+def joined(pieces: Sequence[Runs]) -> Runs:
+    """The runs of columns one after the other; a run may go on in the next of them."""
+    numbers, lengths = (np.concatenate(part) for part in zip(*((p.numbers, p.lengths) for p in pieces), strict=True))
+    return Runs(numbers=numbers, lengths=lengths)
+
+
+class SideColumns(Mapping[str, NDArray[Any]]):
+    """Arrays by name; those that are kept in runs are made when they are asked for."""
+
+    def __init__(self, columns: Mapping[str, NDArray[Any]], runs: Mapping[str, Runs]) -> None:
+        self._columns, self.runs = columns, runs
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.runs[name].column() if name in self.runs else self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._columns, *self.runs))
+
+    def __len__(self) -> int:
+        return len(self._columns) + len(self.runs)
+
+
+def part_sizes(side: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.int32]:
+    """How often each number of a part comes in its column."""
+    runs = side.runs.get(name) if isinstance(side, SideColumns) else None
+    return (runs or runs_of(side[name])).sizes()
