@@ -51,23 +51,6 @@ def shuffled(entries: NDArray[Kind], start: Integers, rng: np.random.Generator) 
     return result
 
 
-def shuffled_order(codes: NDArray[np.integer], size: int, rng: np.random.Generator) -> NDArray[np.uint32]:
-    """The rows by their codes, which are below `size`; rows of one code in a random order, all equally likely."""
-    bits = np.uint64(max(len(codes) - 1, 1).bit_length())
-    spare = 64 - int(bits) - max(size - 1, 1).bit_length()
-    keys = rng.integers(0, 1 << int(KEY), size=len(codes), dtype=np.uint32)
-    packed = codes.astype(np.uint64)
-    packed <<= KEY
-    packed |= keys
-    packed >>= np.uint64(max(0, int(KEY) - spare))  # of very many rows and codes fewer random bits, then more ties
-    packed <<= bits
-    packed |= np.arange(len(codes), dtype=np.uint64)
-    packed.sort()
-    packed = _untied(packed, bits, rng)
-    packed &= (np.uint64(1) << bits) - np.uint64(1)
-    return packed.astype(np.uint32)
-
-
 def _parts(start: Integers, most: int) -> Iterator[tuple[int, int]]:
     """Runs of at most so many lists, of about `AT_ONCE` entries together."""
     first, lists = 0, len(start) - 1
