@@ -131,7 +131,9 @@ class _Swaps:
 
     def waves(self, positions: NDArray[np.intp]) -> NDArray[np.complex128]:
         """e_x at every frequency, a row per position."""
-        return self.roots[np.outer(positions, self.frequencies) % self.size]
+        turns = np.outer(positions, self.frequencies)
+        turns -= turns // self.size * self.size  # as the remainder, in half the time
+        return self.roots.take(turns)
 
     def gains(self, spectrum: NDArray[np.complex128], power: Floats) -> Floats:
         """How much the cost falls, to first order, for P_x added: a number per position x."""

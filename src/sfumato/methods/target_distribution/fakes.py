@@ -56,8 +56,8 @@ class FakeTable:
             w = self.weights[children]
             have = self.inside[:, children]
             unit = int(self.unit[node])
-            lowest = np.minimum(least // unit, (have // w).min(axis=1))
-            highest = np.minimum(largest // unit, ((have + self.most) // w).min(axis=1))
+            lowest = np.minimum(least // unit, _least_multiple(have, 0, w))
+            highest = np.minimum(largest // unit, _least_multiple(have, self.most, w))
             width = int((highest - lowest).max()) + 1 if groups else 1
             top = int(lowest.max(initial=0)) + width - 1
             kept = NodeRange(lowest=lowest, width=width, most=min(self.most, unit * top))
@@ -133,6 +133,13 @@ class FakeTable:
                 into = asked[id(child.stack)]
                 into[0][child.rows], into[1][child.rows] = some, those
         return found
+
+
+def _least_multiple(have: Counts, more: int, weights: Counts) -> Counts:
+    """By group the least of (have + more) // weight over the children; dividing is slow, and keeps the order."""
+    if (weights == weights[0]).all():
+        return np.asarray((have.min(axis=1) + more) // weights[0])
+    return np.asarray(((have + more) // weights).min(axis=1))
 
 
 def _children(tree: BlockTree, node: int) -> range:
