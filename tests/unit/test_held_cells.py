@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.choosing import held_cells
-from sfumato.choosing.held_cells import HeldReader, HeldRows
+from sfumato.choosing.held_cells import HeldReader, TrialRows
 from sfumato.engines.contract import Reader
 from sfumato.engines.directory import reader_of
 from sfumato.engines.statements import CELL, COUNT, WEIGHT, column, counted, double, expression, grouped, rows_of
@@ -37,7 +37,7 @@ def left_to_the_engine() -> Reader:
 def held(other: Any = left_to_the_engine) -> HeldReader:
     batches = ORIGINAL.to_batches(max_chunksize=700)  # of which the last is shorter
     rows = pa.Table.from_batches(RELEASE.to_batches(max_chunksize=700))
-    return HeldReader(rows, UNTOUCHED, HeldRows(batches, ORIGINAL.schema), other)
+    return HeldReader(rows, UNTOUCHED, TrialRows(batches, ORIGINAL.schema), other)
 
 
 def rows_in(table: pa.Table) -> list[str]:
@@ -71,7 +71,7 @@ def test_a_statement_about_cells_says_what_it_says_about_rows() -> None:
 
 
 def test_what_was_made_of_cells_serves_other_releases_with_the_same_values_only() -> None:
-    rows = HeldRows(ORIGINAL.to_batches(), ORIGINAL.schema)
+    rows = TrialRows(ORIGINAL.to_batches(), ORIGINAL.schema)
     asked = counted(["age", "ill"], table=held_cells.CELLS, weight=WEIGHT, where=["\"ill\" = 'y'"])
     for k in range(4):
         values = pa.array(["y", "x", "z"] if k == 2 else ["x", "y", "z"])  # the same codes stand for other values once
@@ -110,7 +110,7 @@ def test_a_statement_about_the_rows_reads_them() -> None:
 def test_parts_have_the_cells_of_their_rows() -> None:
     part = pa.array(np.random.default_rng(1).permutation(np.repeat(np.arange(ROWS // 5), 5)).astype(np.int32))
     release = ORIGINAL.append_column("part", part)
-    reader = HeldReader(release, UNTOUCHED, HeldRows(ORIGINAL.to_batches(), ORIGINAL.schema), left_to_the_engine)
+    reader = HeldReader(release, UNTOUCHED, TrialRows(ORIGINAL.to_batches(), ORIGINAL.schema), left_to_the_engine)
     found = reader.in_parts(["age", "town"], "part", 1_000)
     assert found is not None
     name, inside = found

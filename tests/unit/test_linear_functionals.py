@@ -18,12 +18,12 @@ from sfumato.methods.shared.linear_functionals import (
     Functions,
     IndependentRows,
     KroneckerWeights,
-    PartWeights,
     Weights,
     WeightTable,
     inverse_of,
     keep_or_redraw,
 )
+from sfumato.methods.small_domain.value_reports import PartWeights
 from sfumato.methods.splu.decoy_channel import DecoyChannel, FullMatrix
 from sfumato.methods.splu.functionals import decoy_functionals
 

@@ -45,14 +45,14 @@ class Numbered:
     size: int
 
 
-class HeldRows:
+class TrialRows:
     """The rows of a table as batches; cells over its columns are numbered once and kept, while there is room."""
 
     def __init__(self, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> None:
         self.batches = tuple(batches)
         self.rows = pa.Table.from_batches(self.batches, schema=schema)
         self._left = NUMBERS
-        self._statements: dict[int, Known] = {}
+        self._statements: dict[int, AskedStatement] = {}
         self._known: dict[tuple[str, ...], Numbered | None] = {}
 
     def numbered(self, columns: tuple[str, ...]) -> Numbered | None:
@@ -66,10 +66,10 @@ class HeldRows:
             self._known[columns] = found
         return self._known[columns]
 
-    def known(self, statement: exp.Query) -> Known:
+    def known(self, statement: exp.Query) -> AskedStatement:
         """What is known of a statement, which is kept; the same one is asked of many releases."""
         if id(statement) not in self._statements:
-            self._statements[id(statement)] = Known(statement)
+            self._statements[id(statement)] = AskedStatement(statement)
         return self._statements[id(statement)]
 
     def _numbers_of(self, columns: tuple[str, ...]) -> Numbered | None:
@@ -122,7 +122,7 @@ class Counted:
         )
 
 
-class Known:
+class AskedStatement:
     """A statement, and what the engine makes of every cell in it: found out once for all releases."""
 
     def __init__(self, statement: exp.Query) -> None:
@@ -209,7 +209,7 @@ class HeldReader:
     """A reader of rows in memory that shows the engine cells; what cannot be counted so is left to `other`."""
 
     def __init__(
-        self, rows: pa.Table, untouched: frozenset[str], original: HeldRows, other: Callable[[], Reader]
+        self, rows: pa.Table, untouched: frozenset[str], original: TrialRows, other: Callable[[], Reader]
     ) -> None:
         """`untouched` columns have the same rows, in the same order, as those of `original`."""
         self.columns = tuple(rows.column_names)

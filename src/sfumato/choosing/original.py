@@ -16,7 +16,7 @@ from ..engines.contract import Engine, Table, Transform
 from ..engines.statements import counted
 from ..errors import EngineError
 from ..model.public import Scalar
-from .held_cells import HeldReader, HeldRows
+from .held_cells import HeldReader, TrialRows
 
 HELD_BYTES = 2**28  # of batches that stay in memory
 Key = tuple[Scalar, ...]
@@ -36,7 +36,7 @@ class Original:
         path = self._folder / "truth.parquet"
         copied = _AsItIs(HELD_BYTES if hold else 0)
         self.rows = table.write(columns, copied, schema, _no_order, path, lambda _: None)
-        self.held = None if copied.room < 0 or not hold else HeldRows(copied.held, schema)
+        self.held = None if copied.room < 0 or not hold else TrialRows(copied.held, schema)
         self.types = {name: table.columns[name] for name in columns}
         self._counter = counter = engine.read([path], self.rows)
         counter.collapse()  # many questions follow

@@ -22,7 +22,7 @@ from ..publishing.randomness import Secret
 from ..publishing.roles import settled_roles
 from .candidates import choose_rho1, parse_bound, spec_of
 from .counted_table import CountedEngine
-from .held_cells import HeldRows
+from .held_cells import TrialRows
 from .original import Original
 from .rebuilt_table import Reference
 from .workload import CONDITIONS, Workload, query_pool, sql_workload
@@ -56,7 +56,7 @@ class Setting:
         rows = self.people.rows_per_person if self.people.checked else None
         return Claim(rho1=self.rho1, rho2=self.tau, rows_per_person=rows)
 
-    def held_rows(self, prepared: Prepared) -> HeldRows | None:
+    def held_rows(self, prepared: Prepared) -> TrialRows | None:
         """The rows of the table that a plan was made for, where they are held."""
         return self.truth.held if prepared.table is self.engine.open(None) else None
 

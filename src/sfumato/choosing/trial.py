@@ -19,7 +19,7 @@ from ..query import Release
 from ..release import bundle
 from ..release.manifest import FileModel
 from ..release.opened import OpenedRelease
-from .held_cells import HeldReader, HeldRows
+from .held_cells import HeldReader, TrialRows
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def trial(prepared: Prepared, secret: Secret) -> Iterator[Release]:
 
 
 @contextmanager
-def drawn(prepared: Prepared, secret: Secret, held: HeldRows) -> Iterator[Release]:
+def drawn(prepared: Prepared, secret: Secret, held: TrialRows) -> Iterator[Release]:
     """The release with the same rows, of which no file is written: answers do not depend on their order.
 
     `held` are those of the table. Neither lists of sets nor what stands beside the rows is made; the digest, from

@@ -14,7 +14,9 @@ def keep_freed_memory() -> None:
     Else every array of some hundred kilobytes is new to the process, and clearing its pages takes as long as filling
     it (docs/performance.md). Only for a process of our own: the setting holds for all of it.
     """
-    setting = getattr(ctypes.CDLL(None), "mallopt", None)
-    if setting is not None:
-        for name, value in ((MMAP_THRESHOLD, NEVER), (TRIM_THRESHOLD, NEVER), (TOP_PAD, AT_ONCE)):
-            setting(name, value)
+    try:
+        setting = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # another C library
+        return
+    for name, value in ((MMAP_THRESHOLD, NEVER), (TRIM_THRESHOLD, NEVER), (TOP_PAD, AT_ONCE)):
+        setting(name, value)

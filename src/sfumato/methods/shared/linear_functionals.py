@@ -3,8 +3,7 @@
 A *cell* is a distinct combination of the untouched columns that a model reads, a *value* the true joint value of its
 randomised columns, a *measure* g a number per row that comes from untouched columns only (measure 0 is the constant 1).
 What a method must supply is an unbiased estimate N of the rows per (cell, value) and the covariance of linear
-functions of it. Here: the protocol, and the form for rows that are randomised independently of each other by a known
-channel. docs/explanation/inference.md, sections 1 and 3.
+functions of it. Here: the protocol, and rows randomised one by one. docs/explanation/inference.md, sections 1 and 3.
 """
 
 from __future__ import annotations
@@ -315,27 +314,6 @@ class SetListWeights:
         return self.table.back(published)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PartWeights(SetListWeights):
-    """B with a state for every (sub-table, value in it); a value has no weight where a sub-table does not hold it.
-
-    Its records are then in other sub-tables: dealing them out at random adds no error, because all are counted.
-    """
-
-    state: NDArray[np.intp] = field(init=False)  # [sub-table, value], -1 where there is none
-
-    def __post_init__(self) -> None:
-        SetListWeights.__post_init__(self)
-        start = self._start()
-        state = np.full((len(self.blocks), self.values), -1, dtype=np.intp)
-        for i, (held, _) in enumerate(self.blocks):
-            state[i, held] = np.arange(start[i], start[i + 1])
-        object.__setattr__(self, "state", state)
-
-
-# --- rows randomised independently of each other --------------------------------------------------------------
-
-
 class IndependentRows:
     """`N = Y B`; S = sum Y w w' - sum N h h' of the randomisation, sum Y w w' - (sum w)(sum w)' / n of a population.
 
@@ -395,8 +373,8 @@ class IndependentRows:
     def variance_slopes(self, functions: Functions, target: Target) -> Floats:
         """Regression over the published rows of what one adds to the variance on what it adds to the estimate, w.
 
-        That is w^2 - B h^2 of the randomisation, (w - mean)^2 of a population. A row counts for a function whose cell
-        does. Where the rows are in two states (a value or not) the regression is exact and has no error.
+        That is w^2 - B h^2 of the randomisation, (w - mean)^2 of a population; a row counts for a function whose cell
+        does. For rows in two states (a value or not) the regression is exact.
         """
         found = np.zeros((5, functions.size))  # rows, and sums of w, w^2, of the variance v and of v w
         for at in runs(self._cells.cells, functions.size * max(self.weights.states, self.values)):
@@ -406,7 +384,7 @@ class IndependentRows:
             rows = self.published()[at][:, None, :] * (h != 0).any(axis=2)[:, :, None]
             found += [(rows * x).sum(axis=(0, 2)) for x in (1.0, w, w**2, v, v * w)]
         rows, first, squares, added, crossed = found
-        mean = np.divide(first, rows, out=np.zeros_like(rows), where=rows > 0)
+        mean = first / np.maximum(rows, 1e-300)
         spread = squares - mean * first
         known = spread > 1e-12 * squares
         slope = np.divide(crossed - mean * added, spread, out=np.zeros_like(rows), where=known)
@@ -415,8 +393,8 @@ class IndependentRows:
 
 def sampling(functionals: Functionals, functions: Functions, cells: Cells) -> Floats:
     """(F, F): sum N h h' - (sum N h)(sum N h)' / n, what drawing the table's rows adds to a table's covariance."""
-    F, found = functions.size, np.zeros((functions.size, functions.size))
-    for at in runs(cells.cells, F * functionals.values):
+    found = np.zeros((functions.size, functions.size))
+    for at in runs(cells.cells, functions.size * functionals.values):
         found += products(functionals.counts, functions.planes(at), at)
     total = functionals.value(functions)
     return found - np.outer(total, total) / cells.rows

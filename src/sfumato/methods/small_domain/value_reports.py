@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...model.private import Profile
 from ...model.public import Asked, Codes, Domain, Evidence, Floats, Integers, Observed
 from ..contract import Foresight
 from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor, together
-from ..shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, PartWeights, keep_or_redraw
+from ..shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, SetListWeights, keep_or_redraw
 from ..shared.perturbation import SubTables, estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartWeights(SetListWeights):
+    """B with a state for every (sub-table, value in it); a value has no weight where a sub-table does not hold it.
+
+    Its records are then in other sub-tables: dealing them out at random adds no error, because all are counted.
+    """
+
+    state: NDArray[np.intp] = field(init=False)  # [sub-table, value], -1 where there is none
+
+    def __post_init__(self) -> None:
+        SetListWeights.__post_init__(self)
+        start = self._start()
+        state = np.full((len(self.blocks), self.values), -1, dtype=np.intp)
+        for i, (held, _) in enumerate(self.blocks):
+            state[i, held] = np.arange(start[i], start[i + 1])
+        object.__setattr__(self, "state", state)
 
 
 def functionals(tables: SubTables, _: Evidence, cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
