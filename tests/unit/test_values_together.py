@@ -89,11 +89,11 @@ def test_covariances_by_triples_are_those_by_groups(groups: anatomised.Groups, m
     np.testing.assert_array_equal(found(triples=False), few)
 
 
-def test_triples_come_with_the_weights_of_several_questions(groups: anatomised.Groups) -> None:
+def test_a_question_gets_its_errors_in_one_way_whatever_was_asked_before(groups: anatomised.Groups) -> None:
     channel = anatomised.Channel(groups)
-    for asked in range(2 * anatomised.FEW_WEIGHTS):
-        moments = anatomised._Moments(channel, np.ones((1, 1, VALUES)))
-        assert (moments._spread is not None) == (asked >= anatomised.FEW_WEIGHTS)
+    for weights in (1, anatomised.FEW_WEIGHTS, anatomised.FEW_WEIGHTS + 1, 1, anatomised.FEW_WEIGHTS):
+        moments = anatomised._Moments(channel, np.ones((1, weights, VALUES)))
+        assert (moments._spread is not None) == (weights > anatomised.FEW_WEIGHTS)
 
 
 def test_triples_are_left_where_they_cost_more_than_a_pass_over_the_groups() -> None:

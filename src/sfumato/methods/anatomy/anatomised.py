@@ -20,7 +20,7 @@ from .mean_shares import SINGULAR, mean_shares
 from .values_together import few_enough, pairs_of, triples_of
 
 VARIANCE_GROUPS = 200_000  # moments of W are taken over at most this many groups, which are in random order
-FEW_WEIGHTS = 2  # functions of values whose moments are taken group by group, before triples of values are counted
+FEW_WEIGHTS = 2  # functions of values in a question: of more, moments come from triples of values, counted once
 __all__ = ["Channel", "Groups", "estimate", "expected_se", "groups_of", "kinds", "variances"]
 
 
@@ -31,7 +31,6 @@ class Channel:
         self.groups, self.entries = groups, Entries(groups)
         self.true_counts = groups.by_value().astype(np.int64)  # every value is in the bundle
         self.present = np.flatnonzero(self.true_counts)
-        self._asked = 0
         self._root = np.sqrt(self.true_counts[self.present].astype(float))
         self._shares = mean_shares(groups, self.present, self.true_counts[self.present])
 
@@ -59,11 +58,6 @@ class Channel:
         mean = pairs_of(some.members, some.sizes, share, some.values) / self.held[:, None]
         square = triples_of(some.members, some.sizes, share**2, some.values) / self.held[:, None, None]
         return np.asarray(square - mean[:, :, None] * mean[:, None, :], dtype=np.float64)
-
-    def asks_much(self, weights: int) -> bool:
-        """Whether with so many more weights, after those before, `spread` costs less than a pass for each."""
-        self._asked += weights
-        return self._asked > FEW_WEIGHTS
 
     def weights(self, h: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """(w with M w = h over all values, identified?) for each row of h (F, values)."""
@@ -173,7 +167,7 @@ class _Moments:
 
     def __init__(self, channel: Channel, w: Floats) -> None:
         self._groups, self._w = channel.sampled, w
-        self._spread = channel.spread if channel.asks_much(w.shape[0] * w.shape[1]) else None
+        self._spread = channel.spread if w.shape[0] * w.shape[1] > FEW_WEIGHTS else None
         self._held = channel.held
         self._kept: dict[tuple[int, int], tuple[Floats, Floats]] = {}
 
