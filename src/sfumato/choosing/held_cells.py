@@ -21,7 +21,7 @@ from ..engines.contract import Reader
 from ..engines.directory import reader_of
 from ..engines.statements import CELL, COUNT, WEIGHT, column, columns_of, over_rows
 from ..lazily import exp
-from ..model.part_cells import PartCells
+from ..model.part_cells import MOST_CELLS, MOST_ROWS, PartCells
 from ..model.public import Floats
 from ..model.types import ColumnType
 from ..stats.joint_codes import distinct_numbers, distinct_rows, joint_ranks
@@ -31,8 +31,6 @@ MOST_PLACES = 4  # of an array for each row: beyond that the engine counts
 MOST_TALLIED = 1 << 20  # cells of which the engine is told all, whether they have rows or not
 TALLIED_FROM = 2  # the time that a statement is asked
 NUMBERS = 2**27  # bytes of numbers of cells that are kept
-MOST_CELLS = (1 << 16) - 1  # of rows part by part: two bytes, one number of which says that there is no row
-MOST_ROWS = 32  # of a part: its rows are compared with each other
 CELLS = "held_cells"
 
 

@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 BLOCK = 1 << 17  # rows that are looked at together: they stay near
 
 
+MOST_CELLS = (1 << 16) - 1  # two bytes, one number of which says that there is no row
+MOST_ROWS = 32  # of a part: its rows are compared with each other
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class PartCells:
     """Rows of part g lie in the cells `cell[start[g]:start[g + 1]]`, in no order."""

@@ -11,13 +11,11 @@ from collections.abc import Callable, Sequence
 import duckdb
 import numpy as np
 
-from ...model.part_cells import PartCells, streamed_cells
+from ...model.part_cells import MOST_CELLS, MOST_ROWS, PartCells, streamed_cells
 from ..codes import narrow_part_numbers
 from ..statements import CELL, WEIGHT
 from .connection import quoted
 
-MOST_CELLS = (1 << 16) - 1  # two bytes, one number of which says that there is no row
-MOST_ROWS = 32  # of a part: its rows are compared with each other
 BATCH = 1 << 17  # rows that are read at a time
 TABLES = 3  # of cells that are kept; later questions about other columns read rows
 ROOM = 4  # times fewer cells in a sample of rows than there may be, for columns of questions before to be among them
