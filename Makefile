@@ -11,14 +11,14 @@
 #   make golden   rewrite the expected outputs in tests/ and docs/; read the diff
 #   make clean    remove what the targets made
 #
-# EXTRAS=dev,docs,report,web,sign,files,databases,odbc,spark sets up ODBC and Spark too (400 MB); their tests are skipped without.
+# EXTRAS=dev,docs,report,web,files,databases,odbc,spark sets up ODBC and Spark too (400 MB); their tests are skipped without.
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 SOURCES := src tests benchmarks tools examples
 PYTEST ?=
-EXTRAS ?= dev,docs,report,web,sign,files,databases
+EXTRAS ?= dev,docs,report,web,files,databases
 comma := ,
 READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 

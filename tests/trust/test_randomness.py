@@ -49,6 +49,34 @@ def test_stream_is_chacha20() -> None:
     assert bits.state["state"]["rounds"] == 20
 
 
+LONG_DRAWS = (
+    (0, 1 << 64, np.uint64),
+    (0, 1 << 32, np.uint32),
+    (0, 50, np.uint32),
+    (1, 8, np.uint32),
+    (0, 3_000_000_000, np.uint32),  # of three words one is left out
+    (0, 10_000_000, np.int64),
+    (7, (1 << 31) + 12, np.int64),  # nearly every second
+    (0, 1 << 40, np.int64),
+    (0, 6, np.uint8),
+)
+
+
+def test_long_draws_are_the_numbers_of_the_generator() -> None:
+    """Whatever was drawn before: words from OpenSSL, and between them words that numpy takes one by one."""
+    ours = Secret.from_seed(1).stream("apply", 3)
+    bits = type(ours.bit_generator)(key=int.from_bytes(ours._key, "little"), rounds=20)  # type: ignore[attr-defined]
+    plain, which = np.random.Generator(bits), np.random.default_rng(5)
+    for _ in range(60):
+        low, high, kind = LONG_DRAWS[which.integers(len(LONG_DRAWS))]
+        size = int(which.choice([1, 15, 2048, 2049, 40_000, 70_001]))
+        mine, theirs = (rng.integers(low, high, size=size, dtype=kind) for rng in (ours, plain))
+        assert mine.dtype == theirs.dtype
+        assert np.array_equal(mine, theirs), (low, high, kind, size)
+        assert np.array_equal(ours.permutation(5), plain.permutation(5))
+        assert ours.random() == plain.random()
+
+
 def test_streams_derive_from_key_partition_and_step() -> None:
     """A repeated partition repeats its bytes; another partition, step or key shares nothing."""
     secret = Secret.from_seed(1)

@@ -11,8 +11,6 @@ from commands import METHODS, sfumato
 from forging import forged
 from tables import ROLES, people
 
-pytest.importorskip("cryptography")
-
 
 def keys(folder: Path, name: str) -> tuple[Path, Path]:
     """(private, public) key files."""

@@ -18,28 +18,20 @@ MAX_KEY = 64 * 2**10
 PREFIX = b"sfumato release 1\n"  # a signature of something else is none of a release
 
 
-def _library() -> Any:
-    try:
-        from cryptography.hazmat.primitives import serialization
-    except ImportError:
-        raise SpecError('signatures need the extra "sign": pip install "sfumato[sign]"', field="sign") from None
-    return serialization
-
-
 def read_private(path: str | Path) -> Any:
     """The private key in a PEM file, or SpecError; the file's content is never quoted."""
-    from_pem = _library().load_pem_private_key
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    return _key(path, lambda data: from_pem(data, password=None), Ed25519PrivateKey)
+    return _key(path, lambda data: load_pem_private_key(data, password=None), Ed25519PrivateKey)
 
 
 def read_public(path: str | Path) -> Any:
     """The public key in a PEM file, or SpecError."""
-    from_pem = _library().load_pem_public_key
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    return _key(path, from_pem, Ed25519PublicKey)
+    return _key(path, load_pem_public_key, Ed25519PublicKey)
 
 
 def _key(path: str | Path, load: Callable[[bytes], Any], kind: type) -> Any:
