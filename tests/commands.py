@@ -15,7 +15,7 @@ from sfumato.methods import REGISTRY
 from sfumato.model.option_names import said
 
 SRC = Path(__file__).parents[1] / "src"
-RUN = "from sfumato.cli import main; main()"
+RUN = "from sfumato.cli import program; program()"
 
 # Options that publish the table of `people()` (tests/tables.py) with each method. Small tables, weak guarantees.
 METHODS: dict[str, tuple[str, ...]] = {

@@ -69,10 +69,15 @@ def test_long_draws_are_the_numbers_of_the_generator() -> None:
     plain, which = np.random.Generator(bits), np.random.default_rng(5)
     for _ in range(60):
         low, high, kind = LONG_DRAWS[which.integers(len(LONG_DRAWS))]
+        which_kind = np.uint32 if which.integers(2) else np.int64
         size = int(which.choice([1, 15, 2048, 2049, 40_000, 70_001]))
         mine, theirs = (rng.integers(low, high, size=size, dtype=kind) for rng in (ours, plain))
         assert mine.dtype == theirs.dtype
         assert np.array_equal(mine, theirs), (low, high, kind, size)
+        high = which.integers(2, int(which.choice([60, 10_000_000])), size=size)
+        mine, theirs = (rng.integers(0, high, dtype=which_kind) for rng in (ours, plain))
+        assert mine.dtype == theirs.dtype
+        assert np.array_equal(mine, theirs)
         assert np.array_equal(ours.permutation(5), plain.permutation(5))
         assert ours.random() == plain.random()
 

@@ -32,6 +32,8 @@ LISTS: dict[str, tuple[pa.DataType, list[list[Any]]]] = {
     "decimals": (pa.decimal128(20, 3), [[decimal.Decimal("-1.500"), decimal.Decimal("12345678901234567.125")]]),
     "missing": (pa.string(), [["a", None], [None, "b"], ["a", "b"], [None, "c"]]),
     "all widths": (pa.int16(), [list(range(k)) for k in range(1, 40)]),
+    "one width, texts": (pa.string(), [[f"v{(k + j) % 13}" for j in range(9)] for k in range(13)]),
+    "one width, 300 values": (pa.int32(), [list(range(k, k + 5)) for k in range(0, 300, 5)]),
     "257 values": (pa.int32(), [[k, k + 1] for k in range(256)]),
     "70,000 values": (pa.int32(), [list(range(k, k + 7_000)) for k in range(0, 70_000, 7_000)]),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from scipy.stats import chi2
 
 from sfumato.stats import shuffling
-from sfumato.stats.shuffling import shuffled
+from sfumato.stats.shuffling import shuffled, shuffled_order
 
 from ..constants import ALPHA, SEED
 
@@ -41,20 +42,34 @@ def _statistic(found: np.typing.NDArray[np.int64]) -> float:
     return float(((seen - expected) ** 2 / expected).sum())
 
 
+def _lists() -> np.typing.NDArray[np.int64]:
+    """Lists of three, shuffled."""
+    return shuffled(np.tile(np.arange(3), LISTS), 3 * np.arange(LISTS + 1), np.random.default_rng(SEED)).reshape(-1, 3)
+
+
+def _rows() -> np.typing.NDArray[np.int64]:
+    """The rows of every code, three, in a shuffled order; rows of a code do not lie together."""
+    order = shuffled_order(np.tile(np.arange(LISTS), 3), np.random.default_rng(SEED)).reshape(-1, 3)
+    assert (order % LISTS == np.arange(LISTS)[:, None]).all()
+    return order // LISTS
+
+
+@pytest.mark.parametrize("make", [_lists, _rows])
 @pytest.mark.parametrize("bits", [32, 1])
-def test_every_order_is_equally_likely(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_order_is_equally_likely(
+    make: Callable[[], np.typing.NDArray[np.int64]], bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """False alarm: ALPHA each. Of keys of one bit most are equal; without the permutation that decides the sorted order
     would come in more than a third of the lists, and a share of 0.18 instead of 1/6 would be seen."""
     monkeypatch.setattr(shuffling, "KEY", np.uint64(bits))
-    entries = np.tile(np.arange(3), LISTS)
-    found = shuffled(entries, 3 * np.arange(LISTS + 1), np.random.default_rng(SEED)).reshape(-1, 3)
-    assert _statistic(found) < chi2.isf(ALPHA, 5)
+    assert _statistic(make()) < chi2.isf(ALPHA, 5)
 
 
-def test_the_statistic_sees_keys_that_decide_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("make", [_lists, _rows])
+def test_the_statistic_sees_keys_that_decide_alone(
+    make: Callable[[], np.typing.NDArray[np.int64]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same lists where equal keys stay in the order of their entries."""
     monkeypatch.setattr(shuffling, "KEY", np.uint64(1))
     monkeypatch.setattr(shuffling, "_untied", lambda packed, bits, rng: packed)
-    entries = np.tile(np.arange(3), LISTS)
-    found = shuffled(entries, 3 * np.arange(LISTS + 1), np.random.default_rng(SEED)).reshape(-1, 3)
-    assert _statistic(found) > chi2.isf(ALPHA, 5)
+    assert _statistic(make()) > chi2.isf(ALPHA, 5)

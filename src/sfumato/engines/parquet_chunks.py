@@ -56,9 +56,13 @@ def _head(whole: int, packed: int, values: int, encoding: int) -> Struct:
 
 def page(body: bytes, values: int, *, encoding: int) -> Page:
     """The page with this body."""
-    packed = pa.Codec(CODEC, LEVEL).compress(body, asbytes=True)
-    head = written(_head(len(body), len(packed), values, encoding))
-    return Page(data=head + packed, whole=len(head) + len(body), values=values)
+    return packed_page(pa.Codec(CODEC, LEVEL).compress(body, asbytes=True), len(body), values, encoding=encoding)
+
+
+def packed_page(packed: bytes, size: int, values: int, *, encoding: int) -> Page:
+    """The page whose body, of that size, is packed already."""
+    head = written(_head(size, len(packed), values, encoding))
+    return Page(data=head + packed, whole=len(head) + size, values=values)
 
 
 def unpacked(data: bytes, at: int, values: int, *, encoding: int, size: int) -> tuple[bytes, int] | None:
@@ -95,6 +99,7 @@ def by_library(
     statistics: bool = True,
     whole_dictionary: bool = False,
     encoding: str | None = None,
+    codec: str = CODEC,
 ) -> tuple[Chunk, Struct]:
     """(the column's chunk as the library writes it, the footer of its file); `encoding` packs it without a codec."""
     sink = pa.BufferOutputStream()
@@ -102,8 +107,8 @@ def by_library(
         pa.table({name: values}),
         sink,
         row_group_size=max(len(values), 1),
-        compression=CODEC if encoding is None else "none",
-        compression_level=LEVEL if encoding is None else None,
+        compression=codec if encoding is None else "none",
+        compression_level=LEVEL if encoding is None and codec == CODEC else None,
         dictionary_pagesize_limit=1 << 30 if whole_dictionary else None,
         write_statistics=statistics,
         use_dictionary=encoding is None,

@@ -27,13 +27,16 @@ from .parquet_chunks import (
     RLE_DICTIONARY,
     SCHEMA,
     Chunk,
+    Page,
     by_library,
     chunk,
     dictionary_of,
+    packed_page,
     page,
     unpacked,
 )
 from .parquet_footer import Struct, varint
+from .snappy_pieces import SnappyPieces, literal, repeated
 
 PAGE_VALUES = 1 << 20  # at most, of a page with more than one list
 PRESENT, MISSING = 3, 2  # a value that is there; a list that is there and holds a missing one
@@ -52,34 +55,36 @@ class ListChunks:
         length = pc.list_value_length(column.lists).to_numpy(zero_copy_only=False)
         ends = np.cumsum(length)
         lists = pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), once)
-        written, footer = by_library(column.name, lists, statistics=False, whole_dictionary=True)
+        self._wide = np.dtype(
+            np.uint8 if plain or len(distinct) <= 256 else np.uint16 if len(distinct) <= 65_536 else "<u4"
+        )
+        held = np.diff(np.concatenate([[0], np.cumsum(there)])[np.concatenate([[0], ends])])
+        shown = distinct.to_numpy(zero_copy_only=False)[codes] if plain else codes
+        self._codes = _pieces(shown[there].astype(self._wide), held)
+        self._short: SnappyPieces | None = None  # lists of one length that are packed by us
+        if isinstance(self._codes, np.ndarray) and there.all() and not plain:
+            table = self._codes.view(np.uint8)
+            self._short = SnappyPieces(table) if SnappyPieces.suit(table) else None
+        self._codec = CODEC if self._short is None else "snappy"
+        written, footer = by_library(column.name, lists, statistics=False, whole_dictionary=True, codec=self._codec)
         self._meta = {field: written.meta[field] for field in (KIND, PATH, COMPRESSION)}
         self._encoding = PLAIN if plain else RLE_DICTIONARY
         self.schema: list[Struct] = footer[SCHEMA][1][1][1:]
         self._dictionary = b"" if plain else dictionary_of(written)
         self.numbers = column.numbers
         self._missing = bool(values.null_count)
-        self._wide = np.dtype(
-            np.uint8 if plain or len(distinct) <= 256 else np.uint16 if len(distinct) <= 65_536 else "<u4"
-        )
         self._rows = max(1, PAGE_VALUES // max(int(length.max(initial=1)), 1))
         begins = np.ones(len(values), dtype=np.uint8)
         begins[ends - length] = 0
-        codes = distinct.to_numpy(zero_copy_only=False)[codes] if plain else codes
         self._begins = _pieces(begins, length)
         self._places: bytes | None = None  # where lists begin in a whole page, if all have one length
         if isinstance(self._begins, np.ndarray):
             self._places = np.packbits(np.tile(self._begins[0], self._rows), bitorder="little").tobytes()
-        self._levels = _pieces(np.where(there, PRESENT, MISSING).astype(np.uint8), length)
-        held = np.diff(np.concatenate([[0], np.cumsum(there)])[np.concatenate([[0], ends])])
-        self._codes = _pieces(codes[there].astype(self._wide), held)
+        self._levels_of = _pieces(np.where(there, PRESENT, MISSING).astype(np.uint8), length)
 
     def chunk(self, numbers: pa.Array) -> Chunk:
         """The lists of these numbers, one after the other."""
-        bodies = map(self._body, self._by_page(numbers))
-        return chunk(
-            self._meta, self._dictionary, self._encoding, [page(*body, encoding=self._encoding) for body in bodies]
-        )
+        return chunk(self._meta, self._dictionary, self._encoding, [*map(self._page, self._by_page(numbers))])
 
     def shown_in(self, file: BinaryIO, leaf: Any, stated: Any, numbers: pa.Array) -> bool:
         """Whether a chunk is the one of these numbers, however its pages are packed; False where it cannot be said.
@@ -90,7 +95,7 @@ class ListChunks:
         begins = stated.data_page_offset - first
         if (
             (leaf.max_definition_level, leaf.max_repetition_level) != (PRESENT, 1)
-            or (stated.physical_type, stated.compression) != (leaf.physical_type, CODEC.upper())
+            or (stated.physical_type, stated.compression) != (leaf.physical_type, self._codec.upper())
             or stated.dictionary_page_offset != (begins if first else None)
         ):
             return False
@@ -100,6 +105,12 @@ class ListChunks:
             return False
         at, held = first, 0
         for some in self._by_page(numbers):
+            if self._short is not None:  # packed by us, always alike
+                expected = self._page(some)
+                if not data.startswith(expected.data, at):
+                    return False
+                at, held = at + len(expected.data), held + expected.values
+                continue
             body, values = self._body(some)
             found = unpacked(data, at, values, encoding=self._encoding, size=len(body))
             if found is None or found[0] != body:
@@ -110,8 +121,35 @@ class ListChunks:
     def _by_page(self, numbers: pa.Array) -> Iterator[pa.Array]:
         return (numbers.slice(first, self._rows) for first in range(0, len(numbers), self._rows))
 
+    def _page(self, numbers: pa.Array) -> Page:
+        """The page of these lists."""
+        if self._short is None:
+            return page(*self._body(numbers), encoding=self._encoding)
+        (length, bits), present, values = self._levels(numbers)
+        opening, padding = self._run(self._short.length * len(numbers))
+        begins = repeated(bits[: self._begins.shape[1]], len(bits))  # eight lists begin where the next eight do
+        head = literal(length) + begins + literal(present + opening)
+        size = len(length) + len(bits) + len(present) + len(opening)
+        packed = self._short.packed((head, size), numbers.to_numpy(), padding)
+        return packed_page(*packed, values, encoding=self._encoding)
+
     def _body(self, numbers: pa.Array) -> tuple[bytes, int]:
-        """(a page, the number of its values): where lists begin, which values are there, the values."""
+        """(a page before it is packed, the number of its values)."""
+        begins, present, values = self._levels(numbers)
+        codes = _copied(self._codes, numbers)
+        if self._encoding == PLAIN:
+            return b"".join([*begins, present, np.packbits(codes, bitorder="little").tobytes()]), values
+        opening, padding = self._run(len(codes))
+        return b"".join([*begins, present, opening, codes.tobytes(), padding]), values
+
+    def _run(self, size: int) -> tuple[bytes, bytes]:
+        """What stands before and after numbers of values that take so many bytes."""
+        eights = -(-size // (8 * self._wide.itemsize))
+        opening = bytes([8 * self._wide.itemsize]) + varint(eights << 1 | 1)
+        return opening, bytes(eights * 8 * self._wide.itemsize - size)
+
+    def _levels(self, numbers: pa.Array) -> tuple[tuple[bytes, bytes], bytes, int]:
+        """(where lists begin, as a length and bits; which values are there; the number of values)."""
         if self._places is not None:
             values = len(numbers) * self._begins.shape[1]
             bits = self._places[: (values + 7) // 8]
@@ -119,22 +157,16 @@ class ListChunks:
             begins = _copied(self._begins, numbers)
             values, bits = len(begins), np.packbits(begins, bitorder="little").tobytes()
         if self._missing:
-            levels = _copied(self._levels, numbers)
+            levels = _copied(self._levels_of, numbers)
             fours = np.zeros((len(levels) + 7) // 8 * 8, dtype=np.uint8)
             fours[: len(levels)] = levels
             packed = (fours.reshape(-1, 4) << np.array([0, 2, 4, 6], dtype=np.uint8)).sum(axis=1, dtype=np.uint8)
             present = varint((len(fours) // 8) << 1 | 1) + packed.tobytes()
         else:
             present = varint(values << 1) + bytes([PRESENT])
-        parts = [varint(len(bits) << 1 | 1) + bits, present]
-        codes = _copied(self._codes, numbers)
-        if self._encoding == PLAIN:
-            shown = [np.packbits(codes, bitorder="little").tobytes()]
-        else:
-            eights = -(-len(codes) // (8 * self._wide.itemsize))
-            padding = bytes(eights * 8 * self._wide.itemsize - len(codes))
-            shown = [bytes([8 * self._wide.itemsize]), varint(eights << 1 | 1), codes.tobytes(), padding]
-        return b"".join([*(x for p in parts for x in (len(p).to_bytes(4, "little"), p)), *shown]), values
+        run = varint(len(bits) << 1 | 1)
+        length = (len(run) + len(bits)).to_bytes(4, "little") + run
+        return (length, bits), len(present).to_bytes(4, "little") + present, values
 
 
 def _pieces(whole: NDArray[Any], length: NDArray[Any]) -> pa.Array | NDArray[Any]:

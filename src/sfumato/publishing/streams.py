@@ -9,6 +9,7 @@ outcomes and keeps the upper half, leaving out the few words that would make som
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ class Stream(np.random.Generator):
         self, low: Any, high: Any = None, size: Any = None, dtype: DTypeLike = np.int64, endpoint: bool = False
     ) -> Any:
         """As of `Generator`, number by number."""
+        if isinstance(size, tuple):
+            return self.integers(low, high, math.prod(size), dtype, endpoint).reshape(size)
         whole = all(isinstance(number, int) for number in (low, high, size))
         if whole and size >= LONG and low >= 0 and not endpoint:
             kind, outcomes = np.dtype(dtype), high - low
@@ -42,6 +45,11 @@ class Stream(np.random.Generator):
                 return self._words(size)
             if kind in (np.uint32, np.int64) and 1 < outcomes < 1 << 32:
                 return self._multiplied(outcomes, low, np.empty(size, dtype=kind))
+        several = isinstance(high, np.ndarray) and high.ndim == 1 and len(high) >= LONG
+        if several and size is None and isinstance(low, int) and low == 0 and not endpoint:
+            found = self._multiplied_each(high, np.dtype(dtype))
+            if found is not None:
+                return found
         return super().integers(low, high, size, dtype, endpoint)
 
     def _multiplied(self, outcomes: int, low: int, result: NDArray[Any]) -> NDArray[Any]:
@@ -59,6 +67,19 @@ class Stream(np.random.Generator):
                 np.add(found, np.uint64(low), out=result[done : done + len(found)], casting="unsafe")
                 done += len(found)
         return result
+
+    def _multiplied_each(self, outcomes: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any] | None:
+        """Numbers from 0 on, for every row as many outcomes as it has; None where numpy must look at each word."""
+        most = int(outcomes.max())
+        if kind not in (np.uint32, np.int64) or int(outcomes.min()) <= 1 or most >= 1 << 32:
+            return None
+        before = self.bit_generator.state
+        found = self._words(len(outcomes)) * outcomes.astype(np.uint64)
+        if int(found.astype(np.uint32).min()) < most:  # a word may have to be left out: it happens to few draws
+            self.bit_generator.state = before
+            return None
+        found >>= np.uint64(32)
+        return found.astype(kind)
 
     def _words(self, count: int) -> NDArray[np.uint32]:
         """The next words of the stream; the generator goes on behind them."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import DataError
 from ..model.private import Deal
 from ..model.public import Codes, Integers
-from .shuffling import shuffled
+from .shuffling import shuffled, shuffled_order
 
 MANY_VALUES = 1000
 NUMPY_LIMIT = 10**9  # numpy's hypergeometric draws refuse larger populations
@@ -91,19 +91,14 @@ class Splitter:
 def hand_out(share: Deal, codes: Codes, rng: np.random.Generator) -> NDArray[np.integer]:
     """A label for every record of the partition whose share this is, in the records' own order.
 
-    Listed labels were shuffled before they were split and go out as they stand; counted ones are permuted here.
+    Listed labels were shuffled before they were split and go out as they stand; counted ones go to the records of their
+    value in a random order of these.
     """
-    order = order_of(codes, len(share.start))
     dealt = np.empty(len(codes), dtype=share.labels.dtype)
     if share.counts is None:
-        dealt[order] = share.labels
-        return dealt
-    at = 0
-    for u in range(len(share.start) - 1):
-        urn = slice(int(share.start[u]), int(share.start[u + 1]))
-        labels = rng.permutation(np.repeat(share.labels[urn], share.counts[urn]))
-        dealt[order[at : at + len(labels)]] = labels
-        at += len(labels)
+        dealt[order_of(codes, len(share.start))] = share.labels
+    else:
+        dealt[shuffled_order(codes, rng)] = np.repeat(share.labels, share.counts)
     return dealt
 
 

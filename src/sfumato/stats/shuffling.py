@@ -51,6 +51,21 @@ def shuffled(entries: NDArray[Kind], start: Integers, rng: np.random.Generator) 
     return result
 
 
+def shuffled_order(codes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
+    """The rows by their codes; rows of one code in a random order."""
+    rows = max(len(codes) - 1, 1).bit_length()  # bits of a row's number, and of its key beside the code:
+    key = min(int(KEY), 64 - rows - int(codes.max(initial=0)).bit_length())
+    bits, packed = np.uint64(rows), codes.astype(np.uint64)
+    packed <<= np.uint64(key)
+    packed |= rng.integers(0, 1 << key, size=len(codes), dtype=np.uint32)
+    packed <<= bits
+    packed |= np.arange(len(codes), dtype=np.uint64)
+    packed.sort()
+    packed = _untied(packed, bits, rng)
+    packed &= (np.uint64(1) << bits) - np.uint64(1)
+    return packed.view(np.int64)
+
+
 def _parts(start: Integers, most: int) -> Iterator[tuple[int, int]]:
     """Runs of at most so many lists, of about `AT_ONCE` entries together."""
     first, lists = 0, len(start) - 1

@@ -211,33 +211,39 @@ class _Shuffler:
     def sweeps(self, number: int, rng: np.random.Generator) -> None:
         """Random pairings that re-deal what the two groups do not share; more of them for a small table."""
         number = number if len(self.rows) >= SMALL_TABLE else 5 * number
-        with ThreadPoolExecutor(max_workers=1) as beside:  # the next sweep is drawn while one is made
+        with ThreadPoolExecutor(max_workers=2) as beside:  # the next sweep is drawn while one is made
             drawn = beside.submit(self._draw, rng)
             for left in range(number - 1, -1, -1):
                 order, keys = drawn.result()
                 if left:
                     drawn = beside.submit(self._draw, rng)
-                self._sweep(order, keys)
+                pairs = self._paired(order)
+                half = len(pairs) // 2
+                second = beside.submit(self._redeal, pairs[half:], keys[half:], self._cards[half:])
+                self._redeal(pairs[:half], keys[:half], self._cards[:half])
+                second.result()
 
     def sweep(self, rng: np.random.Generator) -> None:
         """Pair the groups at random and re-deal each pair; with an odd number one group sits out."""
-        self._sweep(*self._draw(rng))
+        order, keys = self._draw(rng)
+        self._redeal(self._paired(order), keys, self._cards)
 
     def _draw(self, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         """The order of the groups, and a key for every card."""
         return rng.permutation(len(self.rows)), rng.integers(0, 2**32, size=self._cards.shape, dtype=np.uint32)
 
-    def _sweep(self, order: NDArray[np.int64], keys: NDArray[np.uint32]) -> None:
+    def _paired(self, order: NDArray[np.int64]) -> Codes:
+        """The groups in that order, two in a row."""
         groups, size = self.rows.shape
         np.take(self.rows, order, axis=0, out=self._spare, mode="clip")
         self.rows, self._spare = self._spare, self.rows  # the order of groups means nothing: neighbours are the pairs
-        self._redeal(self.rows[: groups // 2 * 2].reshape(-1, 2 * size), keys)
+        return self.rows[: groups // 2 * 2].reshape(-1, 2 * size)
 
-    def _redeal(self, pairs: Codes, keys: NDArray[np.uint32]) -> None:
+    @staticmethod
+    def _redeal(pairs: Codes, keys: NDArray[np.uint32], cards: NDArray[np.uint64]) -> None:
         """In each row, the values that both groups hold stay and all others are dealt anew, half to each."""
         pairs.sort(axis=1)
         # 2 bits of side (0 left, 1 free, 2 right), 32 random bits, 30 bits of value: one sort deals the row.
-        cards = self._cards
         np.left_shift(keys, SHIFT, out=cards)
         cards |= FREE
         cards |= pairs.view(np.uint32)

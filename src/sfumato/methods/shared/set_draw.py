@@ -62,6 +62,52 @@ class SetSampler:
         return shown
 
 
+class _Joined:
+    """Alias tables of several channels, one behind the other."""
+
+    def __init__(self, tables: Sequence[AliasTables]) -> None:
+        # one column is written twice: a draw of one outcome would take no random number, unlike its neighbours
+        twice = [2 if table.width == 1 else 1 for table in tables]
+        self._width = np.array([n * table.width for n, table in zip(twice, tables, strict=True)])
+        self._total = np.array([table.total for table in tables])
+        self._own, self._other, self._cut = (
+            np.concatenate([getattr(table, name).repeat(n) for n, table in zip(twice, tables, strict=True)])
+            for name in ("own", "other", "cut")
+        )
+        self._first = np.cumsum([0, *(n * len(table.own) for n, table in zip(twice, tables, strict=True))])
+        self._plain = all(table.plain for table in tables)
+
+    def draw(self, kind: NDArray[np.integer], table: NDArray[np.integer] | None, rng: np.random.Generator) -> SetIds:
+        """One set per row, from table `table[row]` (the first where None) of channel `kind[row]`."""
+        width, at = self._width.take(kind), self._first.take(kind)
+        if table is not None:
+            at += table * width
+        at += rng.integers(0, width, dtype=np.uint32)
+        if self._plain:
+            return self._own.take(at)
+        level = rng.integers(0, self._total.take(kind))
+        return np.where(level < self._cut.take(at), self._own.take(at), self._other.take(at))
+
+
+class JoinedSamplers:
+    """The draws of several channels, row by row from the channel that the row is of."""
+
+    def __init__(self, samplers: Sequence[SetSampler]) -> None:
+        self._keep_units = np.array([one.keep_units for one in samplers], dtype=np.uint32)
+        self._holding = _Joined([one.holding for one in samplers])
+        self._everything = _Joined([one.everything for one in samplers])
+
+    def draw(self, codes: NDArray[np.integer], kind: NDArray[np.integer], rng: np.random.Generator) -> SetIds:
+        """One set id of its channel per row, as of `SetSampler`."""
+        shown = np.empty(len(codes), dtype=np.int32)
+        for rows in (slice(start, start + CHUNK) for start in range(0, len(codes), CHUNK)):
+            mine, here = kind[rows], codes[rows]
+            kept = rng.integers(0, 2**32, size=len(here), dtype=np.uint32) < self._keep_units.take(mine)
+            held, free = self._holding.draw(mine, here, rng), self._everything.draw(mine, None, rng)
+            shown[rows] = np.where(kept, held, free)
+        return shown
+
+
 def sampler(channel: SetChannel) -> SetSampler:
     """The draw of a channel, tables built once."""
     members, weights = channel.members, channel.weights.tolist()

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from ...errors import SpecError
 from ...model.public import Codes, Floats, Integers, Listed, SetWeights
-from ...stats.allocation import order_of
 from .set_answers import SetAnswers, set_answers
 from .set_channel import SetChannel, channel_of_blocks, channel_of_sets
-from .set_draw import SetSampler, sampler
+from .set_draw import JoinedSamplers, SetSampler, sampler
 
 MOST_CELLS = 50_000_000  # k m: a stranger's list must fit into memory
 MOST_PLACES = 1 << 22  # pairs of sub-table and value that are looked up in a table; more are searched for
@@ -53,7 +52,6 @@ class SetTables:
         self.values, self.channels = tuple(values), tuple(channels)
         self.start: Integers = np.cumsum([0, *(len(c.members) for c in channels)])
         self._answers: dict[int, SetAnswers] = {}
-        self._samplers: dict[int, SetSampler] = {}
 
     def __len__(self) -> int:
         return len(self.channels)
@@ -72,30 +70,23 @@ class SetTables:
     def draw(self, codes: Codes, part: NDArray[np.int64] | None, rng: np.random.Generator) -> Codes:
         """The number of a set for every row, from the channel of its sub-table; rows are independent."""
         if part is None:
-            return self._sampler(0).draw(codes, rng)
-        kind, firsts = self._kinds
-        mine, place = kind[part], self._places(codes, part)
-        shown = self.start[part].astype(np.int32)
-        order = order_of(mine, len(firsts))
-        ends = np.cumsum(np.bincount(mine, minlength=len(firsts))).tolist()
-        for first, end, table in zip((0, *ends), ends, firsts, strict=False):
-            rows = order[first:end]
-            shown[rows] += self._sampler(table).draw(place[rows], rng)
+            return self._whole.draw(codes, rng)
+        kind, samplers = self._kinds
+        shown = samplers.draw(self._places(codes, part), kind.take(part), rng)
+        shown += self.start.astype(np.int32).take(part)
         return shown
 
-    def _sampler(self, i: int) -> SetSampler:
-        key = id(self.channels[i])
-        if key not in self._samplers:
-            self._samplers[key] = sampler(self.channels[i])
-        return self._samplers[key]
+    @cached_property
+    def _whole(self) -> SetSampler:
+        """The draw of the only channel."""
+        return sampler(self.channels[0])
 
     @cached_property
-    def _kinds(self) -> tuple[NDArray[np.intp], list[int]]:
-        """(the channel of every sub-table, numbered by itself; the first sub-table of every channel)."""
-        keys = [id(channel) for channel in self.channels]
-        firsts = [i for i, key in enumerate(keys) if key not in keys[:i]]
-        numbers = {keys[i]: k for k, i in enumerate(firsts)}
-        return np.array([numbers[key] for key in keys]), firsts
+    def _kinds(self) -> tuple[NDArray[np.intp], JoinedSamplers]:
+        """(the channel of every sub-table, numbered by itself; the draws of all channels)."""
+        channels = {id(channel): channel for channel in self.channels}
+        numbers = {key: k for k, key in enumerate(channels)}
+        return np.array([numbers[id(c)] for c in self.channels]), JoinedSamplers([*map(sampler, channels.values())])
 
     def _places(self, codes: Codes, part: NDArray[np.integer]) -> NDArray[np.intp]:
         """Where each code stands among the values of its sub-table."""
