@@ -18,11 +18,15 @@ def main(arguments: list[str] | None = None) -> None:
     usual = gc.get_threshold()
     short = (sys.argv[1:] if arguments is None else arguments)[:1]
     gc.set_threshold(OF_SHORT if short and short[0] in SHORT else OBJECTS, *usual[1:])
+    from . import early_rows
+
     try:
+        early_rows.begin(sys.argv[1:] if arguments is None else arguments)
         from .application import main as run
 
         run(arguments)
     finally:
+        early_rows.end()
         gc.set_threshold(*usual)
 
 

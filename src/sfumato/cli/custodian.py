@@ -11,10 +11,8 @@ import typer
 from ..choosing import DEFAULT
 from ..engines.limits import MEMORY
 from ..errors import SpecError
-from ..lazily import one_command
 from ..model.option_names import said
-from .freed_memory import keep_freed_memory
-from .late_pandas import without_pandas
+from . import early_rows
 from .method_options import PREFIX, specification
 from .options import (
     NONE,
@@ -170,14 +168,10 @@ def publish(
     Example: sfumato publish adult.parquet out --sa occupation --rest quasi --null-as-value --method uniform
     --rho1 1/5 --rho2 1/3
     """
-    one_command()
-    keep_freed_memory()
-    without_pandas()
-    from ..engines.directory import read_ahead
-
+    early_rows.prepare()
     own, arguments, table = _own_bins(roles, method, where), reading.arguments(spark=True), where.source(source)
     bare = _without_bins(table, own)
-    with read_ahead(arguments["engine"], bare, roles.roles().published), ProgressBar() as progress:
+    with early_rows.reading(arguments["engine"], bare, roles.roles().published), ProgressBar() as progress:
         from ..publish import folder_of, into_folder  # this takes as long as reading many rows
 
         asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))

@@ -14,6 +14,8 @@ from .source import Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .duckdb.table import LocalTable
+
 ENGINES = {
     "local": ("duckdb.engine", "LocalEngine"),
     "spark": ("spark.table", "SparkEngine"),
@@ -31,14 +33,17 @@ def engine_named(name: str = LOCAL, **options: Any) -> Engine:
 
 
 def read_ahead(
-    engine: Engine, source: Any, wanted: Callable[[Sequence[str]], Sequence[str]]
+    engine: Engine,
+    source: Any,
+    wanted: Callable[[Sequence[str]], Sequence[str]],
+    begun: LocalTable | None = None,
 ) -> AbstractContextManager[None]:
     """While it is open, an engine that can reads the source beside other work; see `LocalEngine.ahead`."""
     if engine.name != LOCAL:
         return nullcontext()
     from .duckdb.engine import LocalEngine
 
-    return engine.ahead(source, wanted) if isinstance(engine, LocalEngine) else nullcontext()
+    return engine.ahead(source, wanted, begun) if isinstance(engine, LocalEngine) else nullcontext()
 
 
 def reader_of(rows: pa.Table) -> Reader:

@@ -38,6 +38,11 @@ class LocalEngine:
         self.encrypted_spill = encrypted_spill  # costs a sort that spills about as much time again
         self._begun: tuple[Any, LocalTable | SfumatoError] | None = None
 
+    @property
+    def limits(self) -> tuple[str, int, int, bool]:
+        """What it was made with."""
+        return self.memory, self.threads, self.batch_rows, self.encrypted_spill
+
     def open(self, source: Any, *, delimiter: str | None = None) -> LocalTable:
         if self._begun is not None and self._begun[0] is source:
             if isinstance(self._begun[1], SfumatoError):
@@ -48,16 +53,18 @@ class LocalEngine:
         return opened(self, source, delimiter)
 
     @contextmanager
-    def ahead(self, source: Any, wanted: Callable[[Sequence[str]], Sequence[str]]) -> Iterator[None]:
+    def ahead(
+        self, source: Any, wanted: Callable[[Sequence[str]], Sequence[str]], table: LocalTable | None = None
+    ) -> Iterator[None]:
         """While it is open, rows of files are read beside other work and held for both passes.
 
         `wanted` tells the columns that both look at. What is wrong with the source is told when it is opened.
+        `table` is that of the source, if its rows are being read already.
         """
         from .table import begun
 
-        table: LocalTable | None = None
         try:
-            table = begun(self, source, wanted)
+            table = table or begun(self, source, wanted)
             self._begun = None if table is None else (source, table)
         except SfumatoError as error:
             self._begun = source, error

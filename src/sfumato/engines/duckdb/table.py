@@ -21,7 +21,7 @@ from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
 from ..addresses import address_of
 from ..batch_sizes import exactly
-from ..contract import Keys, ListColumn, Progress, Transform
+from ..contract import Engine, Keys, ListColumn, Progress, Transform
 from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..sound_cells import check_sound
@@ -86,6 +86,11 @@ class LocalTable:
 
     def arrow_types(self) -> Mapping[str, pa.DataType]:
         return self._arrow
+
+    def serves(self, engine: Engine, wanted: Wanted) -> bool:
+        """Whether an engine would open the same table, and hold the rows that are held here."""
+        alike = isinstance(engine, LocalEngine) and engine.limits == self._engine.limits
+        return alike and self._held is not None and tuple(wanted(list(self.columns))) == self._held.columns
 
     def let_go(self) -> None:
         """No rows are held."""

@@ -1,0 +1,72 @@
+"""Rows of a file that are read while the command line is still being loaded and understood.
+
+`sfumato publish FILE.parquet ...` will read all columns of the file, unless an option says otherwise. So reading begins
+at once, beside loading what parses, plans and writes; where an option did say otherwise, what was read is let go.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..engines.contract import Engine
+    from ..engines.duckdb.table import LocalTable
+
+OTHERWISE = ("--drop", "--engine", "--help", "--memory")  # other columns, or by others, or not at all
+LARGE = 1 << 20  # bytes, from which it pays
+
+_begun: list[tuple[Any, LocalTable]] = []  # the source and its table, until the command has taken it
+
+
+def begin(arguments: Sequence[str]) -> None:
+    """Nothing; rows are being read if these are the arguments of a command that will want them."""
+    given = arguments[1] if arguments[:1] == ["publish"] and len(arguments) > 1 else ""
+    if not given.endswith(".parquet") or any(a.startswith(OTHERWISE) for a in arguments):
+        return
+    with suppress(Exception):  # whatever it is: it may quote a cell, and is told by who opens the file next
+        if os.path.getsize(given) >= LARGE:  # noqa: PTH202 - pathlib is not loaded yet
+            prepare()
+            from ..engines.directory import engine_named
+            from ..engines.duckdb.engine import LocalEngine
+            from ..engines.duckdb.table import begun
+            from ..engines.source import source_of
+
+            engine, source = engine_named(), source_of(given)
+            table = begun(engine, source, list) if isinstance(engine, LocalEngine) else None
+            if table is not None:
+                _begun.append((source, table))
+
+
+def prepare() -> None:
+    """Nothing; libraries are loaded as one command needs them, and memory that is freed stays."""
+    from ..lazily import one_command
+    from .freed_memory import keep_freed_memory
+    from .late_pandas import without_pandas
+
+    one_command()
+    keep_freed_memory()
+    without_pandas()
+
+
+def reading(
+    engine: Engine, source: Any, wanted: Callable[[Sequence[str]], Sequence[str]]
+) -> AbstractContextManager[None]:
+    """While it is open, rows are read beside other work (`engines.directory.read_ahead`), from the beginning if they
+    are the ones that were begun."""
+    from ..engines.directory import read_ahead
+
+    while _begun:
+        begun_source, table = _begun.pop()
+        if begun_source == source and table.serves(engine, wanted):
+            return read_ahead(engine, source, wanted, table)
+        table.let_go()
+    return read_ahead(engine, source, wanted)
+
+
+def end() -> None:
+    """Nothing is being read any more that no command took."""
+    while _begun:
+        _begun.pop()[1].let_go()
