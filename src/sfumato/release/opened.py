@@ -159,8 +159,18 @@ class OpenedRelease:
     def _totals(self, units: tuple[int, ...], part: str | None) -> tuple[Integers, Codes, Integers]:
         """(part, codes, count) of the whole release over some units, counted once."""
         if (units, part) not in self._kept_totals:
-            self._kept_totals[units, part] = self._counted(units, part)
+            self._kept_totals[units, part] = self._added_up(units, part) or self._counted(units, part)
         return self._kept_totals[units, part]
+
+    def _added_up(self, units: tuple[int, ...], part: str | None) -> tuple[Integers, Codes, Integers] | None:
+        """The same from a count of more units, if one is at hand."""
+        for (more, of), (parts, codes, counts) in self._kept_totals.items():
+            if of == part and set(units) <= set(more):
+                cells = np.column_stack([parts, codes[:, [more.index(u) for u in units]]])
+                found, which = np.unique(cells, axis=0, return_inverse=True)
+                rows = np.bincount(which.ravel(), weights=counts, minlength=len(found)).astype(np.int64)
+                return found[:, 0].astype(parts.dtype), found[:, 1:].astype(codes.dtype), rows
+        return None
 
     def _counted(self, units: tuple[int, ...], part: str | None) -> tuple[Integers, Codes, Integers]:
         coders = [self.coders[u] for u in units]
