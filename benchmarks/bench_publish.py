@@ -70,39 +70,45 @@ def publish(table: Path, out: Path, method: str, options: tuple[str, ...] | None
 
 
 def rows(folder: Path, *, n: int, threads: int, repeat: int, chosen: tuple[str, ...]) -> list[Row]:
-    """The baseline, then for each method the ratio to it, the peak memory and the growth from n / 10 to n rows."""
+    """For each method the ratio to the baseline, run in turns because the speed of machines drifts; the peak memory and
+    the growth from n / 10 to n rows."""
     table, small = source(folder, n), source(folder, n // 10)
-    out = folder / "baseline.parquet"
-    runs = [python(BASELINE, table, out, threads) for _ in range(repeat)]
-    baseline = median([done.seconds for done in runs])
-    cpu, took = median([done.cpu_seconds for done in runs]), dict[str, float]()
-    note = f"{cpu:.1f} s of processor"
-    found = [
-        Row(name=f"baseline: DuckDB writes {n:,} rows in random order", value=baseline, unit="s", note=note),
-        Row(name="baseline: peak memory", value=max(done.peak_mib for done in runs), unit="MiB"),
-    ]
-    out.unlink(missing_ok=True)
+    out, plain, found, took = folder / "baseline.parquet", list[Run](), list[Row](), dict[str, float]()
     for method in sorted(methods(chosen), key=lambda name: name != PLAIN):  # first what others are compared with
         if method not in METHODS:
             found.append(Row(name=f"publish {method}", value=float("nan"), unit="x", note="no options in METHODS"))
             continue
         release = folder / f"release-{method}"
+        beside, large = list[Run](), list[Run]()
         try:
-            large = [publish(table, release, method) for _ in range(repeat)]
-            seconds, peak = median([one.seconds for one in large]), max(one.peak_mib for one in large)
+            for _ in range(repeat):
+                beside.append(python(BASELINE, table, out, threads))
+                large.append(publish(table, release, method))
             tenth = publish(small, folder / "release-small", method).seconds
         except RuntimeError as error:
             found.append(Row(name=f"publish {method}", value=float("nan"), unit="x", note=str(error)[-160:]))
             continue
+        baseline, cpu = (median([getattr(one, what) for one in beside]) for what in ("seconds", "cpu_seconds"))
+        seconds, peak = median([one.seconds for one in large]), max(one.peak_mib for one in large)
+        plain += beside
         target, work = METHODS[method][0], median([one.cpu_seconds for one in large])
-        took[method] = seconds
-        note = f"{seconds:.1f} s, {work:.1f} s of processor ({work / cpu:.2f} x the baseline's)"
+        took[method] = seconds / baseline
+        note = f"{seconds:.1f} s by {baseline:.1f} s, {work:.1f} s of processor ({work / cpu:.2f} x the baseline's)"
         if method in LISTS and PLAIN in took:
             name = f"publish {method}: beside {PLAIN}, which has no list column"
-            found.append(Row(name=name, value=seconds / took[PLAIN], unit="x", target=LIST_COST))
+            found.append(Row(name=name, value=took[method] / took[PLAIN], unit="x", target=LIST_COST))
         found += [
             Row(name=f"publish {method}", value=seconds / baseline, unit="x", target=target, note=note),
             Row(name=f"publish {method}: peak memory", value=peak, unit="MiB", target=MEMORY_MIB.get(n)),
             Row(name=f"publish {method}: time at n over 10 x time at n/10", value=seconds / (10 * tenth), unit="x"),
         ]
-    return found
+    out.unlink(missing_ok=True)
+    if not plain:
+        return found
+    note = f"{median([done.cpu_seconds for done in plain]):.1f} s of processor"
+    shuffled = f"baseline: DuckDB writes {n:,} rows in random order"
+    return [
+        Row(name=shuffled, value=median([done.seconds for done in plain]), unit="s", note=note),
+        Row(name="baseline: peak memory", value=max(done.peak_mib for done in plain), unit="MiB"),
+        *found,
+    ]
