@@ -17,7 +17,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from .block_search import NOTHING, difference_set, spread_blocks
+from .block_search import NOTHING, BlockSearch, difference_set
 from .set_channel import SetChannel, channel_of_blocks, channel_of_sets
 
 BASE_BLOCKS = 4  # r: one block loses 19 to 60 % of the variance, two 4 to 16 %, four about 1 % unless sets are small;
@@ -88,11 +88,12 @@ def best_list(size: int, width: int) -> SetList:
     if perfect is not None:
         return SetList(size=size, width=width, blocks=(perfect,), cyclic=True)
     every = comb(size, width)
-    blocks = () if size <= FEW_VALUES and every <= FEW_SETS else spread_blocks(size, width, BASE_BLOCKS)
+    search = BlockSearch(size)
+    blocks = () if size <= FEW_VALUES and every <= FEW_SETS else search.spread(width, BASE_BLOCKS)
     for count in range(BASE_BLOCKS + 1, MOST_BLOCKS + 1):
         if not blocks or _unevenness(size, blocks) <= EVEN:
             break
-        more = () if every <= count * size else spread_blocks(size, width, count)
+        more = () if every <= count * size else search.spread(width, count)
         blocks = min((blocks, more), key=lambda found: _unevenness(size, found))
     if not blocks:  # all subsets are no more than those, and lose nothing
         return SetList(size=size, width=width, blocks=tuple(combinations(range(size), width)), cyclic=False)
