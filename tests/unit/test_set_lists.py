@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sfumato.methods.shared import set_lists
 from sfumato.methods.shared.block_search import BlockSearch, _shifts_differ, difference_set
 from sfumato.methods.shared.set_answers import set_answers
 from sfumato.methods.shared.set_lists import (
@@ -139,6 +140,21 @@ def test_spectrum_gives_the_variance_of_the_channel(size, width):
     assert cyclic_variance(size, G24, listed.blocks) < found  # four blocks are more even than two
     dense = set_answers(listed.channel(G24)).total_variance(np.eye(size))
     assert cyclic_variance(size, G24, listed.blocks) == pytest.approx(dense, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [40, 90, 120])
+def test_a_list_that_no_reader_takes_is_not_made(size, monkeypatch):
+    """Small sets need many blocks; where that is more than is read, values are published one by one."""
+    gamma = Fraction(9)
+    made = list_for(size, gamma)
+    assert made.width > 1
+    best_list.cache_clear()
+    monkeypatch.setattr(set_lists, "MOST_CELLS", (len(made.blocks) - 1) * size**2)
+    try:
+        short = list_for(size, gamma)
+    finally:
+        best_list.cache_clear()
+    assert (short.width, len(short)) == (1, size)
 
 
 def test_the_search_repeats_itself_and_beats_chance():
