@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.methods.l_diversity import class_tables
 from sfumato.methods.l_diversity.class_tables import CellCounts, ClassTables, class_of
-from sfumato.methods.l_diversity.hierarchy import Ints, intervals, suppress
+from sfumato.methods.l_diversity.hierarchy import Hierarchy, Ints, intervals, suppress
 
 HIERARCHIES = (intervals("a", range(40), (5, 10)), intervals("b", range(30), (10,)), suppress("c", range(3)))
 NODES = list(itertools.product(range(4), range(3), range(2)))
@@ -48,3 +48,17 @@ def test_a_node_above_a_small_table_does_not_look_at_the_cells(monkeypatch: pyte
     for node in ((1, 1, 1), (2, 1, 1), (3, 2, 1)):
         tables.counted(tables.classes(node))
     assert looked_at == [len(codes), 8 * 3, 4 * 3]
+
+
+def test_the_class_around_a_cell_is_told_at_every_node_at_once() -> None:
+    codes, counts = cells()
+    tops = (*HIERARCHIES[:2], suppress("c", range(3)))
+    half = intervals("b", range(30), (15,))
+    split = Hierarchy(column="b", levels=half.levels[:-1], labels=half.labels[:-1])  # several classes at the top
+    for hierarchies in (tops, (tops[0], split, tops[2])):
+        for cell in (0, len(codes) // 2, len(codes) - 1):
+            found = CellCounts.of_table(codes, counts).around(codes[cell], hierarchies)
+            assert found.shape == (*(len(h.levels) for h in hierarchies), 6)
+            for node in itertools.product(*(range(n) for n in found.shape[:-1])):
+                where, _ = class_of(codes, hierarchies, node)
+                np.testing.assert_array_equal(found[node], counts[where == where[cell]].sum(axis=0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import time
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from adult_table import ESGRO, adult, coded, data_folder
 from sfumato.errors import PlanError, SpecError
+from sfumato.methods.l_diversity import lattice
 from sfumato.methods.l_diversity.class_tables import CellCounts, class_of
 from sfumato.methods.l_diversity.hierarchy import from_rows, intervals, prefixes, suppress
 from sfumato.methods.l_diversity.lattice import KINDS, diverse, search_lattice
@@ -95,6 +97,18 @@ def test_search_equals_exhaustive_search(seed, kind, l, suppression) -> None:
         CellCounts.of_table(codes, counts), hierarchies, l=Fraction(l), kind=kind, suppression=Fraction(suppression)
     )
     assert found.loss == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_nodes_are_looked_at_and_the_same_one_is_found(kind, monkeypatch) -> None:
+    """The class that fails tells all nodes at which it does; without it the search looks at more."""
+    cells, counts, hierarchies = adult_problem(ESGRO)
+    table = CellCounts.of_table(cells, counts)
+    few = search_lattice(table, hierarchies, l=Fraction(3), kind=kind)
+    monkeypatch.setattr(lattice, "MOST_AROUND", 0)
+    many = search_lattice(table, hierarchies, l=Fraction(3), kind=kind)
+    assert replace(few, checked=many.checked) == many
+    assert few.checked < many.checked
 
 
 def test_kinds_at_their_limits() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.methods.shared.block_search import _shifts_differ, difference_set, spread_blocks
+from sfumato.methods.shared import set_lists
+from sfumato.methods.shared.block_search import BlockSearch, _shifts_differ, difference_set
 from sfumato.methods.shared.set_answers import set_answers
 from sfumato.methods.shared.set_lists import (
     best_list,
@@ -133,7 +134,7 @@ def test_lists_without_loss(size, gamma):
 @pytest.mark.parametrize(("size", "width"), [(20, 6), (50, 15), (23, 9)])
 def test_spectrum_gives_the_variance_of_the_channel(size, width):
     """The circulant formula against the channel's own matrix."""
-    blocks = spread_blocks(size, width, 2)
+    blocks = BlockSearch(size).spread(width, 2)
     found = cyclic_variance(size, G24, blocks)
     listed = best_list(size, width)
     assert cyclic_variance(size, G24, listed.blocks) < found  # four blocks are more even than two
@@ -141,9 +142,24 @@ def test_spectrum_gives_the_variance_of_the_channel(size, width):
     assert cyclic_variance(size, G24, listed.blocks) == pytest.approx(dense, rel=1e-6)
 
 
+@pytest.mark.parametrize("size", [40, 90, 120])
+def test_a_list_that_no_reader_takes_is_not_made(size, monkeypatch):
+    """Small sets need many blocks; where that is more than is read, values are published one by one."""
+    gamma = Fraction(9)
+    made = list_for(size, gamma)
+    assert made.width > 1
+    best_list.cache_clear()
+    monkeypatch.setattr(set_lists, "MOST_CELLS", (len(made.blocks) - 1) * size**2)
+    try:
+        short = list_for(size, gamma)
+    finally:
+        best_list.cache_clear()
+    assert (short.width, len(short)) == (1, size)
+
+
 def test_the_search_repeats_itself_and_beats_chance():
-    first = spread_blocks(40, 12, 4)
-    assert first == spread_blocks(40, 12, 4)
+    first = BlockSearch(40).spread(12, 4)
+    assert first == BlockSearch(40).spread(12, 4)
     assert all(len(block) == 12 and list(block) == sorted(block) for block in first)
     rng = np.random.default_rng(1)
     by_chance = [[sorted(rng.choice(40, 12, replace=False).tolist()) for _ in range(4)] for _ in range(20)]

@@ -108,6 +108,13 @@ def test_looking_at_a_release_and_checking_it_load_no_parser(release: Path) -> N
     assert "sfumato.query" not in seen
 
 
+@pytest.mark.parametrize("command", ["compare", "recommend"])
+def test_choosing_loads_no_models_before_one_is_asked_for(command: str, table: Path) -> None:
+    asked = ("--sa", "disease", "--rest", "quasi", "--bound", "1/2")
+    modules = loaded("sfumato.choosing.setting", "settled_roles", command, table, *asked)
+    assert not {m for m in modules if m.startswith(("sfumato.analysis", "scipy.special."))}
+
+
 def test_publishing_to_the_end_loads_neither_pandas_nor_the_parser(table: Path) -> None:
     """Reading back what was written included."""
     arguments = ["publish", str(table), str(table.parent / "out"), "--sa", "disease", "--qi", "age,sex"]

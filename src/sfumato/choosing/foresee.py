@@ -6,12 +6,10 @@ The original table is observed as if it were the release, and the method says wh
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ..analysis.fit import Fit
-from ..analysis.regression import fit
 from ..answering.answer import Answer
 from ..answering.subject import KnownQuestions, Subject, no_bounds
 from ..engines.codes import Coder
@@ -23,6 +21,9 @@ from ..publish import Prepared
 from ..query import ask
 from ..sql.nodes import Schema
 from .original import Original
+
+if TYPE_CHECKING:
+    from ..analysis.fit import Fit
 
 
 class ExpectedRelease:
@@ -68,6 +69,8 @@ class ExpectedRelease:
 
     def fit(self, formula: str, **options: Any) -> Fit:
         """The model of the original rows, with the standard errors that a release will give it."""
+        from ..analysis.regression import fit  # a quarter of a second to load, which choosing does without
+
         return fit(self._subject, formula, **options)
 
     def sql(self, text: str, *, estimator: str | None = None) -> Answer:

@@ -294,10 +294,11 @@ class HeldReader:
         places = int(np.prod([part.size for part in known], dtype=float))
         if len(known) < len(parts) or places > MOST_PLACES * max(rows, MOST_CELLS):
             return None
-        place = np.zeros(rows, dtype=np.int64)
-        for part in known:
-            place *= part.size
-            place += part.number
+        wide = np.int32 if places < 1 << 31 else np.int64  # narrow: memory that is touched first takes the time
+        place = known[0].number.astype(wide) if known else np.zeros(rows, dtype=wide)
+        for part in known[1:]:
+            place *= wide(part.size)
+            place += part.number.astype(wide, copy=False)
         return Counted(columns=columns, parts=known, counts=np.bincount(place, minlength=places))
 
     def _shown(self, name: str) -> Numbered | None:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import sqlglot
 from numpy.typing import NDArray
 
-from ..analysis.fit import Fit
 from ..answering.answer import Answer
 from ..engines.statements import select
 from ..errors import SpecError, UnsupportedQuery
@@ -26,6 +25,9 @@ from ..sql.nodes import Schema
 from ..sql.scalar import quoted
 from .fit_questions import FitQuestion, split_fits, true_fit
 from .original import Key, Original
+
+if TYPE_CHECKING:
+    from ..analysis.fit import Fit
 
 CONDITIONS = 200
 MOST_COLUMNS = 3

@@ -6,6 +6,7 @@ the cells; most nodes that a search looks at have a thousandth of the classes th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,8 +35,10 @@ class CellCounts:
     @classmethod
     def of_table(cls, codes: Ints, table: Ints) -> CellCounts:
         """From a table of cells by values."""
-        cell, value = np.nonzero(table)
-        return cls.of_entries(codes, cell, value, table[cell, value], table.shape[1])
+        counts = table.reshape(-1)
+        at = np.flatnonzero(counts)
+        cell = at // table.shape[1]  # np.nonzero of the table itself takes several times as long
+        return cls.of_entries(codes, cell, at - cell * table.shape[1], counts[at], table.shape[1])
 
     @classmethod
     def of_entries(
@@ -57,6 +60,25 @@ class CellCounts:
         flat = where[self.cell] * self.values + self.value
         table = np.bincount(flat, weights=self.weight, minlength=classes * self.values)
         return table.astype(np.int64).reshape(classes, self.values)
+
+    def around(self, codes: Ints, hierarchies: Sequence[Hierarchy]) -> Ints:
+        """(*levels of every hierarchy, values): at every node of the lattice, the class that holds these codes."""
+        key, shape = np.zeros(len(self.codes), dtype=np.int64), []
+        for column, code, hierarchy in zip(self.codes.T, codes.tolist(), hierarchies, strict=True):
+            # levels at which a value has another label; at the top, too, where that has several
+            apart = np.sum([level != level[code] for level in hierarchy.levels], axis=0)
+            shape.append(len(hierarchy.levels) + (len(hierarchy.labels[-1]) > 1))
+            key *= shape[-1]
+            key += apart[column]
+        flat = key[self.cell] * self.values + self.value
+        table = np.bincount(flat, weights=self.weight, minlength=math.prod(shape) * self.values).astype(np.int64)
+        table = table.reshape(*shape, self.values)[tuple(slice(len(hierarchy.levels)) for hierarchy in hierarchies)]
+        found = np.ascontiguousarray(table)
+        for axis, levels in enumerate(found.shape[:-1]):
+            along = found.reshape(math.prod(found.shape[:axis]), levels, -1)
+            for k in range(1, levels):
+                along[:, k] += along[:, k - 1]  # np.cumsum takes ten times as long
+        return found
 
     def of_values(self) -> Ints:
         """Rows of every value."""

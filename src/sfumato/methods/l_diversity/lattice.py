@@ -31,6 +31,7 @@ from .class_tables import CellCounts, ClassTables
 from .hierarchy import Hierarchy, Ints
 
 Kind = Literal["frequency", "entropy", "distinct"]
+MOST_AROUND = 1 << 22  # counts of one class at all nodes, by value
 KINDS: tuple[Kind, ...] = ("frequency", "entropy", "distinct")
 
 
@@ -72,6 +73,7 @@ class _LatticeSearch:
         limit: int,
     ) -> None:
         self.tables = ClassTables(cells, hierarchies)
+        self.cells, self.hierarchies = cells, hierarchies
         self.l, self.kind, self.limit = l, kind, limit
         self.rows = int(cells.rows.sum())
         self.shape = tuple(h.height + 1 for h in hierarchies)
@@ -94,9 +96,6 @@ class _LatticeSearch:
             self._rule_out(node)  # fewer rows than l: no kind holds, whatever the values
             return None
         table = self.tables.counted(classes)
-        if self.limit == 0 and self.kind == "entropy" and not diverse(table, l=self.l, kind="distinct").all():
-            self._rule_out(node)  # an entropy of log l takes l values: told without logarithms
-            return None
         good = diverse(table, l=self.l, kind=self.kind)
         total = table.sum(axis=1)
         suppressed = int(total[~good].sum())
@@ -105,7 +104,15 @@ class _LatticeSearch:
         hopeless = suppressed if self.limit == 0 else int(total[total * self.l.denominator < self.l.numerator].sum())
         if hopeless > self.limit:
             self._rule_out(node)
+        if self.limit == 0 and self.ruled_out.size * self.cells.values <= MOST_AROUND:
+            worst = int(np.argmin(np.where(good, self.rows + 1, total)))
+            self._rule_out_around(classes.source.codes[int(np.argmax(classes.where == worst))])
         return None
+
+    def _rule_out_around(self, codes: Ints) -> None:
+        """Nor is any node feasible at which the class that holds these codes is not diverse."""
+        found = self.cells.around(codes, self.hierarchies)
+        self.ruled_out |= ~diverse(found.reshape(-1, self.cells.values), l=self.l, kind=self.kind).reshape(self.shape)
 
     def _rule_out(self, node: tuple[int, ...]) -> None:
         """Nor is any node below it feasible."""

@@ -73,18 +73,6 @@ class _Differences:
         return None
 
 
-def spread_blocks(size: int, width: int, count: int) -> tuple[Block, ...]:
-    """`count` blocks of `width` positions whose shifts cover pairs evenly: swap search from seeded starts."""
-    search = _Swaps(size, width, count)
-    starts = next((n for limit, n in STARTS if size <= limit), 1)
-    found = sorted((search.run(start) for start in range(starts)), key=lambda made: made[0])
-    later = (search.run(start) for start in range(starts, starts + MORE_STARTS))
-    best = next((blocks for _, blocks in chain(found, later) if _shifts_differ(blocks)), None)
-    if best is None:
-        raise AssertionError(f"no {count} blocks of {width} among {size} values with different shifts")
-    return tuple(sorted(tuple(np.flatnonzero(row).tolist()) for row in best))
-
-
 def _shifts_differ(blocks: NDArray[np.bool_]) -> bool:
     """Whether no block is a shift of itself or of another: else a set would be listed twice."""
     rows = [row.tobytes() for row in blocks]
@@ -93,36 +81,47 @@ def _shifts_differ(blocks: NDArray[np.bool_]) -> bool:
     return alone and not any(row in twice for k, row in enumerate(rows) for twice in around[:k])
 
 
-class _Swaps:
-    """The search: a swap takes one position out of a block and another in."""
+class BlockSearch:
+    """The search among so many values: a swap takes one position out of a block and another in."""
 
-    def __init__(self, size: int, width: int, count: int) -> None:
-        self.size, self.width, self.count = size, width, count
+    def __init__(self, size: int) -> None:
+        self.size = size
         self.frequencies = np.arange(1, size // 2 + 1)
         self.times = np.where(2 * self.frequencies == size, 1.0, 2.0)  # j and m - j show the same power
         self.roots = np.exp(-2j * np.pi * np.arange(size) / size)
         self.apart = 2 - 2 * self.waves(np.arange(size)).real  # |e_o - e_i|^2 by o - i
 
-    def run(self, start: int) -> tuple[float, NDArray[np.bool_]]:
+    def spread(self, width: int, count: int) -> tuple[Block, ...]:
+        """`count` blocks of `width` positions whose shifts cover pairs evenly: swap search from seeded starts."""
+        starts = next((n for limit, n in STARTS if self.size <= limit), 1)
+        found = sorted((self.run(width, count, start) for start in range(starts)), key=lambda made: made[0])
+        later = (self.run(width, count, start) for start in range(starts, starts + MORE_STARTS))
+        best = next((blocks for _, blocks in chain(found, later) if _shifts_differ(blocks)), None)
+        if best is None:
+            raise AssertionError(f"no {count} blocks of {width} among {self.size} values with different shifts")
+        return tuple(sorted(tuple(np.flatnonzero(row).tolist()) for row in best))
+
+    def run(self, width: int, count: int, start: int) -> tuple[float, NDArray[np.bool_]]:
         """(sum of 1 / S, blocks) where no swap weighed makes it smaller, or after the allowed steps."""
-        rng = np.random.default_rng((SEED, self.size, self.width, start))
-        blocks = np.zeros((self.count, self.size), dtype=bool)
+        rng = np.random.default_rng((SEED, self.size, width, start))
+        blocks = np.zeros((count, self.size), dtype=bool)
         for row in blocks:
-            row[rng.choice(self.size, self.width, replace=False)] = True
+            row[rng.choice(self.size, width, replace=False)] = True
         spectra = self.spectrum(blocks)
-        power = (np.abs(spectra) ** 2).sum(axis=0)
+        powers = np.abs(spectra) ** 2
+        power = powers.sum(axis=0)
         cost, still = float(self.times @ (1 / (power + NOTHING))), 0
-        for step in range(STEPS * self.count):
-            b = step % self.count
+        for step in range(STEPS * count):
+            b = step % count
             found, out, into = self.best_swap(blocks[b], spectra[b], power)
             still = still + 1 if found >= cost * (1 - 1e-12) else 0
-            if still == self.count:
+            if still == count:
                 break
             if not still:
                 blocks[b, out], blocks[b, into] = False, True
                 spectra[b] = self.spectrum(blocks[b])
-                power = (np.abs(spectra) ** 2).sum(axis=0)
-                cost = found
+                powers[b] = np.abs(spectra[b]) ** 2
+                power, cost = powers.sum(axis=0), found
         return cost, blocks
 
     def spectrum(self, blocks: NDArray[np.bool_]) -> NDArray[np.complex128]:

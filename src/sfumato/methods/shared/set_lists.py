@@ -17,8 +17,9 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from .block_search import NOTHING, difference_set, spread_blocks
+from .block_search import NOTHING, BlockSearch, difference_set
 from .set_channel import SetChannel, channel_of_blocks, channel_of_sets
+from .set_tables import MOST_CELLS
 
 BASE_BLOCKS = 4  # r: one block loses 19 to 60 % of the variance, two 4 to 16 %, four about 1 % unless sets are small;
 MOST_BLOCKS = 16  # then more are taken,
@@ -80,19 +81,25 @@ def best_list(size: int, width: int) -> SetList:
     """A list of sets of `width` values, as short and as even as we find; the same one every time.
 
     A perfect difference set (m sets, no loss) where a short search finds one, all subsets of a small domain, else four
-    base blocks with their shifts, or more where sets are too small for four of them to cover all pairs.
+    base blocks with their shifts, or more where sets are too small for four of them to cover all pairs. Where these
+    would be more than a reader takes, single values.
     """
     if not 1 <= width < size:
         raise ValueError(f"a set holds 1 to {size - 1} of {size} values, not {width}")
     perfect = difference_set(size, width)
     if perfect is not None:
         return SetList(size=size, width=width, blocks=(perfect,), cyclic=True)
-    every = comb(size, width)
-    blocks = () if size <= FEW_VALUES and every <= FEW_SETS else spread_blocks(size, width, BASE_BLOCKS)
+    every, most = comb(size, width), MOST_CELLS // size**2  # blocks of a list that can be read
+    if most < BASE_BLOCKS:
+        return best_list(size, 1)
+    search = BlockSearch(size)
+    blocks = () if size <= FEW_VALUES and every <= FEW_SETS else search.spread(width, BASE_BLOCKS)
+    if most < MOST_BLOCKS and all(_unevenness(size, found) > EVEN for found in (blocks, search.spread(width, most))):
+        return best_list(size, 1)
     for count in range(BASE_BLOCKS + 1, MOST_BLOCKS + 1):
         if not blocks or _unevenness(size, blocks) <= EVEN:
             break
-        more = () if every <= count * size else spread_blocks(size, width, count)
+        more = () if every <= count * size else search.spread(width, count)
         blocks = min((blocks, more), key=lambda found: _unevenness(size, found))
     if not blocks:  # all subsets are no more than those, and lose nothing
         return SetList(size=size, width=width, blocks=tuple(combinations(range(size), width)), cyclic=False)
