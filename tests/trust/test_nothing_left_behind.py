@@ -43,7 +43,14 @@ def _started(command: str, source: Path, here: Path) -> subprocess.Popen[bytes]:
         (here / "t.parquet").symlink_to(source)
     env = {**os.environ, "PYTHONPATH": str(SRC), "TMPDIR": str(here / "temporary")}
     arguments = [sys.executable, "-c", RUN, *COMMANDS[command]]
-    child = subprocess.Popen(arguments, cwd=here, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child = subprocess.Popen(
+        arguments,
+        cwd=here,
+        env=env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # it is ignored below nohup, and handed on
+    )
     until = time.monotonic() + 60
     wanted = "truth-*/truth.parquet" if command == "compare" else "spill-*"
     while not list((here / "temporary").glob(f"{scratch.NAME}{child.pid}-*/{wanted}")):
