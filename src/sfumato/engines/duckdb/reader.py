@@ -41,7 +41,6 @@ class DuckDBReader:
         self._cells: dict[frozenset[str], str | None] = {}  # columns -> table of their cells; None: does not pay
         self._seen: frozenset[str] = frozenset()  # columns of all questions about cells
         self._con = connect()
-        self._part_rows = PartRows(self._con, rows, self._distinct)
         held = isinstance(data, pa.Table)
         self._files: Sequence[Path] = () if isinstance(data, pa.Table) else data
         paths = [] if held else [plain_path(file.resolve()).replace("'", "''") for file in data]
@@ -62,6 +61,7 @@ class DuckDBReader:
             described = self._con.execute("DESCRIBE release").fetchall()
             self.columns = tuple(name for name, *_ in described)
             self._kinds = {name: kind for name, kind, *_ in described}
+            self._part_rows = PartRows(self._con, rows, self._distinct, self._kinds)
             # lists say what their set's number says: questions look at the number
             self._plain = tuple(name for name, kind, *_ in described if not kind.endswith("[]"))
         except duckdb.Error:
