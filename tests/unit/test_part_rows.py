@@ -16,9 +16,11 @@ import sqlglot
 import sfumato
 from comparing import people
 from same_numbers import assert_same_numbers
+from sfumato.analysis import cells
 from sfumato.engines.duckdb import part_rows, reader
 from sfumato.engines.duckdb.reader import DuckDBReader
 from sfumato.errors import ReleaseError
+from sfumato.methods.anatomy import functionals
 from sfumato.model.part_cells import PartCells, part_cells
 
 ASKED = (
@@ -95,6 +97,32 @@ def test_models_from_cells_in_groups_are_those_from_rows(
     for mine, theirs in zip(by_cell, found(), strict=True):
         assert mine == approximately(theirs)
     assert {all(kept[0]), any(kept[1])} == {True, False}
+
+
+def test_a_model_looks_at_groups_while_it_counts_and_once_for_its_columns(
+    release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left beside counting works on cells and values, however many rows and groups there are."""
+    seen: list[str] = []
+
+    def noted(name: str) -> None:
+        inner = getattr(functionals, name)
+        monkeypatch.setattr(functionals, name, lambda *given: (seen.append(name), inner(*given))[1])
+
+    def counting(*given: Any) -> Any:
+        found = observe(*given)
+        seen.append("counted")
+        return found
+
+    observe = cells.observe
+    monkeypatch.setattr(cells, "observe", counting)
+    for name in ("released_groups", "triples_of", "shares_by_cell"):
+        noted(name)
+    opened = sfumato.open_release(release)
+    opened.fit("grade ~ C(sex) + C(disease)")
+    assert seen == ["released_groups", "triples_of", "shares_by_cell", "counted"]
+    opened.fit("grade ~ C(disease)", where="sex = 'f'")
+    assert seen[4:] == ["counted"]
 
 
 def approximately(said: Any) -> Any:

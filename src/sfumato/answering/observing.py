@@ -26,7 +26,7 @@ def observe(query: Query, subject: Subject, *, by_row: bool = False) -> Frame:
         wanted, inside = wanted_of(query, subject, *subject.reader.source()), None
     else:
         wanted, inside = wanted_now(query, subject)
-    with _prepared(subject if query.units() else None):
+    with beside(subject.prepare if query.units() else None):
         seen = _counted_by_value(query, subject, wanted, views)
         if seen is None:
             seen = in_parts(subject.reader.run(wanted.statement, text=query.text), wanted, subject.rows)
@@ -42,17 +42,17 @@ def observe(query: Query, subject: Subject, *, by_row: bool = False) -> Frame:
 
 
 @contextmanager
-def _prepared(subject: Subject | None) -> Iterator[None]:
-    """While rows are counted, what estimates need beside them is worked out; what fails there fails again, later."""
-    if subject is None or subject.prepare is None:
+def beside(work: Callable[[], None] | None) -> Iterator[None]:
+    """While rows are counted, what is needed beside them is worked out; what fails there fails again, later."""
+    if work is None:
         yield
         return
-    beside = Thread(target=_quietly, args=(subject.prepare,))
-    beside.start()
+    thread = Thread(target=_quietly, args=(work,))
+    thread.start()
     try:
         yield
     finally:
-        beside.join()
+        thread.join()
 
 
 def _quietly(work: Callable[[], None]) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...model.public import Codes, Evidence, Floats
 from ...model.side_columns import part_sizes, runs_of
+from .values_together import pairs_of, usual_of
 
 BLOCK = 1 << 16  # groups that are looked at together: numpy makes wide copies of them, which stay near
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Groups:
     """Group g holds the values `members[:, g]`; short groups are filled up with `values`, which is no value's code."""
 
@@ -23,6 +25,22 @@ class Groups:
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    @cached_property
+    def together(self) -> Floats:
+        """(values, values): the sum of 1 / |g| over the groups with both values; on the diagonal, with one."""
+        return pairs_of(self.members, self.sizes, inverse_sizes(self), self.values)
+
+    @cached_property
+    def true_counts(self) -> Floats:
+        """How many groups hold each value: every value is published, so that these are its records."""
+        return self.by_value()
+
+    @cached_property
+    def usual(self) -> tuple[int, NDArray[np.intp]]:
+        """(size of nearly all groups, the other ones)."""
+        size = usual_of(self.sizes)
+        return size, np.flatnonzero(self.sizes != size)
 
     def total(self, w: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:
         """Sum of w over the values of each group; a group that is asked for many times is looked at once."""
