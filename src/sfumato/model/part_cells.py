@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 1 << 17  # rows that are looked at together: they stay near
+SMALL_BLOCK = 1 << 16
 CODE_BITS = 20  # of a word for a row, above which is its part
 MASK = (1 << CODE_BITS) - 1
 MOST_CELLS = (1 << 16) - 1  # two bytes, one number of which says that there is no row
@@ -37,6 +38,30 @@ class PartCells:
             there = slice(None) if j < least else np.flatnonzero(size > j)
             row[there] = self.cell[first[there] + j]
         return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartCounts:
+    """Rows of one cell, all that were observed, by part."""
+
+    rows: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def part_counts(pieces: Iterable[NDArray[np.integer]]) -> tuple[int, PartCounts | None]:
+    """(all rows, those of each part) of rows whose parts come piece by piece; None where a part has too many."""
+    count, rows = np.zeros(0, dtype=np.uint8), 0
+    for part in pieces:
+        last = int(part.max(initial=-1))
+        if last >= len(count):
+            count = np.append(count, np.zeros(last + 1 - len(count), dtype=np.uint8))
+        for first in range(0, len(part), SMALL_BLOCK):
+            np.add.at(count, part[first : first + SMALL_BLOCK].astype(np.intp), np.uint8(1))
+        rows += len(part)
+    whole = int(count.sum(dtype=np.int64)) == rows  # a byte that ran over has lost some
+    return rows, PartCounts(rows=count) if whole else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
