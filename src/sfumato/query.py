@@ -195,6 +195,9 @@ class Release:
             functionals=as_stated()(lambda cells, units: method.functionals(plan, opened.evidence, cells, units)),
             rows=opened.manifest.rows,
             prepare=(lambda: method.prepare(plan, opened.evidence)) if method.withheld else None,
+            prepare_sums=(lambda inside: method.prepare_sums(plan, opened.evidence, inside))
+            if method.withheld
+            else None,
             caveats=(*method.caveats(plan), *opened.manifest.people.noun().caveats),
         )
 

@@ -42,15 +42,9 @@ def _started(command: str, source: Path, here: Path) -> subprocess.Popen[bytes]:
     if not (here / "t.parquet").exists():  # another run may be reading it
         (here / "t.parquet").symlink_to(source)
     env = {**os.environ, "PYTHONPATH": str(SRC), "TMPDIR": str(here / "temporary")}
-    arguments = [sys.executable, "-c", RUN, *COMMANDS[command]]
-    child = subprocess.Popen(
-        arguments,
-        cwd=here,
-        env=env,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # it is ignored below nohup, and handed on
-    )
+    heard = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)"  # below nohup it is ignored, and handed on
+    arguments = [sys.executable, "-c", f"{heard}; {RUN}", *COMMANDS[command]]
+    child = subprocess.Popen(arguments, cwd=here, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 60
     wanted = "truth-*/truth.parquet" if command == "compare" else "spill-*"
     while not list((here / "temporary").glob(f"{scratch.NAME}{child.pid}-*/{wanted}")):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sqlglot
 
 import sfumato
 from comparing import people
 from same_numbers import assert_same_numbers
+from sfumato.analysis import cells
 from sfumato.engines.duckdb import part_rows, reader
 from sfumato.engines.duckdb.reader import DuckDBReader
 from sfumato.errors import ReleaseError
+from sfumato.methods.anatomy import functionals
 from sfumato.model.part_cells import PartCells, part_cells
 
 ASKED = (
@@ -94,6 +99,32 @@ def test_models_from_cells_in_groups_are_those_from_rows(
     assert {all(kept[0]), any(kept[1])} == {True, False}
 
 
+def test_a_model_looks_at_groups_while_it_counts_and_once_for_its_columns(
+    release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left beside counting works on cells and values, however many rows and groups there are."""
+    seen: list[str] = []
+
+    def noted(name: str) -> None:
+        inner = getattr(functionals, name)
+        monkeypatch.setattr(functionals, name, lambda *given: (seen.append(name), inner(*given))[1])
+
+    def counting(*given: Any) -> Any:
+        found = observe(*given)
+        seen.append("counted")
+        return found
+
+    observe = cells.observe
+    monkeypatch.setattr(cells, "observe", counting)
+    for name in ("released_groups", "triples_of", "shares_by_cell"):
+        noted(name)
+    opened = sfumato.open_release(release)
+    opened.fit("grade ~ C(sex) + C(disease)")
+    assert seen == ["released_groups", "triples_of", "shares_by_cell", "counted"]
+    opened.fit("grade ~ C(disease)", where="sex = 'f'")
+    assert seen[4:] == ["counted"]
+
+
 def approximately(said: Any) -> Any:
     """The document with numbers that may differ by rounding."""
     if isinstance(said, dict):
@@ -146,3 +177,44 @@ def test_rows_of_some_parts() -> None:
     for column, g in zip(found.T, chosen, strict=True):
         assert sorted(c for c in column if c != rows.cells) == sorted(cell[part == g])
     assert rows.rows_of(np.zeros(0, dtype=np.int64)).shape == (0, 0)
+
+
+NUMBERS = {
+    "small": pa.array([3, None, -2, 3, 3, -2, 0, None], pa.int16()),
+    "yes": pa.array([True, False, None, True, True, None, False, False]),
+    "large": pa.array([10**12, 10**12 + 3, 10**12, 10**12, 10**12, 10**12, 10**12 + 3, 10**12 + 3], pa.int64()),
+    "none": pa.array([None] * 8, pa.int32()),
+}
+PARTS = [2, 0, 2, 1, 0, 2, 1, 3]
+
+
+@pytest.mark.parametrize("columns", [[], ["small"], ["small", "yes"], ["large", "none", "small", "yes"]])
+@pytest.mark.parametrize("way", ["by code", "by join", "by join, as the files say other ranges"])
+def test_whole_numbers_tell_the_cell_of_a_row(
+    columns: list[str], way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every part has the rows that it has, whatever the numbers, missing ones included, and types stay."""
+    pq.write_table(pa.table({"group_id": pa.array(PARTS, pa.int32()), **NUMBERS}), tmp_path / "data.parquet")
+    there = DuckDBReader([tmp_path / "data.parquet"], len(PARTS))
+    rows_of = there._part_rows
+    if way == "by join":
+        monkeypatch.setattr(part_rows, "WHOLE", frozenset())
+    elif columns:
+        stated = rows_of._codes(columns)
+        assert stated is not None
+        if "other ranges" in way:
+            monkeypatch.setattr(rows_of, "_codes", lambda _: replace(stated, size=1))
+        else:
+            monkeypatch.setattr(rows_of, "_by_join", None)
+    found = there.in_parts(columns, "group_id", 10)
+    assert found is not None
+    table, inside = found
+    cells = there.run(sqlglot.parse_one(f"SELECT * FROM {table} ORDER BY __cell__"))
+    assert {name: cells.schema.field(name).type for name in columns} == {name: NUMBERS[name].type for name in columns}
+    value_of = cells.select(columns).to_pylist() if columns else [{}]
+    held = [[value_of[c] for c in inside.cell[a:b]] for a, b in pairwise(inside.start)]
+    rows = pa.table(NUMBERS).select(columns).to_pylist() if columns else [{}] * len(PARTS)
+    assert [sorted(map(str, part)) for part in held] == [
+        sorted(str(row) for row, part in zip(rows, PARTS, strict=True) if part == g) for g in range(4)
+    ]
+    assert cells["__n__"].to_pylist() == np.bincount(inside.cell).tolist()

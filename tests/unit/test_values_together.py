@@ -22,9 +22,13 @@ def groups() -> anatomised.Groups:
     return anatomised.groups_of(number, np.concatenate(held).astype(np.int32), VALUES)
 
 
+@pytest.mark.parametrize("many", [0, 10**6])
 @pytest.mark.parametrize("alike", [0, 50, 60])
-def test_pairs_and_triples_are_the_sums_over_the_groups_that_hold_them(groups: anatomised.Groups, alike: int) -> None:
-    """Whether no two groups have one weight, most of them or all."""
+def test_pairs_and_triples_are_the_sums_over_the_groups_that_hold_them(
+    groups: anatomised.Groups, alike: int, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether no two groups have one weight, most of them or all; and whether equal groups are looked at once."""
+    monkeypatch.setattr(values_together, "MANY_GROUPS", many)
     kind, each = np.arange(len(groups)), np.random.default_rng(6).random(len(groups))
     kind[:alike] = 0
     weight = each[kind]
@@ -51,6 +55,19 @@ def test_pairs_come_from_tables_of_two_or_three_places_alike(
     by_group[number, np.concatenate(held)] = 1.0
     found = values_together.pairs_of(made.members, made.sizes, inverse_sizes(made), 9)
     np.testing.assert_allclose(found, by_group.T @ (by_group / made.sizes[:, None]), rtol=1e-12, atol=1e-12)
+
+
+def test_different_groups_are_told_once_with_how_many_there_are() -> None:
+    members = np.array([[0, 2, 0, 0, 1], [1, 3, 1, 1, 2], [4, 4, 4, 3, 4]], dtype=np.uint8)  # 4: no value
+    assert values_together._different(members, np.array([2, 2, 2, 3, 2]), 4)[2] is None, "few"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(values_together, "MANY_GROUPS", 4)
+        found, kind, times = values_together._different(members, np.array([2, 2, 2, 3, 2]), 4)
+        assert times is not None
+        told = {(*column, k): n for *column, k, n in np.vstack([found, kind, times]).T.tolist()}
+        assert told == {(0, 1, 4, 2): 2, (2, 3, 4, 2): 1, (0, 1, 3, 3): 1, (1, 2, 4, 2): 1}
+        long = np.zeros((40, 5), dtype=np.uint8)
+        assert values_together._different(long, np.zeros(5, dtype=int), 4)[2] is None, "no number holds so many values"
 
 
 def test_three_places_share_no_pair_and_leave_few() -> None:

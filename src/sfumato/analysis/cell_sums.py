@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from ..answering.observation import MOST_SUMS, ROWS_AS_THEY_ARE
+from ..answering.observing import beside
 from ..answering.subject import Subject
 from ..engines.statements import CELL, WEIGHT, column, columns_of, double, expression, grouped
 from ..errors import QueryError
@@ -53,17 +56,22 @@ def observe(
         columns = _keys(subject, plain, leaves, units, by_cell=by_cell)
         return grouped(columns, _sums(measures, weight, by_row=by_row), table=table, where=pushed, group=not by_row)
 
-    table, weight = subject.reader.source()
-    wanted, lying = statement(table, weight), None
-    if units and subject.part and subject.handfuls and subject.rows <= ROWS_AS_THEY_ARE:
-        read = sorted({*columns_of(wanted)} - {subject.part, WEIGHT})
-        found = subject.reader.in_parts(read, subject.part, MOST_SUMS // max(1, sum(map(len, subject.domains))))
-        if found is None:
-            wanted = statement(table, weight, by_row=True)
-        else:
-            cells, lying = found
-            wanted = statement(cells, WEIGHT, by_cell=True)
-    seen = subject.reader.run(wanted)
+    prepare = subject.prepare_sums if units else None
+    with beside(None if prepare is None else partial(prepare, None)):
+        table, weight = subject.reader.source()
+        wanted, lying = statement(table, weight), None
+        if units and subject.part and subject.handfuls and subject.rows <= ROWS_AS_THEY_ARE:
+            read = sorted({*columns_of(wanted)} - {subject.part, WEIGHT})
+            found = subject.reader.in_parts(read, subject.part, MOST_SUMS // max(1, sum(map(len, subject.domains))))
+            if found is None:
+                wanted = statement(table, weight, by_row=True)
+            else:
+                cells, lying = found
+                wanted = statement(cells, WEIGHT, by_cell=True)
+        seen = subject.reader.run(wanted)
+    if lying is not None and prepare is not None:
+        with suppress(Exception):  # what fails fails again, where it is told
+            prepare(lying)
     if seen.num_rows == 0 or seen["m0_0"].null_count:
         raise QueryError(NO_ROW)
     return seen, lying

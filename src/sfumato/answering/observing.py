@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from threading import Thread
 
 import pyarrow as pa
 
+from ..engines.codes import narrow_part_numbers
+from ..model.part_cells import PartCells, PartCounts, part_counts
 from ..sql.nodes import TRUE, UNKNOWN, Query
 from .domain_views import checked_views
 from .layout import Views, layout
@@ -22,13 +25,16 @@ FEW_VALUES = 10_000  # combinations of whole numbers, which an engine counts by 
 def observe(query: Query, subject: Subject, *, by_row: bool = False) -> Frame:
     """What the engine says to the question, laid out over the domains; `by_row`: parts as the rows have them."""
     views = checked_views(query, subject)
+    inside: PartCells | PartCounts | None
     if by_row:
         wanted, inside = wanted_of(query, subject, *subject.reader.source()), None
     else:
         wanted, inside = wanted_now(query, subject)
-    with _prepared(subject if query.units() else None):
+    with beside(subject.prepare if query.units() else None):
         seen = _counted_by_value(query, subject, wanted, views)
-        if seen is None:
+        if seen is None and not by_row and (counted := _counted_by_part(query, subject, wanted)):
+            wanted, seen, inside = counted
+        elif seen is None:
             seen = in_parts(subject.reader.run(wanted.statement, text=query.text), wanted, subject.rows)
     return Frame(
         query=query,
@@ -42,22 +48,41 @@ def observe(query: Query, subject: Subject, *, by_row: bool = False) -> Frame:
 
 
 @contextmanager
-def _prepared(subject: Subject | None) -> Iterator[None]:
-    """While rows are counted, what estimates need beside them is worked out; what fails there fails again, later."""
-    if subject is None or subject.prepare is None:
+def beside(work: Callable[[], None] | None) -> Iterator[None]:
+    """While rows are counted, what is needed beside them is worked out; what fails there fails again, later."""
+    if work is None:
         yield
         return
-    beside = Thread(target=_quietly, args=(subject.prepare,))
-    beside.start()
+    thread = Thread(target=_quietly, args=(work,))
+    thread.start()
     try:
         yield
     finally:
-        beside.join()
+        thread.join()
 
 
 def _quietly(work: Callable[[], None]) -> None:
     with suppress(Exception):
         work()
+
+
+def _counted_by_part(
+    query: Query, subject: Subject, wanted: Observation
+) -> tuple[Observation, pa.Table, PartCounts] | None:
+    """Rows that a question counts and tells apart by nothing but their part, as one cell; None: it does not.
+
+    They come in pieces and leave a byte for each part: fresh memory costs more than what is done in it.
+    """
+    if not (subject.handfuls and wanted.of_rows and wanted.by_row and wanted.part) or query.derived:
+        return None
+    if wanted.keys or wanted.leaves or len(wanted.moments) > 1:
+        return None
+    name, pieces = wanted.part, subject.reader.pieces(wanted.statement, text=query.text)
+    rows, inside = part_counts(narrow_part_numbers(piece[name], subject.rows) for piece in pieces)
+    if inside is None:
+        return None
+    seen = pa.table({"cell": [0], "m0": [float(rows)]}).slice(0, min(rows, 1))
+    return replace(wanted, part=None, cell="cell"), seen, inside
 
 
 def _counted_by_value(query: Query, subject: Subject, wanted: Observation, views: Views) -> pa.Table | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..engines.codes import factorise, narrow_part_numbers
 from ..errors import QueryError
-from ..model.part_cells import PartCells
+from ..model.part_cells import PartCells, PartCounts
 from ..model.public import Codes, Floats
 from ..sql.nodes import FALSE, TRUE, UNKNOWN, Query, Truth
 from ..stats.joint_codes import distinct_rows, joint_ranks
@@ -45,7 +45,7 @@ class Frame:
     place: Layout
     codes: Mapping[int, Codes]  # unit -> published code of every observed row
     labels: Mapping[int, pa.Array]  # unit key -> value of every group
-    inside: PartCells | None = None  # how observed cells lie in the parts, where cells were observed
+    inside: PartCells | PartCounts | None = None  # how observed cells lie in the parts, where cells were observed
 
 
 @dataclass(frozen=True, slots=True)

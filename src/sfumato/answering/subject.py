@@ -13,6 +13,7 @@ from ..engines.contract import Reader
 from ..errors import SpecError
 from ..methods.contract import Bounds
 from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals
+from ..model.part_cells import PartCells
 from ..model.public import Asked, Domain, Estimated, Observed
 from ..model.types import Kind
 from ..sql.nesting import Nested
@@ -84,6 +85,7 @@ class Subject:
     estimators: tuple[str, ...]  # that a question may name
     whole: bool = False  # estimates look at counts of the whole release
     prepare: Callable[[], None] | None = None  # works out what estimates need whatever is asked; None: nothing
+    prepare_sums: Callable[[PartCells | None], None] | None = None  # the same of functionals, then of cells in parts
     handfuls: bool = False  # parts are of a few rows each, which no statement counts together
     caveats: tuple[str, ...] = ()  # that every answer carries
     known: Remembered = field(default_factory=Remembered, repr=False)

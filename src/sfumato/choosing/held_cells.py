@@ -246,6 +246,9 @@ class HeldReader:
         with ENGINES.one() as engine:
             return engine.run(statement, text=text, tables=given)
 
+    def pieces(self, statement: exp.Query, *, text: str | None = None) -> Iterator[pa.RecordBatch]:
+        yield from self.run(statement, text=text).to_batches()
+
     def count(self, columns: Sequence[str]) -> pa.Table:
         cells = self._counts_of(tuple(columns))
         if cells is None or not all(self._distinct(name) for name in columns):

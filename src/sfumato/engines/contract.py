@@ -6,7 +6,7 @@ SQL goes to a reader as an expression tree (see `statements`), so that its diale
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -163,6 +163,9 @@ class Reader(Protocol):
         self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None
     ) -> pa.Table:
         """The result; errors of types or arithmetic are QueryErrors about `text`. `tables` are there while it runs."""
+
+    def pieces(self, statement: exp.Query, *, text: str | None = None) -> Iterator[pa.RecordBatch]:
+        """The same, piece by piece, of a statement about the rows as they are."""
 
     def count(self, columns: Sequence[str]) -> pa.Table:
         """Rows of every combination of some columns of the published rows, as `statements.COUNT`."""

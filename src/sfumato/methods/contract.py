@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ..model.law import Law
+from ..model.part_cells import PartCells
 from ..model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ..model.public import (
     Asked,
@@ -224,6 +225,10 @@ class Method(ABC, Generic[S, P]):
 
     def prepare(self, plan: P, evidence: Evidence) -> None:
         """Nothing; `evidence.memo` knows what estimates need whatever is asked. Called while rows are counted."""
+
+    def prepare_sums(self, plan: P, evidence: Evidence, inside: PartCells | None) -> None:
+        """The same of `functionals`: first, while rows are counted, what they need whatever is fitted, then what they
+        need of cells that lie in the parts so. A model looks at cells and values from then on, not at rows or parts."""
 
     def caveats(self, plan: P) -> tuple[str, ...]:
         """What every answer from such a release must say, exact ones too."""

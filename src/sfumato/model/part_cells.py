@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 1 << 17  # rows that are looked at together: they stay near
-
-
+SMALL_BLOCK = 1 << 16
+CODE_BITS = 20  # of a word for a row, above which is its part
+MASK = (1 << CODE_BITS) - 1
 MOST_CELLS = (1 << 16) - 1  # two bytes, one number of which says that there is no row
 MOST_ROWS = 32  # of a part: its rows are compared with each other
 
@@ -40,6 +41,30 @@ class PartCells:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartCounts:
+    """Rows of one cell, all that were observed, by part."""
+
+    rows: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def part_counts(pieces: Iterable[NDArray[np.integer]]) -> tuple[int, PartCounts | None]:
+    """(all rows, those of each part) of rows whose parts come piece by piece; None where a part has too many."""
+    count, rows = np.zeros(0, dtype=np.uint8), 0
+    for part in pieces:
+        last = int(part.max(initial=-1))
+        if last >= len(count):
+            count = np.append(count, np.zeros(last + 1 - len(count), dtype=np.uint8))
+        for first in range(0, len(part), SMALL_BLOCK):
+            np.add.at(count, part[first : first + SMALL_BLOCK].astype(np.intp), np.uint8(1))
+        rows += len(part)
+    whole = int(count.sum(dtype=np.int64)) == rows  # a byte that ran over has lost some
+    return rows, PartCounts(rows=count) if whole else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LyingCells:
     """How entries lie in the parts, where each of them is a cell of `inside`: rows of one have the same numbers."""
 
@@ -49,26 +74,39 @@ class LyingCells:
 
 def part_cells(part: NDArray[np.integer], cell: NDArray[np.integer], cells: int) -> PartCells:
     """The rows, of which part and cell are given, part by part."""
-    return streamed_cells([(part, cell)], len(part), cells)
+    return SortedCodes([(part, cell)], len(part), cells).rows(np.arange(cells), cells)
 
 
-def streamed_cells(
-    pieces: Iterable[tuple[NDArray[np.integer], NDArray[np.integer]]], rows: int, cells: int
-) -> PartCells:
-    """The same of parts and cells that come piece by piece: nothing but the packed words is as long as the table."""
-    packed, end = np.empty(rows, dtype=np.int64), 0
-    for part, cell in pieces:
-        here = packed[end : end + len(part)]
-        np.left_shift(
-            part, 16, out=here, dtype=np.int64
-        )  # of a part and a cell one word, sorted faster than places are
-        here |= cell
-        end += len(part)
-    packed = packed[:end]
-    packed.sort()
-    start = np.zeros(int(packed[-1] >> 16) + 2 if end else 1, dtype=np.int64)
-    for first in range(0, end, BLOCK):
-        block = packed[first : first + BLOCK] >> 16
-        sizes = np.bincount(block - block[0])
-        start[int(block[0]) + 1 :][: len(sizes)] += sizes
-    return PartCells(cell=packed.astype(np.uint16), start=np.cumsum(start, out=start), cells=cells)
+class SortedCodes:
+    """Rows whose part and code come piece by piece, in the order of both: nothing but one word for each of them is as
+    long as the table. Codes are below `size`, at most 2^20."""
+
+    def __init__(self, pieces: Iterable[tuple[NDArray[np.integer], NDArray[np.integer]]], rows: int, size: int) -> None:
+        words, end = np.empty(rows, dtype=np.int64), 0
+        for part, code in pieces:
+            here = words[end : end + len(part)]
+            np.left_shift(part, CODE_BITS, out=here, dtype=np.int64)  # words are sorted faster than places are
+            here |= code
+            end += len(part)
+        self._words, self._size = words[:end], size
+        self._words.sort()
+
+    def counts(self) -> NDArray[np.int64]:
+        """Rows of every code."""
+        found, step = np.zeros(self._size, dtype=np.int64), max(BLOCK, self._size)
+        for first in range(0, len(self._words), step):
+            found += np.bincount(self._words[first : first + step] & MASK, minlength=self._size)
+        return found
+
+    def rows(self, cell_of: NDArray[np.integer], cells: int) -> PartCells:
+        """The rows part by part; a row lies in the cell `cell_of[code]`, of so many."""
+        words, small = self._words, cell_of.astype(np.uint16)
+        start = np.zeros(int(words[-1] >> CODE_BITS) + 2 if len(words) else 1, dtype=np.int64)
+        cell = np.empty(len(words), dtype=np.uint16)
+        for first in range(0, len(words), BLOCK):
+            block = words[first : first + BLOCK]
+            np.take(small, block & MASK, out=cell[first : first + BLOCK], mode="clip")
+            part = block >> CODE_BITS
+            sizes = np.bincount(part - part[0])
+            start[int(part[0]) + 1 :][: len(sizes)] += sizes
+        return PartCells(cell=cell, start=np.cumsum(start, out=start), cells=cells)

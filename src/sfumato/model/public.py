@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import SpecError, VerificationError
 from .option_names import said
-from .part_cells import PartCells
+from .part_cells import PartCells, PartCounts
 from .sparse_table import SparseTable
 from .types import ColumnType
 
@@ -278,7 +278,7 @@ class Observed:
     key: NDArray[np.intp]  # (T,)
     pattern: NDArray[np.intp]  # (T,)
     keys: int  # K, the number of output rows
-    inside: PartCells | None = None  # `part` says nothing then
+    inside: PartCells | PartCounts | None = None  # `part` says nothing then
     cell: NDArray[np.intp] | None = None  # of every entry
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -22,6 +23,7 @@ from .part_rows import PartRows
 CELLS_AFTER = 2  # the question from which on distinct cells of its columns are counted once and kept
 FEW_ROWS = 10_000  # ... in a release of more rows
 MANY = 1_000_000  # rows that are held at a time
+PIECE = 1 << 17  # ... of an answer that comes piece by piece
 SAMPLE = 100_000  # first rows, which are a random sample, whose distinct cells tell whether that pays:
 OWN_SHARE = 0.25  # ... at most so many of the rows for the question's own columns
 MORE_SHARE = 0.05  # ... or for those of the questions before, too
@@ -41,7 +43,6 @@ class DuckDBReader:
         self._cells: dict[frozenset[str], str | None] = {}  # columns -> table of their cells; None: does not pay
         self._seen: frozenset[str] = frozenset()  # columns of all questions about cells
         self._con = connect()
-        self._part_rows = PartRows(self._con, rows, self._distinct)
         held = isinstance(data, pa.Table)
         self._files: Sequence[Path] = () if isinstance(data, pa.Table) else data
         paths = [] if held else [plain_path(file.resolve()).replace("'", "''") for file in data]
@@ -62,6 +63,7 @@ class DuckDBReader:
             described = self._con.execute("DESCRIBE release").fetchall()
             self.columns = tuple(name for name, *_ in described)
             self._kinds = {name: kind for name, kind, *_ in described}
+            self._part_rows = PartRows(self._con, rows, self._distinct, self._kinds)
             # lists say what their set's number says: questions look at the number
             self._plain = tuple(name for name, kind, *_ in described if not kind.endswith("[]"))
         except duckdb.Error:
@@ -158,6 +160,10 @@ class DuckDBReader:
             statement = renamed(statement, CELLS, cells)
         return self._run(statement.sql(dialect="duckdb"), text, tables or {})
 
+    def pieces(self, statement: exp.Query, *, text: str | None = None) -> Iterator[pa.RecordBatch]:
+        with _told(text):
+            yield from self._con.sql(statement.sql(dialect="duckdb")).to_arrow_reader(PIECE)
+
     def count(self, columns: Sequence[str]) -> pa.Table:
         """Written out, without the parser: checking a release needs nothing else of it."""
         cells = self._known_cells(frozenset(columns))
@@ -198,16 +204,8 @@ class DuckDBReader:
         for name, table in tables.items():
             self._con.register(name, table)
         try:
-            found = self._con.sql(sql).to_arrow_table().combine_chunks()
-        except (
-            duckdb.BinderException,
-            duckdb.ConversionException,
-            duckdb.ParserException,
-            duckdb.CatalogException,
-        ) as error:
-            raise QueryError(f"DuckDB cannot evaluate this question: {_reason(error)}", sql=text) from None
-        except duckdb.Error as error:
-            raise QueryError(f"DuckDB failed on this question: {_reason(error)}", sql=text) from None
+            with _told(text):
+                found = self._con.sql(sql).to_arrow_table().combine_chunks()
         finally:
             for name in tables:
                 self._con.unregister(name)
@@ -215,6 +213,22 @@ class DuckDBReader:
         if odd:
             raise QueryError("the question leads to a date outside the years 1 to 9999", sql=text)
         return found
+
+
+@contextmanager
+def _told(text: str | None) -> Iterator[None]:
+    """What DuckDB refuses in a statement, or fails on, as a QueryError about a text."""
+    try:
+        yield
+    except (
+        duckdb.BinderException,
+        duckdb.ConversionException,
+        duckdb.ParserException,
+        duckdb.CatalogException,
+    ) as error:
+        raise QueryError(f"DuckDB cannot evaluate this question: {_reason(error)}", sql=text) from None
+    except duckdb.Error as error:
+        raise QueryError(f"DuckDB failed on this question: {_reason(error)}", sql=text) from None
 
 
 def _reason(error: duckdb.Error) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,9 @@ class SparkReader:
         if unreadable_dates(found):
             raise QueryError("the question leads to a date outside the years 1 to 9999", sql=text)
         return found
+
+    def pieces(self, statement: exp.Query, *, text: str | None = None) -> Iterator[pa.RecordBatch]:
+        yield from self.run(statement, text=text).to_batches()
 
     def count(self, columns: Sequence[str]) -> pa.Table:
         return self.run(counted(columns, table="release"))

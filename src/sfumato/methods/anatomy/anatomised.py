@@ -29,7 +29,7 @@ class Channel:
 
     def __init__(self, groups: Groups) -> None:
         self.groups, self.entries = groups, Entries(groups)
-        self.true_counts = groups.by_value().astype(np.int64)  # every value is in the bundle
+        self.true_counts = groups.true_counts.astype(np.int64)
         self.present = np.flatnonzero(self.true_counts)
         self._root = np.sqrt(self.true_counts[self.present].astype(float))
         self._shares = mean_shares(groups, self.present, self.true_counts[self.present])

@@ -21,7 +21,7 @@ from ...model.public import Evidence
 from ..shared.linear_functionals import Cells, DependentRows, Floats, Functions, runs
 from .group_cells import shares_by_cell
 from .held_values import Groups, inverse_sizes, released_groups
-from .values_together import pairs_of, triples_of
+from .values_together import triples_of
 
 BLOCK = 1 << 18  # rows that are looked at together: they stay near
 MOST_VALUES = 200  # K is V^3 numbers
@@ -41,10 +41,8 @@ class GroupedValues:
         self.members, self.sizes, self.values = members, sizes, values
         self._groups = groups
         self._shares: weakref.WeakKeyDictionary[PartCells, Floats] = weakref.WeakKeyDictionary()
-        share = inverse_sizes(groups)
-        pairs = pairs_of(members, sizes, share, values)
-        held = triples_of(members, sizes, share**2, values)
-        self.true_counts = groups.by_value()  # every value is published
+        pairs, held = groups.together, triples_of(members, sizes, inverse_sizes(groups) ** 2, values)
+        self.true_counts = groups.true_counts
         safe = np.maximum(self.true_counts, 1.0)
         self.M = pairs / safe[:, None]
         self.K = held / safe[:, None, None] - self.M[:, :, None] * self.M[:, None, :]

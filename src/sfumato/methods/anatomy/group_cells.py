@@ -21,20 +21,32 @@ MOST_KEPT = 4  # selections of groups that are kept
 
 
 def shares_by_cell(groups: Groups, inside: PartCells) -> Floats:
-    """(cells, values): the rows of a cell, each in equal parts to the values of its group."""
+    """(cells, values): the rows of a cell, each in equal parts to the values of its group.
+
+    Nearly all groups have one size, so that rows are counted; what those of others weigh more or less is added.
+    """
     if len(inside) > len(groups):
         raise IndexError("a row is in a group that holds no values")
-    size = groups.values + 1
-    found = np.zeros(inside.cells * size)
-    step = max(BLOCK, len(found) // 4)  # each block adds as many numbers as there are
+    width = groups.values + 1
+    size, others = groups.usual
+    found = np.zeros(inside.cells * width, dtype=np.int64)
+    step = max(BLOCK, len(found) // 2)  # each block adds as many numbers as there are
     for a in range(0, len(inside), step):
         b = min(a + step, len(inside))
+        start = inside.cell[inside.start[a] : inside.start[b]].astype(np.intp) * width
         rows = np.diff(inside.start[a : b + 1])
-        start = inside.cell[inside.start[a] : inside.start[b]].astype(np.intp) * size
-        weight = np.repeat(1 / np.maximum(groups.sizes[a:b], 1), rows)
-        for member in groups.members[:, a:b]:
-            found += np.bincount(start + np.repeat(member, rows), weights=weight, minlength=len(found))
-    return found.reshape(inside.cells, size)[:, :-1]
+        each = int(rows[0])
+        alike = bool((rows == each).all())
+        for member in groups.members[:size, a:b]:
+            place = start.reshape(-1, each) + member[:, None] if alike and each else start + np.repeat(member, rows)
+            found += np.bincount(place.ravel(), minlength=len(found))
+    shares = np.append(found / max(1, size), np.zeros(width))  # where a group has no further row
+    few = others[others < len(inside)]
+    for row in inside.rows_of(few).astype(np.intp):
+        for j, member in enumerate(groups.members[:, few]):
+            more = 1 / np.maximum(groups.sizes[few], 1) - (1 / size if j < size else 0.0)
+            shares += np.bincount(row * width + member, weights=more, minlength=len(shares))
+    return np.asarray(shares.reshape(-1, width)[:-1, :-1], dtype=np.float64)
 
 
 def held_by(groups: Groups, h: Floats) -> NDArray[Any]:

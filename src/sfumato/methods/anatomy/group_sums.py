@@ -15,10 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.part_cells import PartCells
+from ...model.part_cells import PartCells, PartCounts
 from ...model.public import Asked, Floats, Observed
 from ...stats.joint_codes import distinct_numbers
 from .group_cells import SeenCells, held_by, shares_by_cell
+from .group_counts import SeenCounts
 from .held_values import BLOCK, Groups, small
 
 MOST_SHARES = 20_000_000  # numbers kept by stratum and value; beyond, they are added up by output row
@@ -51,10 +52,10 @@ class Entries:
         self.groups = groups
         # looked up ten million times in no order: small enough to stay near
         self._members, self.sizes = groups.members, small(groups.sizes)
-        self._last: Seen | None = None
+        self._last: Seen | SeenCounts | None = None
         self._by_cell: weakref.WeakKeyDictionary[PartCells, Floats] = weakref.WeakKeyDictionary()
 
-    def seen(self, observed: Observed) -> Seen:
+    def seen(self, observed: Observed) -> Seen | SeenCounts:
         """What is kept of these entries, for as long as they are: the grouping sets of a question share them."""
         last = self._last
         if last is None or not last.are_of(observed):
@@ -62,15 +63,17 @@ class Entries:
             weakref.finalize(observed.moments, self._forget, weakref.ref(last))
         return last
 
-    def _new(self, observed: Observed) -> Seen:
+    def _new(self, observed: Observed) -> Seen | SeenCounts:
         inside, cell = observed.inside, observed.cell
+        if isinstance(inside, PartCounts):
+            return SeenCounts(self.groups, inside)
         if inside is None or cell is None:
             return SeenEntries(self, observed)
         if inside not in self._by_cell:
             self._by_cell[inside] = shares_by_cell(self.groups, inside)
         return SeenCells(self.groups, self._by_cell[inside], inside, cell, observed)
 
-    def _forget(self, kept: weakref.ref[Seen]) -> None:
+    def _forget(self, kept: weakref.ref[Seen | SeenCounts]) -> None:
         if self._last is kept():
             self._last = None
 
@@ -238,6 +241,10 @@ def bounds(sums: GroupSums, asked: Asked, h: Floats, alike: Kinds) -> tuple[Floa
         for b, where in alike[f]:
             places.setdefault(where.tobytes(), (where, []))[1].append((f, b))
     for where, asking in places.values():
+        if isinstance(sums.seen, SeenCounts):
+            for f, b in asking:
+                low[:, f], high[:, f] = sums.seen.ends(h[b, f])
+            continue
         single = [(f, b) for f, b in asking if h[b, f].sum() == 1]
         together = len(single) > len(groups.members)  # one pass for all of them, by value
         if together:

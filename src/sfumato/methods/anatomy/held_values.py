@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...model.public import Codes, Evidence, Floats
 from ...model.side_columns import part_sizes, runs_of
+from .values_together import pairs_of, usual_of
 
+FEW_LARGER = 1_000  # groups with more values than others
 BLOCK = 1 << 16  # groups that are looked at together: numpy makes wide copies of them, which stay near
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Groups:
     """Group g holds the values `members[:, g]`; short groups are filled up with `values`, which is no value's code."""
 
@@ -23,6 +26,22 @@ class Groups:
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    @cached_property
+    def together(self) -> Floats:
+        """(values, values): the sum of 1 / |g| over the groups with both values; on the diagonal, with one."""
+        return pairs_of(self.members, self.sizes, inverse_sizes(self), self.values)
+
+    @cached_property
+    def true_counts(self) -> Floats:
+        """How many groups hold each value: every value is published, so that these are its records."""
+        return self.by_value()
+
+    @cached_property
+    def usual(self) -> tuple[int, NDArray[np.intp]]:
+        """(size of nearly all groups, the other ones)."""
+        size = usual_of(self.sizes)
+        return size, np.flatnonzero(self.sizes != size)
 
     def total(self, w: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:
         """Sum of w over the values of each group; a group that is asked for many times is looked at once."""
@@ -70,11 +89,17 @@ def groups_of_sizes(sizes: NDArray[np.int32], codes: Codes, values: int) -> Grou
     members = np.full((width, len(sizes)), values, dtype=np.min_scalar_type(values))
     more = np.flatnonzero(sizes > least)
     beyond = sizes[more].astype(np.int64) - least
-    # groups are rows of `least` values, but for what is beyond these in some
-    extra = np.repeat(least * (more + 1), beyond) + np.arange(int(beyond.sum()))
-    rows = np.delete(codes, extra) if len(extra) else codes
-    members[:least] = rows.reshape(len(sizes), least).T
     start = least * more + np.cumsum(beyond) - beyond
+    if least and len(more) <= FEW_LARGER:  # groups are rows of `least` values between those that have more
+        begins, ends = np.append(0, start + least + beyond), np.append(start + least, len(codes))
+        first = 0
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            rows = codes[begin:end].reshape(-1, least)
+            members[:least, first : first + len(rows)] = rows.T
+            first += len(rows)
+    else:
+        extra = np.repeat(least * (more + 1), beyond) + np.arange(int(beyond.sum()))
+        members[:least] = np.delete(codes, extra).reshape(len(sizes), least).T
     for j in range(least, width):
         there = np.flatnonzero(beyond > j - least)
         members[j, more[there]] = codes[start[there] + j]

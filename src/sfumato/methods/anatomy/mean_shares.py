@@ -14,8 +14,7 @@ import numpy as np
 from ...lazily import linalg as sl
 from ...lazily import sparse as sp
 from ...model.public import Floats, Integers
-from .held_values import Groups, inverse_sizes
-from .values_together import pairs_of
+from .held_values import Groups
 
 SINGULAR = 1e-6  # share of the largest eigenvalue below which a direction is not identified
 
@@ -41,7 +40,7 @@ class _ByValues:
     """M as a square of numbers for the values."""
 
     def __init__(self, groups: Groups, present: Integers, true_counts: Integers) -> None:
-        C = pairs_of(groups.members, groups.sizes, inverse_sizes(groups), groups.values)[np.ix_(present, present)]
+        C = groups.together[np.ix_(present, present)]
         self._M = C / true_counts[:, None]
         root = np.sqrt(true_counts.astype(float))
         eigen, vectors = np.linalg.eigh(C / root[:, None] / root[None, :])

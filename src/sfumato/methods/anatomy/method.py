@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ...errors import PlanError, SpecError
 from ...model.law import Law
+from ...model.part_cells import PartCells
 from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -261,6 +262,12 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
     def prepare(self, plan: AnatomyPlan, evidence: Evidence) -> None:
         """The groups, and how often values share one."""
         _channel(evidence)
+
+    def prepare_sums(self, plan: AnatomyPlan, evidence: Evidence, inside: PartCells | None) -> None:
+        """How often two and three values share a group, and values with the rows of each cell."""
+        groups = grouped_values(evidence)
+        if inside is not None:
+            groups.shares_of(inside)
 
     def functionals(
         self, plan: AnatomyPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]

@@ -20,6 +20,7 @@ FIRST = 101  # groups that tell of which kind most of them are; they are in no o
 BLOCK = 1 << 16  # groups that are looked at together
 MOST_CELLS = 200_000  # of a table over three places: it stays near while groups are counted
 MOST_WORK = 300_000_000  # numbers touched to sum them
+MANY_GROUPS = 1 << 19  # of more, publishing made copies: different ones are looked at once
 
 
 def pairs_of(members: NDArray[np.integer], kind: NDArray[np.integer], weight: Floats, values: int) -> Floats:
@@ -27,10 +28,13 @@ def pairs_of(members: NDArray[np.integer], kind: NDArray[np.integer], weight: Fl
 
     The values of a group `members[:, g]` differ; a short group is filled up with `values`, which is no code.
     """
+    return _pairs(_PlaceTables(members, kind, weight, values), len(members), values)
+
+
+def _pairs(tables: _PlaceTables, size: int, values: int) -> Floats:
     width = values + 1
-    tables = _PlaceTables(members, kind, weight, values)
     square, single = np.zeros((width, width)), np.zeros(width)
-    pairs, places = set(combinations(range(len(members)), 2)), set(range(len(members)))
+    pairs, places = set(combinations(range(size), 2)), set(range(size))
     for chosen in _threes(tables.full) if width**3 <= MOST_CELLS else []:
         cube = tables.of(chosen)
         for lost, pair in enumerate(((chosen[1], chosen[2]), (chosen[0], chosen[2]), (chosen[0], chosen[1]))):
@@ -65,16 +69,24 @@ class _PlaceTables:
     """Sums of the weights of groups by the values that they have in some places.
 
     Nearly all groups are of one kind: they are counted, and what others weigh more or less is added. Places that few
-    groups fill are looked at in these only.
+    groups fill are looked at in these only. A group that is there `times` over counts as often.
     """
 
-    def __init__(self, members: NDArray[np.integer], kind: NDArray[np.integer], weight: Floats, values: int) -> None:
-        some = np.sort(kind[:FIRST])
-        self._members, self._width = members, values + 1
-        common = some[len(some) // 2] if len(some) else 0
-        self._common = float(weight[common]) if len(some) else 0.0
+    def __init__(
+        self,
+        members: NDArray[np.integer],
+        kind: NDArray[np.integer],
+        weight: Floats,
+        values: int,
+        times: NDArray[np.integer] | None = None,
+    ) -> None:
+        self._members, self._width, self._times = members, values + 1, times
+        common = usual_of(kind)
+        self._common = float(weight[common]) if len(kind) else 0.0
         self._other = np.flatnonzero(kind != common)
         self._more = weight[kind[self._other]] - self._common
+        if times is not None:
+            self._more = self._more * times[self._other]
         self._filled = [_filled(place, values) for place in members]
         self.full = [j for j, there in enumerate(self._filled) if isinstance(there, slice)]  # looked at in all groups
 
@@ -91,16 +103,44 @@ class _PlaceTables:
             found = found + np.bincount(joint, weights=self._more, minlength=size)
         return np.asarray(found, dtype=np.float64).reshape((width,) * len(chosen))
 
-    def _counted(self, chosen: tuple[int, ...], there: NDArray[np.intp] | slice) -> NDArray[np.int64]:
+    def _counted(self, chosen: tuple[int, ...], there: NDArray[np.intp] | slice) -> NDArray[np.number]:
         """How many of some groups have each combination of values; the wide numbers of a block stay near."""
         width, groups = self._width, self._members.shape[1]
         size = width ** len(chosen)
+        if self._times is not None:
+            return np.bincount(_joint(self._members, chosen, there, width), self._times[there], minlength=size)
         if not isinstance(there, slice):
             return np.bincount(_joint(self._members, chosen, there, width), minlength=size)
         found, step = np.zeros(size, dtype=np.int64), max(BLOCK, size)  # each block adds as many numbers as there are
         for first in range(0, groups, step):
             found += np.bincount(_joint(self._members, chosen, slice(first, first + step), width), minlength=size)
         return found
+
+
+def usual_of(kind: NDArray[np.integer]) -> int:
+    """The kind of nearly all groups."""
+    some = np.sort(kind[:FIRST])
+    return int(some[len(some) // 2]) if len(some) else 0
+
+
+def _different(
+    members: NDArray[np.integer], kind: NDArray[np.integer], values: int
+) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.intp] | None]:
+    """(members, kind, how many there are of it) of every different group; of groups that are few as they are, None."""
+    width, kinds = values + 1, int(kind.max(initial=0)) + 1
+    if members.shape[1] <= MANY_GROUPS or width ** len(members) * kinds >= 1 << 63:
+        return members, kind, None
+    number = kind.astype(np.int64)
+    for place in members[::-1]:
+        number *= width
+        number += place
+    number.sort()
+    first = np.flatnonzero(np.concatenate([[True], number[1:] != number[:-1]]))
+    times, number = np.diff(first, append=len(number)), number[first]
+    found = np.empty((len(members), len(first)), dtype=members.dtype)
+    for place in found:
+        number, place[:] = np.divmod(number, width)
+    return found, number, times
 
 
 def _filled(place: NDArray[np.integer], values: int) -> NDArray[np.intp] | slice:
@@ -122,7 +162,8 @@ def _joint(
 
 def triples_of(members: NDArray[np.integer], kind: NDArray[np.integer], weight: Floats, values: int) -> Floats:
     """[u, s, t]: the sum of the weights of the groups with u, s and t, which may be the same."""
-    tables = _PlaceTables(members, kind, weight, values)
+    members, kind, times = _different(members, kind, values)
+    tables = _PlaceTables(members, kind, weight, values, times)
     found = np.zeros((values + 1,) * 3)
     for chosen in combinations(range(len(members)), 3):
         found += tables.of(chosen)
@@ -130,7 +171,7 @@ def triples_of(members: NDArray[np.integer], kind: NDArray[np.integer], weight: 
     cube = np.zeros_like(ordered)
     for axes in permutations(range(3)):
         cube += ordered.transpose(axes)
-    pairs, each = pairs_of(members, kind, weight, values), np.arange(values)
+    pairs, each = _pairs(tables, len(members), values), np.arange(values)
     for at in _diagonals(each):
         cube[at] = pairs  # u = s, u = t and s = t
     return cube
