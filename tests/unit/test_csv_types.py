@@ -145,3 +145,29 @@ def test_the_release_does_not_depend_on_whether_rows_are_held(
     rows = pq.read_table(again.path / "data.parquet")
     assert rows.equals(pq.read_table(expected.path / "data.parquet"))
     assert not any(str(value).startswith("-") for value in rows["x"].to_pylist())
+
+
+@pytest.mark.parametrize("cell", ["1e999", "-1E+400", "1e-999", "1e290"])
+def test_numbers_that_no_real_number_is_near_stay_text(cell: str, tmp_path: Path) -> None:
+    """Not infinity, and not 0."""
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n" + f"1.5,1e-289\n{cell},1E+0289\n")
+    types, _, rows = found(path)
+    assert types == {"x": "VARCHAR", "y": "DOUBLE"}
+    assert rows["x"].to_pylist() == ["1.5", cell]
+    assert rows["y"].to_pylist() == [1e-289, 1e289]
+
+
+@pytest.mark.parametrize("share", [0.0, csv_files.SHARE], ids=["read again", "held"])
+def test_a_second_header_is_told(share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a row, as the file says; a row that holds one name, or a table of one column, is none."""
+    monkeypatch.setattr(csv_files, "SHARE", share)
+    monkeypatch.setattr(csv_rows, "LEAST_ROWS", 1)
+    monkeypatch.setattr(csv_rows, "BATCH_ROWS", 2)
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "a,x\n" * 4100 + ",\na,b\n" + "x,b\na,b\n")
+    _, notes, rows = found(path)
+    assert [note for note in notes if "again" in note] == [csv_files.HEADER_AGAIN.format(4102)]
+    assert rows.num_rows == 4104
+    path.write_text("a\nb\na\n")
+    assert not found(path)[1]

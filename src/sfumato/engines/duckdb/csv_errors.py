@@ -29,6 +29,10 @@ def csv_error(error: Exception) -> DataError:
         return DataError(f"the CSV file has an unbalanced quote{where}")
     if "Maximum line size" in text:
         return DataError(f"the CSV file has a line of more than 2 MB{where}; leave its long text out, or write Parquet")
+    if "invalid state" in text:
+        return DataError(
+            f"the CSV file has two kinds of line ends, or quotes where none may stand{where}; write it again"
+        )
     if "GZIP" in text or "gzip" in text:
         return DataError("the compressed file is damaged or cut off")
     return DataError(f"the file cannot be read as CSV{where}")

@@ -26,10 +26,15 @@ from .csv_rows import in_types, read_once
 from .csv_types import CELL, FIRST, VIEW, column_types
 from .files import check_names, shown
 from .held_rows import SHARE
-from .packed_files import compression_of, in_plain, unpacked
+from .packed_files import check_unpacked, compression_of, in_plain, unpacked
 from .session import Allowance, Session, engine_error, out_of_memory
 
 DELIMITERS = (",", ";", "\t", "|")
+HEADER_AGAIN = (
+    "row {} after the header holds the names of the columns again and counts as a row: files that were put together "
+    "have one header each; remove it if it is one"
+)
+LONGEST = 2_000_000  # characters of the header, as many as bytes of any other line
 
 
 def csv_bound(files: Sequence[str], source: Source, allowed: Allowance) -> Bound:
@@ -66,6 +71,7 @@ def csv_bound(files: Sequence[str], source: Source, allowed: Allowance) -> Bound
             (text if read.held is None else con.from_arrow(read.held)).create_view(VIEW)
             con.register(FIRST, read.head)
             types, notes = column_types(con, read.fits, forms, source.types)
+            notes += [HEADER_AGAIN.format(read.header)] if read.header else []
             held = None if read.held is None else in_types(con, read.held, _values(types, forms, source.types))
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise (engine_error if out_of_memory(error) else csv_error)(error) from None
@@ -103,12 +109,13 @@ def _values(types: Mapping[str, str], forms: CellForms, said: Mapping[str, str])
 
 def header(file: str, delimiter: str | None, encoding: str = UTF_8) -> tuple[list[str], str]:
     """Column names of the first line, and the delimiter (the most frequent candidate in it unless given)."""
+    check_unpacked(file)
     try:
         with unpacked(file) as handle, io.TextIOWrapper(handle, encoding=encoding, newline="") as text:
-            outside = re.sub('"[^"]*"', "", text.readline())
+            outside = re.sub('"[^"]*"', "", next(_first_lines(text, file), ""))
             found = delimiter or max(DELIMITERS, key=outside.count)
         with unpacked(file) as handle, io.TextIOWrapper(handle, encoding=encoding, newline="") as text:
-            names = next(csv.reader(_without_mark(text), delimiter=found), [])
+            names = next(csv.reader(_without_mark(_first_lines(text, file)), delimiter=found), [])
     except UnicodeError:
         raise DataError(not_text(shown(file), encoding)) from None
     except csv.Error:
@@ -119,6 +126,16 @@ def header(file: str, delimiter: str | None, encoding: str = UTF_8) -> tuple[lis
         raise DataError(f"{shown(file)} needs a header line that names every column")
     check_names(names, shown(file))
     return names, found
+
+
+def _first_lines(text: io.TextIOBase, file: str) -> Iterator[str]:
+    """The lines, up to LONGEST characters in all: no header is longer, whatever the file is."""
+    left = LONGEST
+    while line := text.readline(left + 1):
+        left -= len(line)
+        if left < 0:
+            raise DataError(f"{shown(file)} needs a header line, which may have 2 MB at most")
+        yield line
 
 
 def _without_mark(lines: Iterable[str]) -> Iterator[str]:

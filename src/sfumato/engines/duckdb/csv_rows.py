@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError
+from ...lazily import compute
 from ..narrow_columns import NARROW
 from .connection import quoted
 from .csv_cells import PATTERNS, CellForms
@@ -33,6 +34,7 @@ class Read:
     fits: Mapping[str, Fits]
     head: pa.RecordBatch
     held: pa.Table | None
+    header: int | None  # row that holds the names of all columns, if one does
 
 
 def read_once(con: duckdb.DuckDBPyConnection, text: duckdb.DuckDBPyRelation, forms: CellForms, most: float) -> Read:
@@ -41,6 +43,7 @@ def read_once(con: duckdb.DuckDBPyConnection, text: duckdb.DuckDBPyRelation, for
     fits = [Fits(filled=0, kinds={}) for _ in names]
     held, size = list[list[pa.Array]](), 0.0
     head: pa.RecordBatch | None = None
+    done, header = 0, list[int]()
     repeats: list[bool] = []
     at_once = max(LEAST_ROWS, min(BATCH_ROWS, BATCH_CELLS // len(names) // LEAST_ROWS * LEAST_ROWS))
     with con.cursor() as asking:  # the connection itself is reading
@@ -48,6 +51,8 @@ def read_once(con: duckdb.DuckDBPyConnection, text: duckdb.DuckDBPyRelation, for
             if head is None:
                 head = batch.slice(0, SAMPLE)
                 repeats = [_repeats(column) for column in batch.columns]
+            header += [] if header or len(names) == 1 else _equal_rows(batch, names, done)
+            done += batch.num_rows
             columns = [_numbered(c) if few else c for c, few in zip(batch.columns, repeats, strict=True)]
             fits = [known + new for known, new in zip(fits, _fits(asking, columns, fits, forms), strict=True)]
             size += sum(column.nbytes for column in columns)
@@ -58,7 +63,18 @@ def read_once(con: duckdb.DuckDBPyConnection, text: duckdb.DuckDBPyRelation, for
     if head is None or not head.num_rows:
         raise DataError("the CSV file has a header and no rows")
     table = _table(names, held) if size <= most else None
-    return Read(fits=dict(zip(names, fits, strict=True)), head=head, held=table)
+    return Read(fits=dict(zip(names, fits, strict=True)), head=head, held=table, header=header[0] if header else None)
+
+
+def _equal_rows(batch: pa.RecordBatch, cells: Sequence[str], before: int) -> list[int]:
+    """The numbers, from 1, of rows that hold these cells; so many rows stand before the batch."""
+    found = np.arange(batch.num_rows)
+    for column, cell in zip(batch.columns, cells, strict=True):
+        some = column if len(found) == len(column) else column.take(pa.array(found))
+        found = found[compute.equal(some, cell).fill_null(False).to_numpy(zero_copy_only=False)]
+        if not len(found):
+            break
+    return [before + int(row) + 1 for row in found]
 
 
 def _repeats(column: pa.Array) -> bool:

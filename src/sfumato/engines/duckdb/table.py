@@ -264,7 +264,7 @@ class LocalTable:
         names = list(columns)
         if not names:
             return {}
-        with self._session() as session:
+        with self._counting(names) as session:
             rough = self._counts(session, names, "approx_count_distinct({})")
             near = [n for n in names if rough[n].distinct > NEAR * rough[n].rows]
             return rough | (self._counts(session, near, "count(DISTINCT {})") if near else {})
