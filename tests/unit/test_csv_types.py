@@ -171,3 +171,29 @@ def test_a_second_header_is_told(share: float, tmp_path: Path, monkeypatch: pyte
     assert rows.num_rows == 4104
     path.write_text("a\nb\na\n")
     assert not found(path)[1]
+
+
+@pytest.mark.parametrize("new", [0.0, csv_rows.NEW], ids=["as they come", "numbered"])
+def test_cells_are_counted_alike_whether_rows_are_held(
+    new: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batch by batch, "+1" being 1: what tells people apart does not depend on the memory that there is."""
+    path = tmp_path / "t.csv"
+    lines = [f"{i},{'+' if i % 2 else ''}{i // 2},{i % 3 or ''},{'abc'[i % 3]}" for i in range(5000)]
+    path.write_text("key,twice,few,word\n" + "\n".join(lines) + "\n")
+    monkeypatch.setattr(csv_rows, "NEW", new)
+    monkeypatch.setattr(csv_rows, "BATCH_ROWS", 2048)
+    held = LocalEngine().open(path)
+    assert held._rows is not None
+    monkeypatch.setattr(csv_files, "SHARE", 0.0)
+    again = LocalEngine().open(path)
+    assert again._rows is None
+    found = held.filled(list(held.columns))
+    assert {name: (one.rows, one.distinct) for name, one in found.items()} == {
+        "key": (5000, 5000),
+        "twice": (5000, 2500),
+        "few": (3333, 2),
+        "word": (5000, 3),
+    }
+    exact = {n: found[n] for n in ("key", "few", "word")}  # the other is told by a sketch
+    assert {n: one for n, one in again.filled(list(again.columns)).items() if n in exact} == exact

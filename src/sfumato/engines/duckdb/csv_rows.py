@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ...errors import DataError
 from ...lazily import compute
+from ...model.private import Filled
 from ..narrow_columns import NARROW
 from .connection import quoted
 from .csv_cells import PATTERNS, CellForms
@@ -167,3 +168,10 @@ def plain_batches(held: pa.Table) -> Iterator[pa.RecordBatch]:
     for batch in held.to_batches(BATCH_ROWS):
         columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in batch.columns]
         yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def counted(column: pa.ChunkedArray) -> Filled:
+    """How many cells of a held column are filled, and how many are different; numbered ones are not looked at again."""
+    cells = pa.chunked_array([_cells(part) for part in column.chunks])
+    distinct = compute.count_distinct(cells, mode="only_valid").as_py()
+    return Filled(rows=len(column) - column.null_count, distinct=int(distinct))

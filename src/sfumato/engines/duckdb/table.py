@@ -28,7 +28,7 @@ from ..sound_cells import check_sound
 from ..source import paths_of, source_of
 from .bound import Bound
 from .connection import quoted
-from .csv_rows import plain_batches
+from .csv_rows import counted, plain_batches
 from .engine import LocalEngine
 from .held_rows import HeldRows
 from .ordered_rows import KEY, transformed, used_up, write_ordered
@@ -264,6 +264,8 @@ class LocalTable:
         names = list(columns)
         if not names:
             return {}
+        if self._rows is not None and not self._bins:
+            return {name: counted(self._rows[name]) for name in names}
         with self._counting(names) as session:
             rough = self._counts(session, names, "approx_count_distinct({})")
             near = [n for n in names if rough[n].distinct > NEAR * rough[n].rows]
