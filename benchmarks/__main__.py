@@ -15,6 +15,7 @@ from pathlib import Path
 
 from benchmarks import (
     bench_choosing,
+    bench_csv,
     bench_fit,
     bench_import,
     bench_others,
@@ -28,7 +29,20 @@ from benchmarks import (
 )
 from benchmarks.measure import Row
 
-PARTS = ("import", "publish", "query", "scale", "shapes", "choosing", "fit", "serve", "sources", "spark", "others")
+PARTS = (
+    "import",
+    "publish",
+    "query",
+    "csv",
+    "scale",
+    "shapes",
+    "choosing",
+    "fit",
+    "serve",
+    "sources",
+    "spark",
+    "others",
+)
 
 
 def options() -> argparse.Namespace:
@@ -61,6 +75,8 @@ def measure(asked: argparse.Namespace, folder: Path) -> list[Row]:
     for name, bench in (("publish", bench_publish), ("query", bench_query), ("spark", bench_spark)):
         if name in parts:
             found += bench.rows(folder, n=asked.rows, threads=asked.threads, repeat=asked.repeat, chosen=chosen)
+    if "csv" in parts:
+        found += bench_csv.rows(folder, n=asked.rows, repeat=asked.repeat)
     if "scale" in parts:
         found += bench_scale.rows(folder, n=asked.rows, repeat=asked.repeat, chosen=chosen)
     if "shapes" in parts:

@@ -149,6 +149,13 @@ CASES: dict[str, tuple[Make, str, str]] = {
     "part missing": (_bytes("t.csv", TEXT), "t.csv --also x.csv", "no file"),
     "table of a file": (_bytes("t.csv", TEXT), "t.csv --table x", "workbook"),
     "query of a file": (_bytes("t.csv", TEXT), "t.csv --query SELECT", "database"),
+    # CSV as careless people have it
+    "two line ends": (_bytes("t.csv", TEXT.replace("\n", "\r\n", 7)), "t.csv", "line ends"),
+    "one long line": (_bytes("t.csv", MARK * 400_000), "t.csv", "2 MB"),
+    "a long quoted header": (_bytes("t.csv", '"' + (MARK + "\n") * 400_000), "t.csv", "no header"),
+    "gzip by another name": (_bytes("t.csv", gzip.compress(TEXT.encode())), "t.csv --encoding latin-1", "but gzip"),
+    "gzip twice": (_bytes("t.csv.gz", gzip.compress(gzip.compress(TEXT.encode()))), "t.csv.gz", "but gzip"),
+    "zip by another name": (_bytes("t.csv", _zip(t=TEXT)), "t.csv", "zip archive"),
     # coarser
     "bins of text": (_bytes("t.csv", TEXT), "t.csv --bins s=1,2", "numbers"),
     "bins below": (_bytes("t.csv", TEXT), "t.csv --bins age=2,3", "below the first edge"),

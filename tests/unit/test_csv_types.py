@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.duckdb import csv_files, csv_types
+from sfumato.engines.directory import read_ahead
+from sfumato.engines.duckdb import csv_files, csv_rows, csv_types
+from sfumato.engines.duckdb.connection import connect
 from sfumato.engines.duckdb.engine import LocalEngine
 
 ROWS = 400
@@ -58,47 +62,138 @@ def written(path: Path) -> Path:
 
 def found(path: Path) -> tuple[dict[str, str], tuple[str, ...], pa.Table]:
     """(types, notes, the rows as they are copied)."""
-    bound = csv_files.csv_bound([str(path)], sf.Source(path))
-    with csv_files.connect() as con:
+    bound = csv_files.csv_bound([str(path)], sf.Source(path), LocalEngine())
+    with connect() as con:
         table = bound.bind(con)
         types = dict(zip(table.columns, map(str, table.types), strict=True))
         return types, bound.notes, table.to_arrow_table().combine_chunks()
 
 
-@pytest.mark.parametrize("sample", [5, 300, 10_000])
+@pytest.mark.parametrize("at_once", [5, 300, 131_072])
+@pytest.mark.parametrize("new", [0.0, csv_rows.NEW], ids=["as they come", "numbered"])
+@pytest.mark.parametrize("share", [0.0, csv_files.SHARE], ids=["read again", "held"])
 def test_types_notes_and_rows_do_not_depend_on_how_the_file_is_read(
-    sample: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    at_once: int, new: float, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In batches however small, cells numbered or not, rows held or not: a late odd cell decides."""
     path = written(tmp_path / "t.csv")
     types, notes, rows = found(path)
     assert types == TYPES
     assert {note.split('"')[1] for note in notes} == NOTED
     assert rows.num_rows == ROWS
-    monkeypatch.setattr(csv_files, "HELD_BYTES", 0)
-    monkeypatch.setattr(csv_types, "SAMPLE", sample)
+    monkeypatch.setattr(csv_files, "SHARE", share)
+    monkeypatch.setattr(csv_rows, "NEW", new)
+    monkeypatch.setattr(csv_rows, "LEAST_ROWS", 1)
+    monkeypatch.setattr(csv_rows, "BATCH_ROWS", at_once)
     monkeypatch.setattr(csv_types, "AT_ONCE", 4)
     again = found(path)
     assert (again[0], again[2]) == (types, rows)
-    if sample > ROWS:  # where the note on the writing of another country sees the same rows
+    if at_once > ROWS:  # where the note on the writing of another country sees the same rows
         assert again[1] == notes
 
 
-def test_a_file_that_is_held_is_read_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_that_is_held_is_read_once(packed: bool, tmp_path: Path) -> None:
     """Whoever writes into it while it is published changes nothing."""
     path = written(tmp_path / "t.csv")
+    if packed:
+        path = tmp_path / "t.csv.gz"
+        path.write_bytes(gzip.compress((tmp_path / "t.csv").read_bytes()))
     table = LocalEngine().open(path)
     path.write_text("whole\nnothing\n")
     assert table.describe(["whole"])["whole"].rows == ROWS
 
 
-def test_packed_files_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they hold may be a hundred times as large as the file."""
-    import gzip
+@pytest.mark.parametrize("packed", [False, True])
+def test_no_more_is_held_than_an_eighth_of_the_memory(packed: bool, tmp_path: Path) -> None:
+    """However small the file is: what it holds may be a hundred times as large."""
+    path = tmp_path / ("t.csv.gz" if packed else "t.csv")
+    text = ("words\n" + "\n".join(f"{i:0>30}" for i in range(300_000)) + "\n").encode()
+    path.write_bytes(gzip.compress(text) if packed else text)
+    small, large = (csv_files.csv_bound([str(path)], sf.Source(path), LocalEngine(memory=m)) for m in ("64MB", "1GB"))
+    assert small.held is None
+    assert small.large
+    assert large.held is not None
+    assert large.held.nbytes < 1e9 / 8
 
-    path = tmp_path / "t.csv.gz"
-    path.write_bytes(gzip.compress(written(tmp_path / "t.csv").read_bytes()))
-    given: list[pa.Table | None] = []
-    own = csv_files.column_types
-    monkeypatch.setattr(csv_files, "column_types", lambda *a: (given.append(a[-1]), own(*a))[1])
-    assert found(path)[0] == found(tmp_path / "t.csv")[0]
-    assert [held is None for held in given] == [True, False]
+
+def test_a_column_of_few_cells_is_held_in_a_byte_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("n\n" + "1\n22\n333\n" * 50_000)
+    held = csv_files.csv_bound([str(path)], sf.Source(path), LocalEngine()).held
+    assert held is not None
+    assert held.nbytes < 160_000
+    assert pa.Table.from_batches(csv_rows.plain_batches(held))["n"].to_pylist() == [1, 22, 333] * 50_000
+
+
+@pytest.mark.parametrize("share", [0.0, csv_files.SHARE], ids=["read again", "held"])
+def test_the_release_does_not_depend_on_whether_rows_are_held(
+    share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """-0.0, bins, and values that are written in two ways included."""
+    path = tmp_path / "t.csv"
+    cells = ["-0.0", "0.0", "+1.5", "1.5", "2", ""]
+    lines = [f"{cells[i % 6]},{i % 90},{'abc'[i % 3]},{'true' if i % 2 else 'FALSE'}" for i in range(900)]
+    path.write_text("x,age,disease,well\n" + "\n".join(lines) + "\n")
+    roles = sf.Roles(sensitive="disease", quasi=("x", "age", "well"))
+    method = sf.UniformPerturbation(rho1="1/3", rho2="1/2")
+    engine = LocalEngine(batch_rows=100)
+    expected = sf.publish(path, tmp_path / "first", roles=roles, method=method, seed=3, engine=engine)
+    monkeypatch.setattr(csv_files, "SHARE", share)
+    with read_ahead(engine, path, roles.published):
+        again = sf.publish(path, tmp_path / "again", roles=roles, method=method, seed=3, engine=engine)
+    rows = pq.read_table(again.path / "data.parquet")
+    assert rows.equals(pq.read_table(expected.path / "data.parquet"))
+    assert not any(str(value).startswith("-") for value in rows["x"].to_pylist())
+
+
+@pytest.mark.parametrize("cell", ["1e999", "-1E+400", "1e-999", "1e290"])
+def test_numbers_that_no_real_number_is_near_stay_text(cell: str, tmp_path: Path) -> None:
+    """Not infinity, and not 0."""
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n" + f"1.5,1e-289\n{cell},1E+0289\n")
+    types, _, rows = found(path)
+    assert types == {"x": "VARCHAR", "y": "DOUBLE"}
+    assert rows["x"].to_pylist() == ["1.5", cell]
+    assert rows["y"].to_pylist() == [1e-289, 1e289]
+
+
+@pytest.mark.parametrize("share", [0.0, csv_files.SHARE], ids=["read again", "held"])
+def test_a_second_header_is_told(share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a row, as the file says; a row that holds one name, or a table of one column, is none."""
+    monkeypatch.setattr(csv_files, "SHARE", share)
+    monkeypatch.setattr(csv_rows, "LEAST_ROWS", 1)
+    monkeypatch.setattr(csv_rows, "BATCH_ROWS", 2)
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "a,x\n" * 4100 + ",\na,b\n" + "x,b\na,b\n")
+    _, notes, rows = found(path)
+    assert [note for note in notes if "again" in note] == [csv_files.HEADER_AGAIN.format(4102)]
+    assert rows.num_rows == 4104
+    path.write_text("a\nb\na\n")
+    assert not found(path)[1]
+
+
+@pytest.mark.parametrize("new", [0.0, csv_rows.NEW], ids=["as they come", "numbered"])
+def test_cells_are_counted_alike_whether_rows_are_held(
+    new: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batch by batch, "+1" being 1: what tells people apart does not depend on the memory that there is."""
+    path = tmp_path / "t.csv"
+    lines = [f"{i},{'+' if i % 2 else ''}{i // 2},{i % 3 or ''},{'abc'[i % 3]}" for i in range(5000)]
+    path.write_text("key,twice,few,word\n" + "\n".join(lines) + "\n")
+    monkeypatch.setattr(csv_rows, "NEW", new)
+    monkeypatch.setattr(csv_rows, "BATCH_ROWS", 2048)
+    held = LocalEngine().open(path)
+    assert held._rows is not None
+    monkeypatch.setattr(csv_files, "SHARE", 0.0)
+    again = LocalEngine().open(path)
+    assert again._rows is None
+    found = held.filled(list(held.columns))
+    assert {name: (one.rows, one.distinct) for name, one in found.items()} == {
+        "key": (5000, 5000),
+        "twice": (5000, 2500),
+        "few": (3333, 2),
+        "word": (5000, 3),
+    }
+    exact = {n: found[n] for n in ("key", "few", "word")}  # the other is told by a sketch
+    assert {n: one for n, one in again.filled(list(again.columns)).items() if n in exact} == exact

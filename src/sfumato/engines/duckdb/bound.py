@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import duckdb
+import pyarrow as pa
 
 from ...model.coarsening import Recoding
 from ...model.codebook import Labels
@@ -22,3 +23,5 @@ class Bound:
     labels: Mapping[str, Labels] = field(default_factory=dict)
     seen: bool = False  # the engine itself has read its texts, and so seen that they are UTF-8
     recoded: tuple[Recoding, ...] = ()
+    held: pa.Table | None = None  # all its rows as they are released, columns of few values as dictionaries
+    large: bool = False  # its rows are known to be too many to be held

@@ -137,4 +137,4 @@ def projected(bound: Bound, changed: Mapping[str, str]) -> Bound:
         source = inner(con)
         return source.project(", ".join(f"{changed.get(n, quoted(n))} AS {quoted(n)}" for n in source.columns))
 
-    return replace(bound, bind=bind)
+    return replace(bound, bind=bind, held=None)

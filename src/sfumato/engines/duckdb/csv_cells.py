@@ -12,11 +12,12 @@ from ..written_dates import date_format, date_pattern
 from .connection import quoted
 
 # What a column of text becomes: the first type whose pattern every non-empty cell fits. Whole numbers with a leading
-# zero (01234) are codes, hence text; so are numbers and moments with more digits than the type holds.
+# zero (01234) are codes, hence text; so are numbers and moments with more digits than the type holds, and
+# numbers that would become infinite or 0.
 PATTERNS = {
     "BOOLEAN": "^(true|false|TRUE|FALSE|True|False)$",
     "BIGINT": "^[+-]?(0|[1-9][0-9]{0,17})$",
-    "DOUBLE": r"^[+-]?([0-9]|[1-9][0-9]{1,14})?(\.[0-9]*)?([eE][+-]?[0-9]+)?$",
+    "DOUBLE": r"^[+-]?([0-9]|[1-9][0-9]{1,14})?(\.[0-9]*)?([eE][+-]?0*([0-9]{1,2}|1[0-9]{2}|2[0-8][0-9]))?$",
     "DATE": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
     "TIMESTAMP": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6}0*)?)?$",
 }

@@ -19,19 +19,29 @@ import pyarrow as pa
 from ...errors import DataError
 from ..source import Source
 from .bound import Bound
-from .connection import connect, plain_path, quoted
+from .connection import plain_path, quoted
 from .csv_cells import POINT, TEXT, CellForms
-from .csv_types import VIEW, column_types
+from .csv_errors import UTF_8, csv_error, not_text
+from .csv_rows import in_types, read_once
+from .csv_types import CELL, FIRST, VIEW, column_types
 from .files import check_names, shown
-from .packed_files import PLAIN, compression_of, in_plain, unpacked
+from .held_rows import SHARE
+from .packed_files import check_unpacked, compression_of, in_plain, unpacked
+from .session import Allowance, Session, engine_error, out_of_memory
 
 DELIMITERS = (",", ";", "\t", "|")
-HELD_BYTES = 2**25  # of files that stay in memory
-UTF_8 = "utf-8-sig"
+HEADER_AGAIN = (
+    "row {} after the header holds the names of the columns again and counts as a row: files that were put together "
+    "have one header each; remove it if it is one"
+)
+LONGEST = 2_000_000  # characters of the header, as many as bytes of any other line
 
 
-def csv_bound(files: Sequence[str], source: Source) -> Bound:
-    """The files as one table; the types of its columns are those that all their cells have."""
+def csv_bound(files: Sequence[str], source: Source, allowed: Allowance) -> Bound:
+    """The files as one table; the types of its columns are those that all their cells have.
+
+    They are read once where an eighth of the memory that is allowed holds their rows.
+    """
     encoding = source.encoding or UTF_8
     encoding = UTF_8 if codecs.lookup(encoding).name == "utf-8" else encoding
     names, found = header(files[0], source.delimiter, encoding)
@@ -53,58 +63,59 @@ def csv_bound(files: Sequence[str], source: Source) -> Bound:
     }
     paths = [plain_path(Path(file)) for file in plain]
     forms = CellForms(point=source.decimal or POINT, dates=source.dates)
-    with connect() as con:
+    with Session(allowed, None) as session:
+        con = session.con
         try:
             text = con.read_csv(paths, columns=dict.fromkeys(names, TEXT), **options)  # type: ignore[arg-type] # it takes lists
-            held = _held(text, plain)
-            (text if held is None else con.from_arrow(held)).create_view(VIEW)
-            types, notes = column_types(con, names, forms, set(source.types), held)
-            read = _written_otherwise(types, forms, source.types)
-            typed = None if held is None else con.table(VIEW).project(_cast(types, read)).to_arrow_table()
-        except duckdb.Error as error:
-            raise csv_error(error) from None
-    if typed is not None:
-        return Bound(bind=lambda con: con.from_arrow(typed), notes=tuple(notes), seen=True)
-    native = {name: TEXT if name in read else kind for name, kind in types.items()}
+            read = read_once(con, text, forms, SHARE * session.room())
+            (text if read.held is None else con.from_arrow(read.held)).create_view(VIEW)
+            con.register(FIRST, read.head)
+            types, notes = column_types(con, read.fits, forms, source.types)
+            notes += [HEADER_AGAIN.format(read.header)] if read.header else []
+            held = None if read.held is None else in_types(con, read.held, _values(types, forms, source.types))
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise (engine_error if out_of_memory(error) else csv_error)(error) from None
+    if held is not None:
+        return Bound(bind=lambda con: con.from_arrow(held), notes=tuple(notes), seen=True, held=held)
+    otherwise = {n: value for n, kind in types.items() if (value := _otherwise(n, kind, source.types.get(n), forms))}
+    native = {name: TEXT if name in otherwise else kind for name, kind in types.items()}
 
     def bind(con: duckdb.DuckDBPyConnection, _: object = kept) -> duckdb.DuckDBPyRelation:
         table = con.read_csv(paths, columns=native, **options)  # type: ignore[arg-type] # it takes lists
-        return table.project(_cast(dict.fromkeys(names, TEXT), read)) if read else table
+        cells = (f"{otherwise.get(name, quoted(name))} AS {quoted(name)}" for name in names)
+        return table.project(", ".join(cells)) if otherwise else table
 
-    return Bound(bind=bind, notes=tuple(notes), seen=True)
-
-
-def _written_otherwise(types: Mapping[str, str], forms: CellForms, said: Mapping[str, str]) -> dict[str, str]:
-    """SQL of the columns whose cells the reading library would not read as they are meant."""
-    read = {name: forms.value(name, kind) for name, kind in types.items() if forms.differs(kind)}
-    for name, kind in said.items():
-        written = forms.plain(name, kind.strip().upper())
-        if written and name in types:
-            read[name] = written
-    return read
+    return Bound(bind=bind, notes=tuple(notes), seen=True, large=True)
 
 
-def _cast(types: Mapping[str, str], read: Mapping[str, str]) -> str:
-    """SQL: every column in its type, of a table whose cells are texts; or as `read` says."""
-    cells = {name: quoted(name) if kind == TEXT else f"CAST({quoted(name)} AS {kind})" for name, kind in types.items()}
-    return ", ".join(f"{read.get(name, cell)} AS {quoted(name)}" for name, cell in cells.items())
+def _otherwise(name: str, kind: str, said: str | None, forms: CellForms) -> str | None:
+    """SQL of a cell that the reading library would not read as it is meant; None: it would."""
+    if said is not None:
+        return forms.plain(name, said.strip().upper())
+    return forms.value(name, kind) if forms.differs(kind) else None
 
 
-def _held(text: duckdb.DuckDBPyRelation, files: Sequence[str]) -> pa.Table | None:
-    """The rows of files that are small: reading them once is enough. None where they are not."""
-    plain = all(compression_of(file) == PLAIN for file in files)
-    small = plain and sum(Path(file).stat().st_size for file in files) <= HELD_BYTES
-    return text.to_arrow_table() if small else None
+def _values(types: Mapping[str, str], forms: CellForms, said: Mapping[str, str]) -> dict[str, str]:
+    """SQL of CELL in the type of each column, where that is not the text itself."""
+    found = {}
+    for name, kind in types.items():
+        plain = None if kind == TEXT else f"CAST({quoted(CELL)} AS {kind})"
+        value = _otherwise(CELL, kind, said.get(name), forms) or plain
+        if value is not None:
+            # -0.0 is 0.0, as equal numbers must be equal values
+            found[name] = f"CASE WHEN {value} = 0 THEN 0 ELSE {value} END" if kind == "DOUBLE" else value
+    return found
 
 
 def header(file: str, delimiter: str | None, encoding: str = UTF_8) -> tuple[list[str], str]:
     """Column names of the first line, and the delimiter (the most frequent candidate in it unless given)."""
+    check_unpacked(file)
     try:
         with unpacked(file) as handle, io.TextIOWrapper(handle, encoding=encoding, newline="") as text:
-            outside = re.sub('"[^"]*"', "", text.readline())
+            outside = re.sub('"[^"]*"', "", next(_first_lines(text, file), ""))
             found = delimiter or max(DELIMITERS, key=outside.count)
         with unpacked(file) as handle, io.TextIOWrapper(handle, encoding=encoding, newline="") as text:
-            names = next(csv.reader(_without_mark(text), delimiter=found), [])
+            names = next(csv.reader(_without_mark(_first_lines(text, file)), delimiter=found), [])
     except UnicodeError:
         raise DataError(not_text(shown(file), encoding)) from None
     except csv.Error:
@@ -117,32 +128,17 @@ def header(file: str, delimiter: str | None, encoding: str = UTF_8) -> tuple[lis
     return names, found
 
 
+def _first_lines(text: io.TextIOBase, file: str) -> Iterator[str]:
+    """The lines, up to LONGEST characters in all: no header is longer, whatever the file is."""
+    left = LONGEST
+    while line := text.readline(left + 1):
+        left -= len(line)
+        if left < 0:
+            raise DataError(f"{shown(file)} needs a header line, which may have 2 MB at most")
+        yield line
+
+
 def _without_mark(lines: Iterable[str]) -> Iterator[str]:
     """The lines without the mark of byte order, which encodings that state the order leave in the first."""
     for number, line in enumerate(lines):
         yield line if number else line.removeprefix("\ufeff")
-
-
-def not_text(what: str, encoding: str) -> str:
-    """What to say about a file that is not in the encoding."""
-    if encoding == UTF_8:
-        return f"{what} is not UTF-8 text; say its encoding, for example --encoding latin-1, or utf-16"
-    return f"{what} is not text in the encoding {encoding}"
-
-
-def csv_error(error: Exception) -> DataError:
-    """One line without any cell of the file."""
-    text = str(error)
-    line = re.search(r"CSV Error on Line: (\d+)", text)
-    where = f" (line {line.group(1)})" if line else ""
-    if "Invalid unicode" in text:
-        return DataError(f"the CSV file is not UTF-8 text{where}; say its encoding, for example --encoding latin-1")
-    if "Expected Number of Columns" in text:
-        return DataError(f"the CSV file is ragged: a line has more or fewer fields than the header{where}")
-    if "unterminated quote" in text:
-        return DataError(f"the CSV file has an unbalanced quote{where}")
-    if "Maximum line size" in text:
-        return DataError(f"the CSV file has a line of more than 2 MB{where}; leave its long text out, or write Parquet")
-    if "GZIP" in text or "gzip" in text:
-        return DataError("the compressed file is damaged or cut off")
-    return DataError(f"the file cannot be read as CSV{where}")

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
-import pyarrow as pa
 
-from ...errors import DataError
-from ...lazily import compute
 from .connection import quoted
 from .csv_cells import PATTERNS, TEXT, CellForms, foreign_note, foreign_tests
 
-VIEW = "text"  # the file, all its cells as they are written
+VIEW, FIRST = "text", "first_rows"  # the file, all its cells as they are written; some of it
+CELL = "cell"
 FEW, FEW_OF = 20, 10  # so many cells, and at most one of so many, decide a type alone: worth a note
 SHOWN_ROWS = 5
-AT_ONCE = 64  # columns that one statement looks at: its time grows with their square, reading the file again does not
-SAMPLE = 10_000  # first rows, which tell what a column may be
+AT_ONCE = 64  # columns that one statement looks at: its time grows with their square
 _SAID = {
     "BOOLEAN": "true or false",
     "BIGINT": "whole numbers",
@@ -29,21 +26,24 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fits:
-    """How many cells of a column are filled, and how many of them are of a kind; a kind may be missing that none is
-    of, or that more than FEW are not of."""
+    """How many cells of a column are filled, and how many of them are of a kind; of a kind that more than FEW are not
+    of it may be any number below that."""
 
     filled: int
     kinds: Mapping[str, int]
+
+    def __add__(self, other: Fits) -> Fits:
+        kinds = {k: self.kinds.get(k, 0) + other.kinds.get(k, 0) for k in PATTERNS}
+        return Fits(filled=self.filled + other.filled, kinds=kinds)
 
     @property
     def kind(self) -> str:
         """The first kind that all filled cells are of; text where there is none."""
         return next((k for k in PATTERNS if self.filled and self.kinds.get(k, 0) == self.filled), TEXT)
 
-    @property
-    def open(self) -> tuple[str, ...]:
-        """The kinds that all but FEW cells are of: no other is chosen or worth a note, however many rows follow."""
-        return tuple(k for k in PATTERNS if self.filled - self.kinds.get(k, 0) <= FEW)
+    def may_be(self, kind: str) -> bool:
+        """Whether all but FEW cells are of the kind: no other is chosen or worth a note, however many rows follow."""
+        return self.filled - self.kinds.get(kind, 0) <= FEW
 
     @property
     def almost(self) -> str | None:
@@ -55,16 +55,11 @@ class Fits:
 
 
 def column_types(
-    con: duckdb.DuckDBPyConnection, names: list[str], forms: CellForms, said: set[str], held: pa.Table | None
+    con: duckdb.DuckDBPyConnection, found: Mapping[str, Fits], forms: CellForms, said: Container[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """(the type of every column, notes); `said` stay text. `held` are the rows of the view, where they are at hand."""
-    if held is not None:
-        found = _of_different_cells(con, held, forms)
-    else:
-        parts = (names[first : first + AT_ONCE] for first in range(0, len(names), AT_ONCE))
-        found = [fits for some in parts for fits in _of_all_rows(con, some, forms)]
+    """(the type of every column, notes); `said` stay text."""
     types, notes = {}, []
-    for name, fits in zip(names, found, strict=True):
+    for name, fits in found.items():
         types[name] = TEXT if name in said else fits.kind
         if fits.almost and name not in said:
             notes.append(_note(con, name, forms.value(name, fits.almost), fits))
@@ -72,67 +67,12 @@ def column_types(
     return types, notes
 
 
-def _of_different_cells(con: duckdb.DuckDBPyConnection, held: pa.Table, forms: CellForms) -> list[Fits]:
-    """Of rows at hand: one statement over the different cells of all columns."""
-    if not held.num_rows:
-        raise _no_rows()
-    counted = [compute.value_counts(column.combine_chunks()) for column in held.columns]
-    number = pa.array([j for j, found in enumerate(counted) for _ in range(len(found))], type=pa.int32())
-    cells = pa.chunked_array([found.field("values") for found in counted])
-    rows = pa.chunked_array([found.field("counts") for found in counted])
-    con.register("cells", pa.table({"number": number, "cell": cells, "rows": rows}))
-    tests = [f"sum(CASE WHEN ({forms.value('cell', kind)}) IS NULL THEN 0 ELSE rows END)" for kind in PATTERNS]
-    asked = f"SELECT number, sum(rows), {', '.join(tests)} FROM cells WHERE cell IS NOT NULL GROUP BY number"
-    known = {
-        j: Fits(filled=int(filled), kinds={k: int(n) for k, n in zip(PATTERNS, fits, strict=True)})
-        for j, filled, *fits in con.execute(asked).fetchall()
-    }
-    con.unregister("cells")
-    return [known.get(j, Fits(filled=0, kinds={})) for j in range(held.num_columns)]
-
-
-def _of_all_rows(con: duckdb.DuckDBPyConnection, names: Sequence[str], forms: CellForms) -> list[Fits]:
-    """Of a file that is read again: the first rows tell which kinds are worth a test on all of them."""
-    first = _tested(con, dict.fromkeys(names, tuple(PATTERNS)), forms, f"(SELECT * FROM {VIEW} LIMIT {SAMPLE})")
-    found = _tested(con, {name: _likely(fits) for name, fits in first.items()}, forms, VIEW)
-    guessed = {name: fits for name, fits in first.items() if fits.kind != TEXT}
-    wrong = {name: fits.open for name, fits in guessed.items() if found[name].kind != fits.kind}
-    return list((found | (_tested(con, wrong, forms, VIEW) if wrong else {})).values())
-
-
-def _likely(first: Fits) -> tuple[str, ...]:
-    """The kind of all first cells, and what would be worth a note beside it; every open one where there is none."""
-    if first.kind == TEXT:
-        return first.open
-    return tuple(k for k in first.open if k == first.kind or (first.kind == "DOUBLE" and k == "BIGINT"))
-
-
-def _tested(
-    con: duckdb.DuckDBPyConnection, kinds: Mapping[str, Sequence[str]], forms: CellForms, rows: str
-) -> dict[str, Fits]:
-    """For every column how many cells are filled, and how many of them fit the pattern of each kind and are of it."""
-    tests = ["count(*)"]
-    for name, some in kinds.items():
-        # CASE, not FILTER: the engine needs quadratic time for many filtered aggregates
-        tests += [f"count({quoted(name)})", *(f"count({forms.value(name, kind)})" for kind in some)]
-    counts = iter(con.execute(f"SELECT {', '.join(tests)} FROM {rows}").fetchall()[0])
-    if not next(counts):
-        raise _no_rows()
-    return {
-        name: Fits(filled=next(counts), kinds={kind: next(counts) for kind in some}) for name, some in kinds.items()
-    }
-
-
-def _no_rows() -> DataError:
-    return DataError("the CSV file has a header and no rows")
-
-
 def _foreign(con: duckdb.DuckDBPyConnection, names: Sequence[str]) -> Iterator[str]:
     """Notes on columns of text whose first cells are numbers or days as another country writes them."""
     for first in range(0, len(names), AT_ONCE):
         some = names[first : first + AT_ONCE]
         tests = [test for name in some for test in foreign_tests(name)]
-        counts = con.execute(f"SELECT {', '.join(tests)} FROM (SELECT * FROM {VIEW} LIMIT {SAMPLE})").fetchall()[0]
+        counts = con.execute(f"SELECT {', '.join(tests)} FROM {FIRST}").fetchall()[0]
         width = len(counts) // len(some)
         found = (foreign_note(name, counts[i * width : (i + 1) * width]) for i, name in enumerate(some))
         yield from (note for note in found if note)

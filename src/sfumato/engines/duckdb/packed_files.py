@@ -20,12 +20,22 @@ from .files import shown
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zip": "zip"}
 PLAIN = "none"
+BEGINNINGS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "a zip archive or workbook"}
 ZIPPED_HIDDEN = ("__MACOSX/", ".")
 
 
 def compression_of(file: str) -> str:
     """How the file is compressed, by its name."""
     return COMPRESSIONS.get(Path(file).suffix.lower(), PLAIN)
+
+
+def check_unpacked(file: str) -> None:
+    """Nothing; DataError where the plain bytes of the file are packed still, as its name does not say."""
+    with unpacked(file) as handle:
+        begins = handle.read(4)
+    for mark, kind in BEGINNINGS.items():
+        if begins.startswith(mark):
+            raise DataError(f"{shown(file)} is no text but {kind}; unpack it, or end its name accordingly")
 
 
 @contextmanager

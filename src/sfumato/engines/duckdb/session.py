@@ -14,7 +14,7 @@ from ...errors import DataError, EngineError, ReleaseError, SfumatoError, SpecEr
 from .. import scratch
 from .bound import Bind
 from .connection import connect
-from .csv_files import csv_error
+from .csv_errors import csv_error
 
 LEAST_MEMORY = 60e6  # below this DuckDB fails on any table
 
@@ -111,7 +111,7 @@ class Rows:
     def to_arrow_reader(self, rows: int) -> Iterator[pa.RecordBatch]:
         try:
             yield from self._con.sql(self._sql).to_arrow_reader(rows)
-        except (duckdb.Error, pa.ArrowException) as error:
+        except (duckdb.Error, pa.ArrowException, OSError) as error:  # the last of DuckDB's own, passed on by Arrow
             raise reading_error(error) from None
 
 
@@ -152,8 +152,13 @@ def engine_error(error: Exception) -> SfumatoError:
     text = str(error)
     if "No space left" in text or getattr(error, "errno", None) == 28:
         return ReleaseError("the disk is full: no space left on device; nothing was published")
-    if isinstance(error, duckdb.OutOfMemoryException) or "memory" in text.lower():
+    if out_of_memory(error):
         return EngineError("the engine ran out of memory; give it more with --memory, or free disk space for spilling")
     if isinstance(error, OSError | duckdb.IOException):
         return ReleaseError("reading or writing failed in the operating system; nothing was published")
     return EngineError(f"the engine failed ({type(error).__name__}); run with --debug for the details")
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether the engine says that it had too little."""
+    return isinstance(error, duckdb.OutOfMemoryException) or "memory" in str(error).lower()

@@ -30,19 +30,20 @@ from .connection import in_plain_types, plain_path
 from .csv_files import csv_bound
 from .files import SAID, check_digits, check_names, check_same, files_of, kind_of, shown
 from .json_files import json_bound
+from .session import Allowance
 
 LABELLED = "titles and value labels of the file are published with the columns that are"
 
 
-def binder(source: Source) -> Bound:
+def binder(source: Source, allowed: Allowance) -> Bound:
     """How to bind the source to a connection, once per pass, and what is to be said about it."""
-    bound = _bound(source)
+    bound = _bound(source, allowed)
     if source.types:
         bound = typed(bound, source.types)
     return recoded(bound, in_order(source.recode)) if source.recode else bound
 
 
-def _bound(source: Source) -> Bound:
+def _bound(source: Source, allowed: Allowance) -> Bound:
     given = source.given
     address = address_of(given)
     if address is not None:
@@ -58,9 +59,9 @@ def _bound(source: Source) -> Bound:
         )
     source.refuse("query", why="goes with the address of a database")
     if isinstance(given, str | Path):
-        return _files_bound(files_of(str(given)), source)
+        return _files_bound(files_of(str(given)), source, allowed)
     if isinstance(given, list | tuple) and given and all(isinstance(part, str | Path) for part in given):
-        return _files_bound([file for part in given for file in files_of(str(part))], source)
+        return _files_bound([file for part in given for file in files_of(str(part))], source, allowed)
     source.refuse("delimiter", "encoding", "null", "decimal", "dates", why="is for CSV files only")
     source.refuse("table", why="goes with a database or a workbook")
     return _in_memory(given)
@@ -126,7 +127,7 @@ def spooled(reader: pa.RecordBatchReader, notes: tuple[str, ...] = ()) -> Bound:
 # --- files -------------------------------------------------------------------------------------------------
 
 
-def _files_bound(files: Sequence[str], source: Source) -> Bound:
+def _files_bound(files: Sequence[str], source: Source, allowed: Allowance) -> Bound:
     kinds = {kind_of(f) for f in files}
     if len(kinds) > 1:
         raise DataError("the files are of different kinds; give CSV, Parquet or Arrow files, not a mix")
@@ -140,7 +141,7 @@ def _files_bound(files: Sequence[str], source: Source) -> Bound:
     for file in files:
         _check_some(file)
     if kind == "csv":
-        return csv_bound(files, source)
+        return csv_bound(files, source, allowed)
     if kind == "json":
         return json_bound(files, source)
     if kind in {"excel", "statistics"}:

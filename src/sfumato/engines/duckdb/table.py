@@ -28,6 +28,7 @@ from ..sound_cells import check_sound
 from ..source import paths_of, source_of
 from .bound import Bound
 from .connection import quoted
+from .csv_rows import counted, plain_batches
 from .engine import LocalEngine
 from .held_rows import HeldRows
 from .ordered_rows import KEY, transformed, used_up, write_ordered
@@ -44,7 +45,9 @@ _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCH
 
 def opened(engine: LocalEngine, source: Any, delimiter: str | None) -> LocalTable:
     """The source as a table of the engine."""
-    return source if isinstance(source, LocalTable) else LocalTable(engine, binder(source_of(source, delimiter)))
+    return (
+        source if isinstance(source, LocalTable) else LocalTable(engine, binder(source_of(source, delimiter), engine))
+    )
 
 
 def begun(engine: LocalEngine, source: Any, wanted: Wanted) -> LocalTable | None:
@@ -54,7 +57,7 @@ def begun(engine: LocalEngine, source: Any, wanted: Wanted) -> LocalTable | None
     """
     if not paths_of(source) or address_of(source_of(source).given) is not None:
         return None
-    return LocalTable(engine, binder(source_of(source)), hold=wanted)
+    return LocalTable(engine, binder(source_of(source), engine), hold=wanted)
 
 
 class LocalTable:
@@ -67,6 +70,7 @@ class LocalTable:
         self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
         self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
         self._held: HeldRows | None = None  # cells as they are read without bins
+        self._rows = bound.held  # so are these
         with ExitStack() as stack:
             session = stack.enter_context(self._session())
             self.columns = {
@@ -75,7 +79,8 @@ class LocalTable:
             }
             sample = session.query(f"SELECT {self._select(list(self.columns))} FROM source LIMIT 0").to_arrow_table()
             self._room = session.room()
-            held = hold(list(self.columns)) if hold is not None else ()
+            wanted = hold is not None and bound.held is None and not bound.large
+            held = hold(list(self.columns)) if hold is not None and wanted else ()
             if held:
                 self._held = HeldRows(session, held, f"SELECT {self._select(list(held))} FROM source")
                 stack.pop_all()  # which closes it
@@ -99,7 +104,7 @@ class LocalTable:
         self._held = None
 
     def _at_hand(self, columns: Iterable[str]) -> list[pa.RecordBatch] | None:
-        """The rows of these columns, where there are any and they are held."""
+        """The rows of these columns, where there are any and they have been read ahead."""
         held = self._held.batches() if self._held is not None and set(columns) <= set(self._held.columns) else None
         return [batch.select(list(columns)) for batch in held] if held else None
 
@@ -179,6 +184,8 @@ class LocalTable:
             try:
                 if held is not None:
                     rows = stream(self._sound(used_up(held)))
+                elif self._rows is not None and not self._bins:
+                    rows = stream(self._sound(plain_batches(self._rows.select(list(columns)))))
                 else:
                     rows = stream(self._batches(sessions.enter_context(self._session()), columns))
                 write_ordered(sorting, keyed, rows, path, lists, room=room, threads=self._engine.threads)
@@ -245,7 +252,7 @@ class LocalTable:
         result._held = None
         result.columns = {name: self.columns[name] for name in columns}
         result._arrow = {name: self._arrow[name] for name in columns}
-        result._bins, result._copy, result._seen = {}, PrivateCopy(), True
+        result._bins, result._copy, result._seen, result._rows = {}, PrivateCopy(), True, None
         path = result._copy.folder / "rows.parquet"
         result._bind = lambda con: con.read_parquet(str(path))
         done = 0
@@ -262,7 +269,9 @@ class LocalTable:
         names = list(columns)
         if not names:
             return {}
-        with self._session() as session:
+        if self._rows is not None and not self._bins:
+            return {name: counted(self._rows[name]) for name in names}
+        with self._counting(names) as session:
             rough = self._counts(session, names, "approx_count_distinct({})")
             near = [n for n in names if rough[n].distinct > NEAR * rough[n].rows]
             return rough | (self._counts(session, near, "count(DISTINCT {})") if near else {})
