@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.analysis.cells import read
-from sfumato.analysis.quantiles import _errors
+from sfumato.analysis.quantiles import _variances
 from sfumato.methods.shared.linear_functionals import Functions, Planes
 from unit.test_invariant_analyses import METHODS, SILENT, published
 
@@ -109,5 +109,5 @@ def test_errors_of_thresholds_do_not_hang_on_how_cells_are_merged(method: str, c
 
     for target in ("table", "population"):
         one_by_one = grid.functionals.covariance(Functions(size=len(chosen), planes=planes), target)
-        merged = _errors(grid, values, grid.weight, 0.3, domain, target)
+        merged = np.sqrt(_variances(grid, values, grid.weight, 0.3, domain, target))
         assert merged[chosen] == pytest.approx(np.sqrt(np.maximum(np.diag(one_by_one), 0.0)), rel=1e-6, abs=1e-6)

@@ -18,7 +18,7 @@ from ..methods.shared.linear_functionals import Functions, Planes, Target
 from ..model.public import Floats
 from ..model.smallest_p import SMALLEST_P
 from ..reports.text import p_text, percent, table, visible
-from ..stats.tail_inversion import lower_tail, tail_interval, upper_tail
+from ..stats.tail_inversion import lower_tail, moved_inside, tail_interval, upper_tail
 from .cells import Grid, check_asked, check_groups, is_number, numbers_on, read
 from .recoding import Recode
 from .skewed_columns import few_rows, powers
@@ -26,6 +26,7 @@ from .wording import listed
 
 LEAST_SIZE = 2.0  # standard errors that the size of a group must be above 0
 STAYS = 0.25  # of the stated variance, however far from the estimate a difference is tested
+ROUNDING = 1e-12  # ratios as near as this are the same
 FAR = 40.0  # standard errors beyond which no difference is looked for
 
 
@@ -142,13 +143,19 @@ def compare(
 
     functions = Functions(size=K, planes=planes)
     S = grid.functionals.covariance(functions, target)
+    possible = (0.0, 1.0) if share is not None else (float(t[weight != 0].min()), float(t[weight != 0].max()))
+    least = ROUNDING * (possible[1] - possible[0]) ** 2 / sizes
+    own = np.where(np.diag(S) > least, np.diag(S), 0.0)
     if variable.randomised:
-        slopes, spread = grid.functionals.variance_slopes(functions, target), np.diag(S)
+        slopes, spread = grid.functionals.variance_slopes(functions, target), own
     else:
         slopes, spread = _as_in_all_rows(grid, weight, t, ratio, sizes, target)
-        spread = np.where((np.diag(S) > 0) | (target == "population"), spread, 0.0)
+        spread = np.where((spread > least) & ((own > 0) | (target == "population")), spread, 0.0)
+    if share is not None and target == "population" and not spread.any():
+        spread, own = ROUNDING / sizes, np.zeros(K)  # no row differs from another: groups err by their rows alone
+    laws = [RatioLaw(*of) for of in zip(ratio.tolist(), own.tolist(), slopes.tolist(), spread.tolist(), strict=True)]
     labels = [variable.labels[code] for code in levels]
-    groups = _against_first(labels, ratio, S, slopes, spread, float(np.ptp(t[weight != 0])), 1 - level)
+    groups = _against_first(labels, laws, S[0], possible, 1 - level)
     what = f"share of {share}" if share is not None else f"mean of {mean}"
     caveats = grid.caveats
     if mean is not None and (np.diag(S) > 0).any():
@@ -163,34 +170,50 @@ def _as_in_all_rows(
     """(K,) twice, of groups that are known: how a ratio's variance moves with it, and how large it is.
 
     As in all rows, because a group's own may be too few to tell. A population's variance is that around the group's
-    own mean: its slope falls by twice what the mean rises.
+    own mean: its slope falls by twice what the mean rises. Of rows of one kind, with t = t^2, it is 1 - 2 ratio.
     """
     together = float(ratio @ sizes / sizes.sum())
     of_all = Functions.of((weight * (t - together))[:, None, :])
-    slope = grid.functionals.variance_slopes(of_all, target) + 2 * (together - ratio) * (target == "population")
+    slope = grid.functionals.variance_slopes(of_all, target)
+    if target == "population":
+        same = grid.functionals.exact and np.ptp(t[weight != 0]) == 0
+        slope = (1 - 2 * together if same else slope) + 2 * (together - ratio)
     by_row = max(float(grid.functionals.covariance(of_all, target)[0, 0]), 0.0) / sizes.sum()
     return np.asarray(slope / sizes), np.asarray(by_row / sizes)
 
 
+@dataclass(frozen=True, slots=True)
+class RatioLaw:
+    """A group's estimated ratio, its stated variance, how that moves with the ratio, and how large it usually is."""
+
+    ratio: float
+    variance: float
+    slope: float
+    spread: float
+
+    def at(self, ratio: Floats) -> Floats:
+        """The variance if this were the true ratio."""
+        least = STAYS * (self.variance or self.spread)
+        return np.asarray(np.maximum(self.variance + self.slope * (ratio - self.ratio), least))
+
+
 def _against_first(
-    labels: list[str], ratio: Floats, S: Floats, slopes: Floats, spread: Floats, widest: float, alpha: float
+    labels: list[str], laws: list[RatioLaw], with_first: Floats, possible: tuple[float, float], alpha: float
 ) -> tuple[ContrastGroup, ...]:
-    """Every group with its difference from the first one; no two ratios differ by more than `widest`."""
-    groups = []
-    for k, label in enumerate(labels):
+    """Every group with its difference from the first one; all true ratios lie between the `possible` ones."""
+    groups: list[ContrastGroup] = []
+    for label, law, together in zip(labels, laws, with_first, strict=True):
         difference = difference_se = low = high = z = p = None
-        if k:
-            difference = float(ratio[k] - ratio[0])
-            difference_se = float(np.sqrt(max(S[k, k] + S[0, 0] - 2 * S[0, k], 0.0)))
-            both = float(spread[k] + spread[0])  # the groups err as much as these say, whatever their few rows show
-            slope = float(slopes[k] * spread[k] - slopes[0] * spread[0]) / both if both > 0 else 0.0
-            variance = difference_se**2 or both
-            low, high, z, p = _tested(difference, variance, slope, widest, alpha)
+        if groups:
+            difference = law.ratio - laws[0].ratio
+            shared = float(together)
+            difference_se = float(np.sqrt(max(law.variance + laws[0].variance - 2 * shared, 0.0)))
+            low, high, z, p = _tested(law, laws[0], shared, possible, alpha)
         groups.append(
             ContrastGroup(
                 level=label,
-                value=float(ratio[k]),
-                se=float(np.sqrt(max(S[k, k], 0.0))),
+                value=law.ratio,
+                se=float(np.sqrt(law.variance)),
                 difference=difference,
                 difference_se=difference_se,
                 low=low,
@@ -203,24 +226,38 @@ def _against_first(
 
 
 def _tested(
-    gap: float, variance: float, slope: float, widest: float, alpha: float
+    law: RatioLaw, first: RatioLaw, shared: float, possible: tuple[float, float], alpha: float
 ) -> tuple[float, float, float | None, float]:
     """(low, high, z, p) of a difference, by the test of each difference with the variance that it would have.
 
-    The stated variance was drawn with the estimate: it is off by `slope` times as much as the estimate is.
+    If x is the true difference, the groups' estimates are off by x less the estimated one together, each in
+    proportion to how much it errs and no farther than to what is possible.
     docs/explanation/inference.md, section 6.
     """
-    if variance <= 0:  # a difference without error is what it is
+    gap, both = law.ratio - first.ratio, law.spread + first.spread
+    if both <= 0:  # a difference without error is what it is
         return gap, gap, None, 0.0 if gap else 1.0
-    at, zero, reach = np.array(gap), np.zeros(()), min(widest, abs(gap) + FAR * (np.sqrt(variance) + abs(slope)))
+    least, most = possible
+
+    def parts(x: Floats) -> tuple[Floats, Floats]:
+        near = law.ratio + (x - gap) * law.spread / both
+        near = np.clip(near, np.maximum(least, least + x), np.minimum(most, most + x))
+        return law.at(near), first.at(near - x)
 
     def v(x: Floats) -> Floats:
-        return np.maximum(variance + slope * (x - gap), STAYS * variance)
+        one, other = parts(x)
+        return np.maximum(one + other - 2 * shared, STAYS * (one + other))
 
     def k(x: Floats) -> Floats:
-        return slope * v(x)
+        one, other = parts(x)
+        return (law.slope * one - first.slope * other) * v(x) / (one + other)
 
-    low, high = tail_interval(at, v, k, alpha, -reach, reach)
+    slopes = max(abs(law.slope), abs(first.slope))
+    reach = min(most - least, abs(gap) + FAR * (float(np.sqrt(v(np.array(gap)))) + slopes))
+    low, high = tail_interval(np.array(gap), v, k, alpha, -reach, reach)
+    if np.isclose(law.ratio, first.ratio, rtol=ROUNDING, atol=0.0):
+        return float(low), float(high), 0.0, 1.0
+    zero, at = np.zeros(()), moved_inside(np.array(gap), v, alpha, -reach, reach)
     tail = upper_tail if gap > 0 else lower_tail
     p = float(np.clip(2 * tail(at, zero, v(zero), k(zero)), SMALLEST_P, 1.0))
     return float(low), float(high), float(np.copysign(-ndtri(p / 2), gap)) + 0.0, p

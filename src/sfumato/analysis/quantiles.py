@@ -1,33 +1,35 @@
 """Quantiles of a column with an interval, by inverting the test of every value (Woodruff).
 
-G(t) = sum of (1[s <= t] - tau) is a sum over the true rows. A value t is too low for the quantile where even
-G(t) + z se is below 0, and a value is high enough where G - z se is not below 0. Estimated distributions are not
-monotone, so the ends are taken from the outside; the point comes from the nearest monotone distribution.
+G(t) = sum of (1[s <= t] - tau) is a sum over the true rows. A value t is too low for the quantile where an estimate of
+G(t) as low would be rare if G(t) were 0, with the variance that it would then have; it is high enough where one as high
+would be. Estimated distributions are not monotone, so the ends are taken from the outside; the point comes from the
+nearest monotone distribution.
 docs/explanation/inference.md, section 7.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
-from scipy.special import ndtri
 
 from ..answering.frames import pandas_frame
 from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
-from ..methods.shared.linear_functionals import Functions, Planes, Target
+from ..methods.shared.linear_functionals import Functionals, Functions, Planes, Target
 from ..model.public import Floats, Scalar
 from ..reports.text import percent, table
 from ..sql.nodes import Aggregate, Query
 from ..sql.scalar import quoted
+from ..stats.tail_inversion import lower_tail, upper_tail
 from .cells import Grid, check_asked, check_groups, is_number, read
 
+STAYS = 0.25  # of the stated variance, however far from 0 the estimate of G is
 TOGETHER = 50  # thresholds whose errors are worked out at once, or more where there are thousands
 
 
@@ -108,13 +110,21 @@ def quantile(
     grid = read(subject, (column, *by), where=where)
     if not is_number(subject, column):
         raise QueryError(f'quantiles need numbers; "{column}" holds none')
-    z = float(-ndtri((1 - level) / 2))
     numbers = np.broadcast_to(grid.variables[column].numbers(), grid.weight.shape)
     weight = np.where(np.isnan(numbers), 0.0, grid.weight)
-    rows = []
-    for group, inside in _groups(grid, by, weight):
-        for share in wanted:
-            value, low, high = _invert(grid, numbers, inside, share, z, target)
+    groups = _groups(grid, by, weight)
+    known = not any(grid.variables[name].randomised for name in by)  # then a row's law is as in all groups together
+    domain = np.unique(numbers[weight != 0])
+    rows: list[Quantile] = []
+    of_all = [_slopes(grid, numbers, weight, share, domain, target) if known else None for share in wanted]
+    for group, inside in groups:
+        for share, slopes in zip(wanted, of_all, strict=True):
+            here = np.unique(numbers[inside != 0])
+            if slopes is None:
+                slope = _slopes(grid, numbers, inside, share, here, target)
+            else:
+                slope = slopes[np.searchsorted(domain, here)]
+            value, low, high = _invert(grid, numbers, inside, share, (1 - level) / 2, target, slope)
             rows.append(Quantile(group=group, share=share, value=value, low=low, high=high))
     return Quantiles(column=column, by=by, rows=tuple(rows), target=target, level=level, caveats=grid.caveats)
 
@@ -137,9 +147,12 @@ def _groups(grid: Grid, by: Sequence[str], weight: Floats) -> list[tuple[tuple[S
 
 
 def _invert(
-    grid: Grid, numbers: Floats, weight: Floats, share: float, z: float, target: Target
+    grid: Grid, numbers: Floats, weight: Floats, share: float, tail: float, target: Target, slope: Floats
 ) -> tuple[float, float, float]:
-    """(point, low, high) among the values that rows of the group may have."""
+    """(point, low, high) among the values that rows of the group may have.
+
+    `tail` may be missed on either side; `slope` is how the variance of G moves with it, by value.
+    """
     domain = np.unique(numbers[weight != 0])
     N = grid.functionals.counts() * weight
     total = float(N.sum())
@@ -148,20 +161,40 @@ def _invert(
     inside = weight != 0
     steps = np.bincount(np.searchsorted(domain, numbers[inside]), weights=N[inside], minlength=len(domain))
     below = np.cumsum(steps)
-    G = below - share * total
-    se = _errors(grid, numbers, weight, share, domain, target)
+    G = np.asarray(below - share * total, dtype=np.float64)
+    stated = _variances(grid, numbers, weight, share, domain, target)
+    variance = np.maximum(stated - slope * G, STAYS * stated)  # as it is if G is 0: the stated one was drawn with G
+    zero, third = np.zeros_like(G), slope * variance
     monotone = isotonic_regression(below / total).x
     point = _first(monotone >= share - 1e-12, len(domain) - 1)
     # rounding of sums of thousands of counts must not move an exact end
     slack = 1e-9 * max(1.0, total)
-    low = _first(G + z * se >= -slack, len(domain) - 1)
-    under = np.flatnonzero(G - z * se < -slack)
+    low = _first((lower_tail(G, zero, variance, third) >= tail) | (-slack <= G), len(domain) - 1)
+    under = np.flatnonzero((upper_tail(G, zero, variance, third) >= tail) & ((variance > 0) | (-slack > G)))
     high = min(int(under[-1]) + 1, len(domain) - 1) if under.size else 0
     return float(domain[point]), float(domain[min(low, point)]), float(domain[max(high, point)])
 
 
-def _errors(grid: Grid, numbers: Floats, weight: Floats, share: float, domain: Floats, target: Target) -> Floats:
-    """Standard errors of G at every value, some neighbouring values at a time.
+def _variances(grid: Grid, numbers: Floats, weight: Floats, share: float, domain: Floats, target: Target) -> Floats:
+    """Stated variance of G at every value."""
+    return _by_value(grid, numbers, weight, share, domain, lambda f, h: np.maximum(np.diag(f.covariance(h, target)), 0))
+
+
+def _slopes(grid: Grid, numbers: Floats, weight: Floats, share: float, domain: Floats, target: Target) -> Floats:
+    """How the variance of G moves with G; sampling adds sum h^2 = (1 - 2 share) G + share (1 - share) size."""
+    found = _by_value(grid, numbers, weight, share, domain, lambda f, h: f.variance_slopes(h, "table"))
+    return found + (1 - 2 * share) * (target == "population")
+
+
+def _by_value(
+    grid: Grid,
+    numbers: Floats,
+    weight: Floats,
+    share: float,
+    domain: Floats,
+    what: Callable[[Functionals, Functions], Floats],
+) -> Floats:
+    """A number for the G of every value, some neighbouring values at a time.
 
     The functions of some values are the same in all cells whose number lies below them, and in all above: these are
     merged, so that the work grows with the number of values to the power 1.5, not 2.
@@ -183,8 +216,7 @@ def _errors(grid: Grid, numbers: Floats, weight: Floats, share: float, domain: F
             h = (numbers[first[at]][:, None, :] <= some[None, :, None]) - share
             return {0: h * weight[first[at]][:, None, :]}
 
-        S = grid.sums(few).covariance(Functions(size=len(some), planes=planes), target)
-        found.append(np.sqrt(np.maximum(np.diag(S), 0.0)))
+        found.append(what(grid.sums(few), Functions(size=len(some), planes=planes)))
     return np.concatenate(found)
 
 

@@ -114,12 +114,18 @@ def tail_interval(
     if not 0 < alpha < 1:
         raise SpecError(f"alpha must lie between 0 and 1, got {alpha!r}", field="alpha")
     value, least, most, unit = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (value, least, most, unit)))
-    outside = min(OUTSIDE, NARROW * float(-special.ndtri(alpha / 2)))
-    below, above = (outside * np.sqrt(np.maximum(v(end), 0.0)) for end in (least, most))
-    t = np.clip(value, least - below, most + above)
+    t = moved_inside(value, v, alpha, least, most)
     if isinstance(v, Line) and isinstance(k, Line):
         return _linear(t, v, k, alpha, least, most, unit)
     return _searched(t, v, k, alpha, least, most, unit)
+
+
+def moved_inside(value: Floats, v: Cumulant, alpha: float, least: Floats | float, most: Floats | float) -> Floats:
+    """The estimate, no farther outside [least, most] than the test of level alpha takes it."""
+    outside = min(OUTSIDE, NARROW * float(-special.ndtri(alpha / 2)))
+    least, most = (np.asarray(end, np.float64) for end in (least, most))
+    below, above = (outside * np.sqrt(np.maximum(v(end), 0.0)) for end in (least, most))
+    return np.clip(value, least - below, most + above)
 
 
 def _searched(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...model.public import Asked, Floats, Observed
 from ...model.sparse_table import SparseTable
+from ...stats.few_changes import few_changes
 from ...stats.tail_inversion import Line, count_cumulants, tail_interval
 
 
@@ -33,7 +34,7 @@ def one_column(theta: float, observed: Observed, asked: Asked, value: Floats) ->
     K, F = value.shape
     (classes,) = asked.classes
     sizes = np.bincount(classes).astype(np.float64)
-    variance, known, rows, v0, k0, vslope, kslope = (np.zeros((K, F)) for _ in range(7))
+    variance, known, rows, v0, k0, vslope, kslope, looks = (np.zeros((K, F)) for _ in range(8))
     pattern, key = observed.pattern[observed.stratum], observed.key[observed.stratum]
     alike = asked.indicator
     for p in np.unique(pattern):
@@ -47,6 +48,8 @@ def one_column(theta: float, observed: Observed, asked: Asked, value: Floats) ->
             return SparseTable.of(observed.moments[here, column], key[here], observed.value[here], shape)
 
         n = table(0).sum(axis=1).reshape(-1, 1)
+        mixed = (rows > 0) & (n * some > 0) & (looks != b)  # conditions that rows look like with different chances
+        looks = np.where(mixed, np.nan, np.where(n * some > 0, b, looks))
         known += n * whole
         rows += n * some
         one_v, one_k = count_cumulants(np.ones(F), theta, b)
@@ -66,4 +69,7 @@ def one_column(theta: float, observed: Observed, asked: Asked, value: Floats) ->
     v, k = Line(constant=v0, slope=vslope * share), Line(constant=k0, slope=kslope * share)
     unit = 1.0 / theta if asked.full else 0.0
     low, high = tail_interval(value - known, v, k, asked.alpha, 0.0, rows, unit)
+    shown = np.rint((value - known) * theta + rows * looks)
+    least, most, exact = few_changes(shown, rows, theta, looks, asked.alpha, full=asked.full)
+    low, high = np.where(exact, least, low), np.where(exact, most, high)
     return OneColumn(variance, known + low, known + high, alike & (asked.measure == 0), alike)

@@ -374,21 +374,21 @@ class IndependentRows:
         """Regression over the published rows of what one adds to the variance on what it adds to the estimate, w.
 
         That is w^2 - B h^2 of the randomisation, (w - mean)^2 of a population; a row counts for a function whose cell
-        does. For rows in two states (a value or not) the regression is exact.
+        does. Exact for rows in two states (a value or not); of rows in one, over the states that they may be in.
         """
-        found = np.zeros((5, functions.size))  # rows, and sums of w, w^2, of the variance v and of v w
+        found = np.zeros((2, 5, functions.size))  # rows, and sums of w, w^2, of the variance v and of v w
         for at in runs(self._cells.cells, functions.size * max(self.weights.states, self.values)):
             ((_, h),) = functions.planes(at).items()
             w = self.weights.forward(h)
             v = w**2 - (self.weights.forward(h**2) if target == "table" else 0.0)
-            rows = self.published()[at][:, None, :] * (h != 0).any(axis=2)[:, :, None]
-            found += [(rows * x).sum(axis=(0, 2)) for x in (1.0, w, w**2, v, v * w)]
-        rows, first, squares, added, crossed = found
+            counts = (h != 0).any(axis=2)[:, :, None]
+            for over, rows in zip(found, (self.published()[at][:, None, :] * counts, counts), strict=True):
+                over += [(rows * x).sum(axis=(0, 2)) for x in (np.ones_like(w), w, w**2, v, v * w)]
+        rows, first, squares, added, crossed = found.swapaxes(0, 1)
         mean = first / np.maximum(rows, 1e-300)
-        spread = squares - mean * first
-        known = spread > 1e-12 * squares
+        known = (spread := squares - mean * first) > 1e-12 * squares
         slope = np.divide(crossed - mean * added, spread, out=np.zeros_like(rows), where=known)
-        return slope - np.where(known & (target == "population"), 2 * mean, 0.0)
+        return np.where(known[0], slope[0], slope[1]) - 2 * mean[0] * (target == "population")
 
 
 def sampling(functionals: Functionals, functions: Functions, cells: Cells) -> Floats:
