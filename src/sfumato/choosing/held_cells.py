@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -297,10 +298,10 @@ class HeldReader:
         places = int(np.prod([part.size for part in known], dtype=float))
         if len(known) < len(parts) or places > MOST_PLACES * max(rows, MOST_CELLS):
             return None
-        wide = np.int32 if places < 1 << 31 else np.int64  # narrow: memory that is touched first takes the time
-        place = known[0].number.astype(wide) if known else np.zeros(rows, dtype=wide)
+        wide = np.dtype(np.int32 if places < 1 << 31 else np.int64)  # narrow: memory that is touched first takes time
+        place: NDArray[Any] = known[0].number.astype(wide) if known else np.zeros(rows, dtype=wide)
         for part in known[1:]:
-            place *= wide(part.size)
+            place *= wide.type(part.size)
             place += part.number.astype(wide, copy=False)
         return Counted(columns=columns, parts=known, counts=np.bincount(place, minlength=places))
 
