@@ -33,6 +33,7 @@ class Channel:
         self.present = np.flatnonzero(self.true_counts)
         self._root = np.sqrt(self.true_counts[self.present].astype(float))
         self._shares = mean_shares(groups, self.present, self.true_counts[self.present])
+        self._moments: _Moments | None = None
 
     @cached_property
     def sampled(self) -> Groups:
@@ -82,6 +83,12 @@ class Channel:
         inside = a[..., self.present].reshape(-1, len(self.present)) / self._root
         x[..., self.present] = (self._shares.solve(inside) * self._root).reshape(*a.shape[:-1], -1)
         return x
+
+    def moments(self, w: Floats) -> _Moments:
+        """Moments of these weights; the grouping sets of a question ask for the same ones in turn."""
+        if self._moments is None or not self._moments.are_of(w):
+            self._moments = _Moments(self, w)
+        return self._moments
 
 
 def estimate(channel: Channel, observed: Observed, asked: Asked) -> Estimated:
@@ -145,7 +152,7 @@ def variances(channel: Channel, sums: Sums, asked: Asked, w: Floats, alike: Kind
     wanted = [(f, f) for f in range(F)] + [(int(a), int(b)) for a, b in asked.pairs]
     counts = channel.true_counts.astype(float)
     factor = np.where(counts > 1, counts / np.maximum(counts - 1, 1), 0.0)
-    moments = _Moments(channel, w)
+    moments = channel.moments(w)
     for column, (i, j) in enumerate(wanted):
         out = variance[:, i] if column < F else covariance[:, column - F]
         gi, gj = asked.measure[i], asked.measure[j]
@@ -170,6 +177,11 @@ class _Moments:
         self._spread = channel.spread if w.shape[0] * w.shape[1] > FEW_WEIGHTS else None
         self._held = channel.held
         self._kept: dict[tuple[int, int], tuple[Floats, Floats]] = {}
+        self._found: dict[tuple[int, int, int, int], Floats] = {}
+
+    def are_of(self, w: Floats) -> bool:
+        """Whether these are the weights."""
+        return np.array_equal(self._w, w)
 
     def _weight(self, b: int, i: int) -> tuple[Floats, Floats]:
         if (b, i) not in self._kept:
@@ -184,8 +196,11 @@ class _Moments:
         """Cov_u(W_bi, W_cj) for every value u."""
         if self._spread is not None:
             return np.asarray((self._spread @ self._w[c, j]) @ self._w[b, i], dtype=np.float64)
-        (W, mean), (V, other) = self._weight(b, i), self._weight(c, j)
-        return self._average(W * V) - mean * other
+        key = (b, i, c, j)
+        if key not in self._found:
+            (W, mean), (V, other) = self._weight(b, i), self._weight(c, j)
+            self._found[key] = self._average(W * V) - mean * other
+        return self._found[key]
 
 
 def expected_se(channel: Channel, share: float) -> Floats:
