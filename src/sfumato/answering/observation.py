@@ -155,7 +155,8 @@ def wanted_of(
 
 def wanted_now(query: Query, subject: Subject) -> tuple[Observation, PartCells | None]:
     """What the question needs to see, of rows or of cells, and how cells lie in the parts where it needs to know."""
-    table, weight = subject.reader.source(whole=subject.whole and bool(query.units()))
+    again = subject.handfuls and len(query.sets) > 1  # rows of parts would be looked at for every grouping set
+    table, weight = subject.reader.source(whole=(subject.whole or again) and bool(query.units()))
     wanted = wanted_of(query, subject, table, weight)
     if weight is None or wanted.part is None or not wanted.by_row or subject.part is None:
         return wanted, None
