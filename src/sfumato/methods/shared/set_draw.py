@@ -67,14 +67,13 @@ class _Joined:
 
     def __init__(self, tables: Sequence[AliasTables]) -> None:
         # one column is written twice: a draw of one outcome would take no random number, unlike its neighbours
-        twice = [2 if table.width == 1 else 1 for table in tables]
-        self._width = np.array([n * table.width for n, table in zip(twice, tables, strict=True)])
+        twice = [(2 if table.width == 1 else 1, table) for table in tables]
+        self._width = np.array([n * table.width for n, table in twice])
         self._total = np.array([table.total for table in tables])
-        self._own, self._other, self._cut = (
-            np.concatenate([getattr(table, name).repeat(n) for n, table in zip(twice, tables, strict=True)])
-            for name in ("own", "other", "cut")
-        )
-        self._first = np.cumsum([0, *(n * len(table.own) for n, table in zip(twice, tables, strict=True))])
+        self._own = np.concatenate([table.own.repeat(n) for n, table in twice])
+        self._other = np.concatenate([table.other.repeat(n) for n, table in twice])
+        self._cut = np.concatenate([table.cut.repeat(n) for n, table in twice])
+        self._first = np.cumsum([0, *(n * len(table.own) for n, table in twice)])
         self._plain = all(table.plain for table in tables)
 
     def draw(self, kind: NDArray[np.integer], table: NDArray[np.integer] | None, rng: np.random.Generator) -> SetIds:
