@@ -39,3 +39,24 @@ def test_a_fit_near_the_least_information_says_of_what(method: str, monkeypatch:
     monkeypatch.setattr(newton, "LEAST_RATIO", ratio + 1e-6)
     with pytest.raises(UnsupportedQuery, match="too little information about"):
         release.fit("y ~ s + C(g)")
+
+
+def test_the_limits_as_they_are() -> None:
+    """The fewer the rows, the less is known: a fit is answered, answered with the word, then refused."""
+    rng = np.random.default_rng(6)
+    kinds = []
+    for rows in (40_000, 4_000, 200):
+        s = rng.integers(0, 4, rows)
+        people = pa.table({"s": pa.array(s, pa.int32()), "y": s + rng.normal(size=rows)})
+        roles = sf.Roles(sensitive="s", insensitive=["y"])
+        method = sf.RandomizedResponse(scope="s", keep={"s": 0.3})
+        release = sf.publish(people, roles=roles, method=method, seed=2, accept_unprotected=True)
+        try:
+            fit = release.fit("y ~ s")
+        except UnsupportedQuery:
+            kinds.append("refused")
+            continue
+        least = float(fit.information.min())
+        assert ("little information" in str(fit)) == (least < newton.LEAST_RATIO + 3)
+        kinds.append("said" if "little information" in str(fit) else "silent")
+    assert kinds == ["silent", "said", "refused"]
