@@ -120,16 +120,17 @@ def read(
         rows=subject.rows,
         lying=None if lying is None else LyingCells(inside=lying, number=seen[FINE].to_numpy()),
     )
+    functionals = functionals_of(subject, cells, axes.coded)
     return Grid(
         variables=variables,
         weight=truth_of[0],
         flags=tuple(truth_of[1:]),
         cells=cells,
-        functionals=functionals_of(subject, cells, axes.coded),
+        functionals=functionals,
         sums=lambda others: functionals_of(subject, others, axes.coded),
         method=subject.method,
         cell_rows=np.bincount(cells.cell, weights=cells.moments[:, 0, 0], minlength=len(distinct)).astype(np.float64),
-        caveats=subject.caveats,
+        caveats=(*functionals.caveats, *subject.caveats),
         units={c: subject.schema.units[c] for c in columns if c in subject.schema.units},
         extremes=tuple(
             (float(seen[f"least{j}"].to_numpy()[inside].min()), float(seen[f"most{j}"].to_numpy()[inside].max()))

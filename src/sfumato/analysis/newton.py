@@ -22,6 +22,7 @@ STEPS = 50
 HALVINGS = 30
 STOP = 1e-9  # of the scaled score, times sqrt(n)
 LEAST_RATIO = 3.0  # of an information to its standard error
+NEAR_RATIO = LEAST_RATIO + 3.0  # its error is about 1: a table at the least hardly ever gets beyond this
 SMALL_CHANGE = 1e-6  # of the predictor of any row, in the last step
 LARGEST = 50.0  # a coefficient of a family that can run away, per standard deviation of its column
 COLLINEAR = 1e-10
@@ -95,6 +96,9 @@ def solve(problem: Problem, labels: Sequence[str]) -> Solution:
             f"too little information about {listed(poor)}: merge levels (recode) or exclude them (where)"
         )
     covariance, caveats = _sandwich(inner, beta, back @ inverse, labels)
+    if near := [labels[int(j)] for j in np.flatnonzero(ratio < NEAR_RATIO)]:
+        few = f"little information about {listed(near)}: other releases of the table refuse this fit"
+        caveats = (f"{few}; intervals of answers that pass may be too narrow", *caveats)
     return Solution(params=back @ beta, covariance=covariance, information=ratio, steps=steps, caveats=caveats)
 
 

@@ -108,6 +108,10 @@ class Functionals(Protocol):
     def exact(self) -> bool:
         """Whether nothing is randomised, so that the counts are the table's own."""
 
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What every answer from these sums must say."""
+
     def kept_independent(self) -> Floats | None:
         """(cells, states) published rows, where a row's noise knows nothing but its value: what is independent is then
         published independent; None elsewhere."""
@@ -129,14 +133,12 @@ class DependentRows(ABC):
     """Functionals of rows whose noise hangs together: what follows from their counts; methods add the covariance."""
 
     cells: Cells
+    exact = False
+    caveats: tuple[str, ...] = ()
 
     @property
     @abstractmethod
     def values(self) -> int: ...
-
-    @property
-    def exact(self) -> bool:
-        return False
 
     def kept_independent(self) -> None:
         return None
@@ -320,20 +322,18 @@ class IndependentRows:
     Both are unbiased whatever the table is: given its true value a row's w has mean h, and rows are independent.
     """
 
+    caveats: tuple[str, ...] = ()
+
     def __init__(self, cells: Cells, weights: Weights, state: NDArray[np.intp] | None = None) -> None:
         self._cells, self.weights = cells, weights
         self._state = cells.value if state is None else state
         self._published: dict[tuple[int, int], Floats] = {}
         self._counts: dict[tuple[int, int], Floats] = {}
-        self._exact = isinstance(weights, KroneckerWeights) and all(B is None for B in weights.axes)
+        self.exact = isinstance(weights, KroneckerWeights) and all(B is None for B in weights.axes)
 
     @property
     def values(self) -> int:
         return self.weights.values
-
-    @property
-    def exact(self) -> bool:
-        return self._exact
 
     def kept_independent(self) -> Floats | None:
         return None if isinstance(self.weights, SetListWeights) else self.published()
@@ -356,7 +356,7 @@ class IndependentRows:
 
     def covariance(self, functions: Functions, target: Target) -> Floats:
         F = functions.size
-        if self._exact and target == "table":
+        if self.exact and target == "table":
             return np.zeros((F, F))
         spread, known = np.zeros((F, F)), np.zeros((F, F))
         for at in runs(self._cells.cells, F * max(self.weights.states, self.values)):

@@ -71,6 +71,7 @@ class _Answering:
         self.rebuilt = RebuiltCovariance(self.weights, self.parts, asked, rows)
         self.down, self.up = np.full((K, F), np.nan), np.full((K, F), np.nan)  # ends that need no cutting
         self.known = np.ones((K, F), bool)
+        self.channelled = False  # whether some answer is more than published totals
         self.foreseen = np.zeros((K, F))  # variance that the channel has on average, for where rows are too few to tell
 
     def run(self) -> None:
@@ -241,6 +242,7 @@ class _Answering:
         self.value[:, at] += found.value
         self.variance[:, at] += found.variance
         self.known[:, at] &= known | everything
+        self.channelled |= bool((known & ~everything).any())
         rows = self.parts[b].rows[:, None]
         if self.asked.binary and piece.measure == 0:
             inside = np.clip(found.value, 0.0, rows)
@@ -347,18 +349,24 @@ class _Answering:
         return self.rebuilt.of(i, j)
 
 
-def estimate(channels: tuple[DecoyChannel, ...], rows: int, observed: Observed, asked: Asked) -> Estimated:
-    """Calibrated estimates with their intervals; NaN where the release does not identify an answer."""
+def estimate(
+    channels: tuple[DecoyChannel, ...], rows: int, observed: Observed, asked: Asked, said: tuple[str, ...] = ()
+) -> Estimated:
+    """Calibrated estimates with their intervals; NaN where the release does not identify an answer.
+
+    `said` are caveats of answers that hang on the channels.
+    """
     work = _Answering(channels, rows, observed, asked)
     work.run()
     half = asked.z * np.sqrt(work.variance)
     low = work.value + np.where(np.isnan(work.down), -half, work.down)
     high = work.value + np.where(np.isnan(work.up), half, work.up)
     value, variance = work.value, work.variance
-    caveats: tuple[str, ...] = ()
+    caveats = said if work.channelled else ()
     if not work.known.all():
         value, variance, low, high = (np.where(work.known, x, np.nan) for x in (value, variance, low, high))
-        caveats = ("not identifiable: some values are in so many groups that the release does not tell who has them",)
+        unknown = "not identifiable: some values are in so many groups that the release does not tell who has them"
+        caveats = (unknown, *caveats)
     return Estimated(
         value=value,
         variance=variance,

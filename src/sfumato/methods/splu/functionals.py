@@ -50,13 +50,16 @@ def check_units(units: Sequence[CodedUnit]) -> None:
 
 
 def decoy_functionals(
-    channels: Sequence[DecoyChannel], cells: Cells, units: Sequence[CodedUnit], rows: int
+    channels: Sequence[DecoyChannel], cells: Cells, units: Sequence[CodedUnit], rows: int, said: tuple[str, ...] = ()
 ) -> DecoyFunctionals:
-    """Under rebuilt channels, one for each unit; UnsupportedQuery where they do not tell all values apart."""
+    """Under rebuilt channels, one for each unit; UnsupportedQuery where they do not tell all values apart.
+
+    `said` are the caveats of what hangs on the channels.
+    """
     if not all(channel.identifiable.all() for channel in channels):
         raise UnsupportedQuery("not identifiable: some values are in so many groups that nothing tells who has them")
     columns = [_Column(channel, len(unit.classes), rows) for channel, unit in zip(channels, units, strict=True)]
-    return DecoyFunctionals(cells, columns)
+    return DecoyFunctionals(cells, columns, said)
 
 
 class _Column:
@@ -81,8 +84,8 @@ class _Column:
 class DecoyFunctionals(DependentRows):
     """Counts and covariances under the channels of decoy columns."""
 
-    def __init__(self, cells: Cells, columns: Sequence[_Column]) -> None:
-        self.cells, self._columns = cells, columns
+    def __init__(self, cells: Cells, columns: Sequence[_Column], caveats: tuple[str, ...]) -> None:
+        self.cells, self._columns, self.caveats = cells, columns, caveats
         self._shape = tuple(len(column.B) for column in columns)
         self._weights = KroneckerWeights(axes=tuple(column.B for column in columns), shape=self._shape)
         self._rows = IndependentRows(cells, self._weights)

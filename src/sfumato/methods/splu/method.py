@@ -52,6 +52,7 @@ from ..shared.groups_at_bound import group_size
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..shared.restricted import value_label
 from . import decoy_answers, decoy_comparison
+from .crowded_values import crowded_caveats
 from .decoy_channel import DecoyChannel, rebuild_channel
 from .decoy_guarantee import amplification, error_probability, large_sum_utility, small_sum_privacy
 from .decoys import draw_slots
@@ -258,7 +259,8 @@ class SpluMethod(Method[Splu, SpluPlan]):
         channels = channels_of(plan, evidence, asked.units)
         chosen = asked.options.get("estimator")
         if chosen is None:
-            return decoy_answers.estimate(channels, evidence.rows, observed, asked)
+            said = crowded_caveats(channels, [evidence.domains[u] for u in asked.units])
+            return decoy_answers.estimate(channels, evidence.rows, observed, asked, said)
         _, codes, count = evidence.totals(asked.units)
         joint = np.zeros(asked.shape)
         np.add.at(joint, tuple(codes.T), count)
@@ -270,7 +272,8 @@ class SpluMethod(Method[Splu, SpluPlan]):
         """By the channel that the published histogram gives back."""
         check_units(units)
         channels = channels_of(plan, evidence, tuple(unit.unit for unit in units))
-        return decoy_functionals(channels, cells, units, evidence.rows)
+        said = crowded_caveats(channels, [evidence.domains[unit.unit] for unit in units])
+        return decoy_functionals(channels, cells, units, evidence.rows, said)
 
     def report(self, plan: SpluPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """Groups, thresholds, amplification with warnings, and the error to expect; by column if several."""
