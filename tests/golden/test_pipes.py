@@ -68,6 +68,13 @@ def test_a_reader_that_goes_away_is_no_fault_of_ours(here: Path) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_ctrl_c_while_code_is_loaded_is_told_in_a_line() -> None:
+    run = "import sfumato.cli as c\ndef stop():\n    raise KeyboardInterrupt\nc.main = stop\nc.program()"
+    env = {**os.environ, "PYTHONPATH": str(SRC)}
+    done = subprocess.run([sys.executable, "-c", run], check=False, capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stderr) == (130, "error: stopped; nothing was published\n")
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_that_are_closed_hear_nothing(closed: str, here: Path, tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(SRC)}

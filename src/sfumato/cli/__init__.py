@@ -41,6 +41,9 @@ def program() -> None:
         main()
     except SystemExit as done:
         code = done.code
+    except KeyboardInterrupt:  # while code was loaded: later ones are the application's
+        code = 130
+        sys.stderr.write("error: stopped; nothing was published\n")
     except BaseException:
         sys.excepthook(*sys.exc_info())
     atexit._run_exitfuncs()
