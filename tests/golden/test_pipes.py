@@ -16,14 +16,14 @@ from commands import RUN, SRC, sfumato
 from tables import people
 
 QUESTION = "SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'flu' GROUP BY sex"
+OPTIONS = "--sa disease --qi age,sex --keep number --drop name --method uniform --rho1 1/5 --rho2 1/3 --seed 1"
 
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pipes")
     pq.write_table(people().rename_columns(["name", "number", "age", "sex", "disease"]), folder / "t.parquet")
-    options = "--sa disease --qi age,sex --keep number --drop name --method uniform --rho1 1/5 --rho2 1/3 --seed 1"
-    done = sfumato("publish", "t.parquet", "out", *options.split(), cwd=folder)
+    done = sfumato("publish", "t.parquet", "out", *OPTIONS.split(), cwd=folder)
     assert done.code == 0, done.text
     (folder / "q.sql").write_text(f"{QUESTION};\n", encoding="utf-8")
     pq.write_table(pa.table({"sex": ["f", "m"], "word": ["women", "men"]}), folder / "words.parquet")
@@ -66,6 +66,24 @@ def test_a_reader_that_goes_away_is_no_fault_of_ours(here: Path) -> None:
     finally:
         os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_ctrl_c_while_code_is_loaded_is_told_in_a_line() -> None:
+    run = "import sfumato.cli as c\ndef stop():\n    raise KeyboardInterrupt\nc.main = stop\nc.program()"
+    env = {**os.environ, "PYTHONPATH": str(SRC)}
+    done = subprocess.run([sys.executable, "-c", run], check=False, capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stderr) == (130, "error: stopped; nothing was published\n")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_hear_nothing(closed: str, here: Path, tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(SRC)}
+    run = f'"$0" -m sfumato publish t.parquet "$1" {OPTIONS} {closed}'
+    command = ["sh", "-c", run, sys.executable, str(tmp_path / "out")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=here, env=env)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert sfumato("verify", tmp_path / "out", "--test").code == 0
 
 
 @pytest.mark.parametrize("file", ["words.csv", "words.parquet"])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -62,11 +64,16 @@ LONG_DRAWS = (
 )
 
 
-def test_long_draws_are_the_numbers_of_the_generator() -> None:
-    """Whatever was drawn before: words from OpenSSL, and between them words that numpy takes one by one."""
+def _ours_and_plain() -> tuple[np.random.Generator, np.random.Generator]:
     ours = Secret.from_seed(1).stream("apply", 3)
     bits = type(ours.bit_generator)(key=int.from_bytes(ours._key, "little"), rounds=20)  # type: ignore[attr-defined]
-    plain, which = np.random.Generator(bits), np.random.default_rng(5)
+    return ours, np.random.Generator(bits)
+
+
+def test_long_draws_are_the_numbers_of_the_generator() -> None:
+    """Whatever was drawn before: words from OpenSSL, and between them words that numpy takes one by one."""
+    ours, plain = _ours_and_plain()
+    which = np.random.default_rng(5)
     for _ in range(60):
         low, high, kind = LONG_DRAWS[which.integers(len(LONG_DRAWS))]
         which_kind = np.uint32 if which.integers(2) else np.int64
@@ -80,6 +87,66 @@ def test_long_draws_are_the_numbers_of_the_generator() -> None:
         assert np.array_equal(mine, theirs)
         assert np.array_equal(ours.permutation(5), plain.permutation(5))
         assert ours.random() == plain.random()
+
+
+EACH = np.arange(3000) + 2
+ODD_DRAWS: tuple[tuple[Any, Any, Any, Any], ...] = (
+    (0, [5, 6], (3, 2), np.int64),  # bounds that are repeated to fill a shape
+    (0, EACH, (2, 3000), np.uint32),
+    (0, EACH, (1, 3000), np.uint32),
+    (0, EACH + 0.5, None, np.uint32),
+    (0, 9, (50, 60), np.uint32),
+    (0, 9, (3000, 0), np.uint32),
+    (0, 9, (), np.uint32),
+    (0, 9, (-50, -60), np.uint32),
+    (0, 9, np.int64(3000), "uint32"),
+    (0, np.int64(9), 3000, int),
+    (3000, None, 3000, int),
+    (1, (1 << 32) + 1, 3000, np.uint32),  # beyond the type: refused
+    (1 << 32, (1 << 32) + 10, 3000, np.uint32),
+    (1 << 63, (1 << 63) + 9, 3000, np.int64),
+    (5, (1 << 64) + 5, 3000, np.uint64),
+)
+
+
+@pytest.mark.parametrize(("low", "high", "size", "kind"), ODD_DRAWS)
+def test_odd_draws_are_the_numbers_of_the_generator_or_its_refusal(low: Any, high: Any, size: Any, kind: Any) -> None:
+    def drawn(rng: np.random.Generator) -> Any:
+        try:
+            found = rng.integers(low, high, size=size, dtype=kind)
+        except ValueError as error:
+            return str(error)
+        return found.dtype, found.shape, found.tolist(), rng.random()
+
+    ours, plain = _ours_and_plain()
+    assert drawn(ours) == drawn(plain)
+
+
+@pytest.mark.parametrize("block", [(1 << 32) - 100, (1 << 32) - 1, 1 << 32, (1 << 40) + 3, (3 << 32) - 128])
+def test_stream_goes_on_where_the_count_of_blocks_has_33_bits(block: int) -> None:
+    both = _ours_and_plain()
+    for rng in both:
+        state = rng.bit_generator.state
+        state["state"]["ctr"][0] = 16 * block  # type: ignore[call-overload,index]
+        rng.bit_generator.state = state
+        rng.integers(0, 9, size=3)
+    for kind, high in ((np.uint32, 1 << 32), (np.uint32, 50), (np.uint64, 1 << 64)):
+        mine, theirs = (rng.integers(0, high, size=2048, dtype=kind) for rng in both)
+        assert np.array_equal(mine, theirs)
+
+
+def test_no_word_goes_to_two_threads() -> None:
+    """A draw with a bound for each row may give its words back: while it is made nobody else takes any."""
+    rng, each = Secret.from_seed(1).stream("apply"), np.full(5000, (1 << 31) + 1)
+
+    def words(_: int) -> list[int]:
+        rng.integers(0, each, dtype=np.uint32)
+        found: list[int] = rng.integers(0, 1 << 64, size=2048, dtype=np.uint64).tolist()
+        return found
+
+    with ThreadPoolExecutor(4) as workers:
+        taken = [word for some in workers.map(words, range(100)) for word in some]
+    assert len(set(taken)) == len(taken)
 
 
 def test_streams_derive_from_key_partition_and_step() -> None:

@@ -35,11 +35,15 @@ def program() -> None:
 
     Python would first give back every object of the libraries, a tenth of a second and more; the process goes anyway.
     """
+    _open_streams()
     code: object = 1
     try:
         main()
     except SystemExit as done:
         code = done.code
+    except KeyboardInterrupt:  # while code was loaded: later ones are the application's
+        code = 130
+        sys.stderr.write("error: stopped; nothing was published\n")
     except BaseException:
         sys.excepthook(*sys.exc_info())
     atexit._run_exitfuncs()
@@ -49,6 +53,13 @@ def program() -> None:
     except (OSError, ValueError):
         code = code or 1  # what was said did not arrive; Python itself would leave with 120
     os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+
+
+def _open_streams() -> None:
+    """Nothing; streams that the caller has closed lead nowhere, or the next file opened would take their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - for as long as we run
 
 
 __all__ = ["main", "program"]

@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 WORDS = 16  # in a block of ChaCha20
 LONG = 2048  # numbers; shorter draws are left to numpy
+TURN = 1 << 32  # blocks, over whose end OpenSSL is not asked to count
 AT_ONCE = 1 << 15  # words: what is at hand stays in the processor's cache
 NOTHING = memoryview(bytes(4 * AT_ONCE))  # encrypted, it is the stream
 
@@ -34,20 +35,21 @@ class Stream(np.random.Generator):
         self, low: Any, high: Any = None, size: Any = None, dtype: DTypeLike = np.int64, endpoint: bool = False
     ) -> Any:
         """As of `Generator`, number by number."""
-        if isinstance(size, tuple):
-            return self.integers(low, high, math.prod(size), dtype, endpoint).reshape(size)
-        whole = all(isinstance(number, int) for number in (low, high, size))
-        if whole and size >= LONG and low >= 0 and not endpoint:
-            kind, outcomes = np.dtype(dtype), high - low
+        plain = isinstance(low, int) and low >= 0 and not endpoint
+        if plain and isinstance(high, int) and isinstance(size, tuple) and min(size, default=-1) >= 0:
+            return self.integers(low, high, math.prod(size), dtype).reshape(size)
+        kind = np.dtype(dtype)
+        if plain and isinstance(high, int) and isinstance(size, int) and size >= LONG and _within(high, kind):
+            outcomes = high - low
             if kind == np.uint64 and outcomes == 1 << 64:
                 return self._words(2 * size).view(np.uint64)
             if kind == np.uint32 and outcomes == 1 << 32:
                 return self._words(size)
             if kind in (np.uint32, np.int64) and 1 < outcomes < 1 << 32:
                 return self._multiplied(outcomes, low, np.empty(size, dtype=kind))
-        several = isinstance(high, np.ndarray) and high.ndim == 1 and len(high) >= LONG
-        if several and size is None and isinstance(low, int) and low == 0 and not endpoint:
-            found = self._multiplied_each(high, np.dtype(dtype))
+        several = isinstance(high, np.ndarray) and high.dtype.kind in "iu" and high.ndim == 1 and len(high) >= LONG
+        if plain and several and low == 0 and size is None:
+            found = self._multiplied_each(high, kind)
             if found is not None:
                 return found
         return super().integers(low, high, size, dtype, endpoint)
@@ -73,11 +75,12 @@ class Stream(np.random.Generator):
         most = int(outcomes.max())
         if kind not in (np.uint32, np.int64) or int(outcomes.min()) <= 1 or most >= 1 << 32:
             return None
-        before = self.bit_generator.state
-        found = self._words(len(outcomes)) * outcomes.astype(np.uint64)
-        if int(found.astype(np.uint32).min()) < most:  # a word may have to be left out: it happens to few draws
-            self.bit_generator.state = before
-            return None
+        with self.bit_generator.lock:  # words that are given back must have gone to nobody
+            before = self.bit_generator.state
+            found = self._words(len(outcomes)) * outcomes.astype(np.uint64)
+            if int(found.astype(np.uint32).min()) < most:  # a word may have to be left out: it happens to few draws
+                self.bit_generator.state = before
+                return None
         found >>= np.uint64(32)
         return found.astype(kind)
 
@@ -91,6 +94,8 @@ class Stream(np.random.Generator):
             at = int(state["state"]["ctr"][0])
             block, skipped = divmod(at, WORDS)
             size = (skipped + count) // WORDS * WORDS + WORDS  # to the end of the block that the generator goes on with
+            if block % TURN + size // WORDS > TURN:
+                return super().integers(0, 1 << 32, size=count, dtype=np.uint32)
             words = np.empty(size + WORDS, dtype=np.uint32)  # the library asks for room to spare
             cipher = Cipher(algorithms.ChaCha20(self._key, block.to_bytes(16, "little")), None).encryptor()
             raw = words.view(np.uint8).data
@@ -100,3 +105,7 @@ class Stream(np.random.Generator):
             state["state"]["block"][:] = words[size - WORDS : size]
             bits.state = state
         return words[skipped : skipped + count]
+
+
+def _within(high: int, kind: np.dtype[Any]) -> bool:
+    return kind.kind in "iu" and high <= int(np.iinfo(kind).max) + 1
