@@ -81,7 +81,7 @@ def test_long_draws_are_the_numbers_of_the_generator() -> None:
         mine, theirs = (rng.integers(low, high, size=size, dtype=kind) for rng in (ours, plain))
         assert mine.dtype == theirs.dtype
         assert np.array_equal(mine, theirs), (low, high, kind, size)
-        high = which.integers(2, int(which.choice([60, 10_000_000])), size=size)
+        high = which.integers(2, int(which.choice([60, 1 << 20, 10_000_000])), size=size)
         mine, theirs = (rng.integers(0, high, dtype=which_kind) for rng in (ours, plain))
         assert mine.dtype == theirs.dtype
         assert np.array_equal(mine, theirs)

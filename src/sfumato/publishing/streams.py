@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 WORDS = 16  # in a block of ChaCha20
 LONG = 2048  # numbers; shorter draws are left to numpy
+FEW = 1 << 20  # outcomes, of which a draw of its own for every row seldom leaves a word out
 TURN = 1 << 32  # blocks, over whose end OpenSSL is not asked to count
 AT_ONCE = 1 << 15  # words: what is at hand stays in the processor's cache
 NOTHING = memoryview(bytes(4 * AT_ONCE))  # encrypted, it is the stream
@@ -73,14 +74,16 @@ class Stream(np.random.Generator):
     def _multiplied_each(self, outcomes: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any] | None:
         """Numbers from 0 on, for every row as many outcomes as it has; None where numpy must look at each word."""
         most = int(outcomes.max())
-        if kind not in (np.uint32, np.int64) or int(outcomes.min()) <= 1 or most >= 1 << 32:
+        if kind not in (np.uint32, np.int64) or int(outcomes.min()) <= 1 or most > FEW:
             return None
-        with self.bit_generator.lock:  # words that are given back must have gone to nobody
-            before = self.bit_generator.state
-            found = self._words(len(outcomes)) * outcomes.astype(np.uint64)
-            if int(found.astype(np.uint32).min()) < most:  # a word may have to be left out: it happens to few draws
-                self.bit_generator.state = before
-                return None
+        wide, words = outcomes.astype(np.uint64), self._words(len(outcomes))
+        while True:
+            found = words * wide
+            lower = found.astype(np.uint32)
+            out = np.flatnonzero(lower < (1 << 32) % wide) if int(lower.min()) < most else np.zeros(0, dtype=np.intp)
+            if not len(out):
+                break
+            words = np.append(np.delete(words, out[0]), self._words(1))  # this row takes the next one; it is rare
         found >>= np.uint64(32)
         return found.astype(kind)
 
@@ -94,17 +97,17 @@ class Stream(np.random.Generator):
             at = int(state["state"]["ctr"][0])
             block, skipped = divmod(at, WORDS)
             size = (skipped + count) // WORDS * WORDS + WORDS  # to the end of the block that the generator goes on with
-            if block % TURN + size // WORDS > TURN:
-                return super().integers(0, 1 << 32, size=count, dtype=np.uint32)
-            words = np.empty(size + WORDS, dtype=np.uint32)  # the library asks for room to spare
-            cipher = Cipher(algorithms.ChaCha20(self._key, block.to_bytes(16, "little")), None).encryptor()
-            raw = words.view(np.uint8).data
-            for first in range(0, 4 * size, len(NOTHING)):
-                cipher.update_into(NOTHING[: 4 * size - first], raw[first:])
-            state["state"]["ctr"][0] = at + count
-            state["state"]["block"][:] = words[size - WORDS : size]
-            bits.state = state
-        return words[skipped : skipped + count]
+            if block % TURN + size // WORDS <= TURN:
+                words = np.empty(size + WORDS, dtype=np.uint32)  # the library asks for room to spare
+                cipher = Cipher(algorithms.ChaCha20(self._key, block.to_bytes(16, "little")), None).encryptor()
+                raw = words.view(np.uint8).data
+                for first in range(0, 4 * size, len(NOTHING)):
+                    cipher.update_into(NOTHING[: 4 * size - first], raw[first:])
+                state["state"]["ctr"][0] = at + count
+                state["state"]["block"][:] = words[size - WORDS : size]
+                bits.state = state
+                return words[skipped : skipped + count]
+        return super().integers(0, 1 << 32, size=count, dtype=np.uint32)
 
 
 def _within(high: int, kind: np.dtype[Any]) -> bool:
