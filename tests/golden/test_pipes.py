@@ -68,6 +68,17 @@ def test_a_reader_that_goes_away_is_no_fault_of_ours(here: Path) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("asked", [("query", "out", QUESTION), ("--version",), ("inspect", "out")])
+def test_a_full_disk_is_told_in_a_line(asked: tuple[str, ...], here: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(SRC)}
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-c", RUN, *asked]
+        done = subprocess.run(command, check=False, cwd=here, env=env, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "error: what is to be said cannot be written to standard output; is a disk full?\n"
+
+
 def test_ctrl_c_while_code_is_loaded_is_told_in_a_line() -> None:
     run = "import sfumato.cli as c\ndef stop():\n    raise KeyboardInterrupt\nc.main = stop\nc.program()"
     env = {**os.environ, "PYTHONPATH": str(SRC)}

@@ -95,15 +95,12 @@ def main(arguments: list[str] | None = None) -> None:
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
     completed = _completed_words()
-    if not arguments and completed is None:
-        say(START)
-        raise SystemExit(0)
-    if arguments and arguments[0] == "--version":
-        say(f"sfumato {__version__}")
-        raise SystemExit(0)
     command = next((a for a in (completed or arguments) if not a.startswith("-")), None)
     with _interruptions() as interrupted:
         try:
+            if (not arguments and completed is None) or arguments[:1] == ["--version"]:
+                say(f"sfumato {__version__}" if arguments else START)
+                raise SystemExit(0)
             code = _run(command, arguments)
             if command in WITH_ROWS:
                 from .custodian import mention_left_overs

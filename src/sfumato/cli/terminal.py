@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from ..errors import EngineError
 from ..reports.text import json_text, visible
 
 NEWLINE = "\n"  # a question has a caret under it
@@ -33,6 +34,8 @@ def _print(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         raise ReaderGone from None
+    except OSError:
+        raise EngineError("what is to be said cannot be written to standard output; is a disk full?") from None
 
 
 def note(text: str) -> None:
