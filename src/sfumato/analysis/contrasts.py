@@ -150,8 +150,8 @@ def compare(
         slopes, spread = grid.functionals.variance_slopes(functions, target), own
     else:
         slopes, spread = _as_in_all_rows(grid, weight, t, ratio, sizes, target)
-        known = (spread > least) & ((own > 0) | (target == "population"))
-        spread = np.where(known, spread, own)  # all rows together may be known where a group of them is not
+        # all rows together may be known where a group of them is not
+        spread = np.where((spread > least) & ((own > 0) | (target == "population")), spread, own)
     if share is not None and target == "population" and not spread.any():
         spread, own = ROUNDING / sizes, np.zeros(K)  # no row differs from another: groups err by their rows alone
     laws = [RatioLaw(*of) for of in zip(ratio.tolist(), own.tolist(), slopes.tolist(), spread.tolist(), strict=True)]
