@@ -8,13 +8,14 @@ more than theta values, or, when values are rare, little more than its share of 
 
 from __future__ import annotations
 
-import heapq
-from operator import itemgetter
+from bisect import insort
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .balancing import Codes, Counts, Group
+
+FEW = 8  # pieces, up to which each is put in its place by itself
 
 
 def deal(true_counts: Counts, bins: int, piece: int) -> list[Group] | None:
@@ -26,20 +27,27 @@ def deal(true_counts: Counts, bins: int, piece: int) -> list[Group] | None:
     order: Codes = np.argsort(-true_counts, kind="stable")
     order = order[true_counts[order] > 0]
     frequent = int((true_counts > piece).sum())
-    heap = [(0, place) for place in range(bins)]  # (records so far, bin)
+    room = list(range(bins))  # of every bin its records so far times `bins`, plus its number; ascending
     values, records, places = [], [], []
     for value, count in zip(order[:frequent].tolist(), true_counts[order[:frequent]].tolist(), strict=True):
         pieces = -(-count // piece)
         if pieces > bins:
             return None
-        emptiest = [heapq.heappop(heap) for _ in range(pieces)]
-        for at, (filled, place) in enumerate(emptiest):
-            size = count // pieces + (at < count % pieces)
-            heapq.heappush(heap, (filled + size, place))
-            values.append(value)
-            records.append(size)
-            places.append(place)
-    fill = np.array([filled for filled, _ in sorted(heap, key=itemgetter(1))], dtype=np.int64)
+        emptiest, room = room[:pieces], room[pieces:]
+        least, more = divmod(count, pieces)
+        sizes = [least + 1] * more + [least] * (pieces - more)
+        values += [value] * pieces
+        records += sizes
+        places += [one % bins for one in emptiest]
+        fuller = [one + size * bins for one, size in zip(emptiest, sizes, strict=True)]
+        if pieces <= FEW:
+            for one in fuller:
+                insort(room, one)
+        else:
+            room = sorted(room + fuller)  # three ascending runs
+    fill = np.zeros(bins, dtype=np.int64)
+    for filled, place in (divmod(one, bins) for one in room):
+        fill[place] = filled
     rounds: list[tuple[Codes, Counts, NDArray[np.int64]]] = [
         (np.array(values, dtype=np.int64), np.array(records, dtype=np.int64), np.array(places, dtype=np.int64))
     ]
