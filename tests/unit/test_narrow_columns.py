@@ -30,6 +30,13 @@ def test_numbers_stay_what_they_are(kind: pa.DataType) -> None:
     assert pa.concat_batches(together)["x"].cast(kind).to_pylist() == [v for b in kept for v in b["x"].to_pylist()]
 
 
+def test_bytes_with_and_without_a_sign_need_two() -> None:
+    batches = [narrowed(pa.RecordBatch.from_arrays([pa.array(x, pa.int64())], names=["x"])) for x in ([200], [-7], [5])]
+    assert [str(batch["x"].type) for batch in batches] == ["uint8", "int8", "uint8"]
+    assert [str(batch["x"].type) for batch in alike(batches)] == ["int16"] * 3
+    assert [batch["x"].to_pylist() for batch in alike(batches)] == [[200], [-7], [5]]
+
+
 def test_small_numbers_take_a_byte_and_others_stay() -> None:
     texts, truths = pa.array(["a", "b"]), pa.array([True, None])
     batch = pa.RecordBatch.from_arrays([pa.array([5, -7], pa.int64()), texts, truths], names=["n", "t", "b"])

@@ -90,6 +90,22 @@ def test_polars_sees_the_lists(kind: str, tmp_path: Path) -> None:
     assert polars.read_parquet(path)["what"].to_list() == lists.take(numbers).to_pylist()
 
 
+def test_numbers_that_follow_stand_behind_all_columns(tmp_path: Path) -> None:
+    path, numbers = tmp_path / "data.parquet", _numbers(3, 2_123)
+    own = [
+        ListColumn(name="part", numbers="what_set", lists=pa.array([300, 2, 300], pa.int32())),
+        ListColumn(name="what", numbers="what_set", lists=pa.array([["a"], ["b", "c"], ["d"]])),
+    ]
+    _file(path, {"what_set": numbers, "age": pa.array(range(2_123))}, own, group=1_001)
+    found = pq.read_table(path)
+    assert found.column_names == ["what", "what_set", "age", "part"]
+    assert found["part"].combine_chunks().equals(own[0].lists.take(numbers))
+    assert found["what"].combine_chunks().equals(own[1].lists.take(numbers))
+    assert duckdb.sql(f"SELECT part, count(*) FROM '{path}' GROUP BY part ORDER BY part").fetchall() == [
+        (part, int(np.isin(numbers.to_numpy(), at).sum())) for part, at in ((2, [1]), (300, [0, 2]))
+    ]
+
+
 def test_several_list_columns_and_sizes(tmp_path: Path) -> None:
     """Each stands in front of its numbers, which two may share; the footer states the sizes of the chunks."""
     texts, days = (pa.array(LISTS[kind][1], pa.list_(LISTS[kind][0])) for kind in ("texts", "days"))

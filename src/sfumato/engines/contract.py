@@ -67,11 +67,14 @@ class Transform(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ListColumn:
-    """A column of lists, of which there are few: row r shows `lists[number]`, the number as in the column `numbers`."""
+    """A column that follows from another: row r shows `lists[number]`, the number as in the column `numbers`.
+
+    Lists, of which there are few, or whole numbers, such as the sub-table of a set.
+    """
 
     name: str
     numbers: str
-    lists: pa.ListArray
+    lists: pa.ListArray | pa.IntegerArray
 
 
 class Table(Protocol):
@@ -125,7 +128,8 @@ class Table(Protocol):
     ) -> int:
         """Second pass: stream the columns through the transform into one Parquet file in key order; rows written.
 
-        `lists` are added once rows are in order, each in front of its numbers: sorting them would cost far more.
+        `lists` are added once rows are in order, lists in front of their numbers and others behind all columns: sorting
+        them would cost far more.
         """
 
 

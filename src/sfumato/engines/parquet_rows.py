@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,27 +42,27 @@ def write_rows(
     threads: int,
     rising: Collection[str] = (),
 ) -> None:
-    """Nothing; the new file holds the rows of the groups, a row group each, and every list in front of its number.
+    """Nothing; the new file holds the rows of the groups, a row group each, every list in front of its number, and
+    whole numbers that follow from others behind all columns.
 
     `rising` names columns of whole numbers that are written as differences.
     Whole numbers may be narrower than the schema says. Groups are made and encoded at the same time, a few ahead of
     the one that is written.
     """
+    behind = [one for one in lists if not pa.types.is_list(one.lists.type)]
     plain = pa.schema(
         [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
+        + [pa.field(one.name, one.lists.type) for one in behind]
     )
-    coded = {field.name: CodedColumn(field.name, field.type) for field in plain}
-    shown = [(name, [ListChunks(one) for one in lists if one.numbers == name]) for name in plain.names]
+    shown: list[tuple[str, Encoder]] = []  # (column that it is made from, what makes its chunks)
+    for name in schema.names:
+        shown += [(name, ListChunks(one)) for one in lists if one.numbers == name and one not in behind]
+        shown.append((name, Rising(name) if name in rising else CodedColumn(name, plain.field(name).type)))
+    shown += [(one.numbers, Followed(one)) for one in behind]
 
     def encoded(rows: Callable[[], pa.RecordBatch]) -> tuple[int, list[Chunk]]:
         batch = rows()
-        chunks = []
-        for name, own in shown:
-            column = batch.column(name)
-            chunks += [one.chunk(column) for one in own]
-            own_way = name in rising
-            chunks.append(by_library(name, column, encoding=DIFFERENCES)[0] if own_way else coded[name].chunk(column))
-        return batch.num_rows, chunks
+        return batch.num_rows, [encoder.chunk(batch.column(name)) for name, encoder in shown]
 
     made: list[Struct] = []
     with path.open("wb") as file:
@@ -73,7 +74,36 @@ def write_rows(
                     places.append(chunk.at(file.tell()))
                     file.write(chunk.data)
                 made.append(_row_group(rows, places))
-        file.write(closing(_footer(plain, shown, made)))
+        file.write(closing(_footer(plain, [encoder for _, encoder in shown], made)))
+
+
+class Encoder(Protocol):
+    """What makes a column's chunks."""
+
+    def chunk(self, values: pa.Array, /) -> Chunk:
+        """The row group's values, or those that follow from them."""
+
+
+class Rising:
+    """Whole numbers, written as differences."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def chunk(self, values: pa.Array) -> Chunk:
+        """The row group's values."""
+        return by_library(self._name, values, encoding=DIFFERENCES)[0]
+
+
+class Followed:
+    """Whole numbers that follow from those of another column."""
+
+    def __init__(self, column: ListColumn) -> None:
+        self._coded, self._cells = CodedColumn(column.name, column.lists.type), column.lists.to_numpy()
+
+    def chunk(self, values: pa.Array) -> Chunk:
+        """What the row group's values stand for."""
+        return self._coded.chunk(pa.array(self._cells.take(values.to_numpy())))
 
 
 def _row_group(rows: int, chunks: list[Struct]) -> Struct:
@@ -87,17 +117,17 @@ def _row_group(rows: int, chunks: list[Struct]) -> Struct:
     }
 
 
-def _footer(plain: pa.Schema, shown: Sequence[tuple[str, list[ListChunks]]], groups: list[Struct]) -> Struct:
+def _footer(plain: pa.Schema, encoders: Sequence[Encoder], groups: list[Struct]) -> Struct:
     """The footer: that of a file without rows, with the lists' columns and the row groups."""
     sink = pa.BufferOutputStream()
     pq.write_table(plain.empty_table(), sink, store_schema=False)
     file = sink.getvalue().to_pybytes()
     empty = parsed(file[-8 - int.from_bytes(file[-8:-4], "little") : -8])
     root, *own = empty[SCHEMA][1][1]
-    elements: list[Struct] = []
-    for (_, lists), element in zip(shown, own, strict=True):
-        elements += [*(one for column in lists for one in column.schema), element]
-    more = sum(len(lists) for _, lists in shown)
+    elements, others = list[Struct](), iter(own)
+    for encoder in encoders:
+        elements += encoder.schema if isinstance(encoder, ListChunks) else [next(others)]
+    more = len(encoders) - len(own)
     orders = empty[ORDERS][1][1]
     return empty | {
         SCHEMA: (LIST, (STRUCT, [root | {CHILDREN: (I32, len(own) + more)}, *elements])),

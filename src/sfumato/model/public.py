@@ -135,6 +135,7 @@ class Listed:
     column: str
     start: Integers  # (sets + 1,)
     members: Codes
+    part: Integers | None = None  # the sub-table of every set, where rows are dealt to some
 
     def __len__(self) -> int:
         return len(self.start) - 1

@@ -85,6 +85,14 @@ class Applier:
             if sets is not None
             for name, lists in list_columns(sets, coder).items()
         )
+        part: dict[str, pa.DataType] = {method.part: pa.int32()} if method.part else {}
+        follows = next((s for s in self._listed if method.part and s is not None and s.part is not None), None)
+        if follows is not None:  # rows need not carry what the number of a set says
+            cells = [
+                ListColumn(name=name, numbers=follows.column, lists=pa.array(follows.part, kind))
+                for name, kind in part.items()
+            ]
+            self.lists, part = (*self.lists, *cells), {}
         fields: dict[str, pa.DataType] = {}
         for name in (n for n in self.reads if n not in withheld):
             sets = self._listed[self._changed[name]] if name in self._changed else None
@@ -93,7 +101,7 @@ class Applier:
                 fields[sets.column] = coder.types[sets.column]
             else:
                 fields[name] = pa.dictionary(coder.index, coder.types[name]) if coder else types[name]
-        self.schema = pa.schema(fields | ({method.part: pa.int32()} if method.part else {}))
+        self.schema = pa.schema(fields | part)
         self.dictionaries = {
             name: column
             for coder in self._out

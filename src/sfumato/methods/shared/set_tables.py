@@ -115,10 +115,11 @@ class SetTables:
         members = [v[np.nonzero(c.members)[1]] for v, c in zip(self.values, self.channels, strict=True)]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), np.concatenate(members).astype(np.int32)
 
-    def listed(self, columns: Sequence[str]) -> Listed:
-        """The list that a release states for the unit of these columns."""
+    def listed(self, columns: Sequence[str], *, parts: bool = False) -> Listed:
+        """The list that a release states for the unit of these columns; `parts`: rows name their sub-table, too."""
         start, members = self._members
-        return Listed(column=set_column(columns), start=start, members=members)
+        part = self.part_of(np.arange(len(start) - 1)) if parts else None
+        return Listed(column=set_column(columns), start=start, members=members, part=part)
 
     def weights(self) -> SetWeights:
         """One row per set and value of its sub-table."""
