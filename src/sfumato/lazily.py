@@ -61,21 +61,25 @@ class _NoText:
         return ()
 
 
-def _kernels() -> None:
-    """Nothing; pyarrow.compute is loaded, which would look through the docstrings of all its options for a list of
-    parameters, half of the time that it takes, for the docstrings of its functions."""
-    name = "pyarrow.vendored.docscrape"
-    if name in sys.modules or "pyarrow.compute" in sys.modules:
-        return
-    stand_in = ModuleType(name)
-    vars(stand_in)["NumpyDocString"] = _NoText
-    sys.modules[name] = stand_in
-    try:
-        import_module("pyarrow.compute")
-    except Exception:  # a pyarrow that is built in another way
-        sys.modules.pop("pyarrow.compute", None)
-    finally:
-        del sys.modules[name]
+class _Kernels(_Later):
+    """pyarrow.compute; in a process that runs one command without docstrings of its functions: it would look through
+    those of all its options for a list of parameters, half of the time that it takes."""
+
+    def _module(self) -> ModuleType:
+        with _loading:
+            name = "pyarrow.vendored.docscrape"
+            if not _alone or name in sys.modules or self._name in sys.modules:
+                return import_module(self._name)
+            stand_in = ModuleType(name)
+            vars(stand_in)["NumpyDocString"] = _NoText
+            sys.modules[name] = stand_in
+            try:
+                return import_module(self._name)
+            except Exception:  # a pyarrow that is built in another way
+                sys.modules.pop(self._name, None)
+            finally:
+                del sys.modules[name]
+            return import_module(self._name)
 
 
 _alone, _loading = False, Lock()
@@ -86,18 +90,18 @@ def one_command() -> None:
     reads the docstrings of pyarrow's functions."""
     global _alone  # noqa: PLW0603 - a fact about the process
     _alone = True
-    _kernels()
 
 
 if TYPE_CHECKING:
     import sqlglot
-    from pyarrow import compute, dataset
+    from pyarrow import compute, dataset, parquet
     from scipy import linalg, sparse, special
     from sqlglot import exp
 else:
     linalg, sparse = _Later("scipy.linalg"), _Later("scipy.sparse")
     special = _Functions("scipy.special")
     exp, sqlglot = _Later("sqlglot.expressions"), _Later("sqlglot")
-    compute, dataset = _Later("pyarrow.compute"), _Later("pyarrow.dataset")  # the second loads pandas
+    compute, parquet = _Kernels("pyarrow.compute"), _Later("pyarrow.parquet")
+    dataset = _Later("pyarrow.dataset")  # it loads pandas
 
-__all__ = ["compute", "dataset", "exp", "linalg", "one_command", "sparse", "special", "sqlglot"]
+__all__ = ["compute", "dataset", "exp", "linalg", "one_command", "parquet", "sparse", "special", "sqlglot"]

@@ -195,7 +195,9 @@ def test_functions_of_arrow_work_whose_docstrings_nobody_has_read() -> None:
 import sys
 from sfumato import lazily
 lazily.one_command()
+assert lazily.compute.sum and not {"pandas"} & set(sys.modules)
 import pyarrow as pa, pyarrow.compute as pc
+assert lazily.compute.index_in is pc.index_in
 assert "pyarrow.vendored.docscrape" not in sys.modules and "pydoc" not in sys.modules, "they were read"
 assert pc.sort_indices(pa.array([3, 1, 2]), sort_keys=[("", "descending")]).to_pylist() == [0, 2, 1]
 assert pc.round(pa.array([1.25]), ndigits=1).to_pylist() == [1.2] and pc.index_in.__doc__

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ..engines.codes import factorise
 from ..errors import SpecError
+from ..lazily import compute as pc
+from ..lazily import parquet as pq
 from ..model.law import Law
 from ..model.public import Codes, Floats, Integers, Scalar
 from ..release.bundle import readable

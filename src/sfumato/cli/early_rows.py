@@ -1,7 +1,8 @@
-"""Rows of a file that are read while the command line is still being loaded and understood.
+"""Files that are read while the command line is still being loaded and understood.
 
 `sfumato publish FILE.parquet ...` will read all columns of the file, unless an option says otherwise. So reading begins
 at once, beside loading what parses, plans and writes; where an option did say otherwise, what was read is let go.
+`sfumato query RELEASE ...` will compare the digests of the release's files with those that it states.
 """
 
 from __future__ import annotations
@@ -17,13 +18,22 @@ if TYPE_CHECKING:
 
 OTHERWISE = ("--drop", "--engine", "--help", "--memory")  # other columns, or by others, or not at all
 LARGE = 1 << 20  # bytes, from which it pays
+ASKING = ("query", "fit", "test")  # commands that open a release
+LARGEST = ("data.parquet", "sensitive.parquet")  # files of one
 
 _begun: list[tuple[Any, LocalTable]] = []  # the source and its table, until the command has taken it
 
 
 def begin(arguments: Sequence[str]) -> None:
-    """Nothing; rows are being read if these are the arguments of a command that will want them."""
-    given = arguments[1] if arguments[:1] == ["publish"] and len(arguments) > 1 else ""
+    """Nothing; files are being read if these are the arguments of a command that will want them."""
+    command, given = (*arguments[:2], "", "")[:2]
+    if command in ASKING:
+        from ..release import digests
+
+        for name in LARGEST:
+            digests.begin(os.path.join(given, name))  # noqa: PTH118 - pathlib is not loaded yet
+    if command != "publish":
+        return
     if not given.endswith(".parquet") or any(a.startswith(OTHERWISE) for a in arguments):
         return
     with suppress(Exception):  # whatever it is: it may quote a cell, and is told by who opens the file next

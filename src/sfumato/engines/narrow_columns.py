@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from ..lazily import compute as pc
 
 NARROW = (pa.uint8(), pa.int8(), pa.int16(), pa.int32())
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from ..lazily import parquet as pq
 from .parquet_footer import I32, I64, LIST, STRUCT, Struct, parsed, parsed_at, written
 
 CODEC, LEVEL = "zstd", 1

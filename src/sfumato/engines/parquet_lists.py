@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..lazily import compute as pc
 from .contract import ListColumn
 from .parquet_chunks import (
     CODEC,

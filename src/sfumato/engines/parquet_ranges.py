@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from ..lazily import parquet as pq
 
 
 def most_combinations(files: Sequence[Path], columns: Collection[str]) -> int | None:

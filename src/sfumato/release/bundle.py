@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -15,12 +14,13 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..engines import scratch
 from ..errors import ReleaseError, VerificationError
+from ..lazily import parquet as pq
 from . import placing
 from .datapackage import datapackage
+from .digests import digest
 from .manifest import FILES, FileModel, Manifest, parse_manifest
 from .placing import PARTS
 from .readme import README, readme
@@ -138,12 +138,6 @@ def copy_files(source: Path, folder: Path, manifest: Manifest) -> None:
     for name in (*manifest.files, *(manifest.documents or ()), "datapackage.json", "release.json"):
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(source / name, folder / name)
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of the file, in hexadecimal."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 @contextmanager

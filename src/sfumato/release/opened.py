@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from ..engines.codes import (
@@ -29,6 +28,7 @@ from ..engines.contract import Engine, Reader
 from ..engines.directory import engine_named
 from ..engines.statements import COUNT
 from ..errors import ReleaseError
+from ..lazily import parquet as pq
 from ..methods import REGISTRY, AnyMethod
 from ..model.public import Codes, Domain, Evidence, Integers, Published
 from ..model.side_columns import Runs, SideColumns, joined, runs_of

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs
-import pyarrow.parquet as pq
 
 from ...errors import DataError
 from ...lazily import dataset as ds
+from ...lazily import parquet as pq
 
 SUFFIXES = {
     "csv": (".csv", ".tsv", ".tab", ".txt"),

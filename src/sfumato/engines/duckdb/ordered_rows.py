@@ -10,9 +10,9 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ...lazily import compute as pc
 from ..ahead import ahead
 from ..contract import Keys, ListColumn, Transform
 from ..key_order import Order, coarse_order, key_order, range_ends

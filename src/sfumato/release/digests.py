@@ -1,0 +1,62 @@
+"""SHA-256 of files; of those that a command will ask for, begun while its code is still being loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from contextlib import suppress
+from threading import Thread
+
+PIECE = 1 << 23  # bytes at a time: after each, this thread waits for whoever loads code meanwhile
+Place = str | os.PathLike[str]
+State = tuple[int, int, int, int]
+
+_begun: dict[str, Begun] = {}  # by absolute path
+
+
+class Begun:
+    """The digest of a file in the state that it had; a thread is at it."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self.state, self._found = path, _state(path), ""
+        self._thread = Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with suppress(OSError):
+            self._found = _digest(self._path)
+
+    def result(self) -> str:
+        """In hexadecimal; nothing where the file could not be read."""
+        self._thread.join()
+        return self._found
+
+
+def begin(path: Place) -> None:
+    """Nothing; the digest is being computed, if that is a file. What is wrong with it is told by who needs it."""
+    place = os.path.abspath(path)  # noqa: PTH100 - pathlib is not loaded yet
+    with suppress(OSError):
+        if stat.S_ISREG(os.stat(place).st_mode):  # noqa: PTH116 - as above
+            _begun[place] = Begun(place)
+
+
+def digest(path: Place) -> str:
+    """SHA-256 of the file, in hexadecimal."""
+    begun = _begun.pop(os.path.abspath(path), None)  # noqa: PTH100 - as above
+    found = begun.result() if begun is not None and begun.state == _state(path) else ""
+    return found or _digest(path)
+
+
+def _digest(path: Place) -> str:
+    found, piece = hashlib.sha256(), memoryview(bytearray(PIECE))
+    with open(path, "rb", buffering=0) as handle:  # noqa: PTH123 - as above
+        while size := handle.readinto(piece):
+            found.update(piece[:size])
+    return found.hexdigest()
+
+
+def _state(path: Place) -> State:
+    """What changes with the file."""
+    now = os.stat(path)  # noqa: PTH116 - as above
+    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
