@@ -35,7 +35,10 @@ def program() -> None:
 
     Python would first give back every object of the libraries, a tenth of a second and more; the process goes anyway.
     """
+    from .late_methods import compile_late
+
     _open_streams()
+    compile_late()
     code: object = 1
     try:
         main()

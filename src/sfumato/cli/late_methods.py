@@ -1,0 +1,40 @@
+"""Methods of dataclasses that hardly any command calls are compiled when one is called, not when code is loaded.
+
+A frozen dataclass brings six methods, each compiled by itself where Python is older than 3.13; a command loads some two
+hundred such classes, makes objects of them, and seldom prints, compares or hashes one. Only for a process of our own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+LATE = frozenset({"__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__"})
+
+
+def compile_late() -> None:
+    """Nothing; from now on these methods of new dataclasses are compiled at the first call. Others are as ever."""
+    compiled: Callable[..., Any] | None = getattr(dataclasses, "_create_fn", None)
+    if compiled is None or compiled.__module__ != dataclasses.__name__:  # another Python, or done already
+        return
+
+    def create(name: str, *how: Any, **more: Any) -> Any:
+        return _late(name, lambda: compiled(name, *how, **more)) if name in LATE else compiled(name, *how, **more)
+
+    dataclasses._create_fn = create  # type: ignore[attr-defined]  # the one place where all methods are made
+
+
+def _late(name: str, compiled: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """A method that puts the compiled one in its place."""
+
+    def method(self: Any, *more: Any) -> Any:
+        made = compiled()
+        made.__qualname__ = method.__qualname__
+        for owner in type(self).__mro__:
+            if vars(owner).get(name) is method:
+                setattr(owner, name, made)
+        return made(self, *more)
+
+    method.__name__ = name
+    return method
