@@ -23,7 +23,7 @@ KEY = "__order__"
 POOL = pa.system_memory_pool()  # Arrow's own gives memory back and takes it again, to be cleared each time
 RANGE_ROWS = 131_072  # about; of the keys that are merged at a time, and of a row group
 MANY = 64  # batches, after which memory is given back
-SHARE = 0.9  # of the engine's memory that rows waiting for their order may fill
+SHARE = 0.95  # of the engine's memory that rows waiting for their order may fill
 
 
 def transformed(
