@@ -1,7 +1,7 @@
 """How often combinations of whole numbers occur in rows that are held in memory.
 
-A row is one number, in which every column has its bits; pieces of these numbers are sorted, and equal ones are
-neighbours. That takes a third of the time of hashing nine columns.
+A row is one number, in which every column has its bits. Few numbers are counted in an array; else pieces of them are
+sorted, and equal ones are neighbours. That takes less than half of the time of hashing nine columns.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from .positions import above
 COUNT_BITS = np.uint64(20)  # of a number beside a combination: rows of a piece are fewer than that many bits tell
 KEY_BITS = 64 - int(COUNT_BITS)
 NEAR = 1 << 15  # rows whose columns are put together at a time: they stay near
+FEW = 1 << 12  # numbers that are counted in an array: it stays near, too
 Words = NDArray[np.uint64]
 Cells = NDArray[np.integer]
 
@@ -89,7 +90,12 @@ def _pieces(parts: Sequence[Sequence[Cells]]) -> list[list[list[Cells]]]:
 
 def _counted(piece: Sequence[Sequence[Cells]], places: Sequence[_Place]) -> Words:
     """The different numbers of a piece of rows, each with how often it is there in its lowest bits."""
-    keys = np.concatenate([_keys(columns, places) for columns in piece])
+    size = 1 << sum(place.bits for place in places)
+    if size <= FEW:
+        counts = np.sum([np.bincount(_keys(columns, places), minlength=size) for columns in piece], axis=0)
+        there = np.flatnonzero(counts)
+        return np.asarray(there << int(COUNT_BITS) | counts[there], dtype=np.uint64)
+    keys = np.concatenate([_keys(columns, places).astype(np.uint64) for columns in piece])
     keys.sort()
     first = _firsts(keys)
     found = keys[first] << COUNT_BITS
@@ -97,7 +103,7 @@ def _counted(piece: Sequence[Sequence[Cells]], places: Sequence[_Place]) -> Word
     return found
 
 
-def _keys(columns: Sequence[Cells], places: Sequence[_Place]) -> Words:
+def _keys(columns: Sequence[Cells], places: Sequence[_Place]) -> NDArray[np.unsignedinteger]:
     """The numbers of a few rows; as long as it has few bits, a number takes few bytes."""
     key: NDArray[np.unsignedinteger] = np.zeros(len(columns[0]), dtype=np.uint8)
     taken = 0
@@ -107,7 +113,7 @@ def _keys(columns: Sequence[Cells], places: Sequence[_Place]) -> Words:
         key = key.astype(kind, copy=False)
         key <<= kind.type(place.bits)
         np.bitwise_or(key, above(cells, place.low), out=key, casting="unsafe")
-    return key.astype(np.uint64)
+    return key
 
 
 def _together(counted: Sequence[Words]) -> tuple[Words, NDArray[np.int64]]:

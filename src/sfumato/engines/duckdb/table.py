@@ -126,7 +126,7 @@ class LocalTable:
 
     def _joint_counts(self, session: Session, columns: list[str]) -> pa.Table:
         held = self._at_hand(columns)
-        found = cell_counts(held, ROWS, self._engine.threads) if held is not None and len(columns) > 1 else None
+        found = cell_counts(held, ROWS, self._engine.threads) if held is not None else None
         if found is not None:
             return found
         counted = session.query(f"SELECT {self._select(columns)}, count(*) AS {ROWS} FROM source GROUP BY ALL")
