@@ -70,8 +70,10 @@ class Coder:
 
     def decode(self, codes: Codes) -> list[pa.Array]:
         """The columns that the codes stand for, dictionary-encoded."""
-        index = pa.array(codes.astype(self.index.to_pandas_dtype()))
-        return [pa.DictionaryArray.from_arrays(index, column) for column in self._columns]
+        if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(self.domain):
+            raise pa.ArrowIndexError("a code stands for no value of the domain")
+        index = pa.array(codes.astype(self.index.to_pandas_dtype()))  # the library would look at all again, for longer
+        return [pa.DictionaryArray.from_arrays(index, column, safe=False) for column in self._columns]
 
     def values(self) -> dict[str, pa.Array]:
         """Column -> its value for every code."""

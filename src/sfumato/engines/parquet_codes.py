@@ -30,7 +30,7 @@ from .parquet_chunks import (
 from .parquet_footer import I64, STRUCT, varint
 from .positions import above
 
-SOME, REPEATED = 4096, 0.93  # of so many rows: numbers that repeat less are of 30,000 or more
+SOME, REPEATED = 4096, 0.93  # of so many rows, which are in no order: numbers that repeat less are of 30,000 or more
 SMALL, MOST = 1 << 8, 1 << 16  # different values: every one of the range is in the dictionary; codes have 16 bits
 Codes = NDArray[np.uint8 | np.uint16]
 
@@ -102,8 +102,9 @@ def _coded(values: pa.Array) -> tuple[Codes, pa.Array] | None:
     codes: Codes = above(own, low).astype(_narrow(size))
     if size <= SMALL and not isinstance(values, pa.DictionaryArray):
         return codes, distinct
-    shown = np.zeros(size, dtype=np.bool_)
-    shown[codes] = True
+    shown = np.bincount(codes[:SOME], minlength=size) > 0  # in most columns these rows show all values
+    if not shown.all():
+        shown = np.bincount(codes, minlength=size) > 0
     if not shown.all():
         distinct = distinct.filter(pa.array(shown))
         codes = np.take((np.cumsum(shown) - 1).astype(_narrow(len(distinct))), codes)

@@ -32,6 +32,7 @@ from ..lazily import parquet as pq
 from ..methods import REGISTRY, AnyMethod
 from ..model.public import Codes, Domain, Evidence, Integers, Published
 from ..model.side_columns import Runs, SideColumns, joined, runs_of
+from ..stats.joint_codes import distinct_rows
 from .bundle import check_contents, check_digests, read_manifest, readable
 from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
@@ -146,15 +147,17 @@ class OpenedRelease:
     def _rows_of_cells(self, columns: Sequence[str]) -> pa.Table:
         """The distinct published cells over some columns and their rows; classes are counted once, with all columns."""
         every = [c.name for c in self.columns if c.role in CLASSES] if self.method.classes else []
-        if not (set(columns) == set(every) or (len(columns) == 1 and columns[0] in every)):
+        if not columns or not set(columns) <= set(every):
             return self.reader.count(columns)
         if self._classes is None:
             self._classes = self.reader.count(every)
         if len(columns) == len(every):
             return self._classes.select([*columns, COUNT])
-        codes, values = factorise(self._classes[columns[0]])
-        rows = np.bincount(codes, weights=self._classes[COUNT].to_numpy(), minlength=len(values))
-        return pa.table({columns[0]: values, COUNT: rows.astype(np.int64)})
+        coded = [factorise(self._classes[name]) for name in columns]
+        cells, which = distinct_rows([codes for codes, _ in coded], self._classes.num_rows)
+        rows = np.bincount(which, weights=self._classes[COUNT].to_numpy(), minlength=len(cells)).astype(np.int64)
+        shown = {name: coded[j][1].take(pa.array(cells[:, j])) for j, name in enumerate(columns)}
+        return pa.table({**shown, COUNT: rows})
 
     def _totals(self, units: tuple[int, ...], part: str | None) -> tuple[Integers, Codes, Integers]:
         """(part, codes, count) of the whole release over some units, counted once."""

@@ -21,6 +21,7 @@ from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
 from ..addresses import address_of
 from ..batch_sizes import exactly
+from ..cell_counts import cell_counts
 from ..contract import Engine, Keys, ListColumn, Progress, Transform
 from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
@@ -118,12 +119,16 @@ class LocalTable:
         return nullcontext(session)
 
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
-        """Joint counts by one GROUP BY per joint; domains from them, or as declared."""
+        """Joint counts from rows that are held, or by one GROUP BY per joint; domains from them, or as declared."""
         with self._counting(dict.fromkeys(c for j in needs.joints for u in j for c in needs.units[u])) as session:
             tables = [self._joint_counts(session, [c for u in j for c in needs.units[u]]) for j in needs.joints]
         return profile_of(tables, needs, declared, self.columns, self._arrow, null_as_value=null_as_value)
 
     def _joint_counts(self, session: Session, columns: list[str]) -> pa.Table:
+        held = self._at_hand(columns)
+        found = cell_counts(held, ROWS, self._engine.threads) if held is not None else None
+        if found is not None:
+            return found
         counted = session.query(f"SELECT {self._select(columns)}, count(*) AS {ROWS} FROM source GROUP BY ALL")
         return check_sound(counted.to_arrow_table().combine_chunks(), texts=not self._seen)
 

@@ -14,6 +14,7 @@ values of a group; it publishes the histogram exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
@@ -117,27 +118,34 @@ def _inserted(whole: NDArray[Any], places: NDArray[np.integer], few: NDArray[np.
 def _hand_out(
     grouping: Grouping, true_counts: Integers, kept: Integers, rng: np.random.Generator
 ) -> tuple[Deal, dict[str, Any]]:
-    """Who may sit where: the groups of every value, under random group numbers; and sensitive.parquet.
+    """Who may sit where: the groups of every value, under random group numbers; and sensitive.parquet."""
+    numbers = np.arange(grouping.groups, dtype=np.int32)
+    number = shuffled(numbers, np.array([0, grouping.groups]), rng)  # it carries nothing of how groups were made
+    start = np.concatenate([[0], np.cumsum(true_counts)]).astype(np.int64)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        side = beside.submit(_values_of_groups, grouping, number)
+        labels = _groups_of_values(grouping, number, start, true_counts - kept)
+        return Deal(unit=0, start=start, labels=labels, counts=None), side.result()
+
+
+def _values_of_groups(grouping: Grouping, number: NDArray[np.int32]) -> dict[str, Any]:
+    """sensitive.parquet, in the order of groups and values.
 
     Blocks of groups that are repeated are sorted and looked at once; what is as long as the table is in few bytes.
     """
-    numbers = np.arange(grouping.groups, dtype=np.int32)
-    number = shuffled(numbers, np.array([0, grouping.groups]), rng)  # it carries nothing of how groups were made
     few, which = grouping.numbered()
-    few = np.sort(few, axis=1).astype(np.min_scalar_type(len(kept)))
+    few = np.sort(few, axis=1).astype(np.min_scalar_type(grouping.values))
     place = np.empty_like(which)
     place[number] = which
     rows = few.take(place, axis=0)
-    group = np.repeat(numbers, grouping.size)
+    group = np.repeat(np.arange(grouping.groups, dtype=np.int32), grouping.size)
     codes = rows.ravel()
     if len(grouping.leftover_values):  # fewer than a group: each to its place, the rest is in order
         order = np.lexsort((grouping.leftover_values, number[grouping.leftover_groups]))
         extra, value = number[grouping.leftover_groups][order].astype(np.int64), grouping.leftover_values[order]
         at = extra * grouping.size + (rows[extra] < value[:, None]).sum(axis=1)
         group, codes = _inserted(group, at, extra), _inserted(codes, at, value)
-    start = np.concatenate([[0], np.cumsum(true_counts)]).astype(np.int64)
-    labels = _groups_of_values(grouping, number, start, true_counts - kept)
-    return Deal(unit=0, start=start, labels=labels, counts=None), {"group_id": group, "unit0": codes}
+    return {"group_id": group, "unit0": codes}
 
 
 def _groups_of_values(

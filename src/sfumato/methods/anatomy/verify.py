@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,23 @@ PIECE = 1 << 18  # values that are looked at together: numpy makes wide copies o
 def check_release(plan: AnatomyPlan, published: Published) -> None:
     """Every group holds at least l values, each once, and as many values as rows; there are rows / l groups."""
     one_unit(published)
-    side = published.evidence.side
+    with ThreadPoolExecutor(max_workers=1) as beside:  # rows are counted while values are looked at
+        sizes = beside.submit(published.group_sizes)
+        values = _values_of_groups(plan, published)
+        numbers, rows = sizes.result()
+    members = np.zeros(plan.groups, dtype=np.int64)
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < plan.groups:
+        raise VerificationError("a row names a group that release.json does not count")
+    members[numbers] = rows
+    if not np.array_equal(members, values):
+        raise VerificationError("a group has another number of rows than of values")
+    if plan.groups != published.rows // plan.l:
+        raise VerificationError(f"{published.rows} rows make {published.rows // plan.l} groups of {plan.l}, not these")
+
+
+def _values_of_groups(plan: AnatomyPlan, published: Published) -> Integers:
+    """How many values each group holds; VerificationError where they are too few, not in order, or twice there."""
+    side, domain = published.evidence.side, published.evidence.domains[0]
     if set(side) != {"group_id", "unit0"}:
         raise VerificationError("sensitive.parquet holds other columns than the group and the sensitive ones")
     group, code = side["group_id"], side["unit0"]
@@ -35,18 +52,10 @@ def check_release(plan: AnatomyPlan, published: Published) -> None:
         raise VerificationError("sensitive.parquet is not in the order of groups and values, which tells nothing")
     if min(steps, default=1) == 0:  # in this order equal ones are neighbours
         raise VerificationError("a group holds a value twice")
-    numbers, rows = published.group_sizes()
-    members = np.zeros(plan.groups, dtype=np.int64)
-    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < plan.groups:
-        raise VerificationError("a row names a group that release.json does not count")
-    members[numbers] = rows
-    if not np.array_equal(members, values):
-        raise VerificationError("a group has another number of rows than of values")
-    if plan.groups != published.rows // plan.l:
-        raise VerificationError(f"{published.rows} rows make {published.rows // plan.l} groups of {plan.l}, not these")
-    held = _counted(code, len(published.evidence.domains[0])) > 0
-    if not held.all() and not (plan.suppressed or published.evidence.domains[0].declared):
+    held = _counted(code, len(domain)) > 0
+    if not held.all() and not (plan.suppressed or domain.declared):
         raise VerificationError("the domain was taken from the data, and lists a value that no group has")
+    return values
 
 
 def _pieces(length: int, overlap: int = 0) -> list[slice]:

@@ -238,7 +238,10 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
         """Labels for values; rows of classes that are not diverse stay behind."""
         apart: _Apart = work.secret
         codes = batch.codes[: len(plan.columns)]
-        new = [code[c] for code, c in zip(apart.code, codes, strict=True)]
+        new = [
+            code.take(c) if code.any() else np.zeros(batch.rows, dtype=code.dtype)  # one label, that of all values
+            for code, c in zip(apart.code, codes, strict=True)
+        ]
         return Released(codes=(*new, None), stay=None if apart.keeper is None else apart.keeper(codes))
 
     def released_domains(self, plan: LDiversityPlan, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
