@@ -43,7 +43,9 @@ def test_spark_reads_the_lists(what: str, spark: Any, tmp_path: Path) -> None:
     roles = sf.Roles(sensitive="kind", quasi=("g", "age"))
     release = sf.publish(table, out, roles=roles, method=method, seed=SEED, null_as_value=what == "one missing")
     shown = pq.read_table(out / "data.parquet", columns=["kind", "kind_set"]).to_pylist()
-    assert [row.asDict() for row in spark.read.parquet(str(out / "data.parquet")).select("kind", "kind_set").collect()] == shown
+    assert [
+        row.asDict() for row in spark.read.parquet(str(out / "data.parquet")).select("kind", "kind_set").collect()
+    ] == shown
     other = sf.open_release(out, engine=SparkEngine(session=spark))
     asked = f"SELECT g, COUNT(*) AS n, SUM(age) AS a FROM release WHERE kind > {one} AND age > 30 GROUP BY g ORDER BY g"
     assert_same_numbers(other.sql(asked).rows(), release.sql(asked).rows())
