@@ -15,8 +15,8 @@ import pytest
 
 from forged_folders import with_footer
 from sfumato.engines.contract import ListColumn
-from sfumato.engines.parquet_chunks import CHUNKS, META, PATH, ROW_GROUPS, STATISTICS
-from sfumato.engines.parquet_footer import BINARY, I32, I64, LIST, STRUCT, Struct
+from sfumato.engines.parquet_chunks import CHUNKS, META, PATH, ROW_GROUPS, SMALL, STATISTICS
+from sfumato.engines.parquet_footer import BINARY, I32, I64, LIST, STRUCT, Struct, written
 from sfumato.engines.parquet_rows import write_rows
 from sfumato.errors import VerificationError
 from sfumato.release.file_layout import check_layout
@@ -126,6 +126,28 @@ def test_bytes_of_no_column_are_refused(place: str, file: Path) -> None:
         with_footer(file, lambda footer: footer[ROW_GROUPS][1][1].pop(0))
     with pytest.raises(VerificationError, match=r"bytes that belong to none|metadata that no release has"):
         check_layout(file, "x.parquet")
+
+
+@pytest.mark.parametrize("what", ["a tail", "a page without values", "a second dictionary"])
+def test_a_column_is_its_pages(what: str, tmp_path: Path) -> None:
+    """A text behind the pages of the last column, bare or as a page of its own: pyarrow reads the same rows."""
+    path = tmp_path / "x.parquet"
+    table = pa.table({"x": pa.array(["a", "b", "a"])})
+    pq.write_table(table, path, store_schema=False)
+    check_layout(path, "x.parquet")
+    about = {1: (I32, 0), 2: (I32, 0), 3: (I32, 3), 4: (I32, 3)}
+    kinds = {"a page without values": {1: (I32, 0), 5: (STRUCT, about)}, "a second dictionary": {1: (I32, 2)}}
+    sizes = {2: (I32, len(NOTE)), 3: (I32, len(NOTE))}
+    hidden = (written(kinds[what] | sizes) if what in kinds else b"") + NOTE
+
+    def longer(footer: Struct) -> None:
+        chunk = chunk_of(footer, b"x")
+        chunk[SMALL] = (I64, chunk[SMALL][1] + len(hidden))
+
+    with_footer(path, longer, hidden)
+    assert pq.read_table(path).equals(table)
+    with pytest.raises(VerificationError, match="bytes that belong to none"):
+        check_layout(path, "x.parquet")
 
 
 def test_false_statistics_change_what_a_reader_counts(file: Path) -> None:

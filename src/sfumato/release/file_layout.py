@@ -10,14 +10,14 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..engines.parquet_chunks import CHUNKS, META, ROW_GROUPS, STATISTICS
-from ..engines.parquet_footer import MAGIC, Struct, parsed, written
+from ..engines.parquet_footer import MAGIC, Struct, parsed, parsed_at, written
 from ..errors import VerificationError
 from .bundle import readable
 
@@ -25,14 +25,16 @@ WRITER, WRITERS = 6, re.compile(rb"[A-Za-z-]{1,30} version v?[0-9][0-9A-Za-z.+-]
 # fields, by the numbers of the format's public definition, that writers need; among the others are notes
 FOOTER, GROUP, CHUNK = {1, 2, 3, ROW_GROUPS, WRITER, 7}, {CHUNKS, 2, 3, 5, 6, 7}, {2, META}
 OF_CHUNK, OF_VALUES = {1, 2, 3, 4, 5, 6, 7, 9, 11, STATISTICS, 13, 16}, {1, 2, 3, 5, 6, 7, 8}
+OF_PAGE, PAGE_KINDS, DICTIONARY_PAGE = {1, 2, 3, 4, 5, 7, 8}, {0: 5, 3: 8}, 2  # kind -> field with its values
+LONGEST_HEAD = 1 << 16  # bytes; a page states its least and largest value as well
 OLD = {1: 5, 2: 6}  # statistics that are stated twice, for older readers
 
 
 def check_layout(path: Path, name: str) -> None:
     """Nothing; VerificationError where the file has bytes, fields or statements that its rows do not account for."""
     end = _footer(path, name)
-    with readable(name), pq.ParquetFile(path) as file:
-        if not _contiguous(file, end):
+    with readable(name), pq.ParquetFile(path) as file, path.open("rb") as raw:
+        if not _contiguous(file, end) or not all(_paged(raw, chunk) for chunk, _ in _chunks(file)):
             raise VerificationError(f"{name} holds bytes that belong to none of its columns")
         if not all(_as_stated(file, g) for g in range(file.num_row_groups)):
             raise VerificationError(f"{name} states of a column's values what they are not")
@@ -82,6 +84,27 @@ def _chunks(file: pq.ParquetFile) -> Iterator[tuple[Any, str]]:
         group = file.metadata.row_group(g)
         for j in range(group.num_columns):
             yield group.column(j), file.schema.column(j).path
+
+
+def _paged(raw: BinaryIO, chunk: Any) -> bool:
+    """Whether a chunk is its pages, one behind the other: a dictionary if any, then pages that hold its values."""
+    raw.seek(_begins(chunk))
+    data, at, values = raw.read(chunk.total_compressed_size), 0, 0
+    while at < len(data):
+        try:
+            head, length = parsed_at(data[at : at + LONGEST_HEAD])
+            size, kind = int(head[3][1]), int(head[1][1])
+            held = 0 if kind == DICTIONARY_PAGE else int(head[PAGE_KINDS[kind]][1][1][1])
+        except (ValueError, KeyError, TypeError, RecursionError):  # it is a stranger's file
+            return False
+        if (
+            not set(head) <= OF_PAGE
+            or size < 0
+            or (at > 0 if kind == DICTIONARY_PAGE else held < 1 <= chunk.num_values)
+        ):
+            return False
+        at, values = at + length + size, values + held
+    return bool(at == chunk.total_compressed_size and values == chunk.num_values)
 
 
 def _begins(chunk: Any) -> int:
