@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 
 from forged_statements import Stated
 from forging import forged
+from sfumato.engines.parquet_chunks import CHUNKS, META, ROW_GROUPS, STATISTICS
+from sfumato.engines.parquet_footer import BINARY, Struct, closing, read_footer
 
 
 def edited(change: Callable[[Stated], None], file: str = "release.json") -> Callable[[Path], None]:
@@ -57,6 +59,40 @@ def cut_short(target: Path) -> None:
     stated = json.loads((target / "release.json").read_text(encoding="utf-8"))
     stated["files"]["data.parquet"]["sha256"] = hashlib.sha256((target / "data.parquet").read_bytes()).hexdigest()
     (target / "release.json").write_text(json.dumps(stated), encoding="utf-8")
+
+
+def beside_the_columns(target: Path) -> None:
+    """A text between the last column of data.parquet and what is stated of them, where no reader looks."""
+    with_footer(target / "data.parquet", lambda footer: None, hidden=b"true values: ..." * 100)
+    again(target)
+
+
+def telling_writer(target: Path) -> None:
+    """The name of the writing library as a place for notes."""
+    with_footer(target / "data.parquet", lambda footer: footer.update({6: (BINARY, b"true values: ...")}))
+    again(target)
+
+
+def false_statistics(target: Path) -> None:
+    """The largest value of every column of data.parquet said to be the least one: readers skip the rows above it."""
+
+    def change(footer: Struct) -> None:
+        for group in footer[ROW_GROUPS][1][1]:
+            for chunk in group[CHUNKS][1][1]:
+                stated = chunk[META][1].get(STATISTICS, (0, {}))[1]
+                for least, largest in ((2, 1), (6, 5)):
+                    if least in stated:
+                        stated[largest] = stated[least]
+
+    with_footer(target / "data.parquet", change)
+    again(target)
+
+
+def with_footer(path: Path, change: Callable[[Struct], None], hidden: bytes = b"") -> None:
+    """The file with a changed footer, and these bytes in front of it."""
+    footer, end = read_footer(path)
+    change(footer)
+    path.write_bytes(path.read_bytes()[:end] + hidden + closing(footer))
 
 
 def again(target: Path) -> None:

@@ -16,12 +16,15 @@ import pyarrow.parquet as pq
 
 from commands import METHODS, sfumato
 from forged_folders import (
+    beside_the_columns,
     cut_short,
     damaged_page,
     edited,
+    false_statistics,
     linked,
     noted,
     stated_twice,
+    telling_writer,
 )
 from forged_rows import (
     by,
@@ -241,6 +244,9 @@ KINDS = (
          after=edited(put("description", to="exact counts"), "datapackage.json")),
     Kind(name="datapackage.json missing", expected=everywhere, after=lambda f: (f / "datapackage.json").unlink()),
     Kind(name="notes inside a Parquet file", expected=everywhere, after=noted),
+    Kind(name="notes between the columns of a Parquet file", expected=everywhere, after=beside_the_columns),
+    Kind(name="notes as the name of the writing library", expected=everywhere, after=telling_writer),
+    Kind(name="false statistics, by which readers skip rows", expected=everywhere, after=false_statistics),
     Kind(name="data changed, digests kept", expected=everywhere,
          after=lambda f: pq.write_table(half(pq.read_table(f / "data.parquet")), f / "data.parquet")),
     Kind(name="data cut short, digest made anew", expected=everywhere, after=cut_short),

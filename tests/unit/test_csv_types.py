@@ -147,6 +147,29 @@ def test_the_release_does_not_depend_on_whether_rows_are_held(
     assert not any(str(value).startswith("-") for value in rows["x"].to_pylist())
 
 
+@pytest.mark.parametrize("kind", [None, "FLOAT", "double", "DECIMAL(4,1)"])
+@pytest.mark.parametrize("decimal", [None, ","])
+def test_zeros_are_one_value_held_or_read_again(
+    kind: str | None, decimal: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a sensitive value that is shown in sets, and as an untouched one: the same bytes, and no zero with a sign."""
+    path = tmp_path / "t.csv"
+    cells = ["-0.0", "0", "+0.0", "1.5", "2.5", "-1.0", "3.5", "4", "5.0"]
+    lines = [f"{cell};{cell};{i}" for cell in cells for i in range(40)]
+    path.write_text("x;s;age\n" + "\n".join(lines).replace(".", decimal or ".") + "\n")
+    source = sf.Source(path, decimal=decimal, types={} if kind is None else {"x": kind, "s": kind})
+    written = []
+    for share in (csv_files.SHARE, 0.0):
+        monkeypatch.setattr(csv_files, "SHARE", share)
+        roles = sf.Roles(sensitive="s", quasi=("age",), insensitive=("x",))
+        method = sf.SubsetResponse(rho1="1/3", rho2="1/2")
+        sf.publish(source, tmp_path / str(share), roles=roles, method=method, seed=3)
+        written.append((tmp_path / str(share) / "data.parquet").read_bytes())
+    assert written[0] == written[1]
+    for row in pq.read_table(tmp_path / "0.0" / "data.parquet").to_pylist():
+        assert not any(str(value).startswith("-0") for value in (row["x"], *row["s"]))
+
+
 @pytest.mark.parametrize("cell", ["1e999", "-1E+400", "1e-999", "1e290"])
 def test_numbers_that_no_real_number_is_near_stay_text(cell: str, tmp_path: Path) -> None:
     """Not infinity, and not 0."""

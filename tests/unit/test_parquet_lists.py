@@ -34,6 +34,10 @@ LISTS: dict[str, tuple[pa.DataType, list[list[Any]]]] = {
     "all widths": (pa.int16(), [list(range(k)) for k in range(1, 40)]),
     "one width, texts": (pa.string(), [[f"v{(k + j) % 13}" for j in range(9)] for k in range(13)]),
     "one width, 300 values": (pa.int32(), [list(range(k, k + 5)) for k in range(0, 300, 5)]),
+    "256 values, packed by us": (pa.int32(), [list(range(k, k + 8)) for k in range(0, 256, 8)]),
+    "257 values, packed by us": (pa.int32(), [list(range(k, k + 8)) for k in (*range(0, 256, 8), 249)]),
+    "65,536 values": (pa.int32(), [list(range(k, k + 8_192)) for k in range(0, 65_536, 8_192)]),
+    "65,537 values": (pa.int32(), [list(range(k, k + 8_192)) for k in (*range(0, 65_536, 8_192), 57_345)]),
     "257 values": (pa.int32(), [[k, k + 1] for k in range(256)]),
     "70,000 values": (pa.int32(), [list(range(k, k + 7_000)) for k in range(0, 70_000, 7_000)]),
 }

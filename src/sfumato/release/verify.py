@@ -14,6 +14,7 @@ from ..stats.tails import FALSE_ALARM
 from .bundle import check_digests
 from .checks import check_columns, check_folder, check_order, check_package, check_readme, check_traces, check_types
 from .coarser import check_coarser
+from .file_layout import check_layout
 from .hostile import stated_by_a_stranger
 from .manifest import Manifest, encode, guarantee_model
 from .opened import OpenedRelease
@@ -57,6 +58,8 @@ def _contents(release: OpenedRelease) -> Iterator[str]:
     check_package(release.path, manifest)
     check_readme(release.path, manifest)
     check_traces(release.path, manifest)
+    for name in manifest.files:
+        check_layout(release.path / name, name)
     yield "no file, column or note besides those that are declared"
     check_columns(release)
     check_types(release)
