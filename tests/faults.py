@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.engines.contract import Keys, ListColumn, Progress, Transform
+from sfumato.engines.contract import FollowingColumn, Keys, Progress, Transform
 from sfumato.engines.spark.sources import frame_of
 from sfumato.engines.spark.table import SparkEngine, SparkTable
 
@@ -128,12 +128,12 @@ class FaultyTable(SparkTable):
         keys: Keys,
         path: Path,
         progress: Progress,
-        lists: Sequence[ListColumn] = (),
+        following: Sequence[FollowingColumn] = (),
     ) -> int:
         engine = self._engine
         assert isinstance(engine, FaultyEngine)
         faulty = Faulty(transform, engine.faults, engine.folder)
-        return super().write(columns, faulty, schema, keys, path, progress, lists)
+        return super().write(columns, faulty, schema, keys, path, progress, following)
 
 
 class ChangingEngine(SparkEngine):

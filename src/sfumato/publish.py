@@ -320,7 +320,7 @@ def _check_apart(source: Any, out: Path) -> None:
 
 def _read_back(folder: Path) -> None:
     """A release that cannot be opened and verified is not published."""
-    for _ in verify(open_folder(folder, check=False), test=True):
+    for _ in verify(open_folder(folder, check=False), test=True, own=True):
         pass
 
 
@@ -353,7 +353,7 @@ def write(
         lambda number, rows: secret.stream("order", number).integers(0, 2**64, size=rows, dtype=np.uint64),
         folder / "data.parquet",
         lambda done: progress("publish", done, prepared.profile.rows) if progress else None,
-        applier.lists,
+        applier.following,
     )
     applier.close()
     weights = applier.weights()

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from forged_folders import with_footer
-from sfumato.engines.contract import ListColumn
+from sfumato.engines.contract import FollowingColumn
 from sfumato.engines.parquet_chunks import CHUNKS, META, PATH, ROW_GROUPS, SMALL, STATISTICS
 from sfumato.engines.parquet_footer import BINARY, I32, I64, LIST, STRUCT, Struct, written
 from sfumato.engines.parquet_rows import write_rows
@@ -60,7 +60,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_files_of_the_library_and_ours_are_what_they_say(file: Path, tmp_path: Path) -> None:
     check_layout(file, "x.parquet")
-    column = ListColumn(name="l", numbers="n", lists=pa.array([["a", "b"], ["b", "c"]]))
+    column = FollowingColumn(name="l", numbers="n", cells=pa.array([["a", "b"], ["b", "c"]]))
     batch = pa.RecordBatch.from_pydict({"n": pa.array([0, 1, 1], pa.int16()), "t": ["x", None, "y"]})
     write_rows(tmp_path / "own.parquet", batch.schema, [lambda: batch] * 3, [column], threads=1)
     check_layout(tmp_path / "own.parquet", "own.parquet")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato
-from sfumato.engines.contract import ListColumn
+from sfumato.engines.contract import FollowingColumn
 from sfumato.engines.parquet_lists import ListChunks
 from sfumato.engines.parquet_rows import write_rows
 from sfumato.release import published_lists
@@ -26,7 +26,7 @@ LISTS = {
 }
 
 
-def _shown(data: bytes, column: ListColumn, numbers: pa.Array) -> bool:
+def _shown(data: bytes, column: FollowingColumn, numbers: pa.Array) -> bool:
     with pq.ParquetFile(io.BytesIO(data)) as file:
         return ListChunks(column).shown_in(
             io.BytesIO(data), file.schema.column(0), file.metadata.row_group(0).column(0), numbers
@@ -37,7 +37,7 @@ def _shown(data: bytes, column: ListColumn, numbers: pa.Array) -> bool:
 def test_only_the_lists_of_the_numbers(kind: str, tmp_path: Path) -> None:
     rng, path = np.random.default_rng(3), tmp_path / "data.parquet"
     numbers = pa.array(rng.integers(0, 3, ROWS), pa.int16())
-    column = ListColumn(name="x", numbers="x_set", lists=LISTS[kind])
+    column = FollowingColumn(name="x", numbers="x_set", cells=LISTS[kind])
     batch = pa.RecordBatch.from_arrays([numbers], names=["x_set"])
     write_rows(path, batch.schema, [lambda: batch], [column], threads=1)
     data = path.read_bytes()
@@ -47,7 +47,7 @@ def test_only_the_lists_of_the_numbers(kind: str, tmp_path: Path) -> None:
     assert not _shown(data, column, pa.array(others)), "one row of another list"
     assert not _shown(data, column, numbers.slice(1)), "a row less"
     assert not _shown(data, column, pa.concat_arrays([numbers, numbers.slice(0, 1)])), "a row more"
-    renamed = ListColumn(name="x", numbers="x_set", lists=LISTS[kind].take(pa.array([1, 0, 2])))
+    renamed = FollowingColumn(name="x", numbers="x_set", cells=LISTS[kind].take(pa.array([1, 0, 2])))
     assert not _shown(data, renamed, numbers), "other lists under the same numbers"
 
 
@@ -56,7 +56,7 @@ def test_bent_bytes_are_never_taken_for_the_lists(kind: str, tmp_path: Path) -> 
     """Whatever a stranger writes into the chunk: no error, and True only where a reader finds the same lists."""
     rng, path = np.random.default_rng(4), tmp_path / "data.parquet"
     numbers = pa.array(rng.integers(0, 3, ROWS), pa.int16())
-    column = ListColumn(name="x", numbers="x_set", lists=LISTS[kind])
+    column = FollowingColumn(name="x", numbers="x_set", cells=LISTS[kind])
     batch = pa.RecordBatch.from_arrays([numbers], names=["x_set"])
     write_rows(path, batch.schema, [lambda: batch], [column], threads=1)
     data = path.read_bytes()
@@ -74,8 +74,8 @@ def test_bent_bytes_are_never_taken_for_the_lists(kind: str, tmp_path: Path) -> 
 def test_files_of_others_are_left_to_the_reader() -> None:
     sink = io.BytesIO()
     numbers = pa.array([0, 1, 2, 1], pa.int16())
-    column = ListColumn(name="x", numbers="x_set", lists=LISTS["of one length"])
-    pq.write_table(pa.table({"x": column.lists.take(numbers), "x_set": numbers}), sink)
+    column = FollowingColumn(name="x", numbers="x_set", cells=LISTS["of one length"])
+    pq.write_table(pa.table({"x": column.cells.take(numbers), "x_set": numbers}), sink)
     assert not _shown(sink.getvalue(), column, numbers)
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.engines import parquet_lists
-from sfumato.engines.contract import ListColumn
+from sfumato.engines.contract import FollowingColumn
 from sfumato.engines.parquet_footer import parsed, read_footer, written
 from sfumato.engines.parquet_rows import write_rows
 
@@ -47,7 +47,7 @@ def _numbers(k: int, rows: int) -> pa.Array:
     return pa.array(np.random.default_rng(rows).integers(0, k, size=rows), pa.int16())
 
 
-def _file(path: Path, columns: dict[str, pa.Array], lists: list[ListColumn], group: int) -> None:
+def _file(path: Path, columns: dict[str, pa.Array], lists: list[FollowingColumn], group: int) -> None:
     """The columns and lists in row groups of that many rows."""
     table = pa.table(columns)
     write_rows(path, table.schema, [partial(_same, b) for b in table.to_batches(group)], lists, threads=2)
@@ -68,7 +68,7 @@ def test_every_reader_sees_the_lists(kind: str, page: int, tmp_path: Path, monke
     numbers, ages = _numbers(len(lists), rows), pa.array(range(rows), pa.int32())
     path = tmp_path / "data.parquet"
     plain = {"age": ages, "what_set": numbers, "note": pa.array([f"n{i % 5}" for i in range(rows)])}
-    _file(path, plain, [ListColumn(name="what", numbers="what_set", lists=lists)], group=1_001)
+    _file(path, plain, [FollowingColumn(name="what", numbers="what_set", cells=lists)], group=1_001)
 
     expected = lists.take(numbers)
     found = pq.read_table(path)
@@ -89,7 +89,7 @@ def test_polars_sees_the_lists(kind: str, tmp_path: Path) -> None:
     lists = pa.array(cells, pa.list_(of))
     numbers = _numbers(len(lists), 333)
     path = tmp_path / "data.parquet"
-    own = [ListColumn(name="what", numbers="what_set", lists=lists)]
+    own = [FollowingColumn(name="what", numbers="what_set", cells=lists)]
     _file(path, {"what_set": numbers, "age": pa.array(range(333))}, own, group=200)
     assert polars.read_parquet(path)["what"].to_list() == lists.take(numbers).to_pylist()
 
@@ -97,14 +97,14 @@ def test_polars_sees_the_lists(kind: str, tmp_path: Path) -> None:
 def test_numbers_that_follow_stand_behind_all_columns(tmp_path: Path) -> None:
     path, numbers = tmp_path / "data.parquet", _numbers(3, 2_123)
     own = [
-        ListColumn(name="part", numbers="what_set", lists=pa.array([300, 2, 300], pa.int32())),
-        ListColumn(name="what", numbers="what_set", lists=pa.array([["a"], ["b", "c"], ["d"]])),
+        FollowingColumn(name="part", numbers="what_set", cells=pa.array([300, 2, 300], pa.int32())),
+        FollowingColumn(name="what", numbers="what_set", cells=pa.array([["a"], ["b", "c"], ["d"]])),
     ]
     _file(path, {"what_set": numbers, "age": pa.array(range(2_123))}, own, group=1_001)
     found = pq.read_table(path)
     assert found.column_names == ["what", "what_set", "age", "part"]
-    assert found["part"].combine_chunks().equals(own[0].lists.take(numbers))
-    assert found["what"].combine_chunks().equals(own[1].lists.take(numbers))
+    assert found["part"].combine_chunks().equals(own[0].cells.take(numbers))
+    assert found["what"].combine_chunks().equals(own[1].cells.take(numbers))
     assert duckdb.sql(f"SELECT part, count(*) FROM '{path}' GROUP BY part ORDER BY part").fetchall() == [
         (part, int(np.isin(numbers.to_numpy(), at).sum())) for part, at in ((2, [1]), (300, [0, 2]))
     ]
@@ -116,9 +116,9 @@ def test_several_list_columns_and_sizes(tmp_path: Path) -> None:
     first, second = _numbers(3, 500), _numbers(2, 501).slice(1)
     path = tmp_path / "data.parquet"
     lists = [
-        ListColumn(name="ü", numbers="ü_set", lists=days),
-        ListColumn(name="a b.c", numbers="a b.c_set", lists=texts),
-        ListColumn(name="d", numbers="a b.c_set", lists=pa.array([[1], [2, 3], [4]])),
+        FollowingColumn(name="ü", numbers="ü_set", cells=days),
+        FollowingColumn(name="a b.c", numbers="a b.c_set", cells=texts),
+        FollowingColumn(name="d", numbers="a b.c_set", cells=pa.array([[1], [2, 3], [4]])),
     ]
     _file(path, {"a b.c_set": first, "x": first, "ü_set": second}, lists, group=200)
     found = pq.read_table(path)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..engines.contract import Engine, Keys, ListColumn, Progress, Reader, Table, Transform
+from ..engines.contract import Engine, FollowingColumn, Keys, Progress, Reader, Table, Transform
 from ..model.coarsening import Recoding
 from ..model.codebook import Labels
 from ..model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
@@ -74,9 +74,9 @@ class CountedTable:
         keys: Keys,
         path: Path,
         progress: Progress,
-        lists: Sequence[ListColumn] = (),
+        following: Sequence[FollowingColumn] = (),
     ) -> int:
-        return self._table.write(columns, transform, schema, keys, path, progress, lists)
+        return self._table.write(columns, transform, schema, keys, path, progress, following)
 
 
 class CountedEngine:

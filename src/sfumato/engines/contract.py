@@ -66,15 +66,15 @@ class Transform(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ListColumn:
-    """A column that follows from another: row r shows `lists[number]`, the number as in the column `numbers`.
+class FollowingColumn:
+    """A column that follows from another: row r shows `cells[number]`, the number as in the column `numbers`.
 
     Lists, of which there are few, or whole numbers, such as the sub-table of a set.
     """
 
     name: str
     numbers: str
-    lists: pa.ListArray | pa.IntegerArray
+    cells: pa.ListArray | pa.IntegerArray
 
 
 class Table(Protocol):
@@ -124,12 +124,12 @@ class Table(Protocol):
         keys: Keys,
         path: Path,
         progress: Progress,
-        lists: Sequence[ListColumn] = (),
+        following: Sequence[FollowingColumn] = (),
     ) -> int:
         """Second pass: stream the columns through the transform into one Parquet file in key order; rows written.
 
-        `lists` are added once rows are in order, lists in front of their numbers and others behind all columns: sorting
-        them would cost far more.
+        `following` are added once rows are in order, lists in front of their numbers and others behind all columns:
+        sorting them would cost far more.
         """
 
 

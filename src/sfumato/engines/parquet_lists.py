@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..lazily import compute as pc
-from .contract import ListColumn
+from .contract import FollowingColumn
 from .parquet_chunks import (
     CODEC,
     COMPRESSION,
@@ -45,14 +45,14 @@ PRESENT, MISSING = 3, 2  # a value that is there; a list that is there and holds
 class ListChunks:
     """A list column as it is written: what all its chunks share, and the bytes of every list."""
 
-    def __init__(self, column: ListColumn) -> None:
-        values = column.lists.flatten()
+    def __init__(self, column: FollowingColumn) -> None:
+        values = column.cells.flatten()
         distinct = pc.unique(pc.drop_null(values))
         plain = pa.types.is_boolean(values.type)  # the format has no dictionary for those
         codes = pc.fill_null(pc.index_in(values, value_set=distinct), 0).to_numpy(zero_copy_only=False)
         there = pc.is_valid(values).to_numpy(zero_copy_only=False)
         once = values if plain else pa.DictionaryArray.from_arrays(pa.array(codes, mask=~there), distinct)
-        length = pc.list_value_length(column.lists).to_numpy(zero_copy_only=False)
+        length = pc.list_value_length(column.cells).to_numpy(zero_copy_only=False)
         ends = np.cumsum(length)
         lists = pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), once)
         self._wide = np.dtype(

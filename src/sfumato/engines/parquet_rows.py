@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..lazily import parquet as pq
 from .ahead import ahead
-from .contract import ListColumn
+from .contract import FollowingColumn
 from .parquet_chunks import (
     CHILDREN,
     CHUNKS,
@@ -38,7 +38,7 @@ def write_rows(
     path: Path,
     schema: pa.Schema,
     groups: Iterable[Callable[[], pa.RecordBatch]],
-    lists: Sequence[ListColumn],
+    following: Sequence[FollowingColumn],
     threads: int,
     rising: Collection[str] = (),
 ) -> None:
@@ -49,14 +49,14 @@ def write_rows(
     Whole numbers may be narrower than the schema says. Groups are made and encoded at the same time, a few ahead of
     the one that is written.
     """
-    behind = [one for one in lists if not pa.types.is_list(one.lists.type)]
+    behind = [one for one in following if not pa.types.is_list(one.cells.type)]
     plain = pa.schema(
         [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
-        + [pa.field(one.name, one.lists.type) for one in behind]
+        + [pa.field(one.name, one.cells.type) for one in behind]
     )
     shown: list[tuple[str, Encoder]] = []  # (column that it is made from, what makes its chunks)
     for name in schema.names:
-        shown += [(name, ListChunks(one)) for one in lists if one.numbers == name and one not in behind]
+        shown += [(name, ListChunks(one)) for one in following if one.numbers == name and one not in behind]
         shown.append((name, Rising(name) if name in rising else CodedColumn(name, plain.field(name).type)))
     shown += [(one.numbers, Followed(one)) for one in behind]
 
@@ -98,8 +98,8 @@ class Rising:
 class Followed:
     """Whole numbers that follow from those of another column."""
 
-    def __init__(self, column: ListColumn) -> None:
-        self._coded, self._cells = CodedColumn(column.name, column.lists.type), column.lists.to_numpy()
+    def __init__(self, column: FollowingColumn) -> None:
+        self._coded, self._cells = CodedColumn(column.name, column.cells.type), column.cells.to_numpy()
 
     def chunk(self, values: pa.Array) -> Chunk:
         """What the row group's values stand for."""

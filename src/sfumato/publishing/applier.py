@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..engines.codes import Coder, list_columns, set_coder, set_id_type, weights_table
-from ..engines.contract import ListColumn, Table
+from ..engines.contract import FollowingColumn, Table
 from ..engines.profiling import ROWS
 from ..methods import AnyMethod
 from ..methods.contract import Planned
@@ -79,20 +79,17 @@ class Applier:
         withheld = set(self._changed) if method.withheld else set()
         self.base = tuple(d for d, c in zip(stated, needs.changed, strict=True) if c)
         self.columns = self._describe(roles, table)
-        self.lists = tuple(
-            ListColumn(name=name, numbers=sets.column, lists=lists)
+        self.following = tuple(
+            FollowingColumn(name=name, numbers=sets.column, cells=lists)
             for sets, coder in zip(self._listed, self._in, strict=True)
             if sets is not None
             for name, lists in list_columns(sets, coder).items()
         )
         part: dict[str, pa.DataType] = {method.part: pa.int32()} if method.part else {}
-        follows = next((s for s in self._listed if method.part and s is not None and s.part is not None), None)
-        if follows is not None:  # rows need not carry what the number of a set says
-            cells = [
-                ListColumn(name=name, numbers=follows.column, lists=pa.array(follows.part, kind))
-                for name, kind in part.items()
-            ]
-            self.lists, part = (*self.lists, *cells), {}
+        for sets in self._listed:
+            if method.part and sets is not None and sets.part is not None:  # a set's number says it
+                cells = pa.array(sets.part, part.pop(method.part))
+                self.following += (FollowingColumn(name=method.part, numbers=sets.column, cells=cells),)
         fields: dict[str, pa.DataType] = {}
         for name in (n for n in self.reads if n not in withheld):
             sets = self._listed[self._changed[name]] if name in self._changed else None

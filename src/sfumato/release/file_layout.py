@@ -9,16 +9,17 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ..engines.parquet_chunks import CHUNKS, META, ROW_GROUPS, STATISTICS
 from ..engines.parquet_footer import MAGIC, Struct, parsed, parsed_at, written
 from ..errors import VerificationError
+from ..lazily import compute as pc
+from ..lazily import parquet as pq
 from .bundle import readable
 
 WRITER, WRITERS = 6, re.compile(rb"[A-Za-z-]{1,30} version v?[0-9][0-9A-Za-z.+-]{0,30}( \(build [0-9a-z]{1,40}\))?")
@@ -26,6 +27,7 @@ WRITER, WRITERS = 6, re.compile(rb"[A-Za-z-]{1,30} version v?[0-9][0-9A-Za-z.+-]
 FOOTER, GROUP, CHUNK = {1, 2, 3, ROW_GROUPS, WRITER, 7}, {CHUNKS, 2, 3, 5, 6, 7}, {2, META}
 OF_CHUNK, OF_VALUES = {1, 2, 3, 4, 5, 6, 7, 9, 11, STATISTICS, 13, 16}, {1, 2, 3, 5, 6, 7, 8}
 OF_PAGE, PAGE_KINDS, DICTIONARY_PAGE = {1, 2, 3, 4, 5, 7, 8}, {0: 5, 3: 8}, 2  # kind -> field with its values
+READERS = 2  # threads; each holds a column of a row group
 LONGEST_HEAD = 1 << 16  # bytes; a page states its least and largest value as well
 OLD = {1: 5, 2: 6}  # statistics that are stated twice, for older readers
 
@@ -36,7 +38,14 @@ def check_layout(path: Path, name: str) -> None:
     with readable(name), pq.ParquetFile(path) as file, path.open("rb") as raw:
         if not _contiguous(file, end) or not all(_paged(raw, chunk) for chunk, _ in _chunks(file)):
             raise VerificationError(f"{name} holds bytes that belong to none of its columns")
-        if not all(_as_stated(file, g) for g in range(file.num_row_groups)):
+        groups = file.num_row_groups
+
+    def as_stated(some: range) -> bool:
+        with readable(name), pq.ParquetFile(path) as file:
+            return all(_as_stated(file, g) for g in some)
+
+    with ThreadPoolExecutor(max_workers=READERS) as workers:
+        if not all(workers.map(as_stated, [range(first, groups, READERS) for first in range(READERS)])):
             raise VerificationError(f"{name} states of a column's values what they are not")
 
 

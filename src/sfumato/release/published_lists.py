@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..engines.contract import ListColumn
+from ..engines.contract import FollowingColumn
 from ..engines.parquet_lists import ListChunks
 from ..errors import VerificationError
 from ..lazily import compute as pc
@@ -47,7 +47,7 @@ def _check_lists(path: Path, name: str, numbers: str, expected: ExpectedLists) -
     element = f"{name}.list.element"
     if element not in leaves:  # names inside a list are a place for notes
         raise VerificationError(f'the lists of "{name}" are not laid out as a release lays them out')
-    written = ListChunks(ListColumn(name=name, numbers=numbers, lists=expected.lists))
+    written = ListChunks(FollowingColumn(name=name, numbers=numbers, cells=expected.lists))
 
     def same(some: range) -> bool:
         with readable(path.name), pq.ParquetFile(path, read_dictionary=[element]) as file, path.open("rb") as raw:

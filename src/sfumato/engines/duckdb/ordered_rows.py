@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...lazily import compute as pc
 from ..ahead import ahead
-from ..contract import Keys, ListColumn, Transform
+from ..contract import FollowingColumn, Keys, Transform
 from ..key_order import Order, coarse_order, key_order, range_ends
 from ..narrow_columns import alike, narrowed
 from ..parquet_rows import write_rows
@@ -48,7 +48,7 @@ def write_ordered(
     keyed: pa.Schema,
     rows: Iterator[pa.RecordBatch],
     path: Path,
-    lists: Sequence[ListColumn],
+    following: Sequence[FollowingColumn],
     *,
     room: float,
     threads: int,
@@ -66,9 +66,9 @@ def write_ordered(
         if size > SHARE * room:
             con = sorting()
             con.execute("SET memory_limit=?", [f"{int(room / 2)}B"])  # it sorts while rows are still held here
-            write_rows(path, plain, _sorted(con, keyed, held, rows), lists, threads)
+            write_rows(path, plain, _sorted(con, keyed, held, rows), following, threads)
             return
-    write_rows(path, plain, _merged(alike(held)), lists, threads)
+    write_rows(path, plain, _merged(alike(held)), following, threads)
 
 
 def _ends(rows: int) -> NDArray[np.uint64]:

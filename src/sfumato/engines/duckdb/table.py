@@ -22,7 +22,7 @@ from ...stats.allocation import changed_between_passes
 from ..addresses import address_of
 from ..batch_sizes import exactly
 from ..cell_counts import cell_counts
-from ..contract import Engine, Keys, ListColumn, Progress, Transform
+from ..contract import Engine, FollowingColumn, Keys, Progress, Transform
 from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..sound_cells import check_sound
@@ -158,7 +158,7 @@ class LocalTable:
         keys: Keys,
         path: Path,
         progress: Progress,
-        lists: Sequence[ListColumn] = (),
+        following: Sequence[FollowingColumn] = (),
     ) -> int:
         """Batches through the transform, sorted by our keys in memory or by DuckDB's external sort, out as Parquet."""
         failure: list[SfumatoError] = []
@@ -193,7 +193,7 @@ class LocalTable:
                     rows = stream(self._sound(plain_batches(self._rows.select(list(columns)))))
                 else:
                     rows = stream(self._batches(sessions.enter_context(self._session()), columns))
-                write_ordered(sorting, keyed, rows, path, lists, room=room, threads=self._engine.threads)
+                write_ordered(sorting, keyed, rows, path, following, room=room, threads=self._engine.threads)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else engine_error(error)) from None
         return done

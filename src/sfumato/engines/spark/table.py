@@ -21,7 +21,7 @@ from ...model.public import Domain, Scalar
 from ...model.types import TEXT, Kind
 from ...stats.allocation import changed_between_passes
 from .. import scratch
-from ..contract import Keys, ListColumn, Progress, Transform
+from ..contract import FollowingColumn, Keys, Progress, Transform
 from ..duckdb.connection import connect
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..source import Source
@@ -249,7 +249,7 @@ class SparkTable:
         keys: Keys,
         path: Path,
         progress: Progress,
-        lists: Sequence[ListColumn] = (),
+        following: Sequence[FollowingColumn] = (),
     ) -> int:
         """Partitions through the transform, shuffled by key range, into parts in a folder beside `path`."""
         path = path.absolute()  # tasks run elsewhere, even in another folder of this machine
@@ -271,7 +271,9 @@ class SparkTable:
                 )
                 names = tasks.tokens(keys, parts)
                 with door(self._engine.session, job) as load, plainly("Spark failed while publishing"):
-                    task = tasks.write_parts(names, schema, transform.dictionaries, lists, str(folder), str(attempts))
+                    task = tasks.write_parts(
+                        names, schema, transform.dictionaries, following, str(folder), str(attempts)
+                    )
                     done = self._run(frame, load, parts, task)
             except OSError as error:
                 raise EngineError(f"the parts cannot be written: {error.strerror}; nothing was published") from None

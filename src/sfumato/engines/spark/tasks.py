@@ -23,7 +23,7 @@ import pyarrow as pa
 from ...errors import EngineError, SfumatoError
 from ...stats.allocation import changed_between_passes
 from ..batch_sizes import exactly
-from ..contract import Keys, ListColumn, Transform
+from ..contract import FollowingColumn, Keys, Transform
 from ..parquet_rows import write_rows
 from .chunks import ORDER, by_part, packed
 
@@ -98,7 +98,7 @@ def write_parts(
     names: Sequence[str],
     schema: pa.Schema,
     dictionaries: Mapping[str, pa.Array],
-    lists: Sequence[ListColumn],
+    following: Sequence[FollowingColumn],
     folder: str,
     attempts: str,
 ) -> Task:
@@ -115,7 +115,7 @@ def write_parts(
                 name = f"part-{names[number]}.parquet"
                 attempt = Path(attempts) / f"{name}.{uuid.uuid4().hex}"
                 try:
-                    count, digest = _write(rows, schema, dictionaries, lists, attempt)
+                    count, digest = _write(rows, schema, dictionaries, following, attempt)
                     attempt.replace(Path(folder) / name)
                 finally:
                     with suppress(OSError):
@@ -133,7 +133,7 @@ def _write(
     batches: Batches,
     schema: pa.Schema,
     dictionaries: Mapping[str, pa.Array],
-    lists: Sequence[ListColumn],
+    following: Sequence[FollowingColumn],
     path: Path,
 ) -> tuple[int, str]:
     """(rows, digest) of the Parquet file that now holds the batches."""
@@ -154,7 +154,7 @@ def _write(
             rows += batch.num_rows
             yield partial(group, batch)
 
-    write_rows(path, schema, groups(), lists, threads=1)
+    write_rows(path, schema, groups(), following, threads=1)
     with path.open("rb") as handle:
         os.fsync(handle.fileno())
         digest = hashlib.file_digest(handle, "sha256").hexdigest()
