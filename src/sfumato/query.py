@@ -66,12 +66,12 @@ def ask(
     if isinstance(found, Query):
         return answered(subject, found, options)
     ((name, select),) = found.inner
-    inner = answered(subject, question(select, text, subject.schema), options)
+    inner = answered(subject, asked := question(select, text, subject.schema), options)
 
     def run(statement: Any, table: pa.Table) -> pa.Table:
         return subject.reader.run(statement, text=text, tables={INNER: table})
 
-    return over(found.outer, name, inner, text, run, options.z)
+    return over(found.outer, name, inner, text, run, options.z, tuple(k.name for k in asked.keys if k.unit is not None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +112,14 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
             subject, query, aggregate, keys, options.one_of(comparisons), options
         ),
     )
-    whole, kind, caveats = assembly.answer(frame, asking)
+    whole, listed, kind, caveats = assembly.answer(frame, asking)
     if query.derived:
         from .answering.computed import with_derived
 
-        numbers = whole.num_rows * len(query.columns)
+        numbers = listed.true_count * len(query.columns)
         whole, kind, notes = with_derived(frame, subject, whole, kind, z=options.z(numbers), target=options.target)
         caveats += notes
-    columns = whole.append_column(ROW, pa.array(range(whole.num_rows), type=pa.int64()))
+    columns = whole.append_column(ROW, pa.array(range(whole.num_rows), type=pa.int64())).filter(listed)
     if query.refined:
         statement = refined(
             table=ANSWER, having=query.having, order=query.order, limit=query.limit, offset=query.offset

@@ -32,8 +32,13 @@ STEADY += (exp.Neg, exp.Cast, exp.DataType, exp.DataTypeParam, exp.Nullif, exp.W
 Run = Callable[[Any, pa.Table], pa.Table]  # (statement, inner table) -> result
 
 
-def over(outer: Node, name: str, inner: Answer, text: str, run: Run, z: Callable[[int], float]) -> Answer:
-    """The answer of the outer SELECT over an inner answer that it calls `name`."""
+def over(
+    outer: Node, name: str, inner: Answer, text: str, run: Run, z: Callable[[int], float], listed: tuple[str, ...] = ()
+) -> Answer:
+    """The answer of the outer SELECT over an inner answer that it calls `name`.
+
+    `listed` are keys of the inner answer that have a row for every value, whether people have it or not.
+    """
     estimates = {a.lower() for a in inner.aggregates}
     statement, items = _checked(outer, name, inner, estimates, text)
     carrying = [shown for shown, node in items if _reads(node, estimates)]
@@ -60,6 +65,8 @@ def over(outer: Node, name: str, inner: Answer, text: str, run: Run, z: Callable
     caveats = list(inner.caveats)
     if any(_reads(part, estimates | {name.lower() for name in carrying}) for part in _choosing(outer)):
         caveats.append("rows of the inner answer are chosen by their estimates; the errors take the choice as given")
+    if listed and any(isinstance(f, exp.Avg | exp.Count) for f in _functions(outer)):
+        caveats.append(f"COUNT and AVG take every value of {', '.join(listed)} for a group, also one that no row has")
     return Answer(
         method=inner.method,
         level=inner.level,
