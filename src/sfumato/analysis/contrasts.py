@@ -110,7 +110,7 @@ def compare(
     if (share is None) == (mean is None):
         raise SpecError("give one of share (a condition) and mean (a column)", field="share")
     columns = (by,) if mean is None else (by, mean)
-    grid = read(subject, columns, where=where, recode=recode, flags=() if share is None else (share,))
+    grid = read(subject, columns, where=where, recode=recode, flags=() if share is None else (share,), target=target)
     weight = grid.weight
     if mean is not None:
         if not is_number(subject, mean):
