@@ -78,7 +78,7 @@ def read(
     recode: Recode | None = None,
     measures: Sequence[Measure] = (),
     flags: Sequence[str] = (),
-    target: str,
+    target: str = "table",
 ) -> Grid:
     """The grid over these columns; `flags` are SQL conditions whose truth is wanted on the grid."""
     for name in columns:
