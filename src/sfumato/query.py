@@ -66,12 +66,12 @@ def ask(
     if isinstance(found, Query):
         return answered(subject, found, options)
     ((name, select),) = found.inner
-    inner = answered(subject, question(select, text, subject.schema), options)
+    inner = answered(subject, asked := question(select, text, subject.schema), options)
 
     def run(statement: Any, table: pa.Table) -> pa.Table:
         return subject.reader.run(statement, text=text, tables={INNER: table})
 
-    return over(found.outer, name, inner, text, run, options.z)
+    return over(found.outer, name, inner, text, run, options.z, asked.keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +112,14 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
             subject, query, aggregate, keys, options.one_of(comparisons), options
         ),
     )
-    whole, kind, caveats = assembly.answer(frame, asking)
+    whole, listed, kind, caveats = assembly.answer(frame, asking)
     if query.derived:
         from .answering.computed import with_derived
 
-        numbers = whole.num_rows * len(query.columns)
+        numbers = listed.true_count * len(query.columns)
         whole, kind, notes = with_derived(frame, subject, whole, kind, z=options.z(numbers), target=options.target)
         caveats += notes
-    columns = whole.append_column(ROW, pa.array(range(whole.num_rows), type=pa.int64()))
+    columns = whole.append_column(ROW, pa.array(range(whole.num_rows), type=pa.int64())).filter(listed)
     if query.refined:
         statement = refined(
             table=ANSWER, having=query.having, order=query.order, limit=query.limit, offset=query.offset
@@ -134,7 +134,7 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
         kind=kind,
         table=shown,
         aggregates=names,
-        caveats=(*caveats, *subject.caveats),
+        caveats=(*caveats, *subject.said(options.target)),
         joint=lambda: _joint(frame, subject, whole, columns[ROW].to_numpy(), options.target),
     )
 
@@ -171,7 +171,7 @@ class Release:
 
     def __init__(self, opened: OpenedRelease) -> None:
         self.opened = opened
-        method, plan = opened.method, opened.plan
+        method, plan, people = opened.method, opened.plan, opened.manifest.people.noun()
         schema = Schema(
             types=opened.types,
             units={name: u for u, domain in enumerate(opened.domains) for name in domain.columns},
@@ -195,10 +195,9 @@ class Release:
             functionals=as_stated()(lambda cells, units: method.functionals(plan, opened.evidence, cells, units)),
             rows=opened.manifest.rows,
             prepare=(lambda: method.prepare(plan, opened.evidence)) if method.withheld else None,
-            prepare_sums=(lambda inside: method.prepare_sums(plan, opened.evidence, inside))
-            if method.withheld
-            else None,
-            caveats=(*method.caveats(plan), *opened.manifest.people.noun().caveats),
+            prepare_sums=(lambda cells: method.prepare_sums(plan, opened.evidence, cells)) if method.withheld else None,
+            caveats=(*method.caveats(plan), *people.caveats),
+            sampling=people.sampling,
         )
 
     @classmethod

@@ -72,6 +72,20 @@ def test_the_watch_sees_what_is_not_allowed(statements: list[Any]) -> None:
     assert not allowed(statements[-1])
 
 
+@pytest.mark.parametrize("column", ["sex", "job"])
+def test_values_are_read_once_for_a_look_up_table_of_any_length(column: str, statements: list[Any]) -> None:
+    """Before, once for every key."""
+    sql = f"SELECT l.kind, COUNT(*) AS n FROM release r JOIN l ON r.{column} = l.code GROUP BY l.kind"
+    asked = []
+    for more in (1, 300):
+        codes = [*"abcdefm", *(f"z{i}" for i in range(more))]
+        lookup = pa.table({"code": codes, "kind": ["low"] * 3 + ["high"] * (len(codes) - 3)})
+        statements.clear()
+        assert len(release().sql(sql, tables={"l": lookup}).rows()) == (1 if column == "sex" else 2)
+        asked.append(len(statements))
+    assert asked[1] <= asked[0]
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_mutations_are_answered_or_refused(seed: str, statements: list[Any]) -> None:
     rng, answered = random.Random(SEED), 0

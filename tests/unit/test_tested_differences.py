@@ -182,5 +182,6 @@ def test_no_difference_of_a_population_is_a_point(name: str, share: str) -> None
     except QueryError:
         pytest.skip("answers no such comparison")
     assert group.low < group.high
+    assert group.difference_se > 0
     assert group.low <= group.difference <= group.high or abs(group.difference) > 1
     assert (group.low <= 0 <= group.high) == (group.pvalue >= 0.05)

@@ -78,6 +78,7 @@ def read(
     recode: Recode | None = None,
     measures: Sequence[Measure] = (),
     flags: Sequence[str] = (),
+    target: str = "table",
 ) -> Grid:
     """The grid over these columns; `flags` are SQL conditions whose truth is wanted on the grid."""
     for name in columns:
@@ -130,7 +131,7 @@ def read(
         sums=lambda others: functionals_of(subject, others, axes.coded),
         method=subject.method,
         cell_rows=np.bincount(cells.cell, weights=cells.moments[:, 0, 0], minlength=len(distinct)).astype(np.float64),
-        caveats=(*functionals.caveats, *subject.caveats),
+        caveats=(*functionals.caveats, *subject.said(target)),
         units={c: subject.schema.units[c] for c in columns if c in subject.schema.units},
         extremes=tuple(
             (float(seen[f"least{j}"].to_numpy()[inside].min()), float(seen[f"most{j}"].to_numpy()[inside].max()))

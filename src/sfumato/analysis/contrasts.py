@@ -110,7 +110,7 @@ def compare(
     if (share is None) == (mean is None):
         raise SpecError("give one of share (a condition) and mean (a column)", field="share")
     columns = (by,) if mean is None else (by, mean)
-    grid = read(subject, columns, where=where, recode=recode, flags=() if share is None else (share,))
+    grid = read(subject, columns, where=where, recode=recode, flags=() if share is None else (share,), target=target)
     weight = grid.weight
     if mean is not None:
         if not is_number(subject, mean):
@@ -210,6 +210,8 @@ def _against_first(
             shared = float(together)
             difference_se = float(np.sqrt(max(law.variance + laws[0].variance - 2 * shared, 0.0)))
             low, high, z, p = _tested(law, laws[0], shared, possible, alpha)
+            if difference_se == 0:  # of rows that are all alike; an error of 0 beside an interval would say "exact"
+                difference_se = (high - low) / (-2 * float(ndtri(alpha / 2)))
         groups.append(
             ContrastGroup(
                 level=label,

@@ -62,7 +62,7 @@ def correlation(
     check_asked(target, level)
     if x == y:
         raise QueryError("two different columns are needed")
-    grid = read(subject, (x, y), where=where)
+    grid = read(subject, (x, y), where=where, target=target)
     for name in (x, y):
         if not is_number(subject, name):
             raise QueryError(f'a correlation needs numbers; "{name}" holds none')

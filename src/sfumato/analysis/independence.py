@@ -116,7 +116,7 @@ def independence_test(
     if x == y:
         raise QueryError("two different columns are needed")
     check_asked(target, level)
-    grid = read(subject, (x, y), where=where, recode=recode)
+    grid = read(subject, (x, y), where=where, recode=recode, target="population")  # whom the hypothesis is about
     levels = tuple(_levels(grid, name) for name in (x, y))
     if levels[0].size * levels[1].size > MOST_LEVELS:
         raise UnsupportedQuery(

@@ -107,7 +107,7 @@ def quantile(
         raise SpecError("shares of quantiles lie between 0 and 1", field="shares")
     if column in by:
         raise QueryError(f'"{column}" cannot be both the column and a group')
-    grid = read(subject, (column, *by), where=where)
+    grid = read(subject, (column, *by), where=where, target=target)
     if not is_number(subject, column):
         raise QueryError(f'quantiles need numbers; "{column}" holds none')
     numbers = np.broadcast_to(grid.variables[column].numbers(), grid.weight.shape)

@@ -88,7 +88,7 @@ def fit(
         measures += outcome.weighed(asked.outcome, None if weighted is None else weighted.sql)
     if weights is not None and weighted is None:
         columns.append(weights)
-    grid = read(subject, columns, where=where, recode=recode, measures=measures)
+    grid = read(subject, columns, where=where, recode=recode, measures=measures, target=target)
     weight = grid.weight
     if weights is not None and weighted is None:
         weight = weight * _weight_numbers(grid.variables[weights], weight)

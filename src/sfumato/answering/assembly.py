@@ -25,6 +25,7 @@ from .layout import (
     functionals,
     limits,
     products,
+    reachable,
     stratum_totals,
     unscaled,
 )
@@ -56,8 +57,8 @@ class Asking:
 Quantile = Callable[[Aggregate, tuple[int, ...], int], Mapping[tuple[Any, ...], tuple[float, float, float]] | None]
 
 
-def answer(frame: Frame, asking: Asking) -> tuple[pa.Table, str, tuple[str, ...]]:
-    """(answer table with columns k0.. and a0, a0_se .., kind, caveats)."""
+def answer(frame: Frame, asking: Asking) -> tuple[pa.Table, pa.Array, str, tuple[str, ...]]:
+    """(answer table with columns k0.. and a0, a0_se .., which rows SQL would list, kind, caveats)."""
     strata = sort_into_strata(frame)
     totals = stratum_totals(strata.stratum, len(strata.first), strata.moments, strata.positive)
     tables, kinds = [], set()
@@ -69,7 +70,8 @@ def answer(frame: Frame, asking: Asking) -> tuple[pa.Table, str, tuple[str, ...]
         kinds.add(kind)
         caveats |= dict.fromkeys(notes)
     kind = next(k for k in ("bounds", "confidence", "exact") if k in kinds)
-    return pa.concat_tables(tables, promote_options="permissive"), kind, tuple(caveats)
+    listed = pa.array(np.concatenate([one.listed for one in posed]))
+    return pa.concat_tables(tables, promote_options="permissive"), listed, kind, tuple(caveats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class _Posed:
     combos: list[tuple[int, ...]]
     parts: list[tuple[list[int], list[int]]]  # functionals above and below, of each aggregate
     functionals: int  # of one group of unit keys
+    listed: NDArray[np.bool_]  # output rows that are told: all but the groups that no value can be in
     comparisons: int
     observed: Observed
     asked: Asked
@@ -111,7 +114,10 @@ def _posed(frame: Frame, asking: Asking, strata: Strata, totals: Totals, keys: t
         inside=frame.inside,
         cell=strata.cell,
     )
-    comparisons = max(1, len(groups) * len(combos) * len(query.aggregates))
+    seen = np.zeros((len(groups), len(strata.patterns)), dtype=np.bool_)
+    seen[key, strata.pattern] = True
+    listed = np.ones(1, dtype=np.bool_) if not keys else reachable(query, keys, frame.place, strata.patterns, seen)
+    comparisons = max(1, int(listed.sum()) * len(query.aggregates))
     asked = Asked(
         units=frame.place.units,
         classes=frame.place.classes,
@@ -126,7 +132,7 @@ def _posed(frame: Frame, asking: Asking, strata: Strata, totals: Totals, keys: t
         full=asking.full,
     )
     possible = limits(observed, asked, totals)
-    return _Posed(keys, plain, groups, combos, parts, J, comparisons, observed, asked, possible)
+    return _Posed(keys, plain, groups, combos, parts, J, listed, comparisons, observed, asked, possible)
 
 
 def _found(frame: Frame, posed: list[_Posed], asking: Asking) -> list[Estimated]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow as pa
 from ..engines.codes import factorise
 from ..engines.statements import distinct, on_domain
 from ..errors import QueryError, UnsupportedQuery
-from ..model.public import Domain, Scalar
+from ..model.public import Scalar
 from ..model.types import Kind
 from ..sql.aggregates import LARGEST
 from ..sql.nodes import Query, Truth
@@ -116,18 +116,14 @@ def check_literals(query: Query, subject: Subject) -> None:
     Of a look-up table's keys one is enough: a table may hold codes that nobody has.
     """
     met: dict[tuple[str, str], bool] = {}
+    values: dict[str, tuple[set[str], set[float]]] = {}  # of every column once: a look-up table may have 10,000 keys
     for lookup in query.lookups:
-        unit = subject.schema.units.get(lookup.column)
-        known: set[Scalar]
-        if unit is not None:
-            known = _values(subject.domains[unit], lookup.column)
-        elif isinstance(lookup.literal, str) and subject.schema.types[lookup.column].kind is Kind.TEXT:
-            statement = distinct(lookup.column, table="release")
-            known = set(subject.reader.run(statement)["v"].to_pylist())
-        else:
+        text = subject.schema.types[lookup.column].kind is Kind.TEXT and isinstance(lookup.literal, str)
+        if lookup.column not in subject.schema.units and not text:
             continue
-        texts = {str(v) for v in known if v is not None}
-        numbers = {float(v) for v in known if isinstance(v, int | float)}
+        if lookup.column not in values:
+            values[lookup.column] = _values(subject, lookup.column)
+        texts, numbers = values[lookup.column]
         literal = lookup.literal
         if (isinstance(literal, str) and literal in texts) or (
             isinstance(literal, float) and (literal in numbers or str(literal) in texts)
@@ -151,9 +147,15 @@ def check_literals(query: Query, subject: Subject) -> None:
             raise QueryError(f'no key of the look-up table "{table}" is a value of "{name}"', sql=query.text)
 
 
-def _values(domain: Domain, column: str) -> set[Scalar]:
-    place = domain.columns.index(column)
-    return {value[place] for value in domain.values}
+def _values(subject: Subject, column: str) -> tuple[set[str], set[float]]:
+    """The values of a column, as texts and as numbers: those of its domain, or those that the release has."""
+    known: Iterable[Scalar]
+    if (unit := subject.schema.units.get(column)) is not None:
+        domain = subject.domains[unit]
+        known = {value[domain.columns.index(column)] for value in domain.values}
+    else:
+        known = subject.reader.run(distinct(column, table="release"))["v"].to_pylist()
+    return {str(v) for v in known if v is not None}, {float(v) for v in known if isinstance(v, int | float)}
 
 
 def _as_float(text: str) -> float:

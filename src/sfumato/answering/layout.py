@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..model.public import Asked, Codes, Floats, Observed
 from ..model.sparse_table import SparseTable
-from ..sql.nodes import TRUE, Aggregate, Condition, Query, Term, Truth, conjunction
+from ..sql.nodes import ALWAYS, TRUE, Aggregate, Condition, Query, Term, Truth, conjunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,15 +165,8 @@ def coefficients(
 
     Functional f = group * len(wanted) + j. `patterns[b, i]` is the truth of leaf i where it is untouched.
     """
-    unit_keys = [i for i in keys if query.keys[i].unit is not None]
-    sizes = [int(place.views[query.keys[i].unit or 0].groups[i].max()) + 1 for i in unit_keys]
-    shape = place.shape or (1,)
-    group = np.zeros(shape, dtype=np.int64)
-    for i, size in zip(unit_keys, sizes, strict=True):
-        unit = query.keys[i].unit or 0
-        group = group * size + place.along(unit, place.views[unit].groups[i].astype(np.int64))
-    group = np.broadcast_to(group, shape).ravel()
-    groups = int(np.prod(sizes)) if sizes else 1
+    group, sizes = _groups(query, keys, place)
+    shape, groups = place.shape or (1,), int(np.prod(sizes)) if sizes else 1
     numbers = [
         np.broadcast_to(place.along(u, place.views[u].numbers[v]), shape) for v, (u, _) in enumerate(query.values)
     ]
@@ -182,12 +175,38 @@ def coefficients(
     for pattern in patterns:
         found = [rows.under(pattern) for rows in rows_of]
         row = np.concatenate([group[at] * len(wanted) + j for j, (at, _) in enumerate(found)])
-        order = np.argsort(row, kind="stable") if unit_keys else slice(None)  # else rows come one after the other
+        order = np.argsort(row, kind="stable") if sizes else slice(None)  # else rows come one after the other
         start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=groups * len(wanted)))])
         column, data = (np.concatenate(part)[order] for part in zip(*found, strict=True))
         matrices.append(SparseTable(data, column, start.astype(np.intp), (groups * len(wanted), int(np.prod(shape)))))
     combos: list[tuple[int, ...]] = list(np.ndindex(*sizes)) if sizes else [()]
     return tuple(matrices), combos
+
+
+def _groups(query: Query, keys: Sequence[int], place: Layout) -> tuple[NDArray[np.int64], list[int]]:
+    """(the group of unit keys of every joint class, how many groups each of these keys has)."""
+    unit_keys = [(i, unit) for i in keys if (unit := query.keys[i].unit) is not None]
+    sizes = [int(place.views[unit].groups[i].max()) + 1 for i, unit in unit_keys]
+    shape = place.shape or (1,)
+    group = np.zeros(shape, dtype=np.int64)
+    for (i, unit), size in zip(unit_keys, sizes, strict=True):
+        group = group * size + place.along(unit, place.views[unit].groups[i].astype(np.int64))
+    return np.broadcast_to(group, shape).ravel(), sizes
+
+
+def reachable(
+    query: Query, keys: Sequence[int], place: Layout, patterns: NDArray[np.int8], seen: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Output rows that some value may lie in, K times groups of unit keys; `seen[k, b]`: key k has rows of pattern b.
+
+    SQL has no row for a group that WHERE leaves empty, nor for a combination of values that the domain does not have.
+    """
+    group, sizes = _groups(query, keys, place)
+    rows = _Rows.of(query, Functional((Term(ALWAYS),), 0), place, ())
+    held = np.zeros((len(patterns), int(np.prod(sizes)) if sizes else 1), dtype=np.float32)
+    for b, pattern in enumerate(patterns):
+        held[b, group[rows.under(pattern)[0]]] = 1
+    return np.asarray(seen.astype(np.float32) @ held > 0).ravel()
 
 
 def products(moments: Sequence[tuple[int, int]], measures: int) -> NDArray[np.intp]:

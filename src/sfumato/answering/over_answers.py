@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..model.public import Floats
+from ..sql.nodes import Key
 from ..sql.scalar import ALLOWED, Node, nearest, refuse, span
 from .answer import Answer
 
@@ -32,8 +33,13 @@ STEADY += (exp.Neg, exp.Cast, exp.DataType, exp.DataTypeParam, exp.Nullif, exp.W
 Run = Callable[[Any, pa.Table], pa.Table]  # (statement, inner table) -> result
 
 
-def over(outer: Node, name: str, inner: Answer, text: str, run: Run, z: Callable[[int], float]) -> Answer:
-    """The answer of the outer SELECT over an inner answer that it calls `name`."""
+def over(
+    outer: Node, name: str, inner: Answer, text: str, run: Run, z: Callable[[int], float], keys: tuple[Key, ...] = ()
+) -> Answer:
+    """The answer of the outer SELECT over an inner answer that it calls `name`.
+
+    `keys` are those of the inner answer: a randomised one has a row for every value, whether people have it or not.
+    """
     estimates = {a.lower() for a in inner.aggregates}
     statement, items = _checked(outer, name, inner, estimates, text)
     carrying = [shown for shown, node in items if _reads(node, estimates)]
@@ -60,6 +66,9 @@ def over(outer: Node, name: str, inner: Answer, text: str, run: Run, z: Callable
     caveats = list(inner.caveats)
     if any(_reads(part, estimates | {name.lower() for name in carrying}) for part in _choosing(outer)):
         caveats.append("rows of the inner answer are chosen by their estimates; the errors take the choice as given")
+    listed = [key.name for key in keys if key.unit is not None]
+    if listed and any(isinstance(f, exp.Avg | exp.Count) for f in _functions(outer)):
+        caveats.append(f"COUNT and AVG take every value of {', '.join(listed)} for a group, also one that no row has")
     return Answer(
         method=inner.method,
         level=inner.level,

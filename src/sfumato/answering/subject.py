@@ -88,12 +88,17 @@ class Subject:
     prepare_sums: Callable[[PartCells | None], None] | None = None  # the same of functionals, then of cells in parts
     handfuls: bool = False  # parts are of a few rows each, which no statement counts together
     caveats: tuple[str, ...] = ()  # that every answer carries
+    sampling: tuple[str, ...] = ()  # those of errors of a population
     known: Remembered = field(default_factory=Remembered, repr=False)
 
     def whole_numbers(self, unit: int) -> bool:
         """Whether a unit is one column of whole numbers, published as such."""
         columns = self.coders[unit].domain.columns
         return len(columns) == 1 and unit not in self.sets and self.schema.types[columns[0]].kind is Kind.INTEGER
+
+    def said(self, target: str) -> tuple[str, ...]:
+        """The caveats of an answer whose errors are those of a target."""
+        return (*self.caveats, *(self.sampling if target == POPULATION else ()))
 
     def check_estimator(self, name: str | None) -> None:
         """Nothing; SpecError for an estimator that the method does not have."""

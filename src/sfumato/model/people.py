@@ -43,6 +43,14 @@ class People:
             f"rows of people with more than {self.rows_per_person} {rows} were left out: {self.rows_left_out:,} rows",
         )
 
+    @property
+    def sampling(self) -> tuple[str, ...]:
+        """What answers about a population say: its errors are those of rows that are drawn one by one."""
+        most = self.rows_per_person
+        if most == 1:
+            return ()
+        return (f"people may have {most} rows: errors of a population take rows for people, and may be too small",)
+
 
 def with_people(guarantee: Guarantee, people: People) -> Guarantee:
     """The guarantee with what is known about people and rows among its assumptions."""
