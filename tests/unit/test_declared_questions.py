@@ -51,6 +51,7 @@ def test_a_workload_lowers_its_own_error_and_says_how_far_it_is_from_the_best() 
         ("age", "means", "not known"),
         ("wide", "sum", "128"),
         ("wide", "ranges:x", "number"),
+        ("wide", "ranges:", "number"),
     ],
 )
 def test_workloads_without_meaning_are_refused(column: str, workload: str, said: str) -> None:

@@ -70,7 +70,7 @@ def parse_workload(text: str | None) -> DeclaredWorkload | None:
     mix, sql = _parted(text.strip())
     shares: dict[str, float] = {}
     for item in mix.split(","):
-        kind, _, number = (part.strip() for part in item.partition(":"))
+        kind, colon, number = (part.strip() for part in item.partition(":"))
         if kind == SQL and sql is None:
             raise SpecError(
                 "the questions of the workload sql are missing: ranges:1,sql:2; SELECT ...", field="workload"
@@ -81,7 +81,7 @@ def parse_workload(text: str | None) -> DeclaredWorkload | None:
         if kind in shares:
             raise SpecError(f'workload "{kind}" is named twice', field="workload")
         try:
-            shares[kind] = float(number) if number else 1.0
+            shares[kind] = float(number) if colon else 1.0
         except ValueError:
             raise SpecError(f'the share of "{kind}" must be a number, got "{number}"', field="workload") from None
         if not 0 < shares[kind] < float("inf"):
