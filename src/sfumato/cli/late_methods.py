@@ -26,14 +26,17 @@ def compile_late() -> None:
 
 
 def _late(name: str, compiled: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-    """A method that puts the compiled one in its place."""
+    """A method that puts the compiled one in its place, or, where others hold it, calls it."""
+    made: Callable[..., Any] | None = None
 
     def method(self: Any, *more: Any) -> Any:
-        made = compiled()
-        made.__qualname__ = method.__qualname__
-        for owner in type(self).__mro__:
-            if vars(owner).get(name) is method:
-                setattr(owner, name, made)
+        nonlocal made
+        if made is None:
+            made = compiled()
+            made.__qualname__ = method.__qualname__
+            for owner in type(self).__mro__:
+                if vars(owner).get(name) is method:
+                    setattr(owner, name, made)
         return made(self, *more)
 
     method.__name__ = name
