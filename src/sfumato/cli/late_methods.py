@@ -15,7 +15,7 @@ LATE = frozenset({"__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__"
 
 def compile_late() -> None:
     """Nothing; from now on these methods of new dataclasses are compiled at the first call. Others are as ever."""
-    compiled: Callable[..., Any] | None = getattr(dataclasses, "_create_fn", None)
+    compiled: Callable[..., Any] | None = vars(dataclasses).get("_create_fn")
     if compiled is None or compiled.__module__ != dataclasses.__name__:  # another Python, or done already
         return
 
