@@ -98,9 +98,10 @@ class Redrawn:
         types = prepared.table.arrow_types()
         batch = arrow.cast(pa.schema([(name, types[name]) for name in applier.reads])).to_batches()[0]
         rows = pa.Table.from_batches([applier.split(0, batch)()])
-        for column in applier.lists:
-            at = rows.column_names.index(column.numbers)
-            rows = rows.add_column(at, column.name, column.lists.take(rows[column.numbers].combine_chunks()))
+        for column in applier.following:
+            lists, numbers = pa.types.is_list(column.cells.type), rows[column.numbers].combine_chunks()
+            at = rows.column_names.index(column.numbers) if lists else rows.num_columns
+            rows = rows.add_column(at, column.name, column.cells.take(numbers))
         applier.close()
         if self._manifest is None:
             self._manifest = self.published(seed).manifest

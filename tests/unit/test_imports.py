@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "release": {
         *("numpy", "pyarrow", "pydantic", "cryptography"),
         *("sfumato.engines", "sfumato.methods", "sfumato.stats", "sfumato.model", "sfumato.errors"),
-        "sfumato.version",
+        *("sfumato.version", "sfumato.lazily"),
     },
 }
 # Pure parts: no file, clock, process or generator of their own.

@@ -210,7 +210,10 @@ class _Shuffler:
 
     def sweeps(self, number: int, rng: np.random.Generator) -> None:
         """Random pairings that re-deal what the two groups do not share; more of them for a small table."""
-        number = number if len(self.rows) >= SMALL_TABLE else 5 * number
+        if len(self.rows) < SMALL_TABLE:
+            for _ in range(5 * number):
+                self.sweep(rng)
+            return
         with ThreadPoolExecutor(max_workers=2) as beside:  # the next sweep is drawn while one is made
             drawn = beside.submit(self._draw, rng)
             for left in range(number - 1, -1, -1):
