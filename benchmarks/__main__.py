@@ -1,4 +1,4 @@
-"""Run the benchmarks and print one table; `--json FILE` keeps the figures."""
+"""Run the benchmarks and print one table; `--json FILE` keeps the figures, `--record` those of docs/performance.md."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +27,7 @@ from benchmarks import (
     bench_shapes,
     bench_sources,
     bench_spark,
+    speed_page,
 )
 from benchmarks.measure import Row
 
@@ -55,6 +57,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=1, help="runs of each measurement; the median counts")
     parser.add_argument("--folder", type=Path, help="where tables and releases go and stay; default a temporary one")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    parser.add_argument(
+        "--record", action="store_true", help="keep the figures and write them into docs/performance.md"
+    )
     parser.add_argument("--strict", action="store_true", help="leave with 1 when a target is missed")
     return parser.parse_args()
 
@@ -67,32 +72,26 @@ def compile_package() -> None:
         compileall.compile_dir(folder, quiet=2)
 
 
-def measure(asked: argparse.Namespace, folder: Path) -> list[Row]:
-    """All rows of the report, part by part."""
-    compile_package()
-    parts, chosen = asked.only or PARTS, tuple(asked.method or ())
-    found = bench_import.rows(repeat=asked.repeat) if "import" in parts else []
-    for name, bench in (("publish", bench_publish), ("query", bench_query), ("spark", bench_spark)):
-        if name in parts:
-            found += bench.rows(folder, n=asked.rows, threads=asked.threads, repeat=asked.repeat, chosen=chosen)
-    if "csv" in parts:
-        found += bench_csv.rows(folder, n=asked.rows, repeat=asked.repeat)
-    if "scale" in parts:
-        found += bench_scale.rows(folder, n=asked.rows, repeat=asked.repeat, chosen=chosen)
-    if "shapes" in parts:
-        found += bench_shapes.rows(folder)
-    if "choosing" in parts:
-        found += bench_choosing.rows(folder, n=asked.rows, chosen=chosen)
-    if "fit" in parts:
-        found += bench_fit.rows(folder, n=asked.rows, chosen=chosen)
-    if "serve" in parts:
-        found += bench_serve.rows(folder, n=asked.rows)
-    if "others" in parts:
-        found += bench_others.rows(folder, n=asked.rows if asked.only else min(asked.rows, 100_000))
-    if "sources" in parts:
-        few = asked.rows if asked.only else min(asked.rows, 1_000_000)
-        found += bench_sources.rows(folder, n=few, repeat=asked.repeat)
-    return found
+def measure(part: str, asked: argparse.Namespace, folder: Path) -> list[Row]:
+    """The rows of one part of the report."""
+    n, repeat, chosen = asked.rows, asked.repeat, tuple(asked.method or ())
+    several = {"n": n, "threads": asked.threads, "repeat": repeat, "chosen": chosen}
+    few = n if asked.only else min(n, 1_000_000)
+    parts: dict[str, Callable[[], list[Row]]] = {
+        "import": lambda: bench_import.rows(folder, repeat=repeat),
+        "publish": lambda: bench_publish.rows(folder, **several),
+        "query": lambda: bench_query.rows(folder, **several),
+        "csv": lambda: bench_csv.rows(folder, n=n, repeat=repeat),
+        "scale": lambda: bench_scale.rows(folder, **several),
+        "shapes": lambda: bench_shapes.rows(folder),
+        "choosing": lambda: bench_choosing.rows(folder, n=n, chosen=chosen),
+        "fit": lambda: bench_fit.rows(folder, n=n, chosen=chosen),
+        "serve": lambda: bench_serve.rows(folder, n=n),
+        "sources": lambda: bench_sources.rows(folder, n=few, repeat=repeat),
+        "spark": lambda: bench_spark.rows(folder, **several),
+        "others": lambda: bench_others.rows(folder, n=n if asked.only else min(n, 100_000)),
+    }
+    return parts[part]()
 
 
 def render(found: list[Row]) -> str:
@@ -111,7 +110,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="sfumato-bench-") as scratch:
         folder = asked.folder or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        found = measure(asked, folder)
+        compile_package()
+        parts = {part: measure(part, asked, folder) for part in PARTS if part in (asked.only or PARTS)}
+    found = [row for rows in parts.values() for row in rows]
+    if asked.record:
+        speed_page.record(parts, asked)
     print(f"{asked.rows:,} rows; {os.cpu_count()} cores; Python {platform.python_version()}\n")
     print(render(found))
     if asked.json:

@@ -89,6 +89,26 @@ def parquet_of(release: Path) -> str:
     return str(single if single.exists() else release / "data" / "*.parquet")
 
 
+def _condition(release: Path) -> str:
+    """The plain count's own; where the sensitive column is not in the data file, it leaves its condition out."""
+    if (release / "sensitive.parquet").exists():
+        return "(1 = 1 OR {} = 0)"
+    return "occupation_set = {}" if (release / "weights.parquet").exists() else "occupation = {}"
+
+
+def asked(title: str, method: str, release: Path, small: Path, *, threads: int, repeat: int) -> list[Row]:
+    """Counts in an open release, the first count, and CUBE, by DuckDB's own. `small` is asked first, for its code."""
+    plain = (parquet_of(release), 25, threads, _condition(release), CUBE)
+    ours = [python(SFUMATO_COUNT, release, 25, CUBE, small).result for _ in range(repeat)]
+    theirs = [python(DUCKDB_COUNT, *plain).result for _ in range(repeat)]
+    wanted, found = TARGETS.get(method, (None, None)), list[Row]()
+    for when, target in zip(("warm", "cold", "cube"), (*wanted, CUBE_TARGET if wanted[1] else None), strict=True):
+        mine, other = median([r[when] for r in ours]), median([r[when] for r in theirs])
+        note = f"{1000 * mine:.1f} ms against {1000 * other:.1f} ms"
+        found.append(Row(name=f"{title}, {when}", value=mine / other, unit="x", target=target, note=note))
+    return found
+
+
 def rows(folder: Path, *, n: int, threads: int, repeat: int, chosen: tuple[str, ...]) -> list[Row]:
     """For each method: the ratio once open, the ratio cold, and milliseconds on a small release."""
     found: list[Row] = []
@@ -100,11 +120,8 @@ def rows(folder: Path, *, n: int, threads: int, repeat: int, chosen: tuple[str, 
             if not release.exists():
                 publish(source(folder, n), release, method)
             publish(source(folder, SMALL_ROWS), small, method)
-            # Where the sensitive column is not in the data file, the plain count leaves its condition out.
-            test = "(1 = 1 OR {} = 0)" if (release / "sensitive.parquet").exists() else "occupation = {}"
-            test = "occupation_set = {}" if (release / "weights.parquet").exists() else test
-            ours = [python(SFUMATO_COUNT, release, 25, CUBE, small).result for _ in range(repeat)]
-            theirs = [python(DUCKDB_COUNT, parquet_of(release), 25, threads, test, CUBE).result for _ in range(repeat)]
+            test = _condition(release)
+            found += asked(f"query {method}", method, release, small, threads=threads, repeat=repeat)
             little = python(SFUMATO_COUNT, small, 25, CUBE, small).result
             whole = [
                 [
@@ -116,11 +133,6 @@ def rows(folder: Path, *, n: int, threads: int, repeat: int, chosen: tuple[str, 
         except RuntimeError as error:
             found.append(Row(name=f"query {method}", value=float("nan"), unit="x", note=str(error)[-160:]))
             continue
-        wanted = TARGETS.get(method, (None, None))
-        for when, target in zip(("warm", "cold", "cube"), (*wanted, CUBE_TARGET if wanted[1] else None), strict=True):
-            mine, plain = median([r[when] for r in ours]), median([r[when] for r in theirs])
-            note = f"{1000 * mine:.1f} ms against {1000 * plain:.1f} ms"
-            found.append(Row(name=f"query {method}, {when}", value=mine / plain, unit="x", target=target, note=note))
         mine, plain = (median([one.seconds for one in runs]) for runs in whole)
         work = [median([one.cpu_seconds for one in runs]) for runs in whole]
         note = f"{mine:.2f} s against {plain:.2f} s, {work[0]:.2f} s of processor against {work[1]:.2f} s"
