@@ -76,14 +76,16 @@ class Stream(np.random.Generator):
         most = int(outcomes.max())
         if kind not in (np.uint32, np.int64) or int(outcomes.min()) <= 1 or most > FEW:
             return None
-        wide, words = outcomes.astype(np.uint64), self._words(len(outcomes))
+        narrow, words = outcomes.astype(np.uint32, copy=False), self._words(len(outcomes))
         while True:
-            found = words * wide
-            lower = found.astype(np.uint32)
-            out = np.flatnonzero(lower < (1 << 32) % wide) if int(lower.min()) < most else np.zeros(0, dtype=np.intp)
+            lower = words * narrow  # of the product, modulo 2^32
+            if int(lower.min()) >= most:
+                break
+            out = np.flatnonzero(lower < (1 << 32) % narrow.astype(np.uint64))
             if not len(out):
                 break
             words = np.append(np.delete(words, out[0]), self._words(1))  # this row takes the next one; it is rare
+        found = np.multiply(words, narrow, dtype=np.uint64)
         found >>= np.uint64(32)
         return found.astype(kind)
 

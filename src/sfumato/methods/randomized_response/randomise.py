@@ -22,5 +22,6 @@ def randomise_codes(codes: NDArray[Code], *, keep: float, size: int, rng: np.ran
     there = codes.take(moved).astype(np.int64)
     there += rng.integers(1, size, len(moved), dtype=np.uint32)
     out = codes.copy()
-    out[moved] = np.where(there < size, there, there - size)
+    there -= size * (there >= size)
+    out[moved] = there
     return out

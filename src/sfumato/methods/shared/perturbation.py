@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...model.public import Asked, Codes, Estimated, Evidence, Floats, Observed
 from ...model.sparse_table import SparseTable
+from ...stats.row_choice import either
 from ...stats.tail_inversion import second_cumulant, third_cumulant
 from .row_sums import RowSums
 
@@ -38,8 +39,8 @@ class SubTables:
 def perturb(codes: Codes, domain: Codes, p: float, rng: np.random.Generator) -> Codes:
     """Each code kept with probability p (rounded down to a multiple of 2^-32), else a uniform draw from `domain`."""
     kept = rng.integers(0, 2**32, size=len(codes), dtype=np.uint32) < np.uint64(int(p * 2**32))
-    drawn = domain[rng.integers(0, len(domain), size=len(codes), dtype=np.uint32)]
-    return np.where(kept, codes, drawn).astype(np.int32, copy=False)
+    drawn = domain.take(rng.integers(0, len(domain), size=len(codes), dtype=np.uint32))
+    return either(kept, codes.astype(np.int32, copy=False), drawn)
 
 
 def perturb_parts(tables: SubTables, codes: Codes, part: NDArray[np.int64], rng: np.random.Generator) -> Codes:
@@ -47,7 +48,7 @@ def perturb_parts(tables: SubTables, codes: Codes, part: NDArray[np.int64], rng:
     keep = (tables.p * 2**32).astype(np.uint64)  # rounds down
     kept = rng.integers(0, 2**32, size=len(codes), dtype=np.uint32) < keep[part]
     drawn = tables.values[tables.start[part] + rng.integers(0, np.diff(tables.start)[part])]
-    return np.where(kept, codes, drawn).astype(np.int32, copy=False)
+    return either(kept, codes.astype(np.int32, copy=False), drawn)
 
 
 @dataclass(frozen=True, slots=True)

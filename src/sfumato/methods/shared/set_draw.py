@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...stats.row_choice import either
 from .set_channel import SetChannel
 
 SetIds = NDArray[np.int32]
@@ -38,7 +39,7 @@ class AliasTables:
         if self.plain:
             return self.own.take(at)
         level = rng.integers(0, self.total, size=rows, dtype=np.int64)
-        return np.where(level < self.cut.take(at), self.own.take(at), self.other.take(at))
+        return either(level < self.cut.take(at), self.own.take(at), self.other.take(at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,7 +59,7 @@ class SetSampler:
             kept = rng.integers(0, 2**32, size=len(part), dtype=np.uint32) < np.uint64(self.keep_units)
             mine = self.holding.draw(part, len(part), rng)
             free = self.everything.draw(None, len(part), rng)
-            shown[start : start + CHUNK] = np.where(kept, mine, free)
+            shown[start : start + CHUNK] = either(kept, mine, free)
         return shown
 
 
@@ -68,7 +69,7 @@ class _Joined:
     def __init__(self, tables: Sequence[AliasTables]) -> None:
         # one column is written twice: a draw of one outcome would take no random number, unlike its neighbours
         twice = [(2 if table.width == 1 else 1, table) for table in tables]
-        self._width = np.array([n * table.width for n, table in twice])
+        self._width = np.array([n * table.width for n, table in twice], dtype=np.uint32)
         self._total = np.array([table.total for table in tables])
         self._own = np.concatenate([table.own.repeat(n) for n, table in twice])
         self._other = np.concatenate([table.other.repeat(n) for n, table in twice])
@@ -85,7 +86,7 @@ class _Joined:
         if self._plain:
             return self._own.take(at)
         level = rng.integers(0, self._total.take(kind))
-        return np.where(level < self._cut.take(at), self._own.take(at), self._other.take(at))
+        return either(level < self._cut.take(at), self._own.take(at), self._other.take(at))
 
 
 class JoinedSamplers:
@@ -103,7 +104,7 @@ class JoinedSamplers:
             mine, here = kind[rows], codes[rows]
             kept = rng.integers(0, 2**32, size=len(here), dtype=np.uint32) < self._keep_units.take(mine)
             held, free = self._holding.draw(mine, here, rng), self._everything.draw(mine, None, rng)
-            shown[rows] = np.where(kept, held, free)
+            shown[rows] = either(kept, held, free)
         return shown
 
 
