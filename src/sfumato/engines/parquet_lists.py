@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ..lazily import compute as pc
+from .byte_pieces import Pieces
 from .contract import FollowingColumn
 from .parquet_chunks import (
     CODEC,
@@ -60,10 +60,10 @@ class ListChunks:
         )
         held = np.diff(np.concatenate([[0], np.cumsum(there)])[np.concatenate([[0], ends])])
         shown = distinct.to_numpy(zero_copy_only=False)[codes] if plain else codes
-        self._codes = _pieces(shown[there].astype(self._wide), held)
+        self._codes = Pieces(shown[there].astype(self._wide), held)
         self._short: SnappyPieces | None = None  # lists of one length that are packed by us
-        if isinstance(self._codes, np.ndarray) and there.all() and not plain:
-            table = self._codes.view(np.uint8)
+        if self._codes.table is not None and there.all() and not plain:
+            table = self._codes.table.view(np.uint8)
             self._short = SnappyPieces(table) if SnappyPieces.suit(table) else None
         self._codec = CODEC if self._short is None else "snappy"
         written, footer = by_library(column.name, lists, statistics=False, whole_dictionary=True, codec=self._codec)
@@ -76,11 +76,13 @@ class ListChunks:
         self._rows = max(1, PAGE_VALUES // max(int(length.max(initial=1)), 1))
         begins = np.ones(len(values), dtype=np.uint8)
         begins[ends - length] = 0
-        self._begins = _pieces(begins, length)
-        self._places: bytes | None = None  # where lists begin in a whole page, if all have one length
-        if isinstance(self._begins, np.ndarray):
-            self._places = np.packbits(np.tile(self._begins[0], self._rows), bitorder="little").tobytes()
-        self._levels_of = _pieces(np.where(there, PRESENT, MISSING).astype(np.uint8), length)
+        self._begins = Pieces(begins, length)
+        self._places: bytes | None = None  # where lists begin in a whole page, if all have one length:
+        self._each = 0
+        if self._begins.table is not None:
+            self._each = self._begins.table.shape[1]
+            self._places = np.packbits(np.tile(self._begins.table[0], self._rows), bitorder="little").tobytes()
+        self._levels_of = Pieces(np.where(there, PRESENT, MISSING).astype(np.uint8), length)
 
     def chunk(self, numbers: pa.Array) -> Chunk:
         """The lists of these numbers, one after the other."""
@@ -127,7 +129,7 @@ class ListChunks:
             return page(*self._body(numbers), encoding=self._encoding)
         (length, bits), present, values = self._levels(numbers)
         opening, padding = self._run(self._short.length * len(numbers))
-        begins = repeated(bits[: self._begins.shape[1]], len(bits))  # eight lists begin where the next eight do
+        begins = repeated(bits[: self._each], len(bits))  # eight lists begin where the next eight do
         head = literal(length) + begins + literal(present + opening)
         size = len(length) + len(bits) + len(present) + len(opening)
         packed = self._short.packed((head, size), numbers.to_numpy(), padding)
@@ -136,7 +138,7 @@ class ListChunks:
     def _body(self, numbers: pa.Array) -> tuple[bytes, int]:
         """(a page before it is packed, the number of its values)."""
         begins, present, values = self._levels(numbers)
-        codes = _copied(self._codes, numbers)
+        codes = self._codes.copied(numbers)
         if self._encoding == PLAIN:
             return b"".join([*begins, present, np.packbits(codes, bitorder="little").tobytes()]), values
         opening, padding = self._run(len(codes))
@@ -151,13 +153,13 @@ class ListChunks:
     def _levels(self, numbers: pa.Array) -> tuple[tuple[bytes, bytes], bytes, int]:
         """(where lists begin, as a length and bits; which values are there; the number of values)."""
         if self._places is not None:
-            values = len(numbers) * self._begins.shape[1]
+            values = len(numbers) * self._each
             bits = self._places[: (values + 7) // 8]
         else:
-            begins = _copied(self._begins, numbers)
+            begins = self._begins.copied(numbers)
             values, bits = len(begins), np.packbits(begins, bitorder="little").tobytes()
         if self._missing:
-            levels = _copied(self._levels_of, numbers)
+            levels = self._levels_of.copied(numbers)
             fours = np.zeros((len(levels) + 7) // 8 * 8, dtype=np.uint8)
             fours[: len(levels)] = levels
             packed = (fours.reshape(-1, 4) << np.array([0, 2, 4, 6], dtype=np.uint8)).sum(axis=1, dtype=np.uint8)
@@ -167,21 +169,3 @@ class ListChunks:
         run = varint(len(bits) << 1 | 1)
         length = (len(run) + len(bits)).to_bytes(4, "little") + run
         return (length, bits), len(present).to_bytes(4, "little") + present, values
-
-
-def _pieces(whole: NDArray[Any], length: NDArray[Any]) -> pa.Array | NDArray[Any]:
-    """The array cut into pieces of these lengths: rows of a table where they are equal, else as bytes."""
-    if len(length) and (length == length[0]).all():
-        return whole.reshape(len(length), -1)
-    ends = np.concatenate([[0], np.cumsum(length, dtype=np.int64)]) * whole.itemsize
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(whole.tobytes())]
-    return pa.Array.from_buffers(pa.large_binary(), len(length), buffers)
-
-
-def _copied(pieces: pa.Array | NDArray[Any], numbers: pa.Array) -> NDArray[np.uint8]:
-    """The bytes of these pieces, one after the other."""
-    if isinstance(pieces, np.ndarray):
-        return np.take(pieces, numbers.to_numpy(), axis=0).ravel().view(np.uint8)
-    _, ends, data = pc.take(pieces, numbers).buffers()
-    size = int(np.frombuffer(ends, dtype=np.int64)[len(numbers)])
-    return np.frombuffer(data, dtype=np.uint8, count=size) if size else np.zeros(0, dtype=np.uint8)
