@@ -116,12 +116,37 @@ def test_choosing_loads_no_models_before_one_is_asked_for(command: str, table: P
 
 
 def test_publishing_to_the_end_loads_neither_pandas_nor_the_parser(table: Path) -> None:
-    """Reading back what was written included."""
-    arguments = ["publish", str(table), str(table.parent / "out"), "--sa", "disease", "--qi", "age,sex"]
-    arguments += ["--rest", "drop", "--method", "uniform", "--rho1", "1/3", "--rho2", "1/2"]
-    seen = {m.split(".")[0] for m in loaded_at_the_end(arguments)}
+    """Reading back what was written included; by one method, then by all."""
+    commands = []
+    for method in BUILT_IN:
+        example = sfumato.methods.REGISTRY[method].example.options
+        options = [part for field, text in example.items() for part in (f"--{field.replace('_', '-')}", text)]
+        roles = ("--sa", "disease", "--qi", "age,sex", "--rest", "drop")
+        commands.append(["publish", str(table), str(table.parent / method), *roles, "--method", method, *options])
+    seen = {m.split(".")[0] for m in loaded_at_the_end(commands[list(BUILT_IN).index("uniform")])}
     assert "duckdb" in seen, "nothing was published"
     assert seen & (HEAVY | {"sqlglot", "asyncio"}) == set()
+    all_of_them = loaded_at_the_end(*(c for c in commands if "uniform" not in c))
+    assert {m.split(".")[0] for m in all_of_them} & ((HEAVY - {"scipy"}) | {"sqlglot", "asyncio"}) == set()
+    assert "pyarrow.dataset" not in all_of_them
+
+
+@pytest.mark.parametrize("own", [None, "26"])
+def test_threads_of_linear_algebra_sleep_between_products_unless_told_otherwise(own: str | None) -> None:
+    """Said before numpy is loaded, which reads it once."""
+    text = """
+import os, sys
+from sfumato.cli import main
+assert "numpy" not in sys.modules
+try:
+    main(["--version"])
+except SystemExit:
+    print(os.environ["OPENBLAS_THREAD_TIMEOUT"])
+"""
+    env = {k: v for k, v in os.environ.items() if k != "OPENBLAS_THREAD_TIMEOUT"}
+    env |= {} if own is None else {"OPENBLAS_THREAD_TIMEOUT": own}
+    done = subprocess.run([sys.executable, "-c", text], check=True, capture_output=True, text=True, env=env)
+    assert done.stdout.split()[-1] == (own or "4")
 
 
 # Of scipy a count may need its compiled special functions; the packages around them take longer than the answer.

@@ -15,6 +15,7 @@ OBJECTS = 50_000  # of commands that may run for long
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would read what every installed package offers
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # after a product its threads would spin for 2^26 cycles
     usual = gc.get_threshold()
     short = (sys.argv[1:] if arguments is None else arguments)[:1]
     gc.set_threshold(OF_SHORT if short and short[0] in SHORT else OBJECTS, *usual[1:])
