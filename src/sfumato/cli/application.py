@@ -102,6 +102,8 @@ def main(arguments: list[str] | None = None) -> None:
                 say(f"sfumato {__version__}" if arguments else START)
                 raise SystemExit(0)
             code = _run(command, arguments)
+            if code == INTERRUPTED:  # so the parser returns Ctrl-C, without a word
+                raise KeyboardInterrupt
             if command in WITH_ROWS:
                 from .custodian import mention_left_overs
 
