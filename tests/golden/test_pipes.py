@@ -86,6 +86,19 @@ def test_ctrl_c_while_code_is_loaded_is_told_in_a_line() -> None:
     assert (done.returncode, done.stderr) == (130, "error: stopped; nothing was published\n")
 
 
+@pytest.mark.parametrize("where", ["sfumato.release.bundle.finish", "sfumato.engines.duckdb.engine.LocalEngine.open"])
+def test_ctrl_c_at_work_is_told_in_a_line(
+    where: str, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(where, stop)
+    done = sfumato("publish", here / "t.parquet", tmp_path / "out", *OPTIONS.split())
+    assert (done.code, done.text) == (130, "error: stopped; nothing was published\n")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_that_are_closed_hear_nothing(closed: str, here: Path, tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(SRC)}

@@ -9,11 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import feather
 
 import sfumato as sf
-from commands import sfumato
-from sfumato.errors import SpecError
-from sfumato.model.names import assigned, listed, parts, quoted_name
+from commands import METHODS, sfumato
+from sfumato.errors import DataError, SpecError
+from sfumato.model.names import LONGEST_NAME, assigned, listed, parts, quoted_name
+from tables import people
 
 NAME = st.text(st.sampled_from(list("ab ,=\"'\t;ü")), min_size=1, max_size=8)
 
@@ -66,3 +68,37 @@ def test_the_command_line_takes_every_name(tmp_path: Path) -> None:
     )
     assert wrong.code == 2
     assert '--qi "a, b"," padded ","say ""x""","x=y","na,me"' in wrong.err
+
+
+@pytest.mark.parametrize("source", ["parquet", "arrow file", "arrow", "pandas", "reader"])
+@pytest.mark.parametrize("name", ["a\0b", "\0", "x" * (LONGEST_NAME + 1)], ids=["nul", "nul alone", "long"])
+def test_names_that_no_release_can_state_are_refused(name: str, source: str, tmp_path: Path) -> None:
+    table = people().select(["age", "sex", "disease"]).rename_columns([name, "sex", "disease"])
+    pq.write_table(table, tmp_path / "t.parquet")
+    feather.write_feather(table, tmp_path / "t.arrow")
+    given = {
+        "parquet": tmp_path / "t.parquet",
+        "arrow file": tmp_path / "t.arrow",
+        "arrow": table,
+        "pandas": table.to_pandas(),
+        "reader": table.to_reader(),
+    }[source]
+    method = sf.UniformPerturbation(rho1="1/3", rho2="1/2")
+    with pytest.raises(DataError, match=r"NUL in the name|1 to 1,000 characters"):
+        sf.publish(given, tmp_path / "out", roles=sf.Roles(sensitive="disease", rest="keep"), method=method)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_longest_name_is_published(tmp_path: Path) -> None:
+    table = people().select(["age", "disease"]).rename_columns(["x" * LONGEST_NAME, "disease"])
+    method = sf.UniformPerturbation(rho1="1/3", rho2="1/2")
+    release = sf.publish(table, tmp_path / "out", roles=sf.Roles(sensitive="disease", rest="keep"), method=method)
+    assert pq.read_schema(release.path / "data.parquet").names == table.column_names
+
+
+def test_a_name_of_two_lines_is_complained_about_in_one(tmp_path: Path) -> None:
+    pq.write_table(people().select(["number", "disease"]).rename_columns(["a\nb", "disease"]), tmp_path / "t.parquet")
+    options = ("--sa", "disease", "--rest", "quasi", "--method", "uniform", *METHODS["uniform"])
+    done = sfumato("publish", tmp_path / "t.parquet", tmp_path / "out", *options)
+    assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+    assert "nearly every row" in done.err

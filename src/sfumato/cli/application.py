@@ -17,7 +17,8 @@ from typing import Annotated
 
 import typer
 
-from ..errors import SfumatoError
+from ..errors import QueryError, SfumatoError
+from ..reports.text import visible
 from ..version import __version__
 from .method_options import asked_method, method_options
 from .option_groups import flattened, typed
@@ -102,6 +103,8 @@ def main(arguments: list[str] | None = None) -> None:
                 say(f"sfumato {__version__}" if arguments else START)
                 raise SystemExit(0)
             code = _run(command, arguments)
+            if code == INTERRUPTED:  # so the parser returns Ctrl-C, without a word
+                raise KeyboardInterrupt
             if command in WITH_ROWS:
                 from .custodian import mention_left_overs
 
@@ -119,8 +122,10 @@ def main(arguments: list[str] | None = None) -> None:
         except Exception as error:
             if interrupted:  # the engine answers Ctrl-C with an error of its own
                 _fail(STOPPED, INTERRUPTED, debug=debug)
-            if isinstance(error, SfumatoError):
+            if isinstance(error, QueryError):  # a caret stands under the question
                 _fail(str(error), error.exit_code, debug=debug)
+            if isinstance(error, SfumatoError):  # names of columns and files may hold anything
+                _fail(visible(str(error)), error.exit_code, debug=debug)
             what = f"sfumato failed ({type(error).__name__}); this is a fault in sfumato, run with --debug"
             _fail(what, 1, debug=debug)
 

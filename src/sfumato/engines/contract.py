@@ -136,7 +136,7 @@ class Table(Protocol):
 class Reader(Protocol):
     """Runs SQL over the published rows, confined to them: no other file, no network, no setting that a text could turn.
 
-    One thread asks it at a time. Statements name the rows `release`, or what `source` gives, and small tables that come
+    Threads may share it. Statements name the rows `release`, or what `source` gives, and small tables that come
     with them; conditions in them mean what they mean in DuckDB, whose results it must give: counts as BIGINT, sums as
     DOUBLE (the statements cast), text compared byte by byte, null last in an order. A date outside the years 1 to 9999
     is a QueryError (`codes.unreadable_dates`).

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from ..errors import SpecError
 
 QUOTE = '"'
+LONGEST_NAME = 1000  # characters of a column's name that a release may state
 
 
 def listed(text: str, field: str | None = None) -> tuple[str, ...]:

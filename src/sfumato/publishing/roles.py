@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..engines.contract import Table
 from ..errors import DataError, SpecError
-from ..model.names import quoted_name
+from ..model.names import LONGEST_NAME, quoted_name
 from ..model.private import Filled
 from ..model.public import Roles
 
@@ -14,6 +14,7 @@ INTERNAL = "__"  # what our own columns begin with, such as the key by which row
 
 
 NEAR_UNIQUE = (9, 10)  # different values over rows that hold one, from which a column tells people apart
+SHOWN = 40  # characters of a name that is too long
 FEW_ROWS = 20  # in which most columns are nearly unique
 
 
@@ -80,6 +81,11 @@ def check_roles(roles: Roles, columns: Iterable[str], *, reserved: str | None = 
     if internal:
         message = f'names that begin with "{INTERNAL}" are taken; rename column "{internal[0]}" or drop it'
         raise DataError(message, column=internal[0])
+    odd = [name for name in (*published, *people) if not 0 < len(name) <= LONGEST_NAME]
+    if odd:
+        shown = odd[0] if len(odd[0]) <= SHOWN else odd[0][:SHOWN] + "..."
+        message = f'names have 1 to {LONGEST_NAME:,} characters; rename column "{shown}" or drop it'
+        raise DataError(message, column=odd[0])
     if reserved:
         check_added(roles, reserved)
 

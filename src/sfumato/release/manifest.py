@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from ..errors import ReleaseError, SpecError
 from ..model.coarsening import Recoding
 from ..model.codebook import Labels
+from ..model.names import LONGEST_NAME
 from ..model.people import People, RowsPerPerson, with_people
 from ..model.public import Column, Domain, Guarantee, ReaderBound, Scalar, Trust, Unprotected
 from ..model.ratios import exact
@@ -24,7 +25,7 @@ ASSUMED = People()  # one row each, unchecked
 FILES = ("data.parquet", "sensitive.parquet", "weights.parquet")
 MOST_LABEL = 1000
 JsonScalar = str | bool | int | float | None
-Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME)]
 FileName = Annotated[
     str,
     StringConstraints(pattern=r"^(data\.parquet|sensitive\.parquet|weights\.parquet|data/part-[0-9a-f]{16}\.parquet)$"),

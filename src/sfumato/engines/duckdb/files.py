@@ -167,9 +167,11 @@ def check_digits(schema: pa.Schema) -> None:
 
 
 def check_names(names: Sequence[object], where: str = "the table") -> None:
-    """Refuse names that an engine would take for the same, before it makes up others for them."""
+    """Refuse names that an engine would take for the same, or cut, before it makes up others for them."""
     seen: set[str] = set()
     for name in map(str, names):
+        if "\0" in name:  # libraries hand names over as texts that end there
+            raise DataError(f'{where} has a NUL in the name of column "{name}"; rename it', column=name)
         if name.lower() in seen:
             message = f'{where} names column "{name}" twice (upper and lower case count as the same)'
             raise DataError(message, column=name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 
 import duckdb
 import numpy as np
@@ -17,6 +18,7 @@ from ...model.types import ColumnType
 from ..codes import unreadable_dates
 from ..parquet_ranges import most_combinations
 from ..statements import COUNT, WEIGHT, columns_of, renamed, text_over_rows
+from ..turns import in_turn
 from .connection import arrow_types, connect, plain_path, quoted
 from .part_rows import PartRows
 
@@ -35,10 +37,11 @@ PARTS = {"INTEGER": pa.int32(), "BIGINT": pa.int64()}  # types of numbers of par
 
 
 class DuckDBReader:
-    """Runs SQL over data.parquet or its parts, confined to these files."""
+    """Runs SQL over data.parquet or its parts, confined to these files; threads that share it wait for each other."""
 
     def __init__(self, data: Sequence[Path] | pa.Table, rows: int) -> None:
         """`data` as a table: rows in memory, which no file holds."""
+        self.turn = RLock()  # held by the thread whose statement runs
         self._rows, self._asked, self._misses = rows, 0, 0
         self._cells: dict[frozenset[str], str | None] = {}  # columns -> table of their cells; None: does not pay
         self._seen: frozenset[str] = frozenset()  # columns of all questions about cells
@@ -69,6 +72,7 @@ class DuckDBReader:
         except duckdb.Error:
             raise ReleaseError("data.parquet cannot be read; the release is damaged") from None
 
+    @in_turn
     def source(self, *, whole: bool = False) -> tuple[str, str | None]:
         """The rows, or from the second question on the distinct cells of the columns that it names.
 
@@ -78,6 +82,7 @@ class DuckDBReader:
         cells = (whole or self._asked >= CELLS_AFTER) and self._rows > FEW_ROWS
         return (CELLS, WEIGHT) if cells else ("release", None)
 
+    @in_turn
     def collapse(self) -> bool:
         """Count the cells over all columns, where that pays."""
         self._asked, self._misses = max(self._asked, CELLS_AFTER), MISSES
@@ -135,6 +140,7 @@ class DuckDBReader:
         some = f"SELECT {names} FROM release LIMIT {SAMPLE}"
         return int(self._con.execute(f"SELECT count(*) FROM (SELECT DISTINCT {names} FROM ({some}))").fetchall()[0][0])
 
+    @in_turn
     def in_parts(self, columns: Sequence[str], part: str, most: int) -> tuple[str, PartCells] | None:
         if not {*columns, part} <= set(self._plain):
             return None
@@ -143,9 +149,11 @@ class DuckDBReader:
         except duckdb.Error as error:
             raise ReleaseError(f"the rows of the release cannot be counted: {_reason(error)}") from None
 
+    @in_turn
     def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
         return arrow_types(self._con, types)
 
+    @in_turn
     def run(
         self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None
     ) -> pa.Table:
@@ -161,9 +169,10 @@ class DuckDBReader:
         return self._run(statement.sql(dialect="duckdb"), text, tables or {})
 
     def pieces(self, statement: exp.Query, *, text: str | None = None) -> Iterator[pa.RecordBatch]:
-        with _told(text):
+        with self.turn, _told(text):
             yield from self._con.sql(statement.sql(dialect="duckdb")).to_arrow_reader(PIECE)
 
+    @in_turn
     def count(self, columns: Sequence[str]) -> pa.Table:
         """Written out, without the parser: checking a release needs nothing else of it."""
         cells = self._known_cells(frozenset(columns))

@@ -6,6 +6,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from ...model.types import ColumnType
 from ..codes import unreadable_dates
 from ..duckdb.connection import arrow_types, connect
 from ..statements import WEIGHT, columns_of, counted, over_rows
+from ..turns import in_turn
 from .dialect import spark_text
 from .session import plainly
 from .sources import addresses
@@ -34,6 +36,7 @@ class SparkReader:
     """
 
     def __init__(self, session: Any, data: Sequence[Path], rows: int, *, most_cells: int = MOST_CELLS) -> None:
+        self.turn = RLock()
         self._session, self._rows, self._most = session, rows, most_cells
         self._view = f"sfumato_{secrets.token_hex(8)}"
         self._con = connect()
@@ -57,9 +60,11 @@ class SparkReader:
         """None: rows stay where they are."""
         return None
 
+    @in_turn
     def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
         return arrow_types(self._con, types)
 
+    @in_turn
     def run(
         self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None
     ) -> pa.Table:
