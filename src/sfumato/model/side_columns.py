@@ -57,13 +57,24 @@ class SideColumns(Mapping[str, NDArray[Any]]):
         return self.runs[name].column() if name in self.runs else self._columns[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*self._columns, *self.runs))
+        return iter((*self.runs, *self._columns))
 
     def __len__(self) -> int:
         return len(self._columns) + len(self.runs)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes as they are kept."""
+        kept = (*self._columns.values(), *(a for runs in self.runs.values() for a in (runs.numbers, runs.lengths)))
+        return sum(array.nbytes for array in kept)
 
 
 def part_sizes(side: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.int32]:
     """How often each number of a part comes in its column."""
     runs = side.runs.get(name) if isinstance(side, SideColumns) else None
     return (runs or runs_of(side[name])).sizes()
+
+
+def bytes_kept(side: Mapping[str, NDArray[Any]]) -> int:
+    """Bytes of the columns as they are kept."""
+    return side.nbytes if isinstance(side, SideColumns) else sum(array.nbytes for array in side.values())
