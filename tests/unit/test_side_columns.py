@@ -30,6 +30,13 @@ def test_runs_are_the_column_wherever_it_is_cut(name: str, cuts: list[int]) -> N
     assert runs.column().tolist() == column.tolist()
     assert runs.column().dtype == np.int32
     assert runs.sizes().tolist() == np.bincount(column).tolist()
+    assert len(runs.numbers) == len(runs_of(column).numbers)  # none is cut
+
+
+def test_a_run_over_many_columns_outgrows_a_byte() -> None:
+    runs = joined([runs_of(np.repeat([0, 1], [3, 200]))] + [runs_of(np.ones(200, dtype=np.int64))] * 3)
+    assert runs.lengths.tolist() == [3, 800]
+    assert runs.sizes().tolist() == [3, 800]
 
 
 def test_a_column_that_is_kept_in_runs_is_one_of_the_columns() -> None:

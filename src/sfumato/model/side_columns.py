@@ -21,8 +21,11 @@ class Runs:
         """The column itself."""
         return np.repeat(self.numbers, self.lengths)
 
-    def sizes(self) -> NDArray[np.int32]:
-        """How often each number comes, whatever the order."""
+    def sizes(self) -> NDArray[np.integer]:
+        """How often each number comes, whatever the order; in few bytes where numbers are 0, 1, 2 .."""
+        count = len(self.numbers)
+        if count and self.numbers[-1] == count - 1 and (self.numbers[1:] > self.numbers[:-1]).all():
+            return self.lengths
         found = np.zeros(int(self.numbers.max(initial=-1)) + 1, dtype=np.int32)
         if (self.numbers[1:] >= self.numbers[:-1]).all():
             found[self.numbers] = self.lengths
@@ -42,9 +45,20 @@ def runs_of(column: NDArray[np.integer]) -> Runs:
 
 
 def joined(pieces: Sequence[Runs]) -> Runs:
-    """The runs of columns one after the other; a run may go on in the next of them."""
-    numbers, lengths = (np.concatenate(part) for part in zip(*((p.numbers, p.lengths) for p in pieces), strict=True))
-    return Runs(numbers=numbers, lengths=lengths)
+    """The runs of columns one after the other; one that goes on in the next column is one run."""
+    numbers, lengths = [pieces[0].numbers], [pieces[0].lengths]
+    for piece in pieces[1:]:
+        own, times = piece.numbers, piece.lengths
+        if len(own) and len(numbers[-1]) and own[0] == numbers[-1][-1]:
+            both = int(lengths[-1][-1]) + int(times[0])
+            numbers[-1], lengths[-1] = numbers[-1][:-1], lengths[-1][:-1]
+            numbers.append(own[:1])
+            lengths.append(np.array([both], dtype=np.min_scalar_type(both)))
+            own, times = own[1:], times[1:]
+        if len(own):
+            numbers.append(own)
+            lengths.append(times)
+    return Runs(numbers=np.concatenate(numbers), lengths=np.concatenate(lengths))
 
 
 class SideColumns(Mapping[str, NDArray[Any]]):
@@ -69,7 +83,7 @@ class SideColumns(Mapping[str, NDArray[Any]]):
         return sum(array.nbytes for array in kept)
 
 
-def part_sizes(side: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.int32]:
+def part_sizes(side: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.integer]:
     """How often each number of a part comes in its column."""
     runs = side.runs.get(name) if isinstance(side, SideColumns) else None
     return (runs or runs_of(side[name])).sizes()
