@@ -46,6 +46,7 @@ def test_a_column_that_is_kept_in_runs_is_one_of_the_columns() -> None:
     assert len(side) == 2
     assert list(side) == ["group", "code"]
     assert bytes_kept(side) == code.nbytes + 2 * (group.itemsize + 1)  # two runs, whose lengths are bytes
+    assert bytes_kept(SideColumns({}, {"group": runs_of(group // 2)})) == 2  # 0 and 1 follow each other
     assert bytes_kept({"code": code, "group": group}) == 2 * code.nbytes
     for given in (side, {"group": group}):
         assert part_sizes(given, "group").tolist() == [2, 0, 2]

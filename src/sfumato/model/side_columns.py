@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,28 +13,37 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """A column of whole numbers from 0 on: each of `numbers` comes `lengths` times, one after the other."""
+    """A column of whole numbers from 0 on: each of `numbers` comes `lengths` times, one after the other.
 
-    numbers: NDArray[np.integer]
+    Numbers that follow each other are a range: as an array they would take more memory than all else of the column.
+    """
+
+    numbers: NDArray[np.integer] | range
     lengths: NDArray[np.integer]
+    kind: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.int32))  # of the column
 
     def column(self) -> NDArray[np.integer]:
         """The column itself."""
-        return np.repeat(self.numbers, self.lengths)
+        return np.repeat(self.listed(), self.lengths)
+
+    def listed(self) -> NDArray[np.integer]:
+        """The numbers as an array."""
+        whole = self.numbers
+        return np.arange(whole.start, whole.stop, dtype=self.kind) if isinstance(whole, range) else whole
 
     def sizes(self) -> NDArray[np.integer]:
         """How often each number comes, whatever the order; in few bytes where numbers are 0, 1, 2 .."""
-        count = len(self.numbers)
-        if count and self.numbers[-1] == count - 1 and (self.numbers[1:] > self.numbers[:-1]).all():
+        if isinstance(self.numbers, range) and self.numbers.start == 0:
             return self.lengths
-        found = np.zeros(int(self.numbers.max(initial=-1)) + 1, dtype=np.int32)
-        if (self.numbers[1:] >= self.numbers[:-1]).all():
-            found[self.numbers] = self.lengths
-            again = np.flatnonzero(self.numbers[1:] == self.numbers[:-1])  # a number whose last run stands there now
-        else:
-            again = np.arange(len(self.numbers))
-        np.add.at(found, self.numbers[again], self.lengths[again])
+        numbers = self.listed()
+        found = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=np.int32)
+        np.add.at(found, numbers, self.lengths)
         return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes as it is kept."""
+        return self.lengths.nbytes + (0 if isinstance(self.numbers, range) else self.numbers.nbytes)
 
 
 def runs_of(column: NDArray[np.integer]) -> Runs:
@@ -41,7 +51,17 @@ def runs_of(column: NDArray[np.integer]) -> Runs:
     last = [len(column) - 1] if len(column) else []
     ends = np.append(np.flatnonzero(column[1:] != column[:-1]), np.array(last, dtype=np.intp))
     lengths = np.diff(ends, prepend=-1)
-    return Runs(numbers=column[ends], lengths=lengths.astype(np.min_scalar_type(int(lengths.max(initial=0)))))
+    numbers = column[ends]
+    return Runs(
+        numbers=range(int(numbers[0]), int(numbers[-1]) + 1) if _in_a_row(numbers) else numbers,
+        lengths=lengths.astype(np.min_scalar_type(int(lengths.max(initial=0)))),
+        kind=column.dtype,
+    )
+
+
+def _in_a_row(numbers: NDArray[np.integer]) -> bool:
+    """Whether each is one more than the one before."""
+    return bool(len(numbers)) and bool((numbers[1:] == numbers[:-1] + 1).all())
 
 
 def joined(pieces: Sequence[Runs]) -> Runs:
@@ -58,7 +78,14 @@ def joined(pieces: Sequence[Runs]) -> Runs:
         if len(own):
             numbers.append(own)
             lengths.append(times)
-    return Runs(numbers=np.concatenate(numbers), lengths=np.concatenate(lengths))
+    kind, there = pieces[0].kind, [part for part in numbers if len(part)]
+    ranges = [part for part in there if isinstance(part, range)]
+    whole: NDArray[np.integer] | range
+    if ranges and len(ranges) == len(there) and all(a.stop == b.start for a, b in pairwise(ranges)):
+        whole = range(ranges[0].start, ranges[-1].stop)
+    else:
+        whole = np.concatenate([np.asarray(part, dtype=kind) for part in numbers])
+    return Runs(numbers=whole, lengths=np.concatenate(lengths), kind=kind)
 
 
 class SideColumns(Mapping[str, NDArray[Any]]):
@@ -79,8 +106,7 @@ class SideColumns(Mapping[str, NDArray[Any]]):
     @property
     def nbytes(self) -> int:
         """Bytes as they are kept."""
-        kept = (*self._columns.values(), *(a for runs in self.runs.values() for a in (runs.numbers, runs.lengths)))
-        return sum(array.nbytes for array in kept)
+        return sum(a.nbytes for a in self._columns.values()) + sum(runs.nbytes for runs in self.runs.values())
 
 
 def part_sizes(side: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.integer]:

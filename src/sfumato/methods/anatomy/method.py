@@ -149,8 +149,7 @@ def _values_of_groups(grouping: Grouping, number: NDArray[np.int32]) -> SideColu
         at = extra * grouping.size + (rows[extra] < value[:, None]).sum(axis=1)
         codes = _inserted(codes, at, value)
         np.add.at(sizes, extra, 1)
-    numbers = np.arange(grouping.groups, dtype=np.int32)
-    return SideColumns({"unit0": codes}, {"group_id": Runs(numbers=numbers, lengths=sizes)})
+    return SideColumns({"unit0": codes}, {"group_id": Runs(numbers=range(grouping.groups), lengths=sizes)})
 
 
 def _groups_of_values(
