@@ -296,7 +296,7 @@ def into_folder(
         prepared = prepare(source, roles=roles, method=method, secret=secret, progress=progress, **reading)
         if not accept_unprotected:
             check_covered(prepared)
-        manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
+        manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress, once=True)
         return manifest, prepared.notes
 
     with bundle.writing(target, force=force, check=_read_back) as folder:
@@ -342,10 +342,19 @@ def _ignore(_: str) -> None:
 
 
 def write(
-    prepared: Prepared, folder: Path, secret: Secret, *, reproducible: bool, progress: Progress | None = None
+    prepared: Prepared,
+    folder: Path,
+    secret: Secret,
+    *,
+    reproducible: bool,
+    progress: Progress | None = None,
+    once: bool = False,
 ) -> Manifest:
-    """Apply the method to the rows batch by batch, write them to `folder` in random order, and describe the result."""
-    applier = applier_of(prepared, secret)
+    """Apply the method to the rows batch by batch, write them to `folder` in random order, and describe the result.
+
+    `once`: nobody uses the plan after this.
+    """
+    applier = applier_of(prepared, secret, once=once)
     prepared.table.write(
         applier.reads,
         applier,
@@ -364,8 +373,8 @@ def write(
     return described(prepared, applier, bundle.describe_files(folder), reproducible=reproducible)
 
 
-def applier_of(prepared: Prepared, secret: Secret) -> Applier:
-    """The method as it is applied to the rows of the table."""
+def applier_of(prepared: Prepared, secret: Secret, *, once: bool = False) -> Applier:
+    """The method as it is applied to the rows of the table; `once`: nobody uses the plan after this."""
     return Applier(
         table=prepared.table,
         roles=prepared.roles,
@@ -374,6 +383,7 @@ def applier_of(prepared: Prepared, secret: Secret) -> Applier:
         profile=prepared.profile,
         planned=prepared.planned,
         secret=secret,
+        once=once,
     )
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 import sfumato
 from sfumato.engines import key_order as orders
 from sfumato.engines.duckdb import ordered_rows
+from sfumato.engines.duckdb import table as duckdb_table
 from sfumato.engines.duckdb.engine import LocalEngine
 from sfumato.engines.duckdb.session import Session
 from sfumato.engines.key_order import coarse_order, key_order, range_ends
@@ -56,21 +59,62 @@ def test_ranges_are_equal_and_not_more_than_their_bits_tell() -> None:
     sfumato.Anatomy(l=2),
 ])  # fmt: skip
 def test_the_same_file_in_memory_and_spilled(method: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With keys, with keys that are drawn again, and by the external sort."""
     table = people()
     notes = [None if i % 7 == 0 else f"n{i % 11}" for i in range(table.num_rows)]
     table = table.append_column("note", pa.array(notes))
     table = table.append_column("code", pa.array([k * k if k > 600 else k for k in range(table.num_rows)], pa.int64()))
     roles = sfumato.Roles(sensitive="disease", quasi=("age", "sex"), insensitive=("note", "code"), rest="drop")
     monkeypatch.setattr(ordered_rows, "RANGE_ROWS", 256)  # several row groups
+    rooms, sizes, ways = list[float](), list[float](), list[str]()
+
+    def noted(name: str) -> None:
+        inner = getattr(ordered_rows, name)
+
+        def called(*given: Any) -> Any:
+            ways.append(name)
+            if name == "_merged":
+                sizes.append(sum(batch.nbytes for batch in given[0]) - 4 * sum(batch.num_rows for batch in given[0]))
+            return inner(*given)
+
+        monkeypatch.setattr(ordered_rows, name, called)
+
+    def written(*given: Any, room: float, threads: int) -> None:
+        rooms.append(room)
+        write_ordered(*given, room=room, threads=threads)
+
+    write_ordered = ordered_rows.write_ordered
+    monkeypatch.setattr(duckdb_table, "write_ordered", written)
+    for name in ("_merged", "_merged_again", "_sorted"):
+        noted(name)
     found = []
-    for share in (1e9, 0.0):
+    for way in ("_merged", "_merged_again", "_sorted"):  # half of the keys is more than the room in the second
+        share = {"_merged": 1e9, "_merged_again": sizes[0] / rooms[0] if sizes else 0.0, "_sorted": 0.0}[way]
         monkeypatch.setattr(ordered_rows, "SHARE", share)
         release = sfumato.publish(
-            table, tmp_path / str(share), roles=roles, method=method, seed=3, engine=LocalEngine(batch_rows=300)
+            table, tmp_path / way, roles=roles, method=method, seed=3, engine=LocalEngine(batch_rows=300)
         )
         found.append((release.path / "data.parquet").read_bytes())
-    assert pq.read_metadata(tmp_path / "0.0" / "data.parquet").num_rows
-    assert found[0] == found[1]
+        assert ways.pop() == way
+        assert not ways
+    assert pq.read_metadata(tmp_path / "_sorted" / "data.parquet").num_rows
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("room", [1, 20_000, 10**9])
+def test_keys_that_are_drawn_again_give_the_same_order(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a few ranges at a time, for more, for all; batches of no rows too."""
+    monkeypatch.setattr(ordered_rows, "RANGE_ROWS", 64)
+    sizes = [700, 0, 1, 2_000, 33]
+
+    def keys(number: int, rows: int) -> NDArray[np.uint64]:
+        return np.random.default_rng(number).integers(0, 2**64, size=rows, dtype=np.uint64)
+
+    drawn = [keys(number, rows) for number, rows in enumerate(sizes)]
+    batches = [pa.record_batch({"x": pa.array(own[coarse_order(own)])}) for own in drawn]
+    found = [make().column("x").to_numpy() for make in ordered_rows._merged_again(batches, keys, room, 2)]
+    assert len(found) == len(ordered_rows._ends(sum(sizes))) + 1
+    assert np.array_equal(np.concatenate(found), np.sort(np.concatenate(drawn)))
 
 
 def test_rows_wait_in_what_the_plan_leaves_of_the_memory() -> None:

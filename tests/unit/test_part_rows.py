@@ -16,12 +16,13 @@ import sqlglot
 import sfumato
 from comparing import people
 from same_numbers import assert_same_numbers
-from sfumato.analysis import cells
+from sfumato.analysis import cell_sums, cells
+from sfumato.answering import observation
 from sfumato.engines.duckdb import part_rows, reader
 from sfumato.engines.duckdb.reader import DuckDBReader
 from sfumato.errors import ReleaseError
 from sfumato.methods.anatomy import functionals
-from sfumato.model.part_cells import PartCells, part_cells
+from sfumato.model.part_cells import ROW_BYTES, PartCells, part_cells
 
 ASKED = (
     "SELECT COUNT(*) AS n FROM release WHERE disease = 'd01' AND area > 'area 2'",
@@ -62,6 +63,39 @@ def test_cells_in_groups_answer_what_rows_answer(release: Path, monkeypatch: pyt
         assert_same_numbers(mine.rows(), theirs.rows())
         assert (mine.kind, mine.caveats) == (theirs.kind, theirs.caveats)
     np.testing.assert_allclose(found[2].covariance(), plain.sql(ASKED[2]).covariance(), rtol=1e-9)
+
+
+def test_cells_are_kept_where_their_bytes_fit_however_many_rows_there_are(
+    release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are too many to be looked at one by one; above a number of bytes the engine counts them by group."""
+
+    def found() -> tuple[list[Any], bool]:
+        opened = sfumato.open_release(release)
+        opened.sql("SELECT COUNT(*) AS n FROM release")
+        answers = [opened.sql(text) for text in ASKED]
+        return answers, any(opened.opened.reader._part_rows._known.values())
+
+    few, by_cell = found()
+    assert by_cell
+    for module in (observation, cell_sums):
+        monkeypatch.setattr(module, "ROWS_AS_THEY_ARE", 1_000)
+    many, by_cell = found()
+    assert by_cell
+    assert [answer.rows() for answer in many] == [answer.rows() for answer in few]
+    monkeypatch.setattr(observation, "MOST_BYTES", 12_000 * ROW_BYTES - 1)
+    more, by_cell = found()
+    assert not by_cell
+    for mine, theirs in zip(few, more, strict=True):
+        assert_same_numbers(mine.rows(), theirs.rows())
+
+
+def test_numbers_of_few_cells_are_bytes() -> None:
+    part, cell = np.arange(600) // 2, np.arange(600) % 300
+    assert part_cells(part, cell % 255, 255).cell.dtype == np.uint8  # 255 says that there is no row
+    assert part_cells(part, cell % 256, 256).cell.dtype == np.uint16
+    whole = part_cells(part, cell % 255, 255)
+    assert whole.rows_of(np.arange(300)).T.tolist() == np.sort((cell % 255).reshape(-1, 2)).tolist()
 
 
 def test_columns_with_too_many_cells_are_read_by_row(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:

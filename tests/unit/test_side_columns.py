@@ -10,7 +10,7 @@ import pytest
 
 import sfumato
 from sfumato.methods.anatomy.held_values import groups_of
-from sfumato.model.side_columns import SideColumns, joined, part_sizes, runs_of
+from sfumato.model.side_columns import SideColumns, bytes_kept, joined, part_sizes, runs_of
 from sfumato.release import bundle
 from tables import people
 
@@ -30,6 +30,13 @@ def test_runs_are_the_column_wherever_it_is_cut(name: str, cuts: list[int]) -> N
     assert runs.column().tolist() == column.tolist()
     assert runs.column().dtype == np.int32
     assert runs.sizes().tolist() == np.bincount(column).tolist()
+    assert len(runs.numbers) == len(runs_of(column).numbers)  # none is cut
+
+
+def test_a_run_over_many_columns_outgrows_a_byte() -> None:
+    runs = joined([runs_of(np.repeat([0, 1], [3, 200]))] + [runs_of(np.ones(200, dtype=np.int64))] * 3)
+    assert runs.lengths.tolist() == [3, 800]
+    assert runs.sizes().tolist() == [3, 800]
 
 
 def test_a_column_that_is_kept_in_runs_is_one_of_the_columns() -> None:
@@ -37,6 +44,10 @@ def test_a_column_that_is_kept_in_runs_is_one_of_the_columns() -> None:
     side = SideColumns({"code": code}, {"group": runs_of(group)})
     assert {name: side[name].tolist() for name in side} == {"code": [0, 1, 2, 3], "group": [0, 0, 2, 2]}
     assert len(side) == 2
+    assert list(side) == ["group", "code"]
+    assert bytes_kept(side) == code.nbytes + 2 * (group.itemsize + 1)  # two runs, whose lengths are bytes
+    assert bytes_kept(SideColumns({}, {"group": runs_of(group // 2)})) == 2  # 0 and 1 follow each other
+    assert bytes_kept({"code": code, "group": group}) == 2 * code.nbytes
     for given in (side, {"group": group}):
         assert part_sizes(given, "group").tolist() == [2, 0, 2]
 

@@ -55,6 +55,8 @@ def test_pairs_come_from_tables_of_two_or_three_places_alike(
     by_group[number, np.concatenate(held)] = 1.0
     found = values_together.pairs_of(made.members, made.sizes, inverse_sizes(made), 9)
     np.testing.assert_allclose(found, by_group.T @ (by_group / made.sizes[:, None]), rtol=1e-12, atol=1e-12)
+    held = values_together.pairs_and_counts(made.members, made.sizes, inverse_sizes(made), 9)[1]
+    assert held.tolist() == made.true_counts.tolist() == made.by_value().tolist() == by_group.sum(axis=0).tolist()
 
 
 def test_different_groups_are_told_once_with_how_many_there_are() -> None:

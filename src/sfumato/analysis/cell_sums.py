@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from ..answering.observation import MOST_SUMS, ROWS_AS_THEY_ARE
+from ..answering.observation import ROWS_AS_THEY_ARE, lying_cells
 from ..answering.observing import beside
 from ..answering.subject import Subject
-from ..engines.statements import CELL, WEIGHT, column, columns_of, double, expression, grouped
+from ..engines.statements import CELL, WEIGHT, column, double, expression, grouped
 from ..errors import QueryError
 from ..model.part_cells import PartCells
 from ..model.public import Floats
@@ -60,14 +60,11 @@ def observe(
     with beside(None if prepare is None else partial(prepare, None)):
         table, weight = subject.reader.source()
         wanted, lying = statement(table, weight), None
-        if units and subject.part and subject.handfuls and subject.rows <= ROWS_AS_THEY_ARE:
-            read = sorted({*columns_of(wanted)} - {subject.part, WEIGHT})
-            found = subject.reader.in_parts(read, subject.part, MOST_SUMS // max(1, sum(map(len, subject.domains))))
-            if found is None:
-                wanted = statement(table, weight, by_row=True)
-            else:
-                cells, lying = found
-                wanted = statement(cells, WEIGHT, by_cell=True)
+        if units and (found := lying_cells(wanted, subject, WEIGHT)) is not None:
+            cells, lying = found
+            wanted = statement(cells, WEIGHT, by_cell=True)
+        elif units and subject.part and subject.handfuls and subject.rows <= ROWS_AS_THEY_ARE:
+            wanted = statement(table, weight, by_row=True)
         seen = subject.reader.run(wanted)
     if lying is not None and prepare is not None:
         with suppress(Exception):  # what fails fails again, where it is told

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..engines.statements import CELL, WEIGHT, column, columns_of, double, expression, grouped, rows_of
-from ..model.part_cells import PartCells
+from ..model.part_cells import ROW_BYTES, PartCells
 from ..sql.nodes import Aggregate, Query
 from .subject import Subject
 
 ROWS_AS_THEY_ARE = 20_000_000  # of larger releases the rows would fill the memory: the engine counts them together
 MOST_SUMS = 5_000_000  # numbers by cell and value that are kept of the cells of some columns
+MOST_BYTES = 2 << 30  # while rows are put in the order of their parts, each as the number of its cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +159,18 @@ def wanted_now(query: Query, subject: Subject) -> tuple[Observation, PartCells |
     again = subject.handfuls and len(query.sets) > 1  # rows of parts would be looked at for every grouping set
     table, weight = subject.reader.source(whole=(subject.whole or again) and bool(query.units()))
     wanted = wanted_of(query, subject, table, weight)
-    if weight is None or wanted.part is None or not wanted.by_row or subject.part is None:
+    if weight is None or wanted.part is None or query.derived:  # computed numbers: errors by row
         return wanted, None
-    if not subject.handfuls or subject.rows > ROWS_AS_THEY_ARE or query.derived:  # computed numbers: errors by row
-        return wanted, None
-    columns = sorted({*columns_of(wanted.statement)} - {subject.part, weight})
-    found = subject.reader.in_parts(columns, subject.part, MOST_SUMS // max(1, sum(map(len, subject.domains))))
+    found = lying_cells(wanted.statement, subject, weight)
     if found is None:
         return wanted, None
     cells, inside = found
     return wanted_of(query, subject, cells, WEIGHT, by_cell=True), inside
+
+
+def lying_cells(statement: exp.Select, subject: Subject, weight: str | None) -> tuple[str, PartCells] | None:
+    """(table of the cells over the columns of a statement, how they lie in the parts); None: rows are looked at."""
+    if subject.part is None or not subject.handfuls or subject.rows * ROW_BYTES > MOST_BYTES:
+        return None
+    columns = sorted({*columns_of(statement)} - {subject.part, weight})
+    return subject.reader.in_parts(columns, subject.part, MOST_SUMS // max(1, sum(map(len, subject.domains))))

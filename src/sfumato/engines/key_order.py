@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Order = NDArray[np.uint32 | np.uint64]
+KEYS = 1 << 64
 COARSE = 12  # highest bits of a key that tell its range
 
 
@@ -53,6 +54,17 @@ def coarse_order(keys: NDArray[np.uint64]) -> Order:
     packed.sort()
     packed &= np.uint32((1 << bits) - 1)
     return packed
+
+
+def keys_between(keys: NDArray[np.uint64], low: int, high: int) -> tuple[int, NDArray[np.uint64]]:
+    """(how many keys are below `low`, those from there to below `high` in the `coarse_order` of all).
+
+    Both are ends of ranges.
+    """
+    after = keys >= np.uint64(low)
+    mine = keys[after if high == KEYS else after & (keys < np.uint64(high))]
+    order = key_order(mine) if max(len(keys) - 1, 1).bit_length() + COARSE > 32 else coarse_order(mine)
+    return len(keys) - int(np.count_nonzero(after)), mine[order]
 
 
 def range_ends(ranges: int) -> NDArray[np.uint64]:

@@ -13,6 +13,7 @@ SMALL_BLOCK = 1 << 16
 CODE_BITS = 20  # of a word for a row, above which is its part
 MASK = (1 << CODE_BITS) - 1
 MOST_CELLS = (1 << 16) - 1  # two bytes, one number of which says that there is no row
+ROW_BYTES = 10  # a word while rows are sorted, and the number of the cell
 MOST_ROWS = 32  # of a part: its rows are compared with each other
 
 
@@ -20,19 +21,19 @@ MOST_ROWS = 32  # of a part: its rows are compared with each other
 class PartCells:
     """Rows of part g lie in the cells `cell[start[g]:start[g + 1]]`, in no order."""
 
-    cell: NDArray[np.uint16]  # of every row
-    start: NDArray[np.int64]  # (parts + 1,)
+    cell: NDArray[np.unsignedinteger]  # of every row, in a byte or two
+    start: NDArray[np.integer]  # (parts + 1,)
     cells: int  # how many there are
 
     def __len__(self) -> int:
         return len(self.start) - 1
 
-    def rows_of(self, parts: NDArray[np.integer]) -> NDArray[np.uint16]:
+    def rows_of(self, parts: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
         """(most rows of a part, parts): the cells of the rows of some parts; `cells`, which is none, where a part has
         fewer rows."""
         first = self.start[parts]
         size = self.start[parts + 1] - first
-        found = np.full((int(size.max(initial=0)), len(parts)), self.cells, dtype=np.uint16)
+        found = np.full((int(size.max(initial=0)), len(parts)), self.cells, dtype=self.cell.dtype)
         least = int(size.min(initial=len(found)))
         for j, row in enumerate(found):
             there = slice(None) if j < least else np.flatnonzero(size > j)
@@ -100,13 +101,13 @@ class SortedCodes:
 
     def rows(self, cell_of: NDArray[np.integer], cells: int) -> PartCells:
         """The rows part by part; a row lies in the cell `cell_of[code]`, of so many."""
-        words, small = self._words, cell_of.astype(np.uint16)
-        start = np.zeros(int(words[-1] >> CODE_BITS) + 2 if len(words) else 1, dtype=np.int64)
-        cell = np.empty(len(words), dtype=np.uint16)
+        words, small = self._words, cell_of.astype(np.min_scalar_type(cells))
+        start = np.zeros(int(words[-1] >> CODE_BITS) + 2 if len(words) else 1, dtype=np.min_scalar_type(len(words)))
+        cell = np.empty(len(words), dtype=small.dtype)
         for first in range(0, len(words), BLOCK):
             block = words[first : first + BLOCK]
             np.take(small, block & MASK, out=cell[first : first + BLOCK], mode="clip")
             part = block >> CODE_BITS
-            sizes = np.bincount(part - part[0])
+            sizes = np.bincount(part - part[0]).astype(start.dtype)
             start[int(part[0]) + 1 :][: len(sizes)] += sizes
-        return PartCells(cell=cell, start=np.cumsum(start, out=start), cells=cells)
+        return PartCells(cell=cell, start=np.cumsum(start, out=start, dtype=start.dtype), cells=cells)

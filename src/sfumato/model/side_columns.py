@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,25 +13,37 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """A column of whole numbers from 0 on: each of `numbers` comes `lengths` times, one after the other."""
+    """A column of whole numbers from 0 on: each of `numbers` comes `lengths` times, one after the other.
 
-    numbers: NDArray[np.integer]
+    Numbers that follow each other are a range: as an array they would take more memory than all else of the column.
+    """
+
+    numbers: NDArray[np.integer] | range
     lengths: NDArray[np.integer]
+    kind: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.int32))  # of the column
 
     def column(self) -> NDArray[np.integer]:
         """The column itself."""
-        return np.repeat(self.numbers, self.lengths)
+        return np.repeat(self.listed(), self.lengths)
 
-    def sizes(self) -> NDArray[np.int32]:
-        """How often each number comes, whatever the order."""
-        found = np.zeros(int(self.numbers.max(initial=-1)) + 1, dtype=np.int32)
-        if (self.numbers[1:] >= self.numbers[:-1]).all():
-            found[self.numbers] = self.lengths
-            again = np.flatnonzero(self.numbers[1:] == self.numbers[:-1])  # a number whose last run stands there now
-        else:
-            again = np.arange(len(self.numbers))
-        np.add.at(found, self.numbers[again], self.lengths[again])
+    def listed(self) -> NDArray[np.integer]:
+        """The numbers as an array."""
+        whole = self.numbers
+        return np.arange(whole.start, whole.stop, dtype=self.kind) if isinstance(whole, range) else whole
+
+    def sizes(self) -> NDArray[np.integer]:
+        """How often each number comes, whatever the order; in few bytes where numbers are 0, 1, 2 .."""
+        if isinstance(self.numbers, range) and self.numbers.start == 0:
+            return self.lengths
+        numbers = self.listed()
+        found = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=np.int32)
+        np.add.at(found, numbers, self.lengths)
         return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes as it is kept."""
+        return self.lengths.nbytes + (0 if isinstance(self.numbers, range) else self.numbers.nbytes)
 
 
 def runs_of(column: NDArray[np.integer]) -> Runs:
@@ -38,13 +51,41 @@ def runs_of(column: NDArray[np.integer]) -> Runs:
     last = [len(column) - 1] if len(column) else []
     ends = np.append(np.flatnonzero(column[1:] != column[:-1]), np.array(last, dtype=np.intp))
     lengths = np.diff(ends, prepend=-1)
-    return Runs(numbers=column[ends], lengths=lengths.astype(np.min_scalar_type(int(lengths.max(initial=0)))))
+    numbers = column[ends]
+    return Runs(
+        numbers=range(int(numbers[0]), int(numbers[-1]) + 1) if _in_a_row(numbers) else numbers,
+        lengths=lengths.astype(np.min_scalar_type(int(lengths.max(initial=0)))),
+        kind=column.dtype,
+    )
+
+
+def _in_a_row(numbers: NDArray[np.integer]) -> bool:
+    """Whether each is one more than the one before."""
+    return bool(len(numbers)) and bool((numbers[1:] == numbers[:-1] + 1).all())
 
 
 def joined(pieces: Sequence[Runs]) -> Runs:
-    """The runs of columns one after the other; a run may go on in the next of them."""
-    numbers, lengths = (np.concatenate(part) for part in zip(*((p.numbers, p.lengths) for p in pieces), strict=True))
-    return Runs(numbers=numbers, lengths=lengths)
+    """The runs of columns one after the other; one that goes on in the next column is one run."""
+    numbers, lengths = [pieces[0].numbers], [pieces[0].lengths]
+    for piece in pieces[1:]:
+        own, times = piece.numbers, piece.lengths
+        if len(own) and len(numbers[-1]) and own[0] == numbers[-1][-1]:
+            both = int(lengths[-1][-1]) + int(times[0])
+            numbers[-1], lengths[-1] = numbers[-1][:-1], lengths[-1][:-1]
+            numbers.append(own[:1])
+            lengths.append(np.array([both], dtype=np.min_scalar_type(both)))
+            own, times = own[1:], times[1:]
+        if len(own):
+            numbers.append(own)
+            lengths.append(times)
+    kind, there = pieces[0].kind, [part for part in numbers if len(part)]
+    ranges = [part for part in there if isinstance(part, range)]
+    whole: NDArray[np.integer] | range
+    if ranges and len(ranges) == len(there) and all(a.stop == b.start for a, b in pairwise(ranges)):
+        whole = range(ranges[0].start, ranges[-1].stop)
+    else:
+        whole = np.concatenate([np.asarray(part, dtype=kind) for part in numbers])
+    return Runs(numbers=whole, lengths=np.concatenate(lengths), kind=kind)
 
 
 class SideColumns(Mapping[str, NDArray[Any]]):
@@ -57,13 +98,23 @@ class SideColumns(Mapping[str, NDArray[Any]]):
         return self.runs[name].column() if name in self.runs else self._columns[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*self._columns, *self.runs))
+        return iter((*self.runs, *self._columns))
 
     def __len__(self) -> int:
         return len(self._columns) + len(self.runs)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes as they are kept."""
+        return sum(a.nbytes for a in self._columns.values()) + sum(runs.nbytes for runs in self.runs.values())
 
-def part_sizes(side: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.int32]:
+
+def part_sizes(side: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.integer]:
     """How often each number of a part comes in its column."""
     runs = side.runs.get(name) if isinstance(side, SideColumns) else None
     return (runs or runs_of(side[name])).sizes()
+
+
+def bytes_kept(side: Mapping[str, NDArray[Any]]) -> int:
+    """Bytes of the columns as they are kept."""
+    return side.nbytes if isinstance(side, SideColumns) else sum(array.nbytes for array in side.values())

@@ -19,6 +19,7 @@ from ..methods import AnyMethod
 from ..methods.contract import Planned
 from ..model.private import Batch, Deal, Needs, Profile
 from ..model.public import Codes, Column, Integers, Roles, Scalar
+from ..model.side_columns import bytes_kept
 from ..model.types import INTEGER, TEXT, ColumnType
 from ..stats.allocation import Splitter, changed_between_passes, hand_out
 from .randomness import Secret
@@ -53,7 +54,9 @@ class Applier:
         profile: Profile,
         planned: Planned[Any],
         secret: Secret,
+        once: bool = False,
     ) -> None:
+        """`once`: nobody uses the plan after this, and what it lists is not copied."""
         self._method, self._planned, self._secret = method, planned, secret
         types = table.arrow_types()
         self._in = [Coder(domain, types) for domain in profile.domains]
@@ -70,8 +73,10 @@ class Applier:
         ]
         self._first = 0  # number of the first batch
         self.units = [domain.columns for domain in profile.domains]
-        self._splitters = [Splitter(deal, secret.stream(f"shuffle {k}")) for k, deal in enumerate(planned.work.deals)]
-        self.bytes_held = sum(a.nbytes for a in (*planned.work.side.values(), *(d.labels for d in planned.work.deals)))
+        self._splitters = [
+            Splitter(deal, secret.stream(f"shuffle {k}"), in_place=once) for k, deal in enumerate(planned.work.deals)
+        ]
+        self.bytes_held = bytes_kept(planned.work.side) + sum(deal.labels.nbytes for deal in planned.work.deals)
         self.bytes_held += sum(splitter.bytes_held for splitter in self._splitters)
         self._left = _marginals(needs, profile)
         self.reads = roles.published(list(table.columns))

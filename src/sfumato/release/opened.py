@@ -196,31 +196,48 @@ class OpenedRelease:
         if SIDE not in self.manifest.files:
             return {}
         with readable(SIDE):
-            groups = pq.read_metadata(self.path / SIDE).num_row_groups
+            metadata = pq.read_metadata(self.path / SIDE)
+            groups, names = metadata.num_row_groups, set(metadata.schema.to_arrow_schema().names)
+            rows = [metadata.row_group(g).num_rows for g in range(groups)]
+        try:
+            codes = {  # laid out once: as pieces that are put together, memory would be taken twice
+                u: np.empty(sum(rows), dtype=np.min_scalar_type(len(coder.domain)))
+                for u, coder in enumerate(self.coders)
+                if set(coder.domain.columns) <= names
+            }
+        except (ValueError, MemoryError):  # a file may say any number
+            raise ReleaseError(f"{SIDE} cannot be read; the release is damaged") from None
+        end = np.cumsum(rows).tolist()
+
+        def read(taken: Sequence[int]) -> list[tuple[dict[str, Any], dict[str, Runs]]]:
+            with readable(SIDE), pq.ParquetFile(self.path / SIDE) as file:  # by pq.read_table it would load pandas
+                if not groups:
+                    return [self._side_part(file.read(), codes)]
+                return [
+                    self._side_part(
+                        file.read_row_group(g, use_threads=False),
+                        {u: whole[end[g] - rows[g] : end[g]] for u, whole in codes.items()},
+                    )
+                    for g in taken
+                ]
+
         with ThreadPoolExecutor(max_workers=SIDE_READERS) as readers:
-            taken = [range(first, groups, SIDE_READERS) for first in range(min(SIDE_READERS, groups))]
-            found = list(readers.map(self._side_parts, taken))
-        parts = [found[g % SIDE_READERS][g // SIDE_READERS] for g in range(groups)] or self._side_parts(None)
+            found = list(readers.map(read, [range(first, groups, SIDE_READERS) for first in range(SIDE_READERS)]))
+        parts = [found[g % SIDE_READERS][g // SIDE_READERS] for g in range(groups)] or found[0]
         columns, runs = ([part[kind] for part in parts] for kind in (0, 1))
         return SideColumns(
-            {name: np.concatenate([part[name] for part in columns]) for name in columns[0]},
+            {f"unit{u}": whole for u, whole in codes.items()}
+            | {name: np.concatenate([part[name] for part in columns]) for name in columns[0]},
             {name: joined([part[name] for part in runs]) for name in runs[0]},
         )
 
-    def _side_parts(self, groups: Sequence[int] | None) -> list[tuple[dict[str, Any], dict[str, Runs]]]:
-        """The same of some row groups each; None: of a file without any."""
-        with readable(SIDE), pq.ParquetFile(self.path / SIDE) as file:  # by pq.read_table it would load pandas
-            if groups is None:
-                return [self._side_part(file.read())]
-            return [self._side_part(file.read_row_group(g, use_threads=False)) for g in groups]
-
-    def _side_part(self, table: pa.Table) -> tuple[dict[str, Any], dict[str, Runs]]:
-        """(columns, those that are kept in runs)."""
+    def _side_part(self, table: pa.Table, codes: Mapping[int, Codes]) -> tuple[dict[str, Any], dict[str, Runs]]:
+        """(columns, those that are kept in runs) of some rows; a unit's columns go as codes to their place."""
         table, side, runs = table.combine_chunks(), dict[str, Any](), dict[str, Runs]()
-        for u, coder in enumerate(self.coders):
-            if set(coder.domain.columns) <= set(table.column_names):
-                codes = coder.encode([table[n] for n in coder.domain.columns])
-                side[f"unit{u}"] = codes.astype(np.min_scalar_type(len(coder.domain)))
+        for u, place in codes.items():
+            if table.num_rows != len(place):
+                raise ReleaseError(f"{SIDE} cannot be read; the release is damaged")
+            place[:] = self.coders[u].encode([table[n] for n in self.coders[u].domain.columns])
         changed = {name for domain in self.domains for name in domain.columns}
         for name in (n for n in table.column_names if n not in changed):
             if name == self.method.part:

@@ -39,9 +39,11 @@ class Splitter:
 
     The partition's share is a `Deal` of its own: what `hand_out` gives to the partition's records. Shares depend on
     the deal, the counts of the partitions before and the generators; handing out depends on the share alone.
+    `in_place`: the deal is not used again, and its list of labels, which may be as long as the table, is shuffled
+    where it lies.
     """
 
-    def __init__(self, deal: Deal, rng: np.random.Generator) -> None:
+    def __init__(self, deal: Deal, rng: np.random.Generator, *, in_place: bool = False) -> None:
         self._deal, self._start = deal, deal.start
         self._labels, self._remaining = deal.labels, deal.counts
         if deal.counts is not None and len(deal.start) > MANY_VALUES:
@@ -49,7 +51,8 @@ class Splitter:
             self._start = np.concatenate([[0], np.cumsum(deal.counts)])[deal.start]
             self._labels, self._remaining = np.repeat(deal.labels, deal.counts), None
         if self._remaining is None:  # listed labels: shuffle each value's list once, then split off slices of it
-            self._labels, self._next = shuffled(self._labels, self._start, rng), self._start[:-1].copy()
+            self._labels = shuffled(self._labels, self._start, rng, in_place=in_place)
+            self._next = self._start[:-1].copy()
         else:
             self._remaining = self._remaining.copy()
 

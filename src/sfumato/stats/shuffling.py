@@ -20,15 +20,17 @@ Kind = TypeVar("Kind", bound=np.integer)
 Packed = NDArray[np.uint64]
 
 
-def shuffled(entries: NDArray[Kind], start: Integers, rng: np.random.Generator) -> NDArray[Kind]:
-    """The entries; list i, from `start[i]` to `start[i + 1]`, is shuffled in its place.
+def shuffled(
+    entries: NDArray[Kind], start: Integers, rng: np.random.Generator, *, in_place: bool = False
+) -> NDArray[Kind]:
+    """The entries; list i, from `start[i]` to `start[i + 1]`, is shuffled in its place. `in_place`: not in a copy.
 
     Entries are sorted by random keys, several lists at a time, while the next keys are drawn. Where keys of a list are
     equal a random permutation decides, so that no order is likelier than another.
     """
     if not len(entries):
-        return entries.copy()
-    result, least = np.empty_like(entries), int(entries.min())
+        return entries if in_place else entries.copy()
+    result, least = entries if in_place else np.empty_like(entries), int(entries.min())
     bits = np.uint64(max(int(entries.max()) - least, 1).bit_length())
     waiting: deque[tuple[slice, Future[Packed]]] = deque()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from ...lazily import compute as pc
 from ..ahead import ahead
 from ..contract import FollowingColumn, Keys, Transform
-from ..key_order import Order, coarse_order, key_order, range_ends
+from ..key_order import KEYS, Order, coarse_order, key_order, keys_between, range_ends
 from ..narrow_columns import alike, narrowed
 from ..parquet_rows import write_rows
 
@@ -23,6 +24,8 @@ KEY = "__order__"
 POOL = pa.system_memory_pool()  # Arrow's own gives memory back and takes it again, to be cleared each time
 RANGE_ROWS = 131_072  # about; of the keys that are merged at a time, and of a row group
 MANY = 64  # batches, after which memory is given back
+KEY_BYTES = 8
+MOST_TIMES = 16  # that keys are drawn again
 SHARE = 0.95  # of the engine's memory that rows waiting for their order may fill
 
 
@@ -49,6 +52,7 @@ def write_ordered(
     rows: Iterator[pa.RecordBatch],
     path: Path,
     following: Sequence[FollowingColumn],
+    keys: Keys,
     *,
     room: float,
     threads: int,
@@ -56,19 +60,36 @@ def write_ordered(
     """Nothing; the file holds the rows, which come in batches that are in coarse order, in the order of all keys.
 
     Rows of the same range of keys are a row group, so that the file is the same whichever way they were sorted:
-    above `room` by a connection, which is opened then.
+    with their keys where both fit the room; else without them, which are drawn again; above that by a connection,
+    which is opened then.
     """
-    held, size = [], 0
+    held, size, bare = list[pa.RecordBatch](), 0, False
     plain = pa.schema([field for field in keyed if field.name != KEY])
     for batch in rows:
-        held.append(batch)
-        size += batch.nbytes
+        held.append(_bare(batch) if bare else batch)
+        size += held[-1].nbytes
+        if size > SHARE * room and not bare:
+            held, bare = [_bare(one) for one in used_up(held)], True
+            size = sum(one.nbytes for one in held)
         if size > SHARE * room:
             con = sorting()
             con.execute("SET memory_limit=?", [f"{int(room / 2)}B"])  # it sorts while rows are still held here
-            write_rows(path, plain, _sorted(con, keyed, held, rows), following, threads)
+            again = (_keyed(one, keys(number, one.num_rows)) for number, one in enumerate(used_up(held)))
+            write_rows(path, plain, _sorted(con, keyed, chain(again, rows)), following, threads)
             return
-    write_rows(path, plain, _merged(alike(held)), following, threads)
+    batches = alike(held)
+    groups = _merged_again(batches, keys, room - size, threads) if bare else _merged(batches)
+    write_rows(path, plain, groups, following, threads)
+
+
+def _bare(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows without their keys."""
+    return batch.drop_columns([KEY])
+
+
+def _keyed(batch: pa.RecordBatch, keys: NDArray[np.uint64]) -> pa.RecordBatch:
+    """The rows with their keys again; they are in coarse order, the keys as they were drawn."""
+    return batch.append_column(KEY, pa.array(keys[coarse_order(keys)]))
 
 
 def _ends(rows: int) -> NDArray[np.uint64]:
@@ -92,16 +113,43 @@ def _merged(batches: list[pa.RecordBatch]) -> Iterator[Callable[[], pa.RecordBat
     return (partial(rows, number) for number in range(len(ends) + 1)) if batches else iter(())
 
 
-def _sorted(
-    con: duckdb.DuckDBPyConnection, keyed: pa.Schema, held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]
+def _merged_again(
+    batches: list[pa.RecordBatch], keys: Keys, room: float, threads: int
 ) -> Iterator[Callable[[], pa.RecordBatch]]:
-    """The same functions, for the rows of held batches and of the rest; values with a dictionary travel as numbers."""
-    first, count = held[0], 0
+    """The same functions for batches without their keys, which are drawn again for some ranges at a time: for as many
+    as the room holds keys."""
+    count = sum(batch.num_rows for batch in batches)
+    ends = [0, *_ends(count).tolist(), KEYS]
+    times = min(len(ends) - 1, MOST_TIMES, math.ceil(KEY_BYTES * count / max(room, 1)))
+
+    def drawn(number: int, rows: int, low: int, high: int) -> tuple[int, NDArray[np.uint64]]:
+        return keys_between(keys(number, rows), low, high)
+
+    def rows(found: list[tuple[int, NDArray[np.uint64]]], low: int, high: int) -> pa.RecordBatch:
+        parts, own = list[pa.RecordBatch](), list[NDArray[np.uint64]]()
+        for batch, (before, mine) in zip(batches, found, strict=True):
+            first = int(np.searchsorted(mine, np.uint64(low)))
+            last = len(mine) if high == KEYS else int(np.searchsorted(mine, np.uint64(high)))
+            parts.append(batch.slice(before + first, last - first))
+            own.append(mine[first:last])
+        return _taken(pa.concat_batches(parts, memory_pool=POOL), key_order(np.concatenate(own)))
+
+    for some in np.array_split(np.arange(len(ends) - 1), times):
+        low, high = ends[some[0]], ends[some[-1] + 1]
+        found = list(ahead((partial(drawn, n, b.num_rows, low, high) for n, b in enumerate(batches)), threads))
+        yield from (partial(rows, found, ends[number], ends[number + 1]) for number in some.tolist())
+
+
+def _sorted(
+    con: duckdb.DuckDBPyConnection, keyed: pa.Schema, rows: Iterator[pa.RecordBatch]
+) -> Iterator[Callable[[], pa.RecordBatch]]:
+    """The same functions, for rows with their keys; values with a dictionary travel as numbers."""
+    first, count = next(rows), 0
     of = {f.name: first[f.name].dictionary for f in keyed if pa.types.is_dictionary(f.type)}
 
     def numbers() -> Iterator[pa.RecordBatch]:
         nonlocal count
-        for taken, batch in enumerate(chain(used_up(held), rest)):
+        for taken, batch in enumerate(chain([first], rows)):
             if taken % MANY == 0:
                 POOL.release_unused()  # of what was held; the engine takes its memory elsewhere
             count += batch.num_rows

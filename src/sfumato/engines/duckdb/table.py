@@ -193,7 +193,7 @@ class LocalTable:
                     rows = stream(self._sound(plain_batches(self._rows.select(list(columns)))))
                 else:
                     rows = stream(self._batches(sessions.enter_context(self._session()), columns))
-                write_ordered(sorting, keyed, rows, path, following, room=room, threads=self._engine.threads)
+                write_ordered(sorting, keyed, rows, path, following, keys, room=room, threads=self._engine.threads)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else engine_error(error)) from None
         return done

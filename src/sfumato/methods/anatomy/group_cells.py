@@ -7,6 +7,7 @@ those of its cells, and its bounds look at the rows of the few groups that hold 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from ...model.public import Floats, Observed
 from .held_values import Groups, small
 
 BLOCK = 1 << 16  # groups that are looked at together: their rows stay near
-MOST_KEPT = 4  # selections of groups that are kept
+MOST_KEPT = 4  # selections of groups that are kept, of at most so many rows together:
+MOST_SELECTED_ROWS = 100_000_000
 
 
 def shares_by_cell(groups: Groups, inside: PartCells) -> Floats:
@@ -69,7 +71,7 @@ class SeenCells:
         self._groups, self._by_cell, self._inside, self._cell = groups, by_cell, inside, cell
         self._of = tuple(weakref.ref(array) for array in (observed.stratum, observed.moments))
         self._shares: dict[int, Floats] = {}
-        self._selected: dict[bytes, tuple[NDArray[Any], NDArray[np.int32], NDArray[np.uint16]]] = {}
+        self._selected: dict[bytes, tuple[NDArray[Any], NDArray[np.int32], NDArray[np.unsignedinteger]]] = {}
 
     def are_of(self, observed: Observed) -> bool:
         """Whether these are the entries."""
@@ -91,34 +93,48 @@ class SeenCells:
 
     def in_groups(
         self, observed: Observed, patterns: NDArray[np.bool_], h: Floats
-    ) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[Any], NDArray[Any]]:
+    ) -> Iterator[tuple[NDArray[np.integer], NDArray[np.integer], NDArray[Any], NDArray[Any]]]:
         """(output row, group, rows) of every pair of the two with rows of some patterns, each pair once, where the
-        group holds a value that is asked for; and how many such values every group holds."""
+        group holds a value that is asked for; and how many such values every group holds. Some groups at a time: what
+        is as long as their rows stays near."""
         held, groups, cells = self._rows_of(h)
         mine = np.flatnonzero(patterns[observed.pattern][observed.stratum])
         key_of = np.full(self._inside.cells + 1, -1, dtype=np.int32)  # -1: not counted
         key_of[self._cell[mine]] = observed.key[observed.stratum[mine]]
-        key = key_of[cells]
-        if observed.keys == 1:
-            rows = (key == 0).sum(axis=0, dtype=np.uint8)
-            there = np.flatnonzero(rows)
-            return np.zeros(len(there), dtype=np.intp), groups[there], rows[there], held
-        first, count = key >= 0, np.ones(key.shape, dtype=np.uint8)
-        for i in range(1, len(key)):
-            for j in range(i):
-                same = key[i] == key[j]
-                count[j] += same
-                first[i] &= ~same
-        at = np.flatnonzero(first)
-        return key.ravel()[at], groups[at % max(1, len(groups))], count.ravel()[at], held
+        counted = (key_of == 0).astype(np.uint8)
+        step = max(BLOCK, observed.keys * self._groups.values)  # each block adds as many numbers as there are
+        for first in range(0, len(groups), step):
+            part, lying = groups[first : first + step], cells[:, first : first + step]
+            if observed.keys == 1:
+                rows = counted[lying].sum(axis=0, dtype=np.uint8)
+                there = np.flatnonzero(rows)
+                yield np.zeros(len(there), dtype=np.intp), part[there], rows[there], held
+            else:
+                yield *_pairs(key_of[lying], part), held
 
-    def _rows_of(self, h: Floats) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.uint16]]:
+    def _rows_of(self, h: Floats) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.unsignedinteger]]:
         """(values of every group that are asked for, groups that hold one, cells of their rows)."""
         name = h.tobytes()
         if name not in self._selected:
             held = held_by(self._groups, h)
             groups = np.flatnonzero(held[: len(self._inside)]).astype(np.int32)
-            if len(self._selected) >= MOST_KEPT:
+            cells = self._inside.rows_of(groups)
+            rows = cells.size + sum(kept.size for _, _, kept in self._selected.values())
+            if len(self._selected) >= MOST_KEPT or rows > MOST_SELECTED_ROWS:
                 self._selected = {}
-            self._selected[name] = held, groups, self._inside.rows_of(groups)
+            self._selected[name] = held, groups, cells
         return self._selected[name]
+
+
+def _pairs(
+    key: NDArray[np.int32], groups: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
+    """(key, group, rows) of every pair of the two with rows, of which `key` tells the keys; below 0: none."""
+    first, count = key >= 0, np.ones(key.shape, dtype=np.uint8)
+    for i in range(1, len(key)):
+        for j in range(i):
+            same = key[i] == key[j]
+            count[j] += same
+            first[i] &= ~same
+    at = np.flatnonzero(first)
+    return key.ravel()[at], groups[at % max(1, len(groups))], count.ravel()[at]

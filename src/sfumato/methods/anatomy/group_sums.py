@@ -9,7 +9,7 @@ groups that hold a value that is asked for. docs/explanation/anatomy.md
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -118,9 +118,9 @@ class Seen(Protocol):
     def shares(self, observed: Observed, column: int) -> Floats:
         """(T, values): every entry's moment in equal parts to the values of its group, by stratum."""
 
-    def in_groups(self, observed: Observed, patterns: NDArray[np.bool_], h: Floats) -> InGroups:
+    def in_groups(self, observed: Observed, patterns: NDArray[np.bool_], h: Floats) -> Iterator[InGroups]:
         """(output row, group, rows) of every pair of the two with rows of some patterns, each pair once, where the
-        group holds a value that is asked for; and how many such values every group holds."""
+        group holds a value that is asked for; and how many such values every group holds. Some groups at a time."""
 
 
 # output row, group, rows, and for each of all groups: values of it that are asked for
@@ -145,7 +145,7 @@ class SeenEntries:
             self._shares[column] = self._entries.shares(observed, column)
         return self._shares[column]
 
-    def in_groups(self, observed: Observed, patterns: NDArray[np.bool_], h: Floats) -> InGroups:
+    def in_groups(self, observed: Observed, patterns: NDArray[np.bool_], h: Floats) -> Iterator[InGroups]:
         held, at = self._holding(observed, patterns, h)
         count = len(self._entries.groups)
         rows = observed.moments[at, 0]
@@ -160,7 +160,7 @@ class SeenEntries:
             pair, place = distinct_numbers(pair)
             rows = np.bincount(place, weights=rows, minlength=len(pair)).astype(np.float64)
         key = pair // count
-        return key, pair - key * count, rows, held
+        yield key, pair - key * count, rows, held
 
     def _holding(
         self, observed: Observed, patterns: NDArray[np.bool_], h: Floats
@@ -249,21 +249,21 @@ def bounds(sums: GroupSums, asked: Asked, h: Floats, alike: Kinds) -> tuple[Floa
         together = len(single) > len(groups.members)  # one pass for all of them, by value
         if together:
             # A is one value s, so that c_g(A) = 1[s in g]: the sums are of 1[P = g] and 1[P > 0] over groups with s.
-            key, part, rows, _ = sums.seen.in_groups(observed, where, np.ones(groups.values))
-            room = np.maximum(0.0, 1.0 + rows - sums.entries.sizes[part])
-            least = sums.entries.by_value(key, observed.keys, part, room)
-            most = sums.entries.by_value(key, observed.keys, part, np.minimum(rows, 1.0))
-            for f, b in single:
-                low[:, f] += least[:, h[b, f].argmax()]
-                high[:, f] += most[:, h[b, f].argmax()]
+            for key, part, rows, _ in sums.seen.in_groups(observed, where, np.ones(groups.values)):
+                room = np.maximum(0.0, 1.0 + rows - sums.entries.sizes[part])
+                least = sums.entries.by_value(key, observed.keys, part, room)
+                most = sums.entries.by_value(key, observed.keys, part, np.minimum(rows, 1.0))
+                for f, b in single:
+                    low[:, f] += least[:, h[b, f].argmax()]
+                    high[:, f] += most[:, h[b, f].argmax()]
         for f, b in set(asking).difference(single) if together else asking:
             # a group without A adds nothing to either sum
-            key, part, rows, held = sums.seen.in_groups(observed, where, h[b, f])
-            inside = held[part].astype(np.int32)  # bytes would not hold the sums below
-            full = np.flatnonzero(rows + inside > sums.entries.sizes[part])
-            room = rows[full] + inside[full] - sums.entries.sizes[part[full]]
-            low[:, f] += np.bincount(key[full], weights=room, minlength=observed.keys)
-            once = int(inside.max(initial=0)) <= 1
-            least_of = None if once else np.minimum(rows, inside)
-            high[:, f] += np.bincount(key, weights=least_of, minlength=observed.keys)
+            for key, part, rows, held in sums.seen.in_groups(observed, where, h[b, f]):
+                inside = held[part].astype(np.int32)  # bytes would not hold the sums below
+                full = np.flatnonzero(rows + inside > sums.entries.sizes[part])
+                room = rows[full] + inside[full] - sums.entries.sizes[part[full]]
+                low[:, f] += np.bincount(key[full], weights=room, minlength=observed.keys)
+                once = int(inside.max(initial=0)) <= 1
+                least_of = None if once else np.minimum(rows, inside)
+                high[:, f] += np.bincount(key, weights=least_of, minlength=observed.keys)
     return low, high

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...model.public import Codes, Evidence, Floats
 from ...model.side_columns import part_sizes, runs_of
-from .values_together import pairs_of, usual_of
+from .values_together import pairs_and_counts, usual_of
 
 FEW_LARGER = 1_000  # groups with more values than others
 BLOCK = 1 << 16  # groups that are looked at together: numpy makes wide copies of them, which stay near
@@ -21,21 +21,26 @@ class Groups:
     """Group g holds the values `members[:, g]`; short groups are filled up with `values`, which is no value's code."""
 
     members: NDArray[np.integer]  # (largest size, groups), one contiguous row per place, in as few bytes as it takes
-    sizes: NDArray[np.int32]
+    sizes: NDArray[np.integer]  # in few bytes, perhaps
     values: int
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     @cached_property
+    def _counted(self) -> tuple[Floats, Floats]:
+        return pairs_and_counts(self.members, self.sizes, inverse_sizes(self), self.values)
+
+    @property
     def together(self) -> Floats:
         """(values, values): the sum of 1 / |g| over the groups with both values; on the diagonal, with one."""
-        return pairs_of(self.members, self.sizes, inverse_sizes(self), self.values)
+        return self._counted[0]
 
     @cached_property
     def true_counts(self) -> Floats:
         """How many groups hold each value: every value is published, so that these are its records."""
-        return self.by_value()
+        # with fewer groups than values pairs are not counted, which would be the square of the values
+        return self._counted[1] if len(self) >= self.values else self.by_value()
 
     @cached_property
     def usual(self) -> tuple[int, NDArray[np.intp]]:
@@ -83,9 +88,9 @@ def released_groups(evidence: Evidence) -> Groups:
     return found
 
 
-def groups_of_sizes(sizes: NDArray[np.int32], codes: Codes, values: int) -> Groups:
+def groups_of_sizes(sizes: NDArray[np.integer], codes: Codes, values: int) -> Groups:
     """The groups of so many values each, which follow each other in `codes`."""
-    width, least = int(sizes.max(initial=0)), int(sizes.min(initial=len(codes)))
+    width, least = int(sizes.max(initial=0)), int(sizes.min()) if len(sizes) else len(codes)
     members = np.full((width, len(sizes)), values, dtype=np.min_scalar_type(values))
     more = np.flatnonzero(sizes > least)
     beyond = sizes[more].astype(np.int64) - least

@@ -68,7 +68,7 @@ class _ByGroups:
         there = column >= 0
         row = np.broadcast_to(np.arange(len(groups)), there.shape)[there]
         self._B = sp.csr_array(
-            (1 / np.sqrt(groups.sizes[row]), (row, column[there])), shape=(len(groups), len(present))
+            (1 / np.sqrt(groups.sizes[row].astype(float)), (row, column[there])), shape=(len(groups), len(present))
         )
         self._N = sp.csr_array(self._B / np.sqrt(true_counts))
         self._true_counts = true_counts

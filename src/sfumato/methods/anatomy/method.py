@@ -43,6 +43,7 @@ from ...model.public import (
     Roles,
     Trust,
 )
+from ...model.side_columns import Runs, SideColumns
 from ...stats.allocation import order_of
 from ...stats.shuffling import shuffled
 from ..contract import Example, Foresight, Method, Planned, Specification
@@ -117,7 +118,7 @@ def _inserted(whole: NDArray[Any], places: NDArray[np.integer], few: NDArray[np.
 
 def _hand_out(
     grouping: Grouping, true_counts: Integers, kept: Integers, rng: np.random.Generator
-) -> tuple[Deal, dict[str, Any]]:
+) -> tuple[Deal, SideColumns]:
     """Who may sit where: the groups of every value, under random group numbers; and sensitive.parquet."""
     numbers = np.arange(grouping.groups, dtype=np.int32)
     number = shuffled(numbers, np.array([0, grouping.groups]), rng)  # it carries nothing of how groups were made
@@ -128,7 +129,7 @@ def _hand_out(
         return Deal(unit=0, start=start, labels=labels, counts=None), side.result()
 
 
-def _values_of_groups(grouping: Grouping, number: NDArray[np.int32]) -> dict[str, Any]:
+def _values_of_groups(grouping: Grouping, number: NDArray[np.int32]) -> SideColumns:
     """sensitive.parquet, in the order of groups and values.
 
     Blocks of groups that are repeated are sorted and looked at once; what is as long as the table is in few bytes.
@@ -138,14 +139,17 @@ def _values_of_groups(grouping: Grouping, number: NDArray[np.int32]) -> dict[str
     place = np.empty_like(which)
     place[number] = which
     rows = few.take(place, axis=0)
-    group = np.repeat(np.arange(grouping.groups, dtype=np.int32), grouping.size)
     codes = rows.ravel()
+    sizes = np.full(
+        grouping.groups, grouping.size, dtype=np.min_scalar_type(grouping.size + len(grouping.leftover_values))
+    )
     if len(grouping.leftover_values):  # fewer than a group: each to its place, the rest is in order
         order = np.lexsort((grouping.leftover_values, number[grouping.leftover_groups]))
         extra, value = number[grouping.leftover_groups][order].astype(np.int64), grouping.leftover_values[order]
         at = extra * grouping.size + (rows[extra] < value[:, None]).sum(axis=1)
-        group, codes = _inserted(group, at, extra), _inserted(codes, at, value)
-    return {"group_id": group, "unit0": codes}
+        codes = _inserted(codes, at, value)
+        np.add.at(sizes, extra, 1)
+    return SideColumns({"unit0": codes}, {"group_id": Runs(numbers=range(grouping.groups), lengths=sizes)})
 
 
 def _groups_of_values(

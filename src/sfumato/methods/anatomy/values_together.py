@@ -28,29 +28,40 @@ def pairs_of(members: NDArray[np.integer], kind: NDArray[np.integer], weight: Fl
 
     The values of a group `members[:, g]` differ; a short group is filled up with `values`, which is no code.
     """
+    return pairs_and_counts(members, kind, weight, values)[0]
+
+
+def pairs_and_counts(
+    members: NDArray[np.integer], kind: NDArray[np.integer], weight: Floats, values: int
+) -> tuple[Floats, Floats]:
+    """(the same, how many groups hold each value), from one look at the groups."""
     return _pairs(_PlaceTables(members, kind, weight, values), len(members), values)
 
 
-def _pairs(tables: _PlaceTables, size: int, values: int) -> Floats:
+def _pairs(tables: _PlaceTables, size: int, values: int) -> tuple[Floats, Floats]:
     width = values + 1
-    square, single = np.zeros((width, width)), np.zeros(width)
+    square, single, held = np.zeros((width, width)), np.zeros(width), np.zeros(width)
     pairs, places = set(combinations(range(size), 2)), set(range(size))
     for chosen in _threes(tables.full) if width**3 <= MOST_CELLS else []:
-        cube = tables.of(chosen)
+        counted, cube = tables.counted_of(chosen)
         for lost, pair in enumerate(((chosen[1], chosen[2]), (chosen[0], chosen[2]), (chosen[0], chosen[1]))):
             square += cube.sum(axis=lost)
             pairs.remove(pair)
         for axis in range(3):
             if chosen[axis] in places:
-                single += cube.sum(axis=tuple({0, 1, 2} - {axis}))
+                others = tuple({0, 1, 2} - {axis})
+                single += cube.sum(axis=others)
+                held += counted.sum(axis=others)
                 places.remove(chosen[axis])
     for pair in sorted(pairs):
         square += tables.of(pair)
     for place in sorted(places):
-        single += tables.of((place,))
+        counted, weighted = tables.counted_of((place,))
+        single += weighted
+        held += counted
     square = (square + square.T)[:-1, :-1]
     square[np.diag_indices(values)] = single[:-1]
-    return square
+    return square, held[:-1]
 
 
 def _threes(places: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -95,15 +106,21 @@ class _PlaceTables:
 
         Where groups that fill the last place are few, others are left out: they have no value there.
         """
+        return self.counted_of(chosen)[1]
+
+    def counted_of(self, chosen: tuple[int, ...]) -> tuple[NDArray[np.integer | np.floating], Floats]:
+        """(how many groups, the sum of their weights)."""
         width, there = self._width, self._filled[chosen[-1]]
         size = width ** len(chosen)
-        found = self._common * self._counted(chosen, there)
+        counted = self._counted(chosen, there)
+        found = self._common * counted
         if len(self._other):
             joint = _joint(self._members, chosen, self._other, width)
             found = found + np.bincount(joint, weights=self._more, minlength=size)
-        return np.asarray(found, dtype=np.float64).reshape((width,) * len(chosen))
+        shape = (width,) * len(chosen)
+        return counted.reshape(shape), np.asarray(found, dtype=np.float64).reshape(shape)
 
-    def _counted(self, chosen: tuple[int, ...], there: NDArray[np.intp] | slice) -> NDArray[np.number]:
+    def _counted(self, chosen: tuple[int, ...], there: NDArray[np.intp] | slice) -> NDArray[np.integer | np.floating]:
         """How many of some groups have each combination of values; the wide numbers of a block stay near."""
         width, groups = self._width, self._members.shape[1]
         size = width ** len(chosen)
@@ -171,7 +188,7 @@ def triples_of(members: NDArray[np.integer], kind: NDArray[np.integer], weight: 
     cube = np.zeros_like(ordered)
     for axes in permutations(range(3)):
         cube += ordered.transpose(axes)
-    pairs, each = _pairs(tables, len(members), values), np.arange(values)
+    (pairs, _), each = _pairs(tables, len(members), values), np.arange(values)
     for at in _diagonals(each):
         cube[at] = pairs  # u = s, u = t and s = t
     return cube
