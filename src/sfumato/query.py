@@ -26,9 +26,9 @@ from .answering.subject import Remembered, Subject
 from .engines.statements import refined
 from .model.public import Domain, Floats
 from .release.bundle import check_digests, copy_files, writing
+from .release.digests_first import Opening
 from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, begin_path
-from .release.opening import Opening
 from .sql.nesting import Nested
 from .sql.nodes import Aggregate, Query, Schema
 from .sql.parse import question, read

@@ -18,7 +18,7 @@ from sfumato.engines.duckdb.reader import DuckDBReader
 from sfumato.errors import QueryError, VerificationError
 from sfumato.query import Release
 from sfumato.release import opened as opened_releases
-from sfumato.release.opening import Opening, begun
+from sfumato.release.digests_first import Opening, begun
 from sfumato.web.catalogue import catalogue
 
 QUESTION = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND sex = 'f'"

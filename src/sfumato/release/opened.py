@@ -35,9 +35,9 @@ from ..model.public import Codes, Domain, Evidence, Integers, Published
 from ..model.side_columns import Runs, SideColumns, joined, runs_of
 from ..stats.joint_codes import distinct_rows
 from .bundle import check_contents, check_digests, read_manifest, readable
+from .digests_first import Opening, begun
 from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
-from .opening import Opening, begun
 from .zipped import is_zip, unpacked
 
 SIDE, SIDE_READERS = "sensitive.parquet", 2
