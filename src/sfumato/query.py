@@ -19,15 +19,16 @@ from .answering.observation import direct, wanted_of
 from .answering.observing import observe
 from .answering.over_answers import TABLE as INNER
 from .answering.over_answers import over
+from .answering.release_subject import subject_of
 from .answering.shown_weights import explained
 from .answering.strata import Frame
 from .answering.subject import Remembered, Subject
 from .engines.statements import refined
-from .model.public import ADDED, Domain, Floats
+from .model.public import Domain, Floats
 from .release.bundle import check_digests, copy_files, writing
-from .release.hostile import as_stated
+from .release.digests_first import Opening
 from .release.manifest import GuaranteeModel, Manifest
-from .release.opened import OpenedRelease, open_path
+from .release.opened import OpenedRelease, begin_path
 from .sql.nesting import Nested
 from .sql.nodes import Aggregate, Query, Schema
 from .sql.parse import question, read
@@ -162,48 +163,40 @@ def _quantile(
 
 
 def open_release(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> Release:
-    """The release in a folder or a zip archive; `check` compares the digests of its files with those it states."""
-    return Release(open_path(path, check=check, engine=engine))
+    """The release in a folder or a zip archive; `check` compares the digests of its files with those it states.
+
+    They are compared beside what is asked first. Nothing leaves the release before they are: where a file is not the
+    stated one, every question ends with a VerificationError.
+    """
+    return Release(begin_path(path, check=check, engine=engine))
 
 
 class Release:
     """An open release: ask it SQL."""
 
-    def __init__(self, opened: OpenedRelease) -> None:
-        self.opened = opened
-        method, plan, people = opened.method, opened.plan, opened.manifest.people.noun()
-        schema = Schema(
-            types=opened.types,
-            units={name: u for u, domain in enumerate(opened.domains) for name in domain.columns},
-            hidden=frozenset(c.name for c in opened.columns if c.role in ADDED),
-        )
-        self.subject = Subject(
-            method=method.name,
-            schema=schema,
-            domains=opened.domains,
-            coders=opened.coders,
-            reader=opened.reader,
-            lumpable=method.lumpable and not any(opened.listed),
-            withheld=method.withheld,
-            part=opened.part,
-            whole=method.whole,
-            handfuls=method.handfuls,
-            sets={u: len(sets) for u, sets in enumerate(opened.listed) if sets is not None},
-            estimate=as_stated()(lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked)),
-            bound=as_stated()(lambda *question: method.bound(plan, opened.evidence, *question)),
-            estimators=method.estimators,
-            functionals=as_stated()(lambda cells, units: method.functionals(plan, opened.evidence, cells, units)),
-            rows=opened.manifest.rows,
-            prepare=(lambda: method.prepare(plan, opened.evidence)) if method.withheld else None,
-            prepare_sums=(lambda cells: method.prepare_sums(plan, opened.evidence, cells)) if method.withheld else None,
-            caveats=(*method.caveats(plan), *people.caveats),
-            sampling=people.sampling,
-        )
+    def __init__(self, opened: OpenedRelease | Opening[OpenedRelease]) -> None:
+        """Of a release whose digests are still being compared nothing leaves, by whatever way, before they are."""
+        self._opening = opened if isinstance(opened, Opening) else Opening(opened)
+        self._asked = self._opening.then(subject_of)
 
     @classmethod
     def at(cls, folder: Path, manifest: Manifest, *, scratch: Path | None = None) -> Release:
         """The release that was written to a folder a moment ago; `scratch` goes with the object."""
         return cls(OpenedRelease(folder, manifest, scratch=scratch))
+
+    @property
+    def opened(self) -> OpenedRelease:
+        """What release.json states, the method and its plan, and an engine over the rows."""
+        return self._opening.checked()
+
+    @property
+    def subject(self) -> Subject:
+        """The release as a question sees it."""
+        return self._asked.checked()
+
+    @subject.setter
+    def subject(self, other: Subject) -> None:
+        self._asked = self._asked.then(lambda _: other)
 
     def __repr__(self) -> str:
         return f"<release by {self.manifest.method}, {self.manifest.rows:,} rows, {len(self.manifest.columns)} columns>"
@@ -254,7 +247,8 @@ class Release:
         tables: Mapping[str, Any] | None = None,
     ) -> Answer:
         """The answer to a SQL question, with its error; `tables` are small look-up tables that it may JOIN."""
-        return ask(self.subject, text, level=level, simultaneous=simultaneous, estimator=estimator, tables=tables)
+        with self._asked.beside() as subject:
+            return ask(subject, text, level=level, simultaneous=simultaneous, estimator=estimator, tables=tables)
 
     def explain(self, text: str) -> str:
         """What will be observed, by which weights and with which variance; no data is read but the domains."""
@@ -310,16 +304,17 @@ class Release:
         """
         from .analysis.regression import fit
 
-        return fit(
-            self.subject,
-            formula,
-            family=family,
-            where=where,
-            weights=weights,
-            recode=recode,
-            target=target,
-            level=level,
-        )
+        with self._asked.beside() as subject:
+            return fit(
+                subject,
+                formula,
+                family=family,
+                where=where,
+                weights=weights,
+                recode=recode,
+                target=target,
+                level=level,
+            )
 
     def test(
         self,
@@ -334,7 +329,8 @@ class Release:
         """Whether two columns go together: a test of independence, Cramer's V, the odds ratio of two by two levels."""
         from .analysis.independence import independence_test
 
-        return independence_test(self.subject, x, y, where=where, recode=recode, target=target, level=level)
+        with self._asked.beside() as subject:
+            return independence_test(subject, x, y, where=where, recode=recode, target=target, level=level)
 
     def quantile(
         self,
@@ -349,7 +345,8 @@ class Release:
         """Quantiles of a column of numbers, with intervals, in all or by some columns."""
         from .analysis.quantiles import quantile
 
-        return quantile(self.subject, column, shares, by=by, where=where, target=target, level=level)
+        with self._asked.beside() as subject:
+            return quantile(subject, column, shares, by=by, where=where, target=target, level=level)
 
     def correlation(
         self,
@@ -363,7 +360,8 @@ class Release:
         """Pearson's correlation of two columns of numbers."""
         from .analysis.correlation import correlation
 
-        return correlation(self.subject, x, y, where=where, target=target, level=level)
+        with self._asked.beside() as subject:
+            return correlation(subject, x, y, where=where, target=target, level=level)
 
     def compare(
         self,
@@ -379,9 +377,10 @@ class Release:
         """The share that meets an SQL condition, or the mean of a column, between the groups of a column."""
         from .analysis.contrasts import compare
 
-        return compare(
-            self.subject, by=by, share=share, mean=mean, where=where, recode=recode, target=target, level=level
-        )
+        with self._asked.beside() as subject:
+            return compare(
+                subject, by=by, share=share, mean=mean, where=where, recode=recode, target=target, level=level
+            )
 
     def crosstab(
         self,

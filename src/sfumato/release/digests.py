@@ -6,9 +6,11 @@ import hashlib
 import os
 import stat
 from contextlib import suppress
+from mmap import mmap
 from threading import Thread
 
-PIECE = 1 << 23  # bytes at a time: after each, this thread waits for whoever loads code meanwhile
+PIECE = 1 << 20  # bytes at a time
+LARGE_PIECE = 1 << 23  # ... beside loading code, for which this thread waits after each
 Place = str | os.PathLike[str]
 State = tuple[int, int, int, int]
 
@@ -25,7 +27,7 @@ class Begun:
 
     def _read(self) -> None:
         with suppress(OSError):
-            self._found = _digest(self._path)
+            self._found = _digest(self._path, LARGE_PIECE)
 
     def result(self) -> str:
         """In hexadecimal; nothing where the file could not be read."""
@@ -48,9 +50,11 @@ def digest(path: Place) -> str:
     return found or _digest(path)
 
 
-def _digest(path: Place) -> str:
-    found, piece = hashlib.sha256(), memoryview(bytearray(PIECE))
+def _digest(path: Place, most: int = PIECE) -> str:
+    found = hashlib.sha256()
     with open(path, "rb", buffering=0) as handle:  # noqa: PTH123 - as above
+        room = max(1, min(most, os.fstat(handle.fileno()).st_size))
+        piece = memoryview(mmap(-1, room))  # a bytearray would be filled with zeros, for which everybody else waits
         while size := handle.readinto(piece):
             found.update(piece[:size])
     return found.hexdigest()

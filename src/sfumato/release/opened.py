@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from ..model.public import Codes, Domain, Evidence, Integers, Published
 from ..model.side_columns import Runs, SideColumns, joined, runs_of
 from ..stats.joint_codes import distinct_rows
 from .bundle import check_contents, check_digests, read_manifest, readable
+from .digests_first import Opening, begun
 from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
 from .zipped import is_zip, unpacked
@@ -45,26 +47,36 @@ CLASSES = ("quasi", "sensitive")  # roles of the columns that classes are made o
 def open_folder(
     folder: Path, *, check: bool = True, engine: Engine | None = None, scratch: Path | None = None
 ) -> OpenedRelease:
-    """The release in a folder; `check` compares the digests of its files with those it states.
+    """The release in a folder; `check`: the digests of its files are those that it states.
 
     `scratch` is a temporary folder that goes when nobody holds the release any more.
     """
-    manifest = read_manifest(folder)
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        digests = beside.submit(check_digests, folder, manifest) if check else None
-        try:
-            check_contents(folder, manifest)
-            opened = OpenedRelease(folder, manifest, engine=engine, scratch=scratch)
-        finally:
-            if digests is not None:
-                digests.result()  # a file that is not the stated one is told first, whatever else is wrong with it
-    return opened
+    return begin_folder(folder, check=check, engine=engine, scratch=scratch).checked()
 
 
 def open_path(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> OpenedRelease:
     """The same of a folder or a zip archive."""
+    return begin_path(path, check=check, engine=engine).checked()
+
+
+def begin_path(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> Opening[OpenedRelease]:
+    """The same while its digests are being compared."""
     place = unpacked(Path(path)) if is_zip(Path(path)) else None
-    return open_folder(place or Path(path), check=check, engine=engine, scratch=place)
+    return begin_folder(place or Path(path), check=check, engine=engine, scratch=place)
+
+
+def begin_folder(
+    folder: Path, *, check: bool = True, engine: Engine | None = None, scratch: Path | None = None
+) -> Opening[OpenedRelease]:
+    """The release in a folder while its digests are being compared."""
+    manifest = read_manifest(folder)
+    compared = begun(partial(check_digests, folder, manifest)) if check else None
+    return Opening(manifest, compared).then(partial(_opened, folder, engine, scratch))
+
+
+def _opened(folder: Path, engine: Engine | None, scratch: Path | None, manifest: Manifest) -> OpenedRelease:
+    check_contents(folder, manifest)
+    return OpenedRelease(folder, manifest, engine=engine, scratch=scratch)
 
 
 class OpenedRelease:
