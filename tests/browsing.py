@@ -21,6 +21,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+PATIENCE = 120  # seconds until a page that does not do what it should is given up
 AXE = Path(__file__).parent / "browser" / "axe" / "axe.min.js"
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 
@@ -42,7 +43,7 @@ def chromium() -> Iterator[Any]:
 def watched_page(browser: Any, url: str, *, statuses: tuple[str, ...] = ("400", "404")) -> Iterator[Any]:
     """A page that may talk to the server alone; whatever goes wrong in it fails the test, but refusals do not."""
     context = browser.new_context(base_url=url, viewport={"width": 1200, "height": 860})
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(PATIENCE * 1000)
     strangers: list[str] = []
     context.route(lambda asked: not asked.startswith((url, "data:")), lambda route: _turn_away(route, strangers))
     opened, faults = context.new_page(), []
@@ -66,7 +67,7 @@ def _is_fault(message: Any, statuses: tuple[str, ...]) -> bool:
     return message.type in {"error", "warning"} and not (refused or answered or replaced)
 
 
-def until(page: Any, condition: str, *, seconds: float = 30) -> None:
+def until(page: Any, condition: str, *, seconds: float = PATIENCE) -> None:
     """Wait until a condition holds; asked from outside, as the policy of our pages forbids `eval` inside them."""
     end = time.monotonic() + seconds
     while not page.evaluate(condition):

@@ -18,7 +18,7 @@ pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 import sfumato
 from browsing import BROWSER, accessible, chromium, picture, until, watched_page
-from serving import ARABIC, QUOTES, SCRIPT, Running, awkward_release, bounded_release, running
+from serving import ARABIC, QUOTES, SCRIPT, UNHURRIED, Running, awkward_release, bounded_release, running
 
 ODD = "it's <odd>"
 SLOWLY = 300  # milliseconds from key to key
@@ -44,7 +44,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Three releases behind a server."""
     folder = tmp_path_factory.mktemp("served")
     made = (adult_release(folder / "adult"), bounded_release(folder / "bounded"), awkward_release(folder / ODD))
-    with running(*made, options=("--workers", "2", "--allow-host", "other.example")) as found:
+    with running(*made, options=("--workers", "2", "--allow-host", "other.example", *UNHURRIED)) as found:
         yield found
 
 

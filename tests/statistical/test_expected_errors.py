@@ -10,7 +10,10 @@ variance); the same bounds are used with half the degrees of freedom, which wide
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import chi2
 
@@ -19,7 +22,8 @@ from constants import ALPHA, SEED
 from sfumato.choosing.candidates import spec_of
 from sfumato.choosing.compare import make_setting
 from sfumato.choosing.foresee import ExpectedRelease
-from sfumato.choosing.trial import trial
+from sfumato.choosing.held_cells import TrialRows
+from sfumato.choosing.trial import drawn
 from sfumato.methods import REGISTRY
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
@@ -31,17 +35,21 @@ TABLE = people(rows=3000)
 pytestmark = pytest.mark.statistical
 
 
+@cache
 def scores(method: str) -> np.typing.NDArray[np.float64]:
     """((estimate - mean) / foreseen standard error) of every cell and release."""
     setting = make_setting(TABLE, roles=roles(("area", "sex")), bound="1/3", conditions=5)
     spec = spec_of(REGISTRY[method].at_bound(setting.facts, setting.tau, setting.rho1)[0])
-    found, prepared, foreseen = [], None, None
+    found, prepared, foreseen, held = [], None, None, None
     for k in range(RELEASES):
         secret = Secret.from_seed(SEED + k)
         if prepared is None or foreseen is None or REGISTRY[method].plan_draws:
             prepared = prepare(TABLE, roles=setting.roles, method=spec, secret=secret)
             foreseen = ExpectedRelease(prepared, setting.truth).sql(SQL).table
-        with trial(prepared, secret) as release:
+        if held is None:
+            schema = pa.schema([(name, prepared.table.arrow_types()[name]) for name in TABLE.column_names])
+            held = TrialRows(TABLE.cast(schema).to_batches(), schema)
+        with drawn(prepared, secret, held) as release:  # the rows that would be published, of which no file is written
             seen = release.sql(SQL).table["n"].to_numpy()
         found.append((seen - foreseen["n"].to_numpy()) / foreseen["n_se"].to_numpy())
     return np.array(found)

@@ -1,4 +1,4 @@
-"""Coverage of splu's intervals through publish and query, for all kinds of questions.
+"""Coverage of splu's intervals through plan, draw and query, for all kinds of questions.
 
 30 releases of one table of 8,000 rows; the condition goes with the sensitive value. False alarm: ALPHA for each
 question's bias and ALPHA for the pooled coverage. A channel for another gamma must be caught.
@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from benchmarks.redrawn import Redrawn
 from scipy import stats
 
 import sfumato as sf
@@ -58,12 +59,11 @@ def runs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         con.register("release", source)
         truth = [con.execute(question).fetchall()[0][0] for question in QUESTIONS]
     good, bad = [], []
+    many = Redrawn(source, roles=sf.Roles(sensitive="s", quasi=["sex", "age"]), method=sf.Splu(gamma=4))
     for k in range(RELEASES):
-        roles = sf.Roles(sensitive="s", quasi=["sex", "age"])
-        release = sf.publish(source, roles=roles, method=sf.Splu(gamma=4), seed=SEED + k)
-        good.append(answers(release))
+        good.append(answers(many.release(SEED + k)))
         if k < RELEASES // 3:
-            opened = sf.open_release(release.path).opened
+            opened = many.release(SEED + k).opened
             opened.plan = replace(opened.plan, gamma={"s": 3})
             bad.append(answers(Release(opened)))
     return np.array(good), np.array(bad), np.array(truth, dtype=float)
@@ -102,9 +102,9 @@ def test_few_rows_are_covered_too():
     ask = "SELECT block, s, COUNT(*) AS n FROM release GROUP BY block, s ORDER BY block, s"
     true = np.bincount(source["block"].to_numpy() * VALUES + source["s"].to_numpy(), minlength=400 * VALUES)
     held, moved = [], []
+    many = Redrawn(source, roles=sf.Roles(sensitive="s", quasi=["sex", "age", "block"]), method=sf.Splu(gamma=4))
     for k in range(10):
-        roles = sf.Roles(sensitive="s", quasi=["sex", "age", "block"])
-        answer = sf.publish(source, roles=roles, method=sf.Splu(gamma=4), seed=SEED + 1000 + k).sql(ask).to_pandas()
+        answer = many.release(SEED + 1000 + k).sql(ask).to_pandas()
         low, width = answer.n_low, answer.n_high - answer.n_low
         held.append(((low <= true + 1e-9) & (true <= answer.n_high + 1e-9)).mean())
         moved.append(((low + width / 6 <= true) & (true <= answer.n_high + width / 6)).mean())

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("starlette", reason="the web extra is not installed")
 pytest.importorskip("uvicorn", reason="the web extra is not installed")
 
-from serving import Running, awkward_release, bounded_release, running, small_release
+from serving import UNHURRIED, Running, awkward_release, bounded_release, running, small_release
 
 
 @pytest.fixture(scope="session")
@@ -24,12 +24,12 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path
 @pytest.fixture(scope="session")
 def server(releases: tuple[Path, Path, Path]) -> Iterator[Running]:
     """The releases behind a server with ordinary limits."""
-    with running(*releases, options=("--workers", "2", "--max-rows", "2000")) as found:
+    with running(*releases, options=("--workers", "2", "--max-rows", "2000", *UNHURRIED)) as found:
         yield found
 
 
 @pytest.fixture
 def client(server: Running) -> Iterator[httpx.Client]:
     """A client of that server."""
-    with httpx.Client(base_url=server.url, timeout=60) as found:
+    with httpx.Client(base_url=server.url, timeout=180) as found:
         yield found

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato
-from serving import running
+from serving import UNHURRIED, running
 from sfumato.methods import REGISTRY
 
 pytestmark = pytest.mark.slow  # nine releases are published
@@ -63,7 +63,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         roles = sfumato.Roles(sensitive=SAID, quasi=["t", "a.b"], insensitive=["n", "50% #?/c", "share", "d"])
         sfumato.publish(people, folder / name, roles=roles, method=spec, seed=3)
     places: tuple[Path, ...] = tuple(folder / name for name in SPECS)
-    with running(*places, options=("--workers", "1")) as server, httpx.Client(base_url=server.url, timeout=60) as found:
+    options = ("--workers", "1", *UNHURRIED)
+    with running(*places, options=options) as server, httpx.Client(base_url=server.url, timeout=180) as found:
         yield found
 
 
