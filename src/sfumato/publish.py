@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -289,7 +288,7 @@ def into_folder(
     """What the release in the new folder `target` states; the arguments are those of `publish`."""
     key = None if sign is None else signing.read_private(sign)
     secret = Secret.of(seed)
-    _check_apart(source, target)
+    placing.check_apart(target, paths_of(source))
 
     def written(folder: Path) -> tuple[Manifest, tuple[str, ...]]:
         """The plan dies here: what it holds is not needed to read the release back."""
@@ -304,18 +303,10 @@ def into_folder(
         bundle.finish(folder, manifest)
         if key is not None:
             signing.sign(folder, key)
-    for note in notes:
-        (notify or _ignore)(note)
+    if notify is not None:
+        for note in notes:
+            notify(note)
     return manifest
-
-
-def _check_apart(source: Any, out: Path) -> None:
-    """Refuse an output that would replace the source, or lie in the folder that is read."""
-    placing.check_place(out)
-    for path in paths_of(source):
-        read, written = (Path(os.path.realpath(p)) for p in (path, out))  # a loop of links is no error here
-        if written == read or read in written.parents or written in read.parents:
-            raise SpecError(f'"{out.name or out}" and the source lie in each other; choose another place', field="out")
 
 
 def _read_back(folder: Path) -> None:
@@ -335,10 +326,6 @@ def check_covered(prepared: Prepared) -> None:
             "another method, or say --accept-unprotected",
             limit=share,
         )
-
-
-def _ignore(_: str) -> None:
-    """Nobody listens."""
 
 
 def write(

@@ -8,11 +8,12 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..errors import ReleaseError
+from ..errors import ReleaseError, SpecError
 
 MAX_MANIFEST = 256 * 2**20
 OWN_FILES = frozenset(
@@ -40,6 +41,15 @@ def check_place(out: Path) -> None:
     around = next((f for f in Path(os.path.realpath(out.parent), out.name).parents if _declared(f) is not None), None)
     if around is not None:
         raise ReleaseError(f'"{out.name}" would lie inside the release "{around.name}"; choose another place')
+
+
+def check_apart(out: Path, sources: Iterable[Path]) -> None:
+    """Refuse an output that would replace a source, or lie in the folder that is read."""
+    check_place(out)
+    for path in sources:
+        read, written = (Path(os.path.realpath(p)) for p in (path, out))  # a loop of links is no error here
+        if written == read or read in written.parents or written in read.parents:
+            raise SpecError(f'"{out.name or out}" and the source lie in each other; choose another place', field="out")
 
 
 def move_in(new: Path, out: Path) -> None:
