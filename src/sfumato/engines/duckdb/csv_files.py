@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ...errors import DataError
 from ..source import Source
-from .bound import Bound
+from .bound import Bound, HeldTable
 from .connection import plain_path, quoted
 from .csv_cells import POINT, TEXT, CellForms
 from .csv_errors import UTF_8, csv_error, not_text
@@ -68,7 +68,7 @@ def csv_bound(files: Sequence[str], source: Source, allowed: Allowance) -> Bound
         con = session.con
         try:
             text = con.read_csv(paths, columns=dict.fromkeys(names, TEXT), **options)  # type: ignore[arg-type] # it takes lists
-            reading = con, names, forms, SHARE * session.room(), allowed.threads
+            reading = con, names, forms, SHARE * session.room(), allowed
             try:
                 if options["compression"] != PLAIN:
                     raise NotPlainError
@@ -79,11 +79,13 @@ def csv_bound(files: Sequence[str], source: Source, allowed: Allowance) -> Bound
             con.register(FIRST, read.head)
             types, notes = column_types(con, read.fits, forms, source.types)
             notes += [HEADER_AGAIN.format(read.header)] if read.header else []
-            held = None if read.held is None else in_types(con, read.held, _values(types, forms, source.types))
+            rows = None if read.held is None else in_types(con, read.held, _values(types, forms, source.types))
+            room = session.room()
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise (engine_error if out_of_memory(error) else csv_error)(error) from None
-    if held is not None:
-        return Bound(bind=lambda con: con.from_arrow(held), notes=tuple(notes), seen=True, held=held)
+    if rows is not None:
+        held = HeldTable(rows=rows, kinds=types, room=room)
+        return Bound(bind=lambda con: con.from_arrow(rows), notes=tuple(notes), seen=True, held=held)
     otherwise = {n: value for n, kind in types.items() if (value := _otherwise(n, kind, source.types.get(n), forms))}
     native = {name: TEXT if name in otherwise else kind for name, kind in types.items()}
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-PIECE = 1 << 22  # bytes that are read at a time
+PIECE = 1 << 22  # bytes that are read at a time; of wide tables more, as each piece takes its time for every column:
+COLUMNS = 500  # ... so many times this
 BLOCK = 1_000_000  # bytes that Arrow looks at together: a line that covers one, of 2 MB for example, is refused
 DELIMITERS = frozenset(",;\t|")
 QUOTE, LINE, RETURN, NUL, MARK = b'"', b"\n", b"\r", b"\0", b"\xef\xbb\xbf"
@@ -36,32 +37,32 @@ def plain_pieces(
     ended: bool | None = None  # whether lines end with a return, too
     for file in files:
         try:
-            texts = _texts(Path(file))
-            first = next(texts, b"")
-            if first.count(QUOTE) % 2 or len(first) == BLOCK or first.count(RETURN) != first.endswith(RETURN + LINE):
+            texts = _texts(Path(file), PIECE * max(1, len(names) // COLUMNS))
+            first = next(texts, b"").removeprefix(MARK)
+            with_return = first.endswith(RETURN + LINE)
+            alike = first.count(RETURN) == with_return and ended in {None, with_return}
+            if len(first) >= BLOCK - len(MARK) or not alike or not _around_cells(first, delimiter):
                 raise NotPlainError
-            if ended is not None and first.endswith(RETURN + LINE) != ended:
-                raise NotPlainError
-            ended = first.endswith(RETURN + LINE)
+            ended = with_return
             for text in texts:
                 yield partial(_cells, text, names, delimiter, null, ended=ended)
         except OSError:
             raise NotPlainError from None
 
 
-def _texts(file: Path) -> Iterator[bytes]:
-    """The first line of a file, and the others in pieces."""
+def _texts(file: Path, size: int) -> Iterator[bytes]:
+    """The first line of a file, and the others in pieces of about so many bytes."""
     with file.open("rb") as handle:
         yield handle.readline(BLOCK)
         left = b""
-        while data := handle.read(PIECE):
+        while data := handle.read(size):
             cut = data.rfind(LINE) + 1
             if cut:
                 yield left + data[:cut]
                 left = data[cut:]
             else:
                 left += data
-            if len(left) > PIECE:
+            if len(left) > size:
                 raise NotPlainError
         if left:
             yield left

@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DataError
+from ...errors import DataError, EngineError
 from ...lazily import compute
 from ...model.private import Filled
 from ..ahead import ahead
@@ -22,6 +22,7 @@ from ..narrow_columns import NARROW
 from .connection import quoted
 from .csv_cells import PATTERNS, CellForms
 from .csv_types import CELL, Fits
+from .session import Allowance
 
 BATCH_ROWS = 131_072  # at most
 BATCH_CELLS = 2**23  # at most, of all columns
@@ -42,7 +43,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class _Piece:
+class _ReadPiece:
     """Some rows, and the numbers, from 1, of those that hold the names of all columns."""
 
     rows: int
@@ -56,7 +57,7 @@ def read_once(
     names: Sequence[str],
     forms: CellForms,
     most: float,
-    threads: int,
+    allowed: Allowance,
 ) -> Read:
     """The file whose cells `pieces` give as text; its rows are held in `most` bytes."""
     fits = [Fits(filled=0, kinds={}) for _ in names]
@@ -68,7 +69,9 @@ def read_once(
     done, header = 0, list[int]()
     work = (partial(_looked_at, piece, names, repeats) for piece in chain([lambda: first], pieces))
     with con.cursor() as asking:  # the connection itself may be reading
-        for piece in ahead(work, threads):
+        for piece in ahead(work, allowed.threads):
+            if allowed.stop.is_set():
+                raise EngineError("reading was stopped")
             header += [] if header else [done + row for row in piece.headers]
             done += piece.rows
             found = _fits(asking, piece.columns, fits, forms)
@@ -89,12 +92,12 @@ def engine_pieces(text: duckdb.DuckDBPyRelation) -> Iterator[Callable[[], pa.Tab
     return (partial(pa.Table.from_batches, [batch]) for batch in text.to_arrow_reader(at_once))
 
 
-def _looked_at(piece: Callable[[], pa.Table], names: Sequence[str], repeats: Sequence[bool]) -> _Piece:
+def _looked_at(piece: Callable[[], pa.Table], names: Sequence[str], repeats: Sequence[bool]) -> _ReadPiece:
     """A piece, its columns of few different cells as numbers of these."""
     rows = piece()
     columns = [_numbered(c) if few else c.combine_chunks() for c, few in zip(rows.columns, repeats, strict=True)]
     headers = _equal_rows(rows, names) if len(names) > 1 else []
-    return _Piece(rows=rows.num_rows, columns=columns, headers=headers)
+    return _ReadPiece(rows=rows.num_rows, columns=columns, headers=headers)
 
 
 def _equal_rows(table: pa.Table, cells: Sequence[str]) -> list[int]:
@@ -110,7 +113,7 @@ def _equal_rows(table: pa.Table, cells: Sequence[str]) -> list[int]:
 
 def _repeats(column: pa.ChunkedArray) -> bool:
     head = column.slice(0, HEAD)
-    return len(head.unique()) <= max(NEW * len(head), 1)
+    return len(compute.unique(head)) <= max(NEW * len(head), 1)
 
 
 def _numbered(column: pa.ChunkedArray) -> pa.DictionaryArray:
