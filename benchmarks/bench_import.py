@@ -17,12 +17,17 @@ start = time.perf_counter()
 import sfumato
 print(json.dumps({"seconds": time.perf_counter() - start, "modules": len(sys.modules) - before}))
 """
-# Both commands begin by a thread: it reads rows, or compares digests, beside loading what plans and answers.
+# Both commands begin by a thread: it reads rows, or compares digests, beside loading what plans and answers. The table
+# is opened by one of its own, which starts the one that reads.
 BEGIN = """
-import json, os, sys, threading, time
+import atexit, json, os, sys, threading, time
 began = float(sys.argv.pop())
-def start(_):
+begin = threading.Thread.start
+def start(thread):
+    if thread._target.__name__ == "_open":
+        return begin(thread)
     print(json.dumps({"seconds": time.time() - began}), flush=True)
+    atexit._run_exitfuncs()
     os._exit(0)
 threading.Thread.start = start
 from sfumato.cli import program

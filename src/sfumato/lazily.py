@@ -61,9 +61,38 @@ class _NoText:
         return ()
 
 
+class _Few:
+    """A list of pyarrow's functions with those that its module names itself."""
+
+    @staticmethod
+    def list_functions() -> list[str]:
+        return ["utf8_zero_fill"]
+
+    @staticmethod
+    def get_function(name: str) -> Any:
+        return import_module("pyarrow._compute").get_function(name)
+
+
+def _functions_on_demand(module: ModuleType) -> None:
+    """Nothing; the module makes those of pyarrow's functions that it lacks when they are first asked for."""
+
+    def made(name: str) -> Any:
+        try:
+            kernel = vars(module)["get_function"]({"and_": "and", "or_": "or"}.get(name, name))
+            if kernel.kind == "hash_aggregate":  # which the module leaves out
+                raise KeyError
+        except KeyError:
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name) from None
+        vars(module)[name] = vars(module)["_wrap_function"](name, kernel)
+        return vars(module)[name]
+
+    vars(module)["__getattr__"] = made
+
+
 class _Kernels(_Later):
-    """pyarrow.compute; in a process that runs one command without docstrings of its functions: it would look through
-    those of all its options for a list of parameters, half of the time that it takes."""
+    """pyarrow.compute; in a process that runs one command without most of its functions, and without docstrings of the
+    others: it would make three hundred, and look through the docstrings of all their options for a list of parameters,
+    which is most of the time that it takes."""
 
     def _module(self) -> ModuleType:
         with _loading:
@@ -73,11 +102,18 @@ class _Kernels(_Later):
             stand_in = ModuleType(name)
             vars(stand_in)["NumpyDocString"] = _NoText
             sys.modules[name] = stand_in
+            kernels = vars(import_module("pyarrow._compute"))
+            registry = kernels["function_registry"]
+            kernels["function_registry"] = _Few
             try:
-                return import_module(self._name)
+                found = import_module(self._name)
+                vars(found)["function_registry"] = registry
+                _functions_on_demand(found)
+                return found
             except Exception:  # a pyarrow that is built in another way
                 sys.modules.pop(self._name, None)
             finally:
+                kernels["function_registry"] = registry
                 del sys.modules[name]
             return import_module(self._name)
 

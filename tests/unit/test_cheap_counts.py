@@ -58,6 +58,9 @@ def test_domains_are_sorted_and_end_with_what_is_missing() -> None:
 @pytest.mark.parametrize("column", [
     pa.array(np.random.default_rng(1).integers(-40, 40, 3_001)),
     pa.array(np.sort(np.random.default_rng(2).integers(0, 9, 3_000))),
+    pa.array(np.random.default_rng(4).integers(-(1 << 40), 1 << 40, 3_001)),
+    pa.array(np.random.default_rng(5).integers(0, 99, 2_001).astype(np.uint64) + np.uint64((1 << 64) - 99)),
+    pa.array(np.random.default_rng(6).choice([-(1 << 63), (1 << 63) - 1], 2_001)),
     pa.array(np.random.default_rng(3).normal(size=2_000)),
     pa.array([None, "b", "a", None, "b", "a", "a", "zz"] * 300),
     pa.array([7] * 100),

@@ -12,7 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.directory import read_ahead
-from sfumato.engines.duckdb import csv_files, csv_rows, csv_types
+from sfumato.engines.duckdb import csv_files, csv_pieces, csv_rows, csv_types
 from sfumato.engines.duckdb.connection import connect
 from sfumato.engines.duckdb.engine import LocalEngine
 
@@ -70,10 +70,11 @@ def found(path: Path) -> tuple[dict[str, str], tuple[str, ...], pa.Table]:
 
 
 @pytest.mark.parametrize("at_once", [5, 300, 131_072])
+@pytest.mark.parametrize("plain", [True, False], ids=["by Arrow", "by the engine"])
 @pytest.mark.parametrize("new", [0.0, csv_rows.NEW], ids=["as they come", "numbered"])
 @pytest.mark.parametrize("share", [0.0, csv_files.SHARE], ids=["read again", "held"])
 def test_types_notes_and_rows_do_not_depend_on_how_the_file_is_read(
-    at_once: int, new: float, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    at_once: int, plain: bool, new: float, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In batches however small, cells numbered or not, rows held or not: a late odd cell decides."""
     path = written(tmp_path / "t.csv")
@@ -85,6 +86,8 @@ def test_types_notes_and_rows_do_not_depend_on_how_the_file_is_read(
     monkeypatch.setattr(csv_rows, "NEW", new)
     monkeypatch.setattr(csv_rows, "LEAST_ROWS", 1)
     monkeypatch.setattr(csv_rows, "BATCH_ROWS", at_once)
+    monkeypatch.setattr(csv_pieces, "PIECE", at_once * 100)
+    monkeypatch.setattr(csv_pieces, "DELIMITERS", csv_pieces.DELIMITERS if plain else frozenset())
     monkeypatch.setattr(csv_types, "AT_ONCE", 4)
     again = found(path)
     assert (again[0], again[2]) == (types, rows)
@@ -114,7 +117,7 @@ def test_no_more_is_held_than_an_eighth_of_the_memory(packed: bool, tmp_path: Pa
     assert small.held is None
     assert small.large
     assert large.held is not None
-    assert large.held.nbytes < 1e9 / 8
+    assert large.held.rows.nbytes < 1e9 / 8
 
 
 def test_a_column_of_few_cells_is_held_in_a_byte_a_row(tmp_path: Path) -> None:
@@ -122,8 +125,8 @@ def test_a_column_of_few_cells_is_held_in_a_byte_a_row(tmp_path: Path) -> None:
     path.write_text("n\n" + "1\n22\n333\n" * 50_000)
     held = csv_files.csv_bound([str(path)], sf.Source(path), LocalEngine()).held
     assert held is not None
-    assert held.nbytes < 160_000
-    assert pa.Table.from_batches(csv_rows.plain_batches(held))["n"].to_pylist() == [1, 22, 333] * 50_000
+    assert held.rows.nbytes < 160_000
+    assert pa.Table.from_batches(csv_rows.plain_batches(held.rows))["n"].to_pylist() == [1, 22, 333] * 50_000
 
 
 @pytest.mark.parametrize("share", [0.0, csv_files.SHARE], ids=["read again", "held"])

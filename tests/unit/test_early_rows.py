@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from commands import METHODS, sfumato
 from sfumato.cli import early_rows
-from sfumato.engines.duckdb.table import LocalTable
+from sfumato.engines.duckdb import csv_pieces, csv_rows
+from sfumato.engines.duckdb.begun_table import BegunTable, begun
+from sfumato.engines.duckdb.engine import LocalEngine
 from tables import people
 
 ROLES = ("--sa", "disease", "--rest", "quasi", "--seed", "3")
 
 
-@pytest.fixture
-def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(params=["parquet", "csv"])
+def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(early_rows, "LARGE", 1)
-    path = tmp_path / "t.parquet"
-    pq.write_table(people().select(["age", "sex", "disease"]), path)
+    path = tmp_path / f"t.{request.param}"
+    write = csv.write_csv if request.param == "csv" else pq.write_table
+    write(people().select(["age", "sex", "disease"]), path)
     return path
 
 
@@ -33,8 +39,8 @@ def _published(source: Path, out: Path, *options: str) -> bytes:
 @pytest.mark.parametrize("method", METHODS)
 def test_the_release_is_the_same(method: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[bool] = []
-    serves = LocalTable.serves
-    monkeypatch.setattr(LocalTable, "serves", lambda *a: served.append(serves(*a)) or served[-1])
+    serves = BegunTable.serves
+    monkeypatch.setattr(BegunTable, "serves", lambda *a: served.append(serves(*a)) or served[-1])
     options = ("--method", method, *METHODS[method])
     early = _published(source, tmp_path / "early", *options)
     assert served == [True]
@@ -53,6 +59,8 @@ def test_the_release_is_the_same(method: str, source: Path, tmp_path: Path, monk
         ("--no-such-option",),
         ("--drop", "age"),
         ("--memory", "100MB"),
+        ("--null", "x"),
+        ("--delimiter=;",),
     ],
 )
 def test_nothing_is_read_any_more(options: tuple[str, ...], source: Path, tmp_path: Path) -> None:
@@ -61,6 +69,26 @@ def test_nothing_is_read_any_more(options: tuple[str, ...], source: Path, tmp_pa
     sfumato("publish", source, tmp_path / "out", *ROLES, "--method", "uniform", *METHODS["uniform"], *options)
     assert not early_rows._begun
     assert set(threading.enumerate()) <= before
+
+
+def test_reading_ends_when_nobody_wants_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a long file one piece is looked at, not all."""
+    path, seen = tmp_path / "t.csv", list[int]()
+    path.write_text("age,sex,disease\n" + "1,a,x\n" * 20_000)
+    looked_at = csv_rows._looked_at
+
+    def slowly(*arguments: Any) -> Any:
+        seen.append(1)
+        time.sleep(0.05)
+        return looked_at(*arguments)
+
+    monkeypatch.setattr(csv_rows, "_looked_at", slowly)
+    monkeypatch.setattr(csv_pieces, "PIECE", 100)
+    table = begun(LocalEngine(threads=1), path, list)
+    assert table is not None
+    table.let_go()
+    assert len(seen) < 100
+    assert table.table() is None
 
 
 @pytest.mark.parametrize("content", [b"", b"no table at all"])

@@ -23,10 +23,11 @@ HEAVY = {"pandas", "polars", "scipy", "formulaic", "starlette", "jinja2", "matpl
 
 # The first real work: reading the table's header, reading the release's manifest.
 WATCHED = """
-import json, sys
-def told(*_):
-    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
-    raise SystemExit(0)
+import atexit, json, os, sys
+def told(*_):  # in whichever thread
+    print(json.dumps(sorted(sys.modules)), file=sys.stderr, flush=True)
+    atexit._run_exitfuncs()
+    os._exit(0)
 import {module}
 {module}.{name} = told
 from sfumato.cli import main
@@ -75,7 +76,7 @@ def test_publishing_loads_one_method_and_neither_scipy_nor_the_parser(method: st
     example = sfumato.methods.REGISTRY[method].example.options
     options = [part for field, text in example.items() for part in (f"--{field.replace('_', '-')}", text)]
     seen = loaded(
-        "sfumato.engines.duckdb.table", "binder", "publish", table, table.parent / "out", *roles,
+        "sfumato.engines.duckdb.begun_table", "binder", "publish", table, table.parent / "out", *roles,
         "--method", method, *options,
     )  # fmt: skip
     assert folders(seen) == {folder}
@@ -226,6 +227,13 @@ assert lazily.compute.index_in is pc.index_in
 assert "pyarrow.vendored.docscrape" not in sys.modules and "pydoc" not in sys.modules, "they were read"
 assert pc.sort_indices(pa.array([3, 1, 2]), sort_keys=[("", "descending")]).to_pylist() == [0, 2, 1]
 assert pc.round(pa.array([1.25]), ndigits=1).to_pylist() == [1.2] and pc.index_in.__doc__
+assert "cumulative_sum" not in vars(pc), "all of them were made"
+assert pc.cumulative_sum(pa.array([1, 2])).to_pylist() == [1, 3] and "cumulative_sum" in vars(pc)
+assert pc.and_(pa.array([True]), pa.array([False])).to_pylist() == [False] and pc.utf8_zfill
+assert not hasattr(pc, "no_such_function") and not hasattr(pc, "hash_sum") and not hasattr(pc, "__path__")
+assert len(pc.function_registry().list_functions()) > 100 and all(
+    hasattr(pc, name) for name in pc.list_functions() if pc.get_function(name).kind in ("scalar", "vector")
+)
 from pyarrow.vendored.docscrape import NumpyDocString
 assert NumpyDocString("One.\\n\\nParameters\\n----------\\nx : int\\n    Two.\\n")["Parameters"]
 """

@@ -10,15 +10,28 @@ import sys
 # New objects before Python looks for unreachable ones. Loading code makes some hundred thousand, which all stay:
 SHORT, OF_SHORT = ("look", "publish", "plan", "query", "inspect", "verify"), 1_000_000  # ... and little follows
 OBJECTS = 50_000  # of commands that may run for long
+# Seconds after which a thread that loads code lets another one go on. That one reads, and asks for its turn often and
+# for a moment, each time that a library has done a piece of work for it.
+INTERVAL = 0.0005
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
+    objects, interval = gc.get_threshold(), sys.getswitchinterval()
+    try:
+        _run(arguments)
+    finally:
+        gc.set_threshold(*objects)
+        sys.setswitchinterval(interval)
+
+
+def _run(arguments: list[str] | None = None) -> None:
+    """The same; the process is left as it suits a command."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would read what every installed package offers
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # after a product its threads would spin for 2^26 cycles
-    usual = gc.get_threshold()
     short = (sys.argv[1:] if arguments is None else arguments)[:1]
-    gc.set_threshold(OF_SHORT if short and short[0] in SHORT else OBJECTS, *usual[1:])
+    gc.set_threshold(OF_SHORT if short and short[0] in SHORT else OBJECTS, *gc.get_threshold()[1:])
+    sys.setswitchinterval(INTERVAL)
     from . import early_rows
 
     try:
@@ -28,7 +41,6 @@ def main(arguments: list[str] | None = None) -> None:
         run(arguments)
     finally:
         early_rows.end()
-        gc.set_threshold(*usual)
 
 
 def program() -> None:
@@ -42,7 +54,7 @@ def program() -> None:
     compile_late()
     code: object = 1
     try:
-        main()
+        _run()
     except SystemExit as done:
         code = done.code
     except KeyboardInterrupt:  # while code was loaded: later ones are the application's

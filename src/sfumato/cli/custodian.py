@@ -174,6 +174,7 @@ def publish(
     with early_rows.reading(arguments["engine"], bare, roles.roles().published), ProgressBar() as progress:
         from ..publish import folder_of, into_folder  # this takes as long as reading many rows
 
+        early_rows.load_rest()
         asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
         others = _more_accurate(table, roles, reading, asked) if _is_default(roles, method, reading) else ()
         manifest = into_folder(

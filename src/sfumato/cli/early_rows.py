@@ -1,7 +1,7 @@
 """Files that are read while the command line is still being loaded and understood.
 
-`sfumato publish FILE.parquet ...` will read all columns of the file, unless an option says otherwise. So reading begins
-at once, beside loading what parses, plans and writes; where an option did say otherwise, what was read is let go.
+`sfumato publish FILE ...` will read all columns of a Parquet or CSV file, unless an option says otherwise. So reading
+begins at once, beside loading what parses, plans and writes; where an option did say so, what was read is let go.
 `sfumato query RELEASE ...` will compare the digests of the release's files with those that it states.
 """
 
@@ -14,14 +14,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..engines.contract import Engine
-    from ..engines.duckdb.table import LocalTable
+    from ..engines.duckdb.begun_table import BegunTable
 
 OTHERWISE = ("--drop", "--engine", "--help", "--memory")  # other columns, or by others, or not at all
+OTHER_TEXT = frozenset(  # the same of files of text: their cells mean something else
+    (
+        "--also",
+        "--delimiter",
+        "--encoding",
+        "--null",
+        "--decimal",
+        "--dates",
+        "--types",
+        "--bins",
+        "--round",
+        "--top-code",
+    )
+)
 LARGE = 1 << 20  # bytes, from which it pays
 ASKING = ("query", "fit", "test")  # commands that open a release
 LARGEST = ("data.parquet", "sensitive.parquet")  # files of one
 
-_begun: list[tuple[Any, LocalTable]] = []  # the source and its table, until the command has taken it
+_begun: list[BegunTable] = []  # until the command has taken it
 
 
 def begin(arguments: Sequence[str]) -> None:
@@ -34,20 +48,22 @@ def begin(arguments: Sequence[str]) -> None:
             digests.begin(os.path.join(given, name))  # noqa: PTH118 - pathlib is not loaded yet
     if command != "publish":
         return
-    if not given.endswith(".parquet") or any(a.startswith(OTHERWISE) for a in arguments):
+    if not given.endswith((".parquet", ".csv")) or any(a.startswith(OTHERWISE) for a in arguments):
+        return
+    if given.endswith(".csv") and any(a.partition("=")[0] in OTHER_TEXT for a in arguments):
         return
     with suppress(Exception):  # whatever it is: it may quote a cell, and is told by who opens the file next
         if os.path.getsize(given) >= LARGE:  # noqa: PTH202 - pathlib is not loaded yet
             prepare()
             from ..engines.directory import engine_named
+            from ..engines.duckdb.begun_table import begun
             from ..engines.duckdb.engine import LocalEngine
-            from ..engines.duckdb.table import begun
             from ..engines.source import source_of
 
-            engine, source = engine_named(), source_of(given)
-            table = begun(engine, source, list) if isinstance(engine, LocalEngine) else None
+            engine = engine_named()
+            table = begun(engine, source_of(given), list) if isinstance(engine, LocalEngine) else None
             if table is not None:
-                _begun.append((source, table))
+                _begun.append(table)
 
 
 def prepare() -> None:
@@ -61,6 +77,15 @@ def prepare() -> None:
     without_pandas()
 
 
+def load_rest() -> None:
+    """Nothing; what is needed once the rows are there is loaded, while they are read."""
+    from ..lazily import compute, parquet
+    from ..publishing import streams
+
+    streams.load()
+    _ = compute.take, parquet.ParquetFile
+
+
 def reading(
     engine: Engine, source: Any, wanted: Callable[[Sequence[str]], Sequence[str]]
 ) -> AbstractContextManager[None]:
@@ -69,8 +94,8 @@ def reading(
     from ..engines.directory import read_ahead
 
     while _begun:
-        begun_source, table = _begun.pop()
-        if begun_source == source and table.serves(engine, wanted):
+        table = _begun.pop()
+        if table.serves(engine, source, wanted):
             return read_ahead(engine, source, wanted, table)
         table.let_go()
     return read_ahead(engine, source, wanted)
@@ -79,4 +104,4 @@ def reading(
 def end() -> None:
     """Nothing is being read any more that no command took."""
     while _begun:
-        _begun.pop()[1].let_go()
+        _begun.pop().let_go()

@@ -14,7 +14,7 @@ from .source import Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .duckdb.table import LocalTable
+    from .duckdb.begun_table import BegunTable
 
 ENGINES = {
     "local": ("duckdb.engine", "LocalEngine"),
@@ -36,7 +36,7 @@ def read_ahead(
     engine: Engine,
     source: Any,
     wanted: Callable[[Sequence[str]], Sequence[str]],
-    begun: LocalTable | None = None,
+    begun: BegunTable | None = None,
 ) -> AbstractContextManager[None]:
     """While it is open, an engine that can reads the source beside other work; see `LocalEngine.ahead`."""
     if engine.name != LOCAL:

@@ -23,6 +23,11 @@ AT_ONCE = 1 << 15  # words: what is at hand stays in the processor's cache
 NOTHING = memoryview(bytes(4 * AT_ONCE))  # encrypted, it is the stream
 
 
+def load() -> None:
+    """Nothing; the libraries that streams need are loaded, so that nobody waits for them who draws."""
+    Stream(bytes(32)).integers(0, TURN, LONG, np.uint32)
+
+
 class Stream(np.random.Generator):
     """The generator of one key."""
 

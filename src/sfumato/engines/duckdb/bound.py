@@ -15,6 +15,15 @@ Bind = Callable[[duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class HeldTable:
+    """All rows of a source as they are released, columns of few values as dictionaries."""
+
+    rows: pa.Table
+    kinds: Mapping[str, str]  # the columns' types, as the engine names them
+    room: float  # bytes that the engine may hold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Bound:
     """`bind` gives the source as a fresh relation on a connection, once per pass."""
 
@@ -23,5 +32,5 @@ class Bound:
     labels: Mapping[str, Labels] = field(default_factory=dict)
     seen: bool = False  # the engine itself has read its texts, and so seen that they are UTF-8
     recoded: tuple[Recoding, ...] = ()
-    held: pa.Table | None = None  # all its rows as they are released, columns of few values as dictionaries
+    held: HeldTable | None = None
     large: bool = False  # its rows are known to be too many to be held

@@ -18,15 +18,16 @@ import pyarrow as pa
 
 from ...errors import DataError
 from ..source import Source
-from .bound import Bound
+from .bound import Bound, HeldTable
 from .connection import plain_path, quoted
 from .csv_cells import POINT, TEXT, CellForms
 from .csv_errors import UTF_8, csv_error, not_text
-from .csv_rows import in_types, read_once
+from .csv_pieces import NotPlainError, plain_pieces
+from .csv_rows import engine_pieces, in_types, read_once
 from .csv_types import CELL, FIRST, VIEW, column_types
 from .files import check_names, shown
 from .held_rows import SHARE
-from .packed_files import check_unpacked, compression_of, in_plain, unpacked
+from .packed_files import PLAIN, check_unpacked, compression_of, in_plain, unpacked
 from .session import Allowance, Session, engine_error, out_of_memory
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -67,16 +68,24 @@ def csv_bound(files: Sequence[str], source: Source, allowed: Allowance) -> Bound
         con = session.con
         try:
             text = con.read_csv(paths, columns=dict.fromkeys(names, TEXT), **options)  # type: ignore[arg-type] # it takes lists
-            read = read_once(con, text, forms, SHARE * session.room())
+            reading = con, names, forms, SHARE * session.room(), allowed
+            try:
+                if options["compression"] != PLAIN:
+                    raise NotPlainError
+                read = read_once(plain_pieces(plain, names, found, source.null), *reading)
+            except NotPlainError:
+                read = read_once(engine_pieces(text), *reading)
             (text if read.held is None else con.from_arrow(read.held)).create_view(VIEW)
             con.register(FIRST, read.head)
             types, notes = column_types(con, read.fits, forms, source.types)
             notes += [HEADER_AGAIN.format(read.header)] if read.header else []
-            held = None if read.held is None else in_types(con, read.held, _values(types, forms, source.types))
+            rows = None if read.held is None else in_types(con, read.held, _values(types, forms, source.types))
+            room = session.room()
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise (engine_error if out_of_memory(error) else csv_error)(error) from None
-    if held is not None:
-        return Bound(bind=lambda con: con.from_arrow(held), notes=tuple(notes), seen=True, held=held)
+    if rows is not None:
+        held = HeldTable(rows=rows, kinds=types, room=room)
+        return Bound(bind=lambda con: con.from_arrow(rows), notes=tuple(notes), seen=True, held=held)
     otherwise = {n: value for n, kind in types.items() if (value := _otherwise(n, kind, source.types.get(n), forms))}
     native = {name: TEXT if name in otherwise else kind for name, kind in types.items()}
 

@@ -5,20 +5,24 @@ A column of few different cells is held as numbers of its cells, and what a cell
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DataError
+from ...errors import DataError, EngineError
 from ...lazily import compute
 from ...model.private import Filled
+from ..ahead import ahead
 from ..narrow_columns import NARROW
 from .connection import quoted
 from .csv_cells import PATTERNS, CellForms
 from .csv_types import CELL, Fits
+from .session import Allowance
 
 BATCH_ROWS = 131_072  # at most
 BATCH_CELLS = 2**23  # at most, of all columns
@@ -33,61 +37,92 @@ class Read:
     """What was found in a file: what its columns may be, its first rows, and all of them, as text, where held."""
 
     fits: Mapping[str, Fits]
-    head: pa.RecordBatch
+    head: pa.Table
     held: pa.Table | None
     header: int | None  # row that holds the names of all columns, if one does
 
 
-def read_once(con: duckdb.DuckDBPyConnection, text: duckdb.DuckDBPyRelation, forms: CellForms, most: float) -> Read:
-    """The file whose cells `text` gives; its rows are held in `most` bytes."""
-    names = text.columns
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class _ReadPiece:
+    """Some rows, and the numbers, from 1, of those that hold the names of all columns."""
+
+    rows: int
+    columns: Sequence[pa.Array]
+    headers: Sequence[int]
+
+
+def read_once(
+    pieces: Iterator[Callable[[], pa.Table]],
+    con: duckdb.DuckDBPyConnection,
+    names: Sequence[str],
+    forms: CellForms,
+    most: float,
+    allowed: Allowance,
+) -> Read:
+    """The file whose cells `pieces` give as text; its rows are held in `most` bytes."""
     fits = [Fits(filled=0, kinds={}) for _ in names]
-    held, size = list[list[pa.Array]](), 0.0
-    head: pa.RecordBatch | None = None
+    held, size = list[Sequence[pa.Array]](), 0.0
+    first = next(pieces, pa.table(dict.fromkeys(names, pa.array([], pa.string()))).slice)()
+    if not first.num_rows:
+        raise DataError("the CSV file has a header and no rows")
+    repeats = [_repeats(column) for column in first.columns]
     done, header = 0, list[int]()
-    repeats: list[bool] = []
-    at_once = max(LEAST_ROWS, min(BATCH_ROWS, BATCH_CELLS // len(names) // LEAST_ROWS * LEAST_ROWS))
-    with con.cursor() as asking:  # the connection itself is reading
-        for batch in text.to_arrow_reader(at_once):
-            if head is None:
-                head = batch.slice(0, SAMPLE)
-                repeats = [_repeats(column) for column in batch.columns]
-            header += [] if header or len(names) == 1 else _equal_rows(batch, names, done)
-            done += batch.num_rows
-            columns = [_numbered(c) if few else c for c, few in zip(batch.columns, repeats, strict=True)]
-            fits = [known + new for known, new in zip(fits, _fits(asking, columns, fits, forms), strict=True)]
-            size += sum(column.nbytes for column in columns)
+    work = (partial(_looked_at, piece, names, repeats) for piece in chain([lambda: first], pieces))
+    with con.cursor() as asking:  # the connection itself may be reading
+        for piece in ahead(work, allowed.threads):
+            if allowed.stop.is_set():
+                raise EngineError("reading was stopped")
+            header += [] if header else [done + row for row in piece.headers]
+            done += piece.rows
+            found = _fits(asking, piece.columns, fits, forms)
+            fits = [known + new for known, new in zip(fits, found, strict=True)]
+            size += sum(column.nbytes for column in piece.columns)
             if size <= most:
-                held.append(columns)
+                held.append(piece.columns)
             else:
                 held.clear()
-    if head is None or not head.num_rows:
-        raise DataError("the CSV file has a header and no rows")
     table = _table(names, held) if size <= most else None
+    head = first.slice(0, SAMPLE)
     return Read(fits=dict(zip(names, fits, strict=True)), head=head, held=table, header=header[0] if header else None)
 
 
-def _equal_rows(batch: pa.RecordBatch, cells: Sequence[str], before: int) -> list[int]:
-    """The numbers, from 1, of rows that hold these cells; so many rows stand before the batch."""
-    found = np.arange(batch.num_rows)
-    for column, cell in zip(batch.columns, cells, strict=True):
+def engine_pieces(text: duckdb.DuckDBPyRelation) -> Iterator[Callable[[], pa.Table]]:
+    """Functions that return the cells that the engine reads, piece by piece."""
+    at_once = max(LEAST_ROWS, min(BATCH_ROWS, BATCH_CELLS // len(text.columns) // LEAST_ROWS * LEAST_ROWS))
+    return (partial(pa.Table.from_batches, [batch]) for batch in text.to_arrow_reader(at_once))
+
+
+def _looked_at(piece: Callable[[], pa.Table], names: Sequence[str], repeats: Sequence[bool]) -> _ReadPiece:
+    """A piece, its columns of few different cells as numbers of these."""
+    rows = piece()
+    columns = [_numbered(c) if few else c.combine_chunks() for c, few in zip(rows.columns, repeats, strict=True)]
+    headers = _equal_rows(rows, names) if len(names) > 1 else []
+    return _ReadPiece(rows=rows.num_rows, columns=columns, headers=headers)
+
+
+def _equal_rows(table: pa.Table, cells: Sequence[str]) -> list[int]:
+    """The numbers, from 1, of rows that hold these cells."""
+    found = np.arange(table.num_rows)
+    for column, cell in zip(table.columns, cells, strict=True):
         some = column if len(found) == len(column) else column.take(pa.array(found))
-        found = found[compute.equal(some, cell).fill_null(False).to_numpy(zero_copy_only=False)]
+        found = found[compute.equal(some, cell).fill_null(False).to_numpy()]
         if not len(found):
             break
-    return [before + int(row) + 1 for row in found]
+    return [int(row) + 1 for row in found]
 
 
-def _repeats(column: pa.Array) -> bool:
+def _repeats(column: pa.ChunkedArray) -> bool:
     head = column.slice(0, HEAD)
-    return len(head.unique()) <= max(NEW * len(head), 1)
+    return len(compute.unique(head)) <= max(NEW * len(head), 1)
 
 
-def _numbered(column: pa.Array) -> pa.DictionaryArray:
+def _numbered(column: pa.ChunkedArray) -> pa.DictionaryArray:
     """The column as numbers of its different cells, in as few bytes as they need."""
     found = column.dictionary_encode()
-    fit = next((n for n in NARROW if len(found.dictionary) <= 1 << (n.bit_width - 1)), NARROW[-1])
-    return pa.DictionaryArray.from_arrays(found.indices.cast(fit, safe=False), found.dictionary)
+    cells = found.chunk(0).dictionary  # of all parts
+    fit = next((n for n in NARROW if len(cells) <= 1 << (n.bit_width - 1)), NARROW[-1])
+    numbers = [part.indices.cast(fit, safe=False) for part in found.chunks]
+    return pa.DictionaryArray.from_arrays(numbers[0] if len(numbers) == 1 else pa.concat_arrays(numbers), cells)
 
 
 def _fits(

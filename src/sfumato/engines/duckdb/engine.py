@@ -9,13 +9,14 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from ...errors import SfumatoError
 from ..limits import MEMORY
 from .reader import DuckDBReader
 
 if TYPE_CHECKING:
+    from .begun_table import BegunTable
     from .table import LocalTable
 
 BATCH_ROWS = 131_072
@@ -36,7 +37,8 @@ class LocalEngine:
     ) -> None:
         self.memory, self.threads, self.batch_rows = memory, threads or os.cpu_count() or 1, batch_rows
         self.encrypted_spill = encrypted_spill  # costs a sort that spills about as much time again
-        self._begun: tuple[Any, LocalTable | SfumatoError] | None = None
+        self.stop = Event()  # of what a copy of this engine reads ahead
+        self._begun: tuple[Any, BegunTable] | None = None
 
     @property
     def limits(self) -> tuple[str, int, int, bool]:
@@ -45,29 +47,26 @@ class LocalEngine:
 
     def open(self, source: Any, *, delimiter: str | None = None) -> LocalTable:
         if self._begun is not None and self._begun[0] is source:
-            if isinstance(self._begun[1], SfumatoError):
-                raise self._begun[1]
-            return self._begun[1]
+            table = self._begun[1].table()
+            if table is not None:
+                return table
         from .table import opened
 
         return opened(self, source, delimiter)
 
     @contextmanager
     def ahead(
-        self, source: Any, wanted: Callable[[Sequence[str]], Sequence[str]], table: LocalTable | None = None
+        self, source: Any, wanted: Callable[[Sequence[str]], Sequence[str]], early: BegunTable | None = None
     ) -> Iterator[None]:
         """While it is open, rows of files are read beside other work and held for both passes.
 
         `wanted` tells the columns that both look at. What is wrong with the source is told when it is opened.
-        `table` is that of the source, if its rows are being read already.
+        `early` is the source's table, if it is being opened already.
         """
-        from .table import begun
+        from .begun_table import begun
 
-        try:
-            table = table or begun(self, source, wanted)
-            self._begun = None if table is None else (source, table)
-        except SfumatoError as error:
-            self._begun = source, error
+        table = early or begun(self, source, wanted)
+        self._begun = None if table is None else (source, table)
         try:
             yield
         finally:

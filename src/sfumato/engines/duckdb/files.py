@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.fs
 
 from ...errors import DataError
 from ...lazily import dataset as ds
@@ -136,8 +135,10 @@ def schema_of(file: str, kind: str) -> pa.Schema:
     try:
         if kind == "parquet":
             return pq.read_schema(Path(file).absolute())
+        from pyarrow.fs import LocalFileSystem  # with it come those of clouds
+
         form = ds.IpcFileFormat() if kind == "ipc" else ds.OrcFileFormat()
-        return form.inspect(str(Path(file).absolute()), pa.fs.LocalFileSystem())
+        return form.inspect(str(Path(file).absolute()), LocalFileSystem())
     except (pa.ArrowException, OSError):
         raise DataError(f"{shown(file)} is damaged or not a readable {SAID[kind]} file") from None
 

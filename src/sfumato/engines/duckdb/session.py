@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from threading import Event
 from typing import Protocol
 
 import duckdb
@@ -25,6 +26,7 @@ class Allowance(Protocol):
     memory: str
     threads: int
     encrypted_spill: bool
+    stop: Event  # set: nobody waits any more for what is being read
 
 
 def limited(allowed: Allowance, spill: str) -> duckdb.DuckDBPyConnection:

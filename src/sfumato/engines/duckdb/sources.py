@@ -13,7 +13,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.fs
 
 from ...errors import DataError, SpecError
 from ...lazily import dataset as ds
@@ -155,8 +154,10 @@ def _files_bound(files: Sequence[str], source: Source, allowed: Allowance) -> Bo
             seen=True,
             bind=lambda con: con.read_parquet(plain, hive_partitioning=False, union_by_name=False, filename=False),
         )
+    from pyarrow.fs import LocalFileSystem  # with it come those of clouds
+
     places = [str(Path(f).absolute()) for f in files]
-    dataset = ds.dataset(places, format=kind, filesystem=pa.fs.LocalFileSystem())
+    dataset = ds.dataset(places, format=kind, filesystem=LocalFileSystem())
     return Bound(bind=lambda con: con.from_arrow(dataset))
 
 

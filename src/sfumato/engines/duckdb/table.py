@@ -19,19 +19,19 @@ from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, 
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
-from ..addresses import address_of
 from ..batch_sizes import exactly
 from ..cell_counts import cell_counts
-from ..contract import Engine, FollowingColumn, Keys, Progress, Transform
+from ..contract import FollowingColumn, Keys, Progress, Transform
 from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..sound_cells import check_sound
-from ..source import paths_of, source_of
+from ..source import source_of
 from .bound import Bound
 from .connection import quoted
 from .csv_rows import counted, plain_batches
 from .engine import LocalEngine
 from .held_rows import HeldRows
+from .numbered_counts import numbered_counts
 from .ordered_rows import KEY, transformed, used_up, write_ordered
 from .people_rows import count_people, rows_that_stay
 from .session import Session, engine_error, left, reading_error
@@ -51,16 +51,6 @@ def opened(engine: LocalEngine, source: Any, delimiter: str | None) -> LocalTabl
     )
 
 
-def begun(engine: LocalEngine, source: Any, wanted: Wanted) -> LocalTable | None:
-    """The table of files, whose rows are being read from now on; None where the source is no file.
-
-    `wanted` tells the columns that both passes look at.
-    """
-    if not paths_of(source) or address_of(source_of(source).given) is not None:
-        return None
-    return LocalTable(engine, binder(source_of(source), engine), hold=wanted)
-
-
 class LocalTable:
     """A source opened by the local engine; `repr` shows nothing of it."""
 
@@ -71,7 +61,12 @@ class LocalTable:
         self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
         self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
         self._held: HeldRows | None = None  # cells as they are read without bins
-        self._rows = bound.held  # so are these
+        self._rows = None if bound.held is None else bound.held.rows  # so are these
+        if bound.held is not None:  # which tells all there is to know
+            self.columns = {name: _released_type(name, kind) for name, kind in bound.held.kinds.items()}
+            self._room = bound.held.room
+            self._arrow = {field.name: _cell_type(field.type) for field in bound.held.rows.schema}
+            return
         with ExitStack() as stack:
             session = stack.enter_context(self._session())
             self.columns = {
@@ -80,8 +75,7 @@ class LocalTable:
             }
             sample = session.query(f"SELECT {self._select(list(self.columns))} FROM source LIMIT 0").to_arrow_table()
             self._room = session.room()
-            wanted = hold is not None and bound.held is None and not bound.large
-            held = hold(list(self.columns)) if hold is not None and wanted else ()
+            held = hold(list(self.columns)) if hold is not None and not bound.large else ()
             if held:
                 self._held = HeldRows(session, held, f"SELECT {self._select(list(held))} FROM source")
                 stack.pop_all()  # which closes it
@@ -93,10 +87,9 @@ class LocalTable:
     def arrow_types(self) -> Mapping[str, pa.DataType]:
         return self._arrow
 
-    def serves(self, engine: Engine, wanted: Wanted) -> bool:
-        """Whether an engine would open the same table, and hold the rows that are held here."""
-        alike = isinstance(engine, LocalEngine) and engine.limits == self._engine.limits
-        return alike and self._held is not None and tuple(wanted(list(self.columns))) == self._held.columns
+    def holds(self, wanted: Wanted) -> bool:
+        """Whether these are the columns whose rows are read ahead."""
+        return self._held is not None and tuple(wanted(list(self.columns))) == self._held.columns
 
     def let_go(self) -> None:
         """No rows are held."""
@@ -120,9 +113,16 @@ class LocalTable:
 
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """Joint counts from rows that are held, or by one GROUP BY per joint; domains from them, or as declared."""
-        with self._counting(dict.fromkeys(c for j in needs.joints for u in j for c in needs.units[u])) as session:
-            tables = [self._joint_counts(session, [c for u in j for c in needs.units[u]]) for j in needs.joints]
+        joints = [[c for u in joint for c in needs.units[u]] for joint in needs.joints]
+        numbered = [self._numbered_counts(columns) for columns in joints]
+        tables = [table for table in numbered if table is not None]
+        if len(tables) < len(joints):
+            with self._counting(dict.fromkeys(c for columns in joints for c in columns)) as session:
+                tables = [self._joint_counts(session, columns) for columns in joints]
         return profile_of(tables, needs, declared, self.columns, self._arrow, null_as_value=null_as_value)
+
+    def _numbered_counts(self, columns: list[str]) -> pa.Table | None:
+        return None if self._rows is None or self._bins else numbered_counts(self._rows.select(columns), ROWS)
 
     def _joint_counts(self, session: Session, columns: list[str]) -> pa.Table:
         held = self._at_hand(columns)
@@ -323,6 +323,10 @@ class LocalTable:
 
     def _session(self, *, bind: bool = True) -> Session:
         return Session(self._engine, self._bind if bind else None)
+
+
+def _cell_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _released_type(name: str, kind: str) -> ColumnType:
