@@ -22,7 +22,7 @@ EXTRAS ?= dev,docs,report,web,files,databases
 comma := ,
 READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo test quick check bench audit docs package golden clean setup
+.PHONY: demo compiled test quick check bench audit docs package golden clean setup
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -31,10 +31,15 @@ demo: $(READY)
 # The workers share the cores out among themselves: linear algebra takes one thread in each.
 test quick: export OMP_NUM_THREADS ?= 1
 
-test: $(READY)
+# Tests start hundreds of processes: without compiled modules, or where PYTHONDONTWRITEBYTECODE is set, each would compile
+# ours again.
+compiled: $(READY)
+	@$(BIN)/python -m compileall -q src
+
+test: compiled
 	$(BIN)/python -m pytest -q -n auto --dist worksteal $(PYTEST)
 
-quick: $(READY)
+quick: compiled
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not statistical and not slow" $(PYTEST)
 
 check: $(READY)
