@@ -311,8 +311,7 @@ def into_folder(
 
 def _read_back(folder: Path) -> None:
     """A release that cannot be opened and verified is not published."""
-    for _ in verify(open_folder(folder, check=False), test=True, own=True):
-        pass
+    tuple(verify(open_folder(folder, check=False), test=True, own=True))  # each check is made when it is asked for
 
 
 def check_covered(prepared: Prepared) -> None:
@@ -337,10 +336,7 @@ def write(
     progress: Progress | None = None,
     once: bool = False,
 ) -> Manifest:
-    """Apply the method to the rows batch by batch, write them to `folder` in random order, and describe the result.
-
-    `once`: nobody uses the plan after this.
-    """
+    """What the release in `folder` states, whose rows are written in random order; `once` as in `applier_of`."""
     applier = applier_of(prepared, secret, once=once)
     prepared.table.write(
         applier.reads,
@@ -352,8 +348,7 @@ def write(
         applier.following,
     )
     applier.close()
-    weights = applier.weights()
-    if weights is not None:
+    if (weights := applier.weights()) is not None:
         bundle.write_weights(weights, folder / "weights.parquet")
     if prepared.planned.work.side:
         bundle.write_side(applier.side_table(), folder / "sensitive.parquet")
