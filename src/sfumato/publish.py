@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from .engines import scratch
 from .engines.contract import Engine, Table
@@ -41,7 +40,7 @@ from .release.manifest import (
     recoded_models,
     unprotected_model,
 )
-from .release.opened import open_folder
+from .release.opened import open_folder, plan_form
 from .release.placing import PARTS
 from .release.readme import documented
 from .release.verify import verify
@@ -136,7 +135,7 @@ class Prepared:
             "method": method.name,
             "trust": str(method.trust),
             "rows": self.profile.rows,
-            "parameters": TypeAdapter(method.plan_type).dump_python(plan, mode="json"),
+            "parameters": plan_form(method).dump_python(plan, mode="json"),
             "people": people_model(self.people).model_dump(mode="json"),
             "guarantee": self.guarantee.model_dump(mode="json", exclude_none=True),
             **method.report(plan, work, self.profile),
@@ -377,7 +376,7 @@ def described(prepared: Prepared, applier: Applier, files: dict[str, FileModel],
         format_version=FORMAT_VERSION,
         software=Software(name="sfumato", version=__version__),
         method=method.name,
-        parameters=TypeAdapter(method.plan_type).dump_python(prepared.planned.public, mode="json"),
+        parameters=plan_form(method).dump_python(prepared.planned.public, mode="json"),
         rows=sum(file.rows for name, file in files.items() if name.startswith(PARTS)),
         people=people_model(prepared.people),
         columns=columns,
