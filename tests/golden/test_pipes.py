@@ -80,7 +80,7 @@ def test_a_full_disk_is_told_in_a_line(asked: tuple[str, ...], here: Path) -> No
 
 
 def test_ctrl_c_while_code_is_loaded_is_told_in_a_line() -> None:
-    run = "import sfumato.cli as c\ndef stop():\n    raise KeyboardInterrupt\nc.main = stop\nc.program()"
+    run = "import sfumato.cli as c\ndef stop():\n    raise KeyboardInterrupt\nc._run = stop\nc.program()"
     env = {**os.environ, "PYTHONPATH": str(SRC)}
     done = subprocess.run([sys.executable, "-c", run], check=False, capture_output=True, text=True, env=env)
     assert (done.returncode, done.stderr) == (130, "error: stopped; nothing was published\n")
