@@ -78,6 +78,8 @@ def test_a_method_that_counts_the_whole_release_reads_the_rows_once(
     out = sfumato.publish(people(12_000), tmp_path / "out", roles=roles, method=spec, seed=2).path
     monkeypatch.setattr(reader, "FEW_ROWS", 10**9)
     apart = [sfumato.open_release(out).sql(text).table.to_pydict() for text in ASKED[:3]]
+    model = "grade ~ C(sex) + C(disease)"
+    fitted = [(row["estimate"], row["se"]) for row in sfumato.open_release(out).fit(model).rows()]
     monkeypatch.setattr(reader, "FEW_ROWS", 10_000)
     ran: list[str] = []
     run = reader.DuckDBReader._run
@@ -88,6 +90,10 @@ def test_a_method_that_counts_the_whole_release_reads_the_rows_once(
             assert cells == [pytest.approx(x, rel=1e-9) if isinstance(x, float) else x for x in expected[name]]
         whole = opened.opened.evidence.totals((0,))[2]
         assert int(whole.sum()) == 12_000
+    opened = sfumato.open_release(out)
+    for row, (estimate, se) in zip(opened.fit(model).rows(), fitted, strict=True):
+        assert (row["estimate"], row["se"]) == (pytest.approx(estimate, rel=1e-9), pytest.approx(se, rel=1e-9))
+    assert opened.opened.evidence.totals((0,))[2].sum() == 12_000
     assert ran, "nothing was asked"
     assert not [sql for sql in ran if "FROM release" in sql], "the rows were read again"
 

@@ -58,7 +58,7 @@ def observe(
 
     prepare = subject.prepare_sums if units else None
     with beside(None if prepare is None else partial(prepare, None)):
-        table, weight = subject.reader.source()
+        table, weight = subject.reader.source(whole=subject.whole and bool(units))
         wanted, lying = statement(table, weight), None
         if units and (found := lying_cells(wanted, subject, WEIGHT)) is not None:
             cells, lying = found
