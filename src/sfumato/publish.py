@@ -337,7 +337,7 @@ def write(
 ) -> Manifest:
     """What the release in `folder` states, whose rows are written in random order; `once` as in `applier_of`."""
     applier = applier_of(prepared, secret, once=once)
-    prepared.table.write(
+    written = prepared.table.write(
         applier.reads,
         applier,
         applier.schema,
@@ -347,11 +347,12 @@ def write(
         applier.following,
     )
     applier.close()
+    digests = dict(written.digests)
     if (weights := applier.weights()) is not None:
         bundle.write_weights(weights, folder / "weights.parquet")
     if prepared.planned.work.side:
-        bundle.write_side(applier.side_table(), folder / "sensitive.parquet")
-    return described(prepared, applier, bundle.describe_files(folder), reproducible=reproducible)
+        digests["sensitive.parquet"] = bundle.write_side(applier.side_table(), folder / "sensitive.parquet")
+    return described(prepared, applier, bundle.describe_files(folder, digests), reproducible=reproducible)
 
 
 def applier_of(prepared: Prepared, secret: Secret, *, once: bool = False) -> Applier:

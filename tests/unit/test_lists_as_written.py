@@ -11,9 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato
+from sfumato.engines.codes import Coder
 from sfumato.engines.contract import FollowingColumn
 from sfumato.engines.parquet_lists import ListChunks
 from sfumato.engines.parquet_rows import write_rows
+from sfumato.errors import VerificationError
+from sfumato.model.public import Listed
+from sfumato.publishing import applier
 from sfumato.release import published_lists
 from tables import people
 
@@ -92,3 +96,20 @@ def test_our_releases_are_verified_so(method: object, tmp_path: Path, monkeypatc
     monkeypatch.setattr(published_lists.ExpectedLists, "shown", decoded)
     assert release.opened.set_lists()
     published_lists.check_sets(release.opened)
+
+
+@pytest.mark.parametrize(
+    "method", [sfumato.SubsetResponse(rho1="1/3", rho2="1/2"), sfumato.SmallDomain(rho1="1/3", rho2="1/2")]
+)
+def test_publishing_reads_lists_as_others_do(method: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that shows another list than the one of a row's number: nothing is published."""
+
+    def others(sets: Listed, coder: Coder) -> dict[str, pa.ListArray]:
+        return {name: lists.take(pa.array(np.roll(range(len(lists)), 1))) for name, lists in real(sets, coder).items()}
+
+    real = applier.list_columns
+    monkeypatch.setattr(applier, "list_columns", others)
+    roles = sfumato.Roles(sensitive="disease", quasi=("age", "sex"), rest="drop")
+    with pytest.raises(VerificationError, match="another list of values"):
+        sfumato.publish(people(), tmp_path / "release", roles=roles, method=method, seed=3)
+    assert not list(tmp_path.iterdir())

@@ -79,9 +79,9 @@ def test_the_same_file_in_memory_and_spilled(method: object, tmp_path: Path, mon
 
         monkeypatch.setattr(ordered_rows, name, called)
 
-    def written(*given: Any, room: float, threads: int) -> None:
+    def written(*given: Any, room: float, threads: int) -> str:
         rooms.append(room)
-        write_ordered(*given, room=room, threads=threads)
+        return write_ordered(*given, room=room, threads=threads)
 
     write_ordered = ordered_rows.write_ordered
     monkeypatch.setattr(duckdb_table, "write_ordered", written)

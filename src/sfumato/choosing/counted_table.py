@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..engines.contract import Engine, FollowingColumn, Keys, Progress, Reader, Table, Transform
+from ..engines.contract import Engine, FollowingColumn, Keys, Progress, Reader, Table, Transform, Written
 from ..model.coarsening import Recoding
 from ..model.codebook import Labels
 from ..model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
@@ -75,7 +75,7 @@ class CountedTable:
         path: Path,
         progress: Progress,
         following: Sequence[FollowingColumn] = (),
-    ) -> int:
+    ) -> Written:
         return self._table.write(columns, transform, schema, keys, path, progress, following)
 
 

@@ -35,7 +35,7 @@ class Original:
         schema = pa.schema([pa.field(name, types[name]) for name in columns])
         path = self._folder / "truth.parquet"
         copied = _AsItIs(HELD_BYTES if hold else 0)
-        self.rows = table.write(columns, copied, schema, _no_order, path, lambda _: None)
+        self.rows = table.write(columns, copied, schema, _no_order, path, lambda _: None).rows
         self.held = None if copied.room < 0 or not hold else TrialRows(copied.held, schema)
         self.types = {name: table.columns[name] for name in columns}
         self._counter = counter = engine.read([path], self.rows)

@@ -29,6 +29,14 @@ Keys = Callable[[int, int], NDArray[np.uint64]]  # (number of the batch, rows) -
 Progress = Callable[[int], None]  # rows done so far
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What an engine says of the rows that it has written."""
+
+    rows: int
+    digests: Mapping[str, str]  # file, from the folder on in which it was to be -> SHA-256 of the bytes handed to it
+
+
 class Transform(Protocol):
     """Rows in, rows out. `split` is called once for each batch, in their order; what it returns may run anywhere.
 
@@ -125,8 +133,8 @@ class Table(Protocol):
         path: Path,
         progress: Progress,
         following: Sequence[FollowingColumn] = (),
-    ) -> int:
-        """Second pass: stream the columns through the transform into one Parquet file in key order; rows written.
+    ) -> Written:
+        """Second pass: stream the columns through the transform into one Parquet file in key order; what was written.
 
         `following` are added once rows are in order, lists in front of their numbers and others behind all columns:
         sorting them would cost far more.

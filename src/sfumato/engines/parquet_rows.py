@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -41,9 +42,9 @@ def write_rows(
     following: Sequence[FollowingColumn],
     threads: int,
     rising: Collection[str] = (),
-) -> None:
-    """Nothing; the new file holds the rows of the groups, a row group each, every list in front of its number, and
-    whole numbers that follow from others behind all columns.
+) -> str:
+    """The SHA-256 of what was written; the new file holds the rows of the groups, a row group each, every list in front
+    of its number, and whole numbers that follow from others behind all columns.
 
     `rising` names columns of whole numbers that are written as differences.
     Whole numbers may be narrower than the schema says. Groups are made and encoded at the same time, a few ahead of
@@ -64,17 +65,23 @@ def write_rows(
         batch = rows()
         return batch.num_rows, [encoder.chunk(batch.column(name)) for name, encoder in shown]
 
-    made: list[Struct] = []
+    made, digest = list[Struct](), hashlib.sha256()
     with path.open("wb") as file:
-        file.write(MAGIC)
+
+        def put(data: bytes) -> None:
+            file.write(data)
+            digest.update(data)
+
+        put(MAGIC)
         for rows, chunks in ahead((partial(encoded, group) for group in groups), threads):
             if rows:
                 places = []
                 for chunk in chunks:
                     places.append(chunk.at(file.tell()))
-                    file.write(chunk.data)
+                    put(chunk.data)
                 made.append(_row_group(rows, places))
-        file.write(closing(_footer(plain, [encoder for _, encoder in shown], made)))
+        put(closing(_footer(plain, [encoder for _, encoder in shown], made)))
+    return digest.hexdigest()
 
 
 class Encoder(Protocol):

@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from errno import ENOSPC
@@ -91,13 +91,14 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def write_side(table: pa.Table, path: Path) -> None:
-    """sensitive.parquet: values with a dictionary, ids packed, no trace of how the table was made in memory."""
+def write_side(table: pa.Table, path: Path) -> str:
+    """The SHA-256 of what was written to sensitive.parquet: values with a dictionary, ids packed, no trace of how the
+    table was made in memory."""
     from ..engines.parquet_rows import write_rows  # no reader needs it
 
     rising = [f.name for f in table.schema if pa.types.is_integer(f.type)]
     rows = (partial(_rows, table, first) for first in range(0, table.num_rows, GROUP_ROWS))
-    write_rows(path, table.schema, rows, (), TOGETHER, rising)
+    return write_rows(path, table.schema, rows, (), TOGETHER, rising)
 
 
 def _rows(table: pa.Table, first: int) -> pa.RecordBatch:
@@ -112,20 +113,25 @@ def write_weights(table: pa.Table, path: Path) -> None:
     pq.write_table(table, path, use_dictionary=named, write_statistics=named, store_schema=False)
 
 
-def describe_files(folder: Path) -> dict[str, FileModel]:
-    """Digest and rows of the data files in the folder."""
-    parts = sorted(f"{PARTS}/{file.name}" for file in (folder / PARTS).glob("*"))
-    return {
-        name: FileModel(sha256=digest(folder / name), rows=pq.read_metadata(folder / name).num_rows)
-        for name in (*parts, *FILES)
-        if (folder / name).exists()
-    }
+def describe_files(folder: Path, as_written: Mapping[str, str] | None = None) -> dict[str, FileModel]:
+    """Digest and rows of the data files in the folder; `as_written` are digests that are known from writing them."""
+    parts, known = sorted(f"{PARTS}/{file.name}" for file in (folder / PARTS).glob("*")), as_written or {}
+    found = {}
+    for name in (n for n in (*parts, *FILES) if (folder / n).exists()):
+        with readable(name):
+            rows = pq.read_metadata(folder / name).num_rows
+        found[name] = FileModel(sha256=known.get(name) or digest(folder / name), rows=rows)
+    return found
 
 
 def finish(folder: Path, manifest: Manifest) -> None:
     """Write datapackage.json, README.md where the manifest lists one, and, last of all, release.json."""
-    sizes: dict[str, int] = {name: (folder / name).stat().st_size for name in manifest.files}
-    package = datapackage(manifest, sizes, {name: pq.read_schema(folder / name) for name in manifest.files})
+    sizes, schemas = dict[str, int](), dict[str, pa.Schema]()
+    for name in manifest.files:
+        sizes[name] = (folder / name).stat().st_size
+        with readable(name):
+            schemas[name] = pq.read_schema(folder / name)
+    package = datapackage(manifest, sizes, schemas)
     (folder / "datapackage.json").write_text(json.dumps(package, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if manifest.documents is not None:
         (folder / README).write_text(readme(manifest), encoding="utf-8")

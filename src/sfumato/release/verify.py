@@ -37,7 +37,8 @@ def stated_guarantee(manifest: Manifest) -> dict[str, Any]:
 def verify(release: OpenedRelease, *, test: bool = False, own: bool = False) -> Iterator[str]:
     """Lines that say what holds; VerificationError at the first thing that does not.
 
-    `own`: this process has written the files, and nobody had them since: how they are laid out is not looked at.
+    `own`: this process has just written the files, and states digests of the bytes that it handed to the disk: how they
+    are laid out is not looked at, and of lists some.
     """
     check_folder(release.path, release.manifest)
     with ThreadPoolExecutor(max_workers=2) as beside:  # what reads many bytes, at the same time; told in one order
@@ -81,7 +82,7 @@ def _contents(release: OpenedRelease, *, own: bool) -> Iterator[str]:
     yield from _check_readers(release)
     check_rows(release)
     with stated_by_a_stranger(VerificationError, "the published parameters do not fit the published rows"):
-        check_sets(release)
+        check_sets(release, own=own)
         method.verify(release.plan, release.published)
     yield f"what is published is what the parameters allow (false alarm: {FALSE_ALARM:g})"
 

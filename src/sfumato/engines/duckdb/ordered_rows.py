@@ -56,8 +56,9 @@ def write_ordered(
     *,
     room: float,
     threads: int,
-) -> None:
-    """Nothing; the file holds the rows, which come in batches that are in coarse order, in the order of all keys.
+) -> str:
+    """The SHA-256 of the file; it holds the rows, which come in batches that are in coarse order, in the order of all
+    keys.
 
     Rows of the same range of keys are a row group, so that the file is the same whichever way they were sorted:
     with their keys where both fit the room; else without them, which are drawn again; above that by a connection,
@@ -75,11 +76,10 @@ def write_ordered(
             con = sorting()
             con.execute("SET memory_limit=?", [f"{int(room / 2)}B"])  # it sorts while rows are still held here
             again = (_keyed(one, keys(number, one.num_rows)) for number, one in enumerate(used_up(held)))
-            write_rows(path, plain, _sorted(con, keyed, chain(again, rows)), following, threads)
-            return
+            return write_rows(path, plain, _sorted(con, keyed, chain(again, rows)), following, threads)
     batches = alike(held)
     groups = _merged_again(batches, keys, room - size, threads) if bare else _merged(batches)
-    write_rows(path, plain, groups, following, threads)
+    return write_rows(path, plain, groups, following, threads)
 
 
 def _bare(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -21,7 +21,7 @@ from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
 from ..batch_sizes import exactly
 from ..cell_counts import cell_counts
-from ..contract import FollowingColumn, Keys, Progress, Transform
+from ..contract import FollowingColumn, Keys, Progress, Transform, Written
 from ..private_copy import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..sound_cells import check_sound
@@ -159,7 +159,7 @@ class LocalTable:
         path: Path,
         progress: Progress,
         following: Sequence[FollowingColumn] = (),
-    ) -> int:
+    ) -> Written:
         """Batches through the transform, sorted by our keys in memory or by DuckDB's external sort, out as Parquet."""
         failure: list[SfumatoError] = []
         done = 0
@@ -193,10 +193,11 @@ class LocalTable:
                     rows = stream(self._sound(plain_batches(self._rows.select(list(columns)))))
                 else:
                     rows = stream(self._batches(sessions.enter_context(self._session()), columns))
-                write_ordered(sorting, keyed, rows, path, following, keys, room=room, threads=self._engine.threads)
+                threads = self._engine.threads
+                sha256 = write_ordered(sorting, keyed, rows, path, following, keys, room=room, threads=threads)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else engine_error(error)) from None
-        return done
+        return Written(rows=done, digests={path.name: sha256})
 
     def _batches(self, session: Session, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows in the source's order, cut into batches of exactly `batch_rows`: equal input, equal batches."""

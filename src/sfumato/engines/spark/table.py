@@ -21,7 +21,7 @@ from ...model.public import Domain, Scalar
 from ...model.types import TEXT, Kind
 from ...stats.allocation import changed_between_passes
 from .. import scratch
-from ..contract import FollowingColumn, Keys, Progress, Transform
+from ..contract import FollowingColumn, Keys, Progress, Transform, Written
 from ..duckdb.connection import connect
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..source import Source
@@ -250,7 +250,7 @@ class SparkTable:
         path: Path,
         progress: Progress,
         following: Sequence[FollowingColumn] = (),
-    ) -> int:
+    ) -> Written:
         """Partitions through the transform, shuffled by key range, into parts in a folder beside `path`."""
         path = path.absolute()  # tasks run elsewhere, even in another folder of this machine
         folder = path.with_suffix("")
@@ -281,7 +281,8 @@ class SparkTable:
                 scratch.remove(attempts)
         written = int(np.sum(done["rows"].to_numpy())) if done.num_rows else 0
         progress(written)
-        return written
+        names, digests = (done[column].to_pylist() for column in ("name", "digest"))
+        return Written(rows=written, digests={f"{folder.name}/{n}": d for n, d in zip(names, digests, strict=True)})
 
     def _shares(self, frame: Any, transform: Transform) -> tuple[int, dict[int, Any]]:
         """(rows, number of the partition -> its share), from counts of the values of every unit in each partition."""
