@@ -40,7 +40,7 @@ class LastUntouched:
     """A faulty draw: rows of the last value always show one of their own sets."""
 
     def __init__(self, right):
-        self.right, self.open = right, replace(right, keep_units=UNIT)
+        self.right, self.open = right, replace(right, keep_units=UNIT - 1)
 
     def draw(self, codes, rng):
         last = codes == SIZE - 1

@@ -83,23 +83,17 @@ def test_channels_that_draw_together_draw_the_stated_law(group: str) -> None:
     for kind, own in enumerate(samplers):
         keep = Fraction(own.keep_units, UNIT)
         for value in range(own.size):
-            for column, level, chance in _outcomes(own.holding, value, twice=own.holding.width == 1):
-                if own.keep_units:
-                    rows.append((kind, value, own.keep_units - 1, column, level, 0, 0, keep * chance))
-            for column, level, chance in _outcomes(own.everything, 0, twice=own.everything.width == 1):
-                rows.append((kind, value, own.keep_units, 0, 0, column, level, (1 - keep) * chance))
+            branches = [(own.holding, value, own.keep_units - 1, keep)] if own.keep_units else []
+            for tables, at, edge, branch in (*branches, (own.everything, 0, own.keep_units, 1 - keep)):
+                for column, level, chance in _outcomes(tables, at, twice=tables.width == 1):
+                    rows.append((kind, value, edge, column, max(tables.width, 2), level, tables.total, branch * chance))
     *told, chances = zip(*rows, strict=True)
-    kind, value, edge, held, held_level, free, free_level = (np.array(column) for column in told)
-    draws: list[tuple[Any, Any]] = [(UNIT, edge)]
-    for tables, column, level in (
-        ([own.holding for own in samplers], held, held_level),
-        ([own.everything for own in samplers], free, free_level),
-    ):
-        draws.append((np.array([max(table.width, 2) for table in tables])[kind], column))
-        if not all(table.plain for table in tables):
-            draws.append((np.array([table.total for table in tables])[kind], level))
-    rng = Told(draws)
-    shown = JoinedSamplers(samplers).draw(value, kind, rng)
+    kind, value, edge, column, columns, level, total = (np.array(numbers) for numbers in told)
+    draws: list[tuple[Any, Any]] = [(UNIT, edge), (columns, column)]
+    if not all(tables.plain for own in samplers for tables in (own.holding, own.everything)):
+        draws.append((total, level))
+    rng, joined = Told(draws), JoinedSamplers(samplers)
+    shown = joined.draw(joined.first[kind] + value, joined.every[kind], joined.keep[kind], rng)
     assert not rng.left
     law = Counter[tuple[int, int, int]]()
     for k, x, z, chance in zip(kind.tolist(), value.tolist(), shown.tolist(), chances, strict=True):

@@ -60,7 +60,7 @@ def test_the_column_is_a_list_in_domain_order_beside_its_number(release: sf.Rele
 
 def test_anybody_counts_by_one_join_in_duckdb(release: sf.Release) -> None:
     data, weights = files(release)
-    for value, condition in ((10, "age BETWEEN 30 AND 39"), (PAYS[-1], "sex = 'f'"), (14, "age = 33")):
+    for value, condition in ((10, "age < 50"), (PAYS[-1], "sex = 'f'"), (14, "age = 33")):
         (row,) = release.sql(f"SELECT COUNT(*) AS n FROM release WHERE pay = {value} AND {condition}").rows()
         [(n, variance)] = duckdb.sql(
             f"SELECT SUM(w.weight), SUM(w.variance_weight) FROM '{data}' d JOIN '{weights}' w USING (pay_set) "

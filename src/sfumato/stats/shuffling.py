@@ -93,7 +93,7 @@ def _sorted(
 
 def _untied(packed: Packed, bits: np.uint64, rng: np.random.Generator) -> Packed:
     """The same numbers, those that differ in their entries alone in a random order."""
-    tied = np.flatnonzero((packed[1:] ^ packed[:-1]) >> bits == 0)
+    tied = np.flatnonzero((packed[1:] ^ packed[:-1]) < np.uint64(1) << bits)
     if len(tied):
         places = np.union1d(tied, tied + 1)
         some = packed[places]

@@ -1,13 +1,15 @@
 """Draws from a set channel with whole numbers alone: what runs is the stated channel, not a rounded one.
 
-Weighted draws use alias tables in integers: c columns of capacity T (the total weight) hold every weight c times;
-a column is shared by at most two sets. One column number below c, one number below T, one comparison.
+A coin tells whether a row shows a set that holds its value, or any set; a table of the one or the other then gives a
+set by its weight. Weighted draws use alias tables in integers: c columns of capacity T (the total weight) hold every
+weight c times; a column is shared by at most two sets. One column number below c, one number below T, one comparison.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +19,12 @@ from .set_channel import SetChannel
 
 SetIds = NDArray[np.int32]
 CHUNK = 1 << 16  # rows drawn at a time: the scratch arrays stay in the processor's cache
+HALF = np.uint64(32)  # bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AliasTables:
-    """One alias table per row, all of `width` columns and capacity `total`: own set below `cut`, else the other."""
+    """Alias tables, all of `width` columns and capacity `total`: own set below `cut`, else the other."""
 
     total: int
     width: int
@@ -30,19 +33,11 @@ class AliasTables:
     cut: NDArray[np.int64]
     plain: bool  # no column is shared: the column alone decides
 
-    def draw(self, table: NDArray[np.integer] | None, rows: int, rng: np.random.Generator) -> SetIds:
-        """One set per row from table `table[row]` (the first where None)."""
-        column = rng.integers(0, self.width, size=rows, dtype=np.uint32)
-        at = column.astype(np.intp)
-        if table is not None:
-            at += table * np.intp(self.width)
-        if self.plain:
-            return self.own.take(at)
-        level = rng.integers(0, self.total, size=rows, dtype=np.int64)
-        return either(level < self.cut.take(at), self.own.take(at), self.other.take(at))
+    def __len__(self) -> int:
+        return len(self.own) // self.width
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SetSampler:
     """Everything a draw needs: the keep probability in units of 2^-32, the sets of each value, all sets."""
 
@@ -52,60 +47,62 @@ class SetSampler:
     everything: AliasTables
 
     def draw(self, codes: NDArray[np.integer], rng: np.random.Generator) -> SetIds:
-        """One set id per row, independently; memory for the result and a fixed amount of scratch."""
-        shown = np.empty(len(codes), dtype=np.int32)
-        for start in range(0, len(codes), CHUNK):
-            part = codes[start : start + CHUNK]
-            kept = rng.integers(0, 2**32, size=len(part), dtype=np.uint32) < np.uint64(self.keep_units)
-            mine = self.holding.draw(part, len(part), rng)
-            free = self.everything.draw(None, len(part), rng)
-            shown[start : start + CHUNK] = either(kept, mine, free)
-        return shown
+        """One set id per row, independently."""
+        alone = self._alone
+        return alone.draw(codes, alone.every, alone.keep, rng)
 
-
-class _Joined:
-    """Alias tables of several channels, one behind the other."""
-
-    def __init__(self, tables: Sequence[AliasTables]) -> None:
-        # one column is written twice: a draw of one outcome would take no random number, unlike its neighbours
-        twice = [(2 if table.width == 1 else 1, table) for table in tables]
-        self._width = np.array([n * table.width for n, table in twice], dtype=np.uint32)
-        self._total = np.array([table.total for table in tables])
-        self._own = np.concatenate([table.own.repeat(n) for n, table in twice])
-        self._other = np.concatenate([table.other.repeat(n) for n, table in twice])
-        self._cut = np.concatenate([table.cut.repeat(n) for n, table in twice])
-        self._first = np.cumsum([0, *(n * len(table.own) for n, table in twice)])
-        self._plain = all(table.plain for table in tables)
-
-    def draw(self, kind: NDArray[np.integer], table: NDArray[np.integer] | None, rng: np.random.Generator) -> SetIds:
-        """One set per row, from table `table[row]` (the first where None) of channel `kind[row]`."""
-        width, at = self._width.take(kind), self._first.take(kind)
-        if table is not None:
-            at += table * width
-        at += rng.integers(0, width, dtype=np.uint32)
-        if self._plain:
-            return self._own.take(at)
-        level = rng.integers(0, self._total.take(kind))
-        return either(level < self._cut.take(at), self._own.take(at), self._other.take(at))
+    @cached_property
+    def _alone(self) -> JoinedSamplers:
+        return JoinedSamplers([self])
 
 
 class JoinedSamplers:
-    """The draws of several channels, row by row from the channel that the row is of."""
+    """The draws of several channels, row by row from the channel that the row is of. Their tables are numbered through:
+    of each channel those of its values, in their order, and behind them the one of all its sets."""
 
     def __init__(self, samplers: Sequence[SetSampler]) -> None:
-        self._keep_units = np.array([one.keep_units for one in samplers], dtype=np.uint32)
-        self._holding = _Joined([one.holding for one in samplers])
-        self._everything = _Joined([one.everything for one in samplers])
+        tables = [table for one in samplers for table in (one.holding, one.everything)]
+        # one column is written twice: a draw of one outcome would take no random number, unlike its neighbours
+        twice = [(2 if table.width == 1 else 1, table) for table in tables]
+        width = np.repeat([n * table.width for n, table in twice], [len(table) for table in tables]).astype(np.uint64)
+        self._place = np.cumsum(width) - width << HALF | width  # of a table: its first column, and how many
+        self._total = np.repeat([table.total for table in tables], [len(table) for table in tables])
+        self._own = np.concatenate([table.own.repeat(n) for n, table in twice])
+        self._other = np.concatenate([table.other.repeat(n) for n, table in twice])
+        self._cut = np.concatenate([table.cut.repeat(n) for n, table in twice])
+        self._plain = all(table.plain for table in tables)
+        first = np.cumsum([0, *(len(table) for table in tables)])
+        self.first: NDArray[np.intp] = first[:-1:2]  # of every channel: the table of its first value
+        self.every: NDArray[np.intp] = first[1::2]  # ... the table of all its sets
+        self.keep = np.array([one.keep_units for one in samplers], dtype=np.uint32)
 
-    def draw(self, codes: NDArray[np.integer], kind: NDArray[np.integer], rng: np.random.Generator) -> SetIds:
-        """One set id of its channel per row, as of `SetSampler`."""
-        shown = np.empty(len(codes), dtype=np.int32)
-        for rows in (slice(start, start + CHUNK) for start in range(0, len(codes), CHUNK)):
-            mine, here = kind[rows], codes[rows]
-            kept = rng.integers(0, 2**32, size=len(here), dtype=np.uint32) < self._keep_units.take(mine)
-            held, free = self._holding.draw(mine, here, rng), self._everything.draw(mine, None, rng)
-            shown[rows] = either(kept, held, free)
+    def draw(
+        self,
+        holding: NDArray[np.integer],
+        every: NDArray[np.intp],
+        keep: NDArray[np.uint32],
+        rng: np.random.Generator,
+    ) -> SetIds:
+        """One set id of its channel per row: with chance `keep`, in units of 2^-32, from the table `holding` of the
+        row, else from its table `every`; both may be one for all rows. Memory for the result and a fixed amount."""
+        shown = np.empty(len(holding), dtype=np.int32)
+        every, keep = np.broadcast_to(every, shown.shape), np.broadcast_to(keep, shown.shape)
+        for rows in (slice(start, start + CHUNK) for start in range(0, len(shown), CHUNK)):
+            kept = rng.integers(0, 2**32, size=len(shown[rows]), dtype=np.uint32) < keep[rows]
+            shown[rows] = self._from(either(kept, holding[rows].astype(np.intp, copy=False), every[rows]), rng)
         return shown
+
+    def _from(self, table: NDArray[np.intp], rng: np.random.Generator) -> SetIds:
+        """One set of every table."""
+        place = self._place.take(table)
+        width = place.astype(np.uint32)  # the lower half
+        place >>= HALF
+        place += rng.integers(0, width, dtype=np.uint32)
+        at = place.view(np.int64)
+        if self._plain:
+            return self._own.take(at)
+        level = rng.integers(0, self._total.take(table))
+        return either(level < self._cut.take(at), self._own.take(at), self._other.take(at))
 
 
 def sampler(channel: SetChannel) -> SetSampler:

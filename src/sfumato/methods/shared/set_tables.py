@@ -17,7 +17,7 @@ from ...errors import SpecError
 from ...model.public import Codes, Floats, Integers, Listed, SetWeights
 from .set_answers import SetAnswers, set_answers
 from .set_channel import SetChannel, channel_of_blocks, channel_of_sets
-from .set_draw import JoinedSamplers, SetSampler, sampler
+from .set_draw import JoinedSamplers, sampler
 
 MOST_CELLS = 50_000_000  # k m: a stranger's list must fit into memory
 MOST_PLACES = 1 << 22  # pairs of sub-table and value that are looked up in a table; more are searched for
@@ -45,6 +45,17 @@ class PlannedList:
         return channel_of_sets(size, gamma, self.sets, self.weights or None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Draws:
+    """The draws of all channels, and what they ask of every sub-table."""
+
+    samplers: JoinedSamplers
+    first: NDArray[np.intp]  # number of the table of its first value
+    every: NDArray[np.intp]  # ... of the table of all its sets
+    keep: NDArray[np.uint32]
+    start: NDArray[np.int32]  # number of its first set
+
+
 class SetTables:
     """Channels of sub-tables; a channel that serves several is one object, worked out once."""
 
@@ -67,45 +78,50 @@ class SetTables:
         """The sub-table of each set."""
         return np.searchsorted(self.start, set_id, side="right") - 1
 
-    def draw(self, codes: Codes, part: NDArray[np.int64] | None, rng: np.random.Generator) -> Codes:
+    def draw(self, codes: Codes, part: NDArray[np.integer] | None, rng: np.random.Generator) -> Codes:
         """The number of a set for every row, from the channel of its sub-table; rows are independent."""
+        draws = self._draws
         if part is None:
-            return self._whole.draw(codes, rng)
-        kind, samplers = self._kinds
-        shown = samplers.draw(self._places(codes, part), kind.take(part), rng)
-        shown += self.start.astype(np.int32).take(part)
+            return draws.samplers.draw(codes, draws.every, draws.keep, rng)
+        at: NDArray[np.intp] = part.astype(np.intp, copy=False)
+        shown = draws.samplers.draw(self._tables(codes, at), draws.every.take(at), draws.keep.take(at), rng)
+        shown += draws.start.take(at)
         return shown
 
     @cached_property
-    def _whole(self) -> SetSampler:
-        """The draw of the only channel."""
-        return sampler(self.channels[0])
-
-    @cached_property
-    def _kinds(self) -> tuple[NDArray[np.intp], JoinedSamplers]:
-        """(the channel of every sub-table, numbered by itself; the draws of all channels)."""
+    def _draws(self) -> _Draws:
+        """A channel that serves several sub-tables has its tables once."""
         channels = {id(channel): channel for channel in self.channels}
         numbers = {key: k for k, key in enumerate(channels)}
-        return np.array([numbers[id(c)] for c in self.channels]), JoinedSamplers([*map(sampler, channels.values())])
+        joined, kind = JoinedSamplers([*map(sampler, channels.values())]), [numbers[id(c)] for c in self.channels]
+        return _Draws(
+            samplers=joined,
+            first=joined.first[kind],
+            every=joined.every[kind],
+            keep=joined.keep[kind],
+            start=self.start[:-1].astype(np.int32),
+        )
 
-    def _places(self, codes: Codes, part: NDArray[np.integer]) -> NDArray[np.intp]:
-        """Where each code stands among the values of its sub-table."""
+    def _tables(self, codes: Codes, part: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The table of each row's value in the channel of its sub-table."""
         width, held, everywhere = self._held
-        cells = part.astype(np.intp) * width + codes
+        cells = part * width
+        cells += codes
         if everywhere is not None:
             return everywhere.take(cells)
         first = np.cumsum([0, *map(len, self.values)])
-        return np.searchsorted(held, cells) - first[part]
+        return np.searchsorted(held, cells) - first[part] + self._draws.first[part]
 
     @cached_property
     def _held(self) -> tuple[int, NDArray[np.intp], NDArray[np.intp] | None]:
-        """(values, the pairs of sub-table and value that occur as ascending numbers, places by number if few)."""
+        """(values, the pairs of sub-table and value that occur as ascending numbers, their tables by number if few)."""
         width = max(int(values[-1]) for values in self.values) + 1
         held = np.concatenate([i * width + values.astype(np.intp) for i, values in enumerate(self.values)])
         if len(self) * width > MOST_PLACES:
             return width, held, None
         everywhere = np.zeros(len(self) * width, dtype=np.intp)
-        everywhere[held] = np.concatenate([np.arange(len(values)) for values in self.values])
+        tables = zip(self._draws.first.tolist(), self.values, strict=True)
+        everywhere[held] = np.concatenate([first + np.arange(len(values)) for first, values in tables])
         return width, held, everywhere
 
     @cached_property

@@ -88,7 +88,8 @@ def _costs(spec: SmallDomain, rows: int, rows_per_person: int) -> Costs:
 def _deal(found: Partition) -> Deal:
     """For each value, the sub-tables that hold it and how many of its records each gets."""
     values = np.concatenate([t.values for t in found.sub_tables])
-    labels = np.repeat(np.arange(len(found.sub_tables)), [t.values.size for t in found.sub_tables])
+    numbers = np.arange(len(found.sub_tables), dtype=np.min_scalar_type(len(found.sub_tables)))  # one for every row
+    labels = np.repeat(numbers, [t.values.size for t in found.sub_tables])
     order = np.argsort(values, kind="stable")
     start = np.searchsorted(values[order], np.arange(found.protected.size + 1))
     counts = np.concatenate([t.true_counts for t in found.sub_tables])[order]
