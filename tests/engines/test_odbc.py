@@ -30,7 +30,12 @@ def _driver() -> str | None:
     return None if "[SQLite3]" in known else "SQLite's ODBC driver is not installed"
 
 
-pytest.importorskip("arrow_odbc", reason="the extra odbc is not installed")
+try:
+    import arrow_odbc as _
+except ImportError:
+    pytest.skip("the extra odbc is not installed", allow_module_level=True)
+except OSError:  # it loads the driver manager, which Debian has in its package unixodbc
+    pytest.skip("unixODBC is not installed", allow_module_level=True)
 pytestmark = pytest.mark.skipif(_driver() is not None, reason=str(_driver()))
 COLUMNS = 'name text, age bigint, sex text, "größe, cm" double precision, born date, "Krankheit" text'
 
