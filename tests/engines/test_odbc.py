@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import subprocess
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -31,7 +32,7 @@ def _driver() -> str | None:
 
 
 try:
-    import arrow_odbc as _
+    import_module("arrow_odbc")
 except ImportError:
     pytest.skip("the extra odbc is not installed", allow_module_level=True)
 except OSError:  # it loads the driver manager, which Debian has in its package unixodbc
