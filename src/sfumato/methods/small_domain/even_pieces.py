@@ -60,6 +60,7 @@ def deal(true_counts: Counts, bins: int, piece: int) -> list[Group] | None:
         return None
     value_of, records_of, bin_of = (np.concatenate(column) for column in zip(*rounds, strict=True))
     ordered = np.lexsort((value_of, bin_of))
-    cuts = np.cumsum(np.bincount(bin_of, minlength=bins))[:-1]
-    in_bin = np.split(value_of[ordered], cuts), np.split(records_of[ordered], cuts)
-    return [Group(values=v, true_counts=r) for v, r in zip(*in_bin, strict=True)]
+    value_of, records_of = value_of[ordered], records_of[ordered]
+    ends = np.cumsum(np.bincount(bin_of, minlength=bins)).tolist()
+    held = [slice(low, high) for low, high in zip([0, *ends], ends, strict=False)]  # numpy's own split takes longer
+    return [Group(values=value_of[these], true_counts=records_of[these]) for these in held]
