@@ -12,13 +12,19 @@ import pytest
 from numpy.typing import NDArray
 
 import sfumato
+from commands import sfumato as command
 from sfumato.engines import key_order as orders
+from sfumato.engines.batch_sizes import BATCH_CELLS, GROUP_CELLS, rows_at_once
 from sfumato.engines.duckdb import ordered_rows
 from sfumato.engines.duckdb import table as duckdb_table
 from sfumato.engines.duckdb.engine import LocalEngine
-from sfumato.engines.duckdb.session import Session
+from sfumato.engines.duckdb.held_rows import CELLS
+from sfumato.engines.duckdb.session import Rows, Session
 from sfumato.engines.key_order import coarse_order, key_order, range_ends
+from sfumato.publishing.applier import Applier
 from tables import people
+
+UNIFORM = ("--method", "uniform", "--rho1", "1/3", "--rho2", "1/2")
 
 
 @pytest.mark.parametrize("high", [2**64, 2**20, 40, 1])
@@ -113,7 +119,7 @@ def test_keys_that_are_drawn_again_give_the_same_order(room: int, monkeypatch: p
     drawn = [keys(number, rows) for number, rows in enumerate(sizes)]
     batches = [pa.record_batch({"x": pa.array(own[coarse_order(own)])}) for own in drawn]
     found = [make().column("x").to_numpy() for make in ordered_rows._merged_again(batches, keys, room, 2)]
-    assert len(found) == len(ordered_rows._ends(sum(sizes))) + 1
+    assert len(found) == len(ordered_rows._ends(sum(sizes), 2)) + 1
     assert np.array_equal(np.concatenate(found), np.sort(np.concatenate(drawn)))
 
 
@@ -123,3 +129,38 @@ def test_rows_wait_in_what_the_plan_leaves_of_the_memory() -> None:
         with Session(LocalEngine(memory="800MiB"), None) as session:
             session.leave(taken * 2**20)
             assert session.room() == left * 2**20
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows"), [(1, 131_072), (32, 131_072), (33, 127_100), (400, 10_485), (9_000, 1_024)]
+)
+def test_wide_tables_come_in_batches_of_fewer_rows(columns: int, rows: int) -> None:
+    assert rows_at_once(131_072, columns, BATCH_CELLS) == rows
+    assert rows_at_once(300, columns, BATCH_CELLS) == 300
+
+
+def test_no_batch_of_a_wide_table_holds_more_cells_than_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read ahead, as randomised, and as row groups."""
+    rows, columns = 30_000, 900
+    table = pa.table({"s": np.arange(rows) % 5} | {f"c{j}": np.full(rows, j, np.int16) for j in range(columns)})
+    pq.write_table(table, tmp_path / "t.parquet")
+    split, read, wide, long = Applier.split, Rows.to_arrow_reader, list[int](), list[int]()
+
+    def splitting(self: Applier, number: int, batch: pa.RecordBatch) -> Any:
+        wide.append(batch.num_rows * batch.num_columns)
+        return split(self, number, batch)
+
+    def reading(self: Rows, at_once: int) -> Any:
+        long.append(at_once * table.num_columns)
+        return read(self, at_once)
+
+    monkeypatch.setattr(Applier, "split", splitting)
+    monkeypatch.setattr(Rows, "to_arrow_reader", reading)
+    done = command("publish", tmp_path / "t.parquet", tmp_path / "out", "--sa", "s", "--rest", "keep", *UNIFORM)
+    assert done.code == 0, done.text
+    assert len(wide) > 1
+    assert max(wide) <= BATCH_CELLS
+    assert 0 < max(long) <= CELLS
+    written = pq.read_metadata(tmp_path / "out" / "data.parquet")
+    assert written.num_rows == rows
+    assert all(written.row_group(g).num_rows * columns < 1.5 * GROUP_CELLS for g in range(written.num_row_groups))

@@ -8,9 +8,11 @@ from threading import Event, Thread
 
 import pyarrow as pa
 
+from ..batch_sizes import rows_at_once
 from .session import Session
 
 BATCH = 1 << 20  # rows; few and large, because each waits for whoever loads code meanwhile
+CELLS = 1 << 24  # ... at most
 SHARE = 1 / 8  # of the engine's memory
 
 
@@ -30,7 +32,8 @@ class HeldRows:
     def _read(self, sql: str, most: float) -> None:
         found, size = list[pa.RecordBatch](), 0
         with suppress(Exception):  # whatever it is: it may quote a cell, and is met again by who needs the rows
-            for batch in self.session.query(sql).to_arrow_reader(BATCH):
+            at_once = rows_at_once(BATCH, len(self.columns), CELLS)
+            for batch in self.session.query(sql).to_arrow_reader(at_once):
                 found.append(batch)
                 size += batch.nbytes
                 if size > most or self._stop.is_set():

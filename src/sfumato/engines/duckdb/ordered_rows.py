@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ...lazily import compute as pc
 from ..ahead import ahead
+from ..batch_sizes import GROUP_CELLS, rows_at_once
 from ..contract import FollowingColumn, Keys, Transform
 from ..key_order import KEYS, Order, coarse_order, key_order, keys_between, range_ends
 from ..narrow_columns import alike, narrowed
@@ -92,9 +93,14 @@ def _keyed(batch: pa.RecordBatch, keys: NDArray[np.uint64]) -> pa.RecordBatch:
     return batch.append_column(KEY, pa.array(keys[coarse_order(keys)]))
 
 
-def _ends(rows: int) -> NDArray[np.uint64]:
+def _ends(rows: int, columns: int) -> NDArray[np.uint64]:
     """Where ranges of the keys of so many rows end, but for the last; all keys are equally likely."""
-    return range_ends(round(rows / RANGE_ROWS))
+    return range_ends(round(rows / _range_rows(columns)))
+
+
+def _range_rows(columns: int) -> int:
+    """Rows of a range, about."""
+    return rows_at_once(RANGE_ROWS, columns, GROUP_CELLS)
 
 
 def _merged(batches: list[pa.RecordBatch]) -> Iterator[Callable[[], pa.RecordBatch]]:
@@ -102,7 +108,7 @@ def _merged(batches: list[pa.RecordBatch]) -> Iterator[Callable[[], pa.RecordBat
 
     Every batch is in coarse order, so that a range is a slice of each: little is at hand at a time, and stays near.
     """
-    ends = _ends(sum(batch.num_rows for batch in batches))
+    ends = _ends(sum(batch.num_rows for batch in batches), batches[0].num_columns - 1 if batches else 0)
     cuts = [[0, *np.searchsorted(batch[KEY].to_numpy(), ends).tolist(), batch.num_rows] for batch in batches]
 
     def rows(number: int) -> pa.RecordBatch:
@@ -119,7 +125,7 @@ def _merged_again(
     """The same functions for batches without their keys, which are drawn again for some ranges at a time: for as many
     as the room holds keys."""
     count = sum(batch.num_rows for batch in batches)
-    ends = [0, *_ends(count).tolist(), KEYS]
+    ends = [0, *_ends(count, batches[0].num_columns).tolist(), KEYS]
     times = min(len(ends) - 1, MOST_TIMES, math.ceil(KEY_BYTES * count / max(room, 1)))
 
     def drawn(number: int, rows: int, low: int, high: int) -> tuple[int, NDArray[np.uint64]]:
@@ -164,14 +170,15 @@ def _sorted(
         ]
         return pa.RecordBatch.from_arrays(columns, schema=keyed)
 
-    names = [f"c{j}" for j in range(len(keyed))]
+    names, width = [f"c{j}" for j in range(len(keyed))], len(keyed) - 1
     kinds = [f.type.index_type if pa.types.is_dictionary(f.type) else f.type for f in keyed]
     travelling = pa.schema(zip(names, kinds, strict=True))
     con.register("released", pa.RecordBatchReader.from_batches(travelling, numbers()))
-    found = con.sql(f"SELECT * FROM released ORDER BY {names[-1]}").to_arrow_reader(RANGE_ROWS)
+    found = con.sql(f"SELECT * FROM released ORDER BY {names[-1]}").to_arrow_reader(_range_rows(width))
     number, parts = 0, list[pa.RecordBatch]()
     for batch in found:
-        at = np.searchsorted(_ends(count), batch[names[-1]].to_numpy(), side="right")  # all rows have been counted
+        ends = _ends(count, width)  # all rows have been counted
+        at = np.searchsorted(ends, batch[names[-1]].to_numpy(), side="right")
         for here in np.unique(at).tolist():
             if here != number and parts:
                 yield partial(values, parts)

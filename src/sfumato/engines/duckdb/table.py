@@ -19,7 +19,7 @@ from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, 
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
-from ..batch_sizes import exactly
+from ..batch_sizes import BATCH_CELLS, exactly, rows_at_once
 from ..cell_counts import cell_counts
 from ..contract import FollowingColumn, Keys, Progress, Transform, Written
 from ..private_copy import PrivateCopy
@@ -188,9 +188,9 @@ class LocalTable:
         with ExitStack() as sessions:
             try:
                 if held is not None:
-                    rows = stream(self._sound(used_up(held)))
+                    rows = stream(self._sound(used_up(held), columns))
                 elif self._rows is not None and not self._bins:
-                    rows = stream(self._sound(plain_batches(self._rows.select(list(columns)))))
+                    rows = stream(self._sound(plain_batches(self._rows.select(list(columns))), columns))
                 else:
                     rows = stream(self._batches(sessions.enter_context(self._session()), columns))
                 threads = self._engine.threads
@@ -200,12 +200,15 @@ class LocalTable:
         return Written(rows=done, digests={path.name: sha256})
 
     def _batches(self, session: Session, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows in the source's order, cut into batches of exactly `batch_rows`: equal input, equal batches."""
+        """The rows in the source's order."""
         sql = f"SELECT {self._select(list(columns))} FROM source"
-        return self._sound(session.query(sql).to_arrow_reader(self._engine.batch_rows))
+        at_once = rows_at_once(self._engine.batch_rows, len(columns), BATCH_CELLS)
+        return self._sound(session.query(sql).to_arrow_reader(at_once), columns)
 
-    def _sound(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return (check_sound(batch, texts=not self._seen) for batch in exactly(rows, self._engine.batch_rows))
+    def _sound(self, rows: Iterator[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows in batches of one size: equal input, equal batches."""
+        at_once = rows_at_once(self._engine.batch_rows, len(columns), BATCH_CELLS)
+        return (check_sound(batch, texts=not self._seen) for batch in exactly(rows, at_once))
 
     def _select(self, columns: list[str]) -> str:
         return ", ".join(f"{self._cast(c)} AS {quoted(c)}" for c in columns)
