@@ -101,7 +101,8 @@ class Roles:
     def published(self, columns: Iterable[str]) -> list[str]:
         """Those of these columns that a release shows, as far as the roles tell."""
         spelled = self.resolve(columns)
-        return [name for name in columns if name in {*spelled.sensitive, *spelled.quasi, *spelled.insensitive}]
+        shown = {*spelled.sensitive, *spelled.quasi, *spelled.insensitive}
+        return [name for name in columns if name in shown]
 
     def by_role(self) -> dict[str, tuple[str, ...]]:
         """The columns of each role, sensitive first."""

@@ -45,7 +45,7 @@ def settled_roles(roles: Roles, table: Table, *, reserved: str | None = None) ->
 
 def check_named(names: Iterable[str], columns: Iterable[str]) -> None:
     """Nothing; SpecError for a name that no column has, with the nearest one."""
-    columns = list(columns)
+    columns = dict.fromkeys(columns)  # in their order
     missing = [name for name in names if name not in columns]
     if missing:
         import difflib
@@ -60,7 +60,8 @@ def check_roles(roles: Roles, columns: Iterable[str], *, reserved: str | None = 
     columns = list(columns)
     given = [name for names in roles.by_role().values() for name in names]
     check_named(given, columns)
-    free = [name for name in columns if name not in given]
+    taken = set(given)
+    free = [name for name in columns if name not in taken]
     if free:
         more = f" (and {len(free) - 1} more)" if len(free) > 1 else ""
         raise SpecError(

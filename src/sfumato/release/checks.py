@@ -126,7 +126,8 @@ def check_columns(release: OpenedRelease) -> None:
 def check_types(release: OpenedRelease) -> None:
     """Nothing; VerificationError where the rows hold a column of another type than stated."""
     schema = pq.read_schema(release.path / release.manifest.data_files[0])  # parts have equal schemas
-    stated = {c.name: c.released_type or c.type for c in release.columns if c.name in schema.names}
+    names = set(schema.names)
+    stated = {c.name: c.released_type or c.type for c in release.columns if c.name in names}
     expected = release.reader.arrow_types(stated)
     for name, wanted in expected.items():
         found = schema.field(name).type
