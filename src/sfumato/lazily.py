@@ -130,7 +130,7 @@ class _Template:
         return self._found
 
 
-class _Parser(_Later):
+class _Dialect(_Later):
     """sqlglot; in a process that runs one command DuckDB's dialect comes without the expressions that it would parse
     while it is loaded, by which it writes functions that no question of ours has (a fifth of the time of both)."""
 
@@ -175,7 +175,7 @@ if TYPE_CHECKING:
 else:
     linalg, sparse = _Later("scipy.linalg"), _Later("scipy.sparse")
     special = _Functions("scipy.special")
-    exp, sqlglot = _Later("sqlglot.expressions"), _Parser("sqlglot")
+    exp, sqlglot = _Later("sqlglot.expressions"), _Dialect("sqlglot")
     compute, parquet = _Kernels("pyarrow.compute"), _Later("pyarrow.parquet")
     dataset = _Later("pyarrow.dataset")  # it loads pandas
 
