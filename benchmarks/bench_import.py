@@ -18,13 +18,13 @@ import sfumato
 print(json.dumps({"seconds": time.perf_counter() - start, "modules": len(sys.modules) - before}))
 """
 # Both commands begin by a thread: it reads rows, or compares digests, beside loading what plans and answers. The table
-# is opened by one of its own, which starts the one that reads.
+# is opened by one of its own, which starts the one that reads, and the database by another.
 BEGIN = """
 import atexit, json, os, sys, threading, time
 began = float(sys.argv.pop())
 begin = threading.Thread.start
 def start(thread):
-    if thread._target.__name__ == "_open":
+    if thread._target.__name__ in ("_open", "_connect"):
         return begin(thread)
     print(json.dumps({"seconds": time.time() - began}), flush=True)
     atexit._run_exitfuncs()

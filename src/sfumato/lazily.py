@@ -118,6 +118,45 @@ class _Kernels(_Later):
             return import_module(self._name)
 
 
+class _Template:
+    """An expression of a class, parsed when it is first asked for."""
+
+    def __init__(self, parse: Any, *given: Any, **how: Any) -> None:
+        self._parse, self._given, self._how, self._found = parse, given, how, None
+
+    def __get__(self, _: object, owner: type | None = None) -> Any:
+        if self._found is None:
+            self._found = self._parse(*self._given, **self._how)
+        return self._found
+
+
+class _Dialect(_Later):
+    """sqlglot; in a process that runs one command DuckDB's dialect comes without the expressions that it would parse
+    while it is loaded, by which it writes functions that no question of ours has (a fifth of the time of both)."""
+
+    def _module(self) -> ModuleType:
+        with _loading:
+            found = import_module(self._name)
+            dialect = f"{self._name}.dialects.duckdb"
+            expressions = vars(import_module(f"{self._name}.expressions"))
+            parse = expressions.get("maybe_parse")
+            if not _alone or dialect in sys.modules or parse is None:
+                return found
+
+            def later(*given: Any, **how: Any) -> Any:
+                in_class = expressions["maybe_parse"] is later and "__qualname__" in sys._getframe(1).f_locals
+                return _Template(parse, *given, **how) if in_class else parse(*given, **how)
+
+            expressions["maybe_parse"] = later
+            try:
+                import_module(dialect)
+            except ImportError:  # a sqlglot that is built in another way
+                pass
+            finally:
+                expressions["maybe_parse"] = parse
+            return found
+
+
 _alone, _loading = False, Lock()
 
 
@@ -136,7 +175,7 @@ if TYPE_CHECKING:
 else:
     linalg, sparse = _Later("scipy.linalg"), _Later("scipy.sparse")
     special = _Functions("scipy.special")
-    exp, sqlglot = _Later("sqlglot.expressions"), _Later("sqlglot")
+    exp, sqlglot = _Later("sqlglot.expressions"), _Dialect("sqlglot")
     compute, parquet = _Kernels("pyarrow.compute"), _Later("pyarrow.parquet")
     dataset = _Later("pyarrow.dataset")  # it loads pandas
 

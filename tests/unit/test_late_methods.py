@@ -12,6 +12,10 @@ import dataclasses, json, pickle, sys
 from dataclasses import dataclass, field
 
 def nouns():
+    global __name__
+    __name__ = "sfumato.nouns"  # classes of other packages are made as ever
+    sys.modules[__name__] = sys.modules["__main__"]
+
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Frozen:
         a: int
@@ -34,7 +38,12 @@ def nouns():
     class Inside:
         of: object = None
 
-    return Frozen, Open, Above, Same, Inside
+    @dataclass
+    class Named:
+        self: int
+        cls: int
+
+    return Frozen, Open, Above, Same, Inside, Named
 
 def error(what):
     try:
@@ -43,7 +52,7 @@ def error(what):
         return type(told).__name__, str(told)
 
 def seen():
-    frozen, open_, above, same, inside = nouns()
+    frozen, open_, above, same, inside, named = nouns()
     one, two, other = frozen(a=1), frozen(a=1), frozen(a=2)
     loop = inside()
     loop.of = loop
@@ -55,7 +64,8 @@ def seen():
         yield error(lambda: setattr(above(a=1), "c", 3)), error(lambda: setattr(same(1), "z", 3))
         yield open_(1) < open_(2), [*map(repr, sorted([open_(2), open_(1)]))]
         yield dataclasses.asdict(one), repr(dataclasses.replace(one, a=5)), error(lambda: frozen(1))
-        yield frozen.__eq__.__qualname__, frozen.__repr__.__name__, frozen.__hash__.__name__
+        yield frozen.__eq__.__qualname__, frozen.__repr__.__name__, frozen.__hash__.__name__, frozen.__init__.__name__
+        yield error(lambda: frozen(a=1, c=2)), error(frozen), error(lambda: open_()), repr(named(self=1, cls=2))
 """
 LATE = "from sfumato.cli.late_methods import compile_late\ncompile_late()\ncompile_late()\n"
 
@@ -81,6 +91,19 @@ late = frozen.__eq__
 assert late.__module__ == "sfumato.cli.late_methods", "compiled at once"
 assert frozen(a=1) == frozen(a=1) and frozen.__eq__ is not late
 assert frozen.__hash__.__module__ == "sfumato.cli.late_methods"
+assert frozen.__init__.__module__ != "sfumato.cli.late_methods", "not put in its place"
+assert nouns()[0].__init__.__module__ == "sfumato.cli.late_methods", "compiled at once"
+"""
+    told(LATE, after)
+
+
+def test_classes_of_other_packages_tell_their_signature() -> None:
+    after = """
+import inspect
+@dataclass
+class Other:
+    x: int
+assert str(inspect.signature(Other)) == "(x: int) -> None" and Other.__doc__ == "Other(x: int)", Other.__doc__
 """
     told(LATE, after)
 

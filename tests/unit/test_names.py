@@ -44,6 +44,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 # Where a name is known at run time only, and not that of a part of a method, a specification or a plan.
 LOOKED_UP = {
     "__init__.py": "public names are imported when they are first used",
+    "cli/late_modules.py": "names of a module, loaded when one is first used",
     "engines/duckdb/session.py": "only some of the engine's exceptions carry an error number",
     "engines/databases/snapshot.py": "only some drivers' exceptions carry a code",
     "engines/source.py": "options by their names, to refuse those that would not be honoured",

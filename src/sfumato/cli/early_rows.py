@@ -2,7 +2,8 @@
 
 `sfumato publish FILE ...` will read all columns of a Parquet or CSV file, unless an option says otherwise. So reading
 begins at once, beside loading what parses, plans and writes; where an option did say so, what was read is let go.
-`sfumato query RELEASE ...` will compare the digests of the release's files with those that it states.
+`sfumato query RELEASE ...` will compare the digests of the release's files with those that it states; it is opened at
+once, too (`early_release`).
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ def begin(arguments: Sequence[str]) -> None:
 
         for name in LARGEST:
             digests.begin(os.path.join(given, name))  # noqa: PTH118 - pathlib is not loaded yet
+    if command == "query":
+        from . import early_release
+
+        early_release.begin(arguments)
     if command != "publish":
         return
     if not given.endswith((".parquet", ".csv")) or any(a.startswith(OTHERWISE) for a in arguments):
@@ -54,36 +59,50 @@ def begin(arguments: Sequence[str]) -> None:
         return
     with suppress(Exception):  # whatever it is: it may quote a cell, and is told by who opens the file next
         if os.path.getsize(given) >= LARGE:  # noqa: PTH202 - pathlib is not loaded yet
-            prepare()
+            from ..engines.duckdb import begun_connection
+
+            prepare(begun_connection.begin)
             from ..engines.directory import engine_named
             from ..engines.duckdb.begun_table import begun
             from ..engines.duckdb.engine import LocalEngine
             from ..engines.source import source_of
+            from .late_modules import types_late
 
             engine = engine_named()
             table = begun(engine, source_of(given), list) if isinstance(engine, LocalEngine) else None
             if table is not None:
                 _begun.append(table)
+            types_late()
 
 
-def prepare() -> None:
-    """Nothing; libraries are loaded as one command needs them, and memory that is freed stays."""
+def prepare(first: Callable[[], None] | None = None) -> None:
+    """Nothing; libraries are loaded as one command needs them, and memory that is freed stays.
+
+    `first` begins something that goes on beside loading the largest of them.
+    """
     from ..lazily import one_command
     from .freed_memory import keep_freed_memory
+    from .late_modules import load_late
     from .late_pandas import without_pandas
 
+    load_late()
+    if first is not None:
+        first()
     one_command()
     keep_freed_memory()
     without_pandas()
 
 
 def load_rest() -> None:
-    """Nothing; what is needed once the rows are there is loaded, while they are read."""
+    """Nothing; what is needed once the rows are there is loaded, while they are read; also a database to count what
+    was written."""
+    from ..engines.duckdb import begun_connection
     from ..lazily import compute, parquet
     from ..publishing import streams
 
     streams.load()
     _ = compute.take, parquet.ParquetFile
+    begun_connection.begin()
 
 
 def reading(
@@ -103,5 +122,10 @@ def reading(
 
 def end() -> None:
     """Nothing is being read any more that no command took."""
+    from ..engines.duckdb import begun_connection
+    from . import early_release
+
+    early_release.end()
+    begun_connection.end()
     while _begun:
         _begun.pop().let_go()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from .late_modules import masks_late
+
 
 class _Hidden:
     """Finds no pandas. (The class that finders may inherit from comes with half of importlib.)"""
@@ -28,6 +30,7 @@ def without_pandas() -> None:
         import numpy as np
         import pyarrow as pa
 
+        masks_late(np)
         pa.array(np.zeros(1))
         pa.array([1.0, None]).to_numpy(zero_copy_only=False)
     finally:

@@ -22,13 +22,15 @@ PREFIX = "m_"  # of the parameters that stand for fields of a specification
 def asked_method(arguments: list[str]) -> str | None:
     """The one method that the arguments name, or the default; None where all may be needed: help, a roles file."""
     from ..methods import REGISTRY
+    from ..methods.registry import BUILT_IN
 
     if any(a == "--help" or a.split("=")[0] == "--roles" for a in arguments):
         return None
     named = [a.partition("=")[2] for a in arguments if a.startswith("--method=")]
     named += [b for a, b in pairwise(arguments) if a == "--method"]
     method = named[0] if named else DEFAULT
-    return method if len(named) < 2 and method in list(REGISTRY) else None
+    known = method in BUILT_IN or method in list(REGISTRY)  # which reads what every installed package offers
+    return method if len(named) < 2 and known else None
 
 
 def method_options(

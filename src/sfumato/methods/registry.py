@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import SpecError
 from .contract import Method, Specification
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 AnyMethod = Method[Any, Any]
 GROUP = "sfumato.methods"
@@ -39,6 +41,8 @@ class Registry(Mapping[str, AnyMethod]):
     @cached_property
     def _plugins(self) -> dict[str, EntryPoint]:
         """Entry points of other packages; a built-in name is not theirs to take."""
+        from importlib.metadata import entry_points  # which reads e-mail and archives
+
         return {point.name: point for point in entry_points(group=GROUP) if point.name not in BUILT_IN}
 
     def __getitem__(self, name: str) -> AnyMethod:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ...model.types import ColumnType
 from .. import scratch
+from . import begun_connection
 
 PATTERN = frozenset("*?[]{}\\")  # DuckDB reads a name with one of these as a pattern, even where such a file exists
 # Arrow would get bits as bytes of DuckDB's own, times without their zone, and 39 digits in 38
@@ -18,7 +19,7 @@ PLAIN = {"BIT": "VARCHAR", "TIME WITH TIME ZONE": "VARCHAR", "HUGEINT": "DECIMAL
 
 def connect() -> duckdb.DuckDBPyConnection:
     """A private in-memory database."""
-    con = duckdb.connect()
+    con = begun_connection.taken() or duckdb.connect()
     con.execute("SET enable_progress_bar=false")  # it would write into --json output
     con.execute("SET autoinstall_known_extensions=false")
     con.execute("SET autoload_known_extensions=false")

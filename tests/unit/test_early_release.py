@@ -1,0 +1,131 @@
+"""A release that is opened and counted before its question is understood: the same answers and the same errors."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato
+from sfumato.methods.registry import BUILT_IN
+from sfumato.methods.specifications import build
+
+ROWS = 12_000  # above those that are not worth it
+QUESTIONS = (
+    "SELECT COUNT(*) AS n FROM release WHERE Disease = 2 AND age > 30",
+    'SELECT sex, AVG(age) AS a FROM release WHERE "disease" < 3 GROUP BY sex ORDER BY sex',
+    "SELECT COUNT(*) AS n FROM release",
+)
+
+ASKED = """
+import contextlib, io, json, sys
+from sfumato.cli import early_release, main
+from sfumato.engines.duckdb.reader import DuckDBReader
+counted = []
+count = DuckDBReader._counted
+DuckDBReader._counted = lambda self, columns: (counted.append(sorted(columns)), count(self, columns))[1]
+if sys.argv[1] == "late":
+    early_release.begin = lambda _: None
+out, told = io.StringIO(), io.StringIO()
+with contextlib.redirect_stdout(out), contextlib.redirect_stderr(told):
+    try:
+        main(sys.argv[2:])
+    except SystemExit as end:
+        code = end.code
+assert not early_release._begun, "it is still held"
+print(json.dumps([code, out.getvalue(), told.getvalue(), counted]))
+"""
+
+
+def asked(when: str, *arguments: object) -> tuple[int, str, str, list[list[str]]]:
+    """(exit code, stdout, stderr, the columns whose cells were counted) of a command."""
+    command = [sys.executable, "-c", ASKED, when, *map(str, arguments)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    code, out, told, counted = json.loads(done.stdout.splitlines()[-1])
+    return code, out, told, counted
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(3)
+    table = {"age": rng.integers(18, 60, ROWS), "sex": rng.integers(0, 2, ROWS), "disease": rng.integers(0, 9, ROWS)}
+    roles = sfumato.Roles(sensitive="disease", quasi=("age", "sex"))
+    folder = tmp_path_factory.mktemp("releases")
+    for method in BUILT_IN:
+        spec = build(method, sfumato.methods.REGISTRY[method].example.options)
+        sfumato.publish(pa.table(table), folder / method, roles=roles, method=spec, seed=1)
+    return folder
+
+
+@pytest.mark.parametrize("method", BUILT_IN)
+def test_answers_are_those_of_a_release_that_was_opened_in_time(method: str, folder: Path) -> None:
+    for question in QUESTIONS:
+        early, late = (asked(when, "query", folder / method, question)[:3] for when in ("early", "late"))
+        assert early == late
+        assert early[0] == 0 or "AVG" in question, early
+
+
+def test_cells_are_counted_by_the_names_in_the_text_and_once(folder: Path) -> None:
+    question = QUESTIONS[0]
+    assert asked("early", "query", folder / "uniform", question)[3] == [["age", "disease"]]
+    assert asked("late", "query", folder / "uniform", question)[3] == []
+    assert asked("early", "query", folder / "uniform", QUESTIONS[2])[3] == []
+    sets = asked("early", "query", folder / "subset-response", "SELECT COUNT(*) AS n FROM release WHERE disease = 2")
+    assert sets[3] == [["disease_set"]]
+    assert asked("early", "query", folder / "uniform", question, "--explain")[3] == []
+
+
+def test_errors_are_the_commands_own(folder: Path, tmp_path: Path) -> None:
+    forged = tmp_path / "forged"
+    shutil.copytree(folder / "uniform", forged)
+    with (forged / "data.parquet").open("ab") as file:
+        file.write(b"more")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "release.json").write_text("{}")
+    for arguments in (
+        ("query", forged, QUESTIONS[0]),
+        ("query", tmp_path / "broken", QUESTIONS[0]),
+        ("query", tmp_path / "none", QUESTIONS[0]),
+        ("query", folder / "uniform", "SELECT nothing FROM release"),
+        ("query", folder / "uniform", QUESTIONS[0], "--level", "many"),
+        ("query", folder / "uniform", QUESTIONS[0], "--engine", "abacus"),
+        ("query", folder / "uniform", QUESTIONS[0], "--remote", "sc://nowhere"),
+    ):
+        early, late = (asked(when, *arguments)[:3] for when in ("early", "late"))
+        assert early == late
+        assert early[0] != 0
+        assert early[2].startswith("error: ")
+
+
+def test_many_cells_are_left_to_the_question(folder: Path) -> None:
+    """Whole numbers of a wide range are not counted before it is known that a question needs them."""
+    text = """
+import sys
+from sfumato.engines.duckdb import reader
+from sfumato.release.opened import open_path
+opened = open_path(sys.argv[1]).reader
+reader.FORESEEN = 2 * opened._rows - 1
+opened.foresee(frozenset({"age", "sex"}))
+opened.foresee(frozenset())
+opened.foresee(frozenset({"no such column"}))
+reader.ARRAY_BITS = 5
+opened.foresee(frozenset({"age"}))
+with opened.turn:
+    assert not opened._cells and opened.source() == ("release", None)
+reader.ARRAY_BITS = 20
+opened.foresee(frozenset({"age"}))
+while not opened._cells:
+    pass
+assert opened.source()[0] == "cells"
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", text, str(folder / "uniform")], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
