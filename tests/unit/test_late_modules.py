@@ -13,16 +13,6 @@ def run(text: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_modules_are_executed_when_they_are_used() -> None:
-    run("""
-import html, subprocess
-assert "html.entities" not in sys.modules and "_posixsubprocess" not in sys.modules, "executed at once"
-assert html.escape("<") == "&lt;" and "html.entities" in sys.modules
-from subprocess import run, PIPE
-assert run([sys.executable, "-c", "print(1)"], stdout=PIPE).stdout.split() == [b"1"]
-""")
-
-
 def test_packages_find_their_version_without_what_reads_mail() -> None:
     run("""
 import duckdb, sqlglot.dialects.dialect
@@ -74,34 +64,6 @@ without_pandas()
 import numpy as np, pyarrow as pa
 import numpy.ma as ma
 assert np.ma is ma and pa.array(ma.masked_array([1, 2], mask=[True, False])).to_pylist() == [None, 2]
-""")
-
-
-def test_models_are_made_and_checked_without_types_of_schemas() -> None:
-    run("""
-import typing, typing_extensions
-usual = typing.TypedDict, typing_extensions.TypedDict
-late_modules.types_late()
-assert (typing.TypedDict, typing_extensions.TypedDict) == usual
-from pydantic_core import core_schema
-assert not typing_extensions.is_typeddict(core_schema.CoreConfig), "they were made"
-assert core_schema.CoreConfig(strict=True) == {"strict": True} and type(core_schema.CoreConfig()) is dict
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
-class Other(typing_extensions.TypedDict, total=False):
-    a: int
-class Noun(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-    x: int
-    y: Other = {}
-assert TypeAdapter(list[Other]).validate_python([{"a": "3"}]) == [{"a": 3}] and Noun(x=1, y={"a": 2}).y == {"a": 2}
-assert set(Noun.model_json_schema()["properties"]) == {"x", "y"}
-for wrong in ({"x": "1"}, {"x": 1, "z": 2}, {"x": 1, "y": {"a": "b"}}):
-    try:
-        Noun(**wrong)
-    except ValidationError as told:
-        assert told.errors()[0]["loc"]
-    else:
-        raise AssertionError(wrong)
 """)
 
 

@@ -30,10 +30,8 @@ def begin(arguments: Sequence[str]) -> None:
     with suppress(Exception):  # whatever it is: it is told by who opens the release next
         from ..engines.duckdb import begun_connection
         from .early_rows import prepare
-        from .late_modules import types_late
 
         prepare(begun_connection.begin)
-        types_late()
         from ..release.opened import begin_path
 
         _begun[given] = found = begin_path(given)

@@ -66,13 +66,11 @@ def begin(arguments: Sequence[str]) -> None:
             from ..engines.duckdb.begun_table import begun
             from ..engines.duckdb.engine import LocalEngine
             from ..engines.source import source_of
-            from .late_modules import types_late
 
             engine = engine_named()
             table = begun(engine, source_of(given), list) if isinstance(engine, LocalEngine) else None
             if table is not None:
                 _begun.append(table)
-            types_late()
 
 
 def prepare(first: Callable[[], None] | None = None) -> None:

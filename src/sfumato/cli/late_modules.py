@@ -9,31 +9,14 @@ import importlib
 import os
 import sys
 from contextlib import suppress
-from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import LazyLoader
 from types import ModuleType
 from typing import Any
-
-UNUSED = frozenset({"html", "ipaddress", "platform", "subprocess"})  # imported as they are, not by names in them
 
 METADATA, INSTALLED = "importlib.metadata", ".dist-info"
 
 
-class _Late:
-    """Finds these modules; they are executed when an attribute of theirs is first asked for."""
-
-    @staticmethod
-    def find_spec(fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        found = PathFinder.find_spec(fullname, path, target) if fullname in UNUSED else None
-        if found is not None and found.loader is not None:
-            found.loader = LazyLoader(found.loader)
-        return found
-
-
 def load_late() -> None:
-    """Nothing; from now on these modules are loaded when they are used."""
-    if not any(isinstance(finder, _Late) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Late())
+    """Nothing; from now on importlib.metadata is loaded when it is used."""
     if METADATA not in sys.modules:
         sys.modules[METADATA] = vars(importlib)["metadata"] = _Installed(METADATA)
 
@@ -68,32 +51,6 @@ def _installed() -> Any:
     if isinstance(sys.modules.get(METADATA), _Installed):
         del sys.modules[METADATA]
     return importlib.import_module(METADATA)
-
-
-class _Untyped(dict[str, Any]):
-    """A typed dictionary whose types nobody looks at: a dictionary."""
-
-    def __init_subclass__(cls, **_: Any) -> None: ...
-
-    def __new__(cls, **given: Any) -> Any:
-        return dict(given)
-
-
-def types_late() -> None:
-    """Nothing; pydantic's core is loaded without the types of its hundred kinds of schemas, which are for people."""
-    name = "pydantic_core.core_schema"
-    modules = [importlib.import_module(one) for one in ("typing", "typing_extensions")]
-    if name in sys.modules:
-        return
-    typed = [module.TypedDict for module in modules]
-    try:
-        for module in modules:
-            vars(module)["TypedDict"] = _Untyped
-        with suppress(Exception):  # a pydantic that is built in another way, which is loaded as ever
-            importlib.import_module(name)
-    finally:
-        for module, own in zip(modules, typed, strict=True):
-            vars(module)["TypedDict"] = own
 
 
 class _NoMasks(ModuleType):
