@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.engines.codes import Coder
+from sfumato.engines.parquet_chunks import CHUNKS, COMPRESSION, META, PAGES, ROW_GROUPS, SMALL, VALUES
 from sfumato.engines.parquet_codes import packed, unpacked_codes
+from sfumato.engines.parquet_footer import BINARY, I32, I64, STRUCT, Struct, closing, read_footer
 from sfumato.engines.parquet_rows import write_rows
 from sfumato.errors import SfumatoError
 from sfumato.model.array_counts import BLOCK, count_up, joint_numbers
@@ -43,7 +45,7 @@ OTHERS = {
     "a gap": _column([0, 0, 2, 2]),
     "narrow": _column(np.arange(100) // 2, pa.int16()),
     "missing": _column([0, None, 1]),
-    "around": _column([(1 << 31) - 1, -(1 << 31)]),
+    "around": _column([(1 << 31) - 2, (1 << 31) - 1, -(1 << 31)]),
 }
 
 
@@ -111,8 +113,8 @@ def _domain(kind: str) -> tuple[Domain, dict[str, pa.DataType]]:
     return Domain(columns=("x",), values=tuple((v,) for v in found)), {"x": written}
 
 
-def _side(domain: Domain, coder: Coder, *, shown: int | None = None, rows: int = 4_000) -> tuple[pa.Table, list[int]]:
-    codes = RNG.integers(0, shown or len(domain), rows).astype(np.int32)
+def _side(domain: Domain, coder: Coder, *, hidden: int = 0, rows: int = 4_000) -> tuple[pa.Table, list[int]]:
+    codes = RNG.integers(hidden, len(domain), rows).astype(np.int32)
     group = pa.array(np.arange(rows) // 3, pa.int32())
     return pa.table({"group_id": group, "x": coder.decode(codes)[0]}), codes.tolist()
 
@@ -126,11 +128,12 @@ QUICK = ["numbers", "texts", "one", "floats"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shown", [None, 1])
-def test_codes_and_groups_are_read_whatever_the_values(kind: str, shown: int | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("hidden", [0, 1])
+def test_codes_and_groups_are_read_whatever_the_values(kind: str, hidden: int, tmp_path: Path) -> None:
+    """`hidden` values come first in the domain and nowhere in the rows."""
     domain, types = _domain(kind)
     coder, path = Coder(domain, types), tmp_path / "sensitive.parquet"
-    table, codes = _side(domain, coder, shown=shown)
+    table, codes = _side(domain, coder, hidden=hidden if len(domain) > 1 else 0)
     write_side(table, path)
     found = _read(path, domain, coder)
     assert found["unit0"].tolist() == codes
@@ -200,6 +203,36 @@ def test_damaged_files_are_read_as_the_library_reads_them(
     differ = [i for i, (a, b) in enumerate(zip(own, library, strict=True)) if a != b]
     assert differ == []
     assert any(isinstance(outcome, type) for outcome in own)
+
+
+FORGED: dict[str, Struct] = {
+    "a chunk far longer than the file": {META: (STRUCT, {SMALL: (I64, 1 << 60)})},
+    "a chunk before the file": {META: (STRUCT, {PAGES: (I64, -5)})},
+    "a chunk of more values": {META: (STRUCT, {VALUES: (I64, 5_000)})},
+    "a chunk of another file": {1: (BINARY, b"other.parquet")},
+    "a chunk of another codec": {META: (STRUCT, {COMPRESSION: (I32, 1)})},
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+@pytest.mark.parametrize("column", [0, 1])
+def test_forged_footers_are_read_as_the_library_reads_them(
+    name: str, column: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    domain, types = _domain("numbers")
+    coder, path = Coder(domain, types), tmp_path / "sensitive.parquet"
+    write_side(_side(domain, coder)[0], path)
+    footer, begins = read_footer(path)
+    chunk = footer[ROW_GROUPS][1][1][0][CHUNKS][1][1][column]
+    forged = FORGED[name]
+    if META in forged:
+        chunk[META][1].update(forged[META][1])
+    else:
+        chunk.update(forged)
+    path.write_bytes(path.read_bytes()[:begins] + closing(footer))
+    own = _outcome(path, domain, coder)
+    monkeypatch.setattr(SideTable, "_chunk", lambda *_: None)
+    assert own == _outcome(path, domain, coder)
 
 
 @pytest.mark.parametrize("first", [-1, 2_000])
