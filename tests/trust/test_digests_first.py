@@ -145,11 +145,11 @@ def late(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         finally:
             counted.set()
 
-    def comparing(folder: Path, manifest: Any) -> None:
+    def comparing(folder: Path, manifest: Any, **how: Any) -> None:
         said["waited"] = counted.wait(SECONDS)
         if said["wrong"] is not None:
             raise said["wrong"]
-        compare(folder, manifest)
+        compare(folder, manifest, **how)
 
     monkeypatch.setattr(DuckDBReader, "_run", running)
     monkeypatch.setattr(opened_releases, "check_digests", comparing)

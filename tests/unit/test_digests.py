@@ -78,3 +78,14 @@ def test_commands_that_open_a_release_begin_with_its_files(command: str, file: P
     early_rows.begin([command])
     early_rows.begin([])
     assert digests.digest(file) == hashlib.sha256(TEXT).hexdigest()
+
+
+def test_digests_wait_while_somebody_else_is_waited_for(file: Path) -> None:
+    with digests.held_up():
+        with pytest.raises(ZeroDivisionError), digests.held_up():
+            raise ZeroDivisionError
+        digests.begin(file)
+        begun = digests._begun[os.path.abspath(file)]  # noqa: PTH100 - as in the module
+        begun._thread.join(timeout=0.05)
+        assert begun._thread.is_alive()
+    assert digests.digest(file) == hashlib.sha256(TEXT).hexdigest()

@@ -14,6 +14,7 @@ from comparing import people
 from same_numbers import assert_same_numbers
 from sfumato.answering import observing
 from sfumato.methods.anatomy import anatomised, group_counts, held_values
+from sfumato.model import array_counts
 from sfumato.model.part_cells import PartCounts, part_counts
 from sfumato.model.public import Asked, Observed
 from sfumato.model.sparse_table import SparseTable
@@ -56,11 +57,14 @@ def asked(h: np.ndarray) -> Asked:
 
 @pytest.mark.parametrize("sizes", [(3, 3), (3, 4), (2, 6)])
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("most_cells", [0, 1 << 17])
 def test_rows_by_group_give_the_same_as_an_entry_for_each_group(
-    sizes: tuple[int, int], share: float, monkeypatch: pytest.MonkeyPatch
+    sizes: tuple[int, int], share: float, most_cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One value, several, every one by itself and all; groups of one size, of two and of many; block by block."""
-    monkeypatch.setattr(group_counts, "BLOCK", 16)
+    """One value, several, every one by itself and all; groups of one size, of two and of many; block by block, one
+    place or two at once."""
+    monkeypatch.setattr(array_counts, "BLOCK", 16)
+    monkeypatch.setattr(group_counts, "MOST_CELLS", most_cells)
     channel = channel_of(sum(sizes), *sizes)
     entries, one = counted(channel, share, seed=2)
     several = np.zeros((3, VALUES))

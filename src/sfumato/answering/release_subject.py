@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..model.public import ADDED
+from ..release.digests import held_up
 from ..release.hostile import as_stated
 from ..release.opened import OpenedRelease
 from ..sql.nodes import Schema
@@ -34,8 +35,15 @@ def subject_of(opened: OpenedRelease) -> Subject:
         estimators=method.estimators,
         functionals=as_stated()(lambda cells, units: method.functionals(plan, opened.evidence, cells, units)),
         rows=opened.manifest.rows,
-        prepare=(lambda: method.prepare(plan, opened.evidence)) if method.withheld else None,
+        prepare=(lambda: _prepare(opened)) if method.withheld else None,
         prepare_sums=(lambda cells: method.prepare_sums(plan, opened.evidence, cells)) if method.withheld else None,
         caveats=(*method.caveats(plan), *people.caveats),
         sampling=people.sampling,
     )
+
+
+def _prepare(opened: OpenedRelease) -> None:
+    """Work out what estimates need of the values that are published by group; everything else waits for them."""
+    with held_up():
+        evidence = opened.evidence
+    opened.method.prepare(opened.plan, evidence)

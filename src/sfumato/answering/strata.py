@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from ..engines.codes import factorise, narrow_part_numbers
 from ..errors import QueryError
 from ..lazily import compute as pc
+from ..model.array_counts import count_up
 from ..model.part_cells import PartCells, PartCounts
 from ..model.public import Codes, Floats
 from ..sql.nodes import FALSE, TRUE, UNKNOWN, Query, Truth
 from ..stats.joint_codes import distinct_rows, joint_ranks
 from .layout import Layout
 from .observation import Observation
-
-BLOCK = 1 << 16  # rows that are looked at together: wide copies of their numbers stay near
 
 
 def truth(column: pa.ChunkedArray | pa.Array) -> Truth:
@@ -144,8 +143,7 @@ def in_parts(seen: pa.Table, wanted: Observation, rows: int) -> pa.Table:
 def _add_up_parts(rows: pa.Table, part: NDArray[np.integer]) -> pa.Table:
     """The sums of every column by `part`; a table without row weights has one row of weight 1 each."""
     count = np.zeros(int(part.max(initial=-1)) + 1, dtype=np.int32)
-    for first in range(0, len(part), BLOCK):
-        np.add.at(count, part[first : first + BLOCK].astype(np.intp), count.dtype.type(1))
+    count_up(count, (part,))
     there = np.flatnonzero(count)
     columns = {"part": there, "m0": count[there].astype(float)}
     for name in rows.column_names[1:]:

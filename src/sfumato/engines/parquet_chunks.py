@@ -7,16 +7,18 @@ has written into memory can be copied to any place of a file: its meta says wher
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
 from ..lazily import parquet as pq
-from .parquet_footer import I32, I64, LIST, STRUCT, Struct, parsed, parsed_at, written
+from .parquet_footer import FALSE, I32, I64, LIST, STRUCT, Struct, parsed, parsed_at, read_footer, varint, written
 
 CODEC, LEVEL = "zstd", 1
 HEAD = 64  # bytes, at most, of what stands before a page
-PLAIN, RLE, RLE_DICTIONARY = 0, 3, 8  # encodings
-DIFFERENCES = "DELTA_BINARY_PACKED"  # the library's name of another: as many bits for a number as differences take
+PLAIN, RLE, DELTA_BINARY_PACKED, RLE_DICTIONARY = 0, 3, 5, 8  # encodings
+UNPACKED, ZSTD = 0, 6  # codecs
+DIFFERENCES = "DELTA_BINARY_PACKED"  # the library's name of one: as many bits for a number as differences take
 # fields of a footer, of a column in its schema, of a row group, of a chunk, of a chunk's meta, of its statistics
 SCHEMA, ROWS, ROW_GROUPS, ORDERS = 2, 3, 4, 7
 CHILDREN = 5
@@ -48,10 +50,66 @@ class Page:
     values: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkPlace:
+    """Where a chunk of a file begins, its pages do, and it ends; its type, how it is packed, and its values."""
+
+    begins: int
+    pages: int
+    end: int
+    kind: int
+    codec: int
+    values: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.begins <= self.pages <= self.end:
+            raise ValueError("a chunk that cannot be")
+
+
+def chunks_of(path: Path) -> list[dict[str, ChunkPlace]]:
+    """For each row group the chunks of its columns; none where the footer is of another form.
+
+    By our own reader: the library ends the process over what some damaged footers say of a chunk.
+    """
+    try:
+        footer, _ = read_footer(path)
+        return [dict(map(_place, group[CHUNKS][1][1])) for group in footer[ROW_GROUPS][1][1]]
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError, OSError):
+        return []  # it is a stranger's file
+
+
+def _place(chunk: Struct) -> tuple[str, ChunkPlace]:
+    """(name of the column, where its chunk is); in this file and as it is: any other says more than that."""
+    if not {*chunk} <= {OFFSET, META}:
+        raise ValueError("a chunk of another form")
+    meta = chunk[META][1]
+    (name,) = meta[PATH][1][1]
+    pages = int(meta[PAGES][1])
+    begins = int(meta[DICTIONARY][1]) if DICTIONARY in meta else pages
+    return name.decode(), ChunkPlace(
+        begins=begins,
+        pages=pages,
+        end=begins + int(meta[SMALL][1]),
+        kind=meta[KIND][1],
+        codec=meta[COMPRESSION][1],
+        values=meta[VALUES][1],
+    )
+
+
 def _head(whole: int, packed: int, values: int, encoding: int) -> Struct:
     """What stands before a page."""
     kinds = {1: (I32, values), 2: (I32, encoding), 3: (I32, RLE), 4: (I32, RLE)}
     return {1: (I32, 0), 2: (I32, whole), 3: (I32, packed), 5: (STRUCT, kinds)}
+
+
+def dictionary_head(whole: int, packed: int, values: int) -> Struct:
+    """What the library writes before a dictionary."""
+    return {
+        1: (I32, 2),
+        2: (I32, whole),
+        3: (I32, packed),
+        7: (STRUCT, {1: (I32, values), 2: (I32, PLAIN), 3: (FALSE, False)}),
+    }
 
 
 def page(body: bytes, values: int, *, encoding: int) -> Page:
@@ -67,16 +125,34 @@ def packed_page(packed: bytes, size: int, values: int, *, encoding: int) -> Page
 
 def unpacked(data: bytes, at: int, values: int, *, encoding: int, size: int) -> tuple[bytes, int] | None:
     """(the body of the page that begins there, where the next one does); None where it is not such a page."""
+    found = page_at(data, at, values, encoding=encoding)
+    if found is None or found[0] != size:
+        return None
+    _, packed, end = found
+    try:
+        return pa.Codec(CODEC).decompress(packed, size, asbytes=True), end
+    except OSError:  # it is a stranger's file
+        return None
+
+
+def page_at(data: bytes, at: int, values: int, *, encoding: int) -> tuple[int, memoryview, int] | None:
+    """(size of the body, the body as it is packed, where the next page begins) of the page that begins there; None
+    where it is not one of so many values, written by us."""
     try:
         head, length = parsed_at(data[at : at + HEAD])
-        packed = int(head[3][1])
-        if head != _head(size, packed, values, encoding) or not 0 <= packed <= len(data) - at - length:
-            return None
-        first = at + length
-        body = pa.Codec(CODEC).decompress(memoryview(data)[first : first + packed], size, asbytes=True)
-    except (ValueError, KeyError, OSError):  # it is a stranger's file
+        whole, packed = int(head[2][1]), int(head[3][1])
+    except (ValueError, KeyError):  # it is a stranger's file
         return None
-    return body, first + packed
+    first = at + length
+    if head != _head(whole, packed, values, encoding) or not 0 <= packed <= len(data) - first:
+        return None
+    return whole, memoryview(data)[first : first + packed], first + packed
+
+
+def all_there(rows: int) -> bytes:
+    """What the body of a page begins with where no value is missing."""
+    levels = varint(rows << 1) + b"\1"
+    return len(levels).to_bytes(4, "little") + levels
 
 
 def chunk(shared: Struct, dictionary: bytes, encoding: int, pages: list[Page]) -> Chunk:

@@ -22,6 +22,7 @@ from .parquet_chunks import (
     RLE_DICTIONARY,
     STATISTICS,
     Chunk,
+    all_there,
     by_library,
     chunk,
     dictionary_of,
@@ -56,14 +57,13 @@ class CodedColumn:
             return by_library(self._name, plain.cast(self._kind), encoding=encoding)[0]
         codes, distinct = found
         if there is None:
-            levels = varint(len(values) << 1) + b"\1"
+            levels = all_there(len(values))
         else:
             bits = np.packbits(there, bitorder="little").tobytes()
-            levels = varint(len(bits) << 1 | 1) + bits
-        width = max(1, (len(distinct) - 1).bit_length())
-        body = b"".join(
-            [len(levels).to_bytes(4, "little"), levels, bytes([width]), varint(-(-len(codes) // 8) << 1 | 1)]
-        )
+            shown = varint(len(bits) << 1 | 1) + bits
+            levels = len(shown).to_bytes(4, "little") + shown
+        width = width_of(len(distinct))
+        body = levels + one_run(width, len(codes))
         once = self._once(distinct.cast(self._kind))
         shared = {field: once.meta[field] for field in (KIND, PATH, COMPRESSION)}
         if STATISTICS in once.meta:
@@ -122,6 +122,21 @@ def _narrow(size: int) -> type[np.uint8 | np.uint16]:
     return np.uint8 if size <= 1 << 8 else np.uint16
 
 
+def width_of(distinct: int) -> int:
+    """Bits of a number of one of so many values."""
+    return max(1, (distinct - 1).bit_length())
+
+
+def one_run(width: int, numbers: int) -> bytes:
+    """What stands before numbers that are packed one after the other."""
+    return bytes([width]) + varint(-(-numbers // 8) << 1 | 1)
+
+
+def packed_size(numbers: int, width: int) -> int:
+    """Bytes of so many numbers."""
+    return -(-numbers // 8) * width
+
+
 def packed(codes: Codes, width: int) -> bytes:
     """The numbers with `width` bits each, the first in the lowest bits; zeros fill up the last eight numbers."""
     lane = 8 * codes.itemsize
@@ -154,3 +169,22 @@ def _first_bytes(words: NDArray[Any], size: int, first: int) -> bytes:
     for j in range(taken.shape[1]):
         taken[:, j] = rows[:, j]
     return taken.tobytes()
+
+
+def unpacked_codes(bits: memoryview | bytes, width: int, numbers: int) -> NDArray[np.uint8]:
+    """The numbers that were packed with `width` bits each, at most 8."""
+    words = np.zeros(-(-numbers // 8), dtype="<u8")
+    item = next(n for n in (8, 4, 2, 1) if width % n == 0)
+    rows, given = words.view(f"<u{item}").reshape(-1, 8 // item), np.frombuffer(bits, dtype=f"<u{item}")
+    for j in range(width // item):
+        rows[:, j] = given[j :: width // item]
+    lane, upper = 64, np.empty_like(words)
+    while lane > 8 and width < 8:  # the halves of a lane are moved apart, in all lanes of a word at a time
+        lane //= 2
+        kept = lane * width // 8
+        low = sum(((1 << kept) - 1) << at for at in range(0, 64, 2 * lane))
+        np.bitwise_and(words, np.uint64(low << kept), out=upper)
+        upper <<= np.uint64(lane - kept)
+        words &= np.uint64(low)
+        words |= upper
+    return words.view(np.uint8)[:numbers]

@@ -92,7 +92,7 @@ def written(struct: Struct) -> bytes:
     for number, (kind, value) in sorted(struct.items()):
         shown = (TRUE if value else FALSE) if kind in (TRUE, FALSE) else kind
         step = number - last
-        parts.append(bytes([step << 4 | shown]) if 0 < step < 16 else bytes([shown]) + _signed(number))
+        parts.append(bytes([step << 4 | shown]) if 0 < step < 16 else bytes([shown]) + signed(number))
         parts.append(b"" if kind in (TRUE, FALSE) else _bytes_of(kind, value))
         last = number
     return b"".join(parts) + b"\0"
@@ -100,7 +100,7 @@ def written(struct: Struct) -> bytes:
 
 def _bytes_of(kind: int, value: Any) -> bytes:
     if kind in (I16, I32, I64):
-        return _signed(value)
+        return signed(value)
     if kind == STRUCT:
         return written(value)
     if kind == LIST:
@@ -111,7 +111,8 @@ def _bytes_of(kind: int, value: Any) -> bytes:
     return varint(len(value)) + value if kind == BINARY else bytes(value)
 
 
-def _signed(value: int) -> bytes:
+def signed(value: int) -> bytes:
+    """A number that may be below 0: its sign is its lowest bit."""
     return varint(value << 1 ^ value >> 63)
 
 

@@ -16,7 +16,6 @@ from .contract import FollowingColumn
 from .parquet_chunks import (
     CHILDREN,
     CHUNKS,
-    DIFFERENCES,
     GROUP_ROWS,
     META,
     ORDERS,
@@ -28,11 +27,11 @@ from .parquet_chunks import (
     SMALL,
     WHOLE,
     Chunk,
-    by_library,
 )
 from .parquet_codes import CodedColumn
 from .parquet_footer import I32, I64, LIST, MAGIC, STRUCT, Struct, closing, parsed
 from .parquet_lists import ListChunks
+from .parquet_steps import Rising
 
 
 def write_rows(
@@ -89,17 +88,6 @@ class Encoder(Protocol):
 
     def chunk(self, values: pa.Array, /) -> Chunk:
         """The row group's values, or those that follow from them."""
-
-
-class Rising:
-    """Whole numbers, written as differences."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def chunk(self, values: pa.Array) -> Chunk:
-        """The row group's values."""
-        return by_library(self._name, values, encoding=DIFFERENCES)[0]
 
 
 class Followed:

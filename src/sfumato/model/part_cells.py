@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .array_counts import count_up
+
 BLOCK = 1 << 17  # rows that are looked at together: they stay near
-SMALL_BLOCK = 1 << 16
 CODE_BITS = 20  # of a word for a row, above which is its part
 MASK = (1 << CODE_BITS) - 1
 MOST_CELLS = (1 << 16) - 1  # two bytes, one number of which says that there is no row
@@ -58,8 +59,7 @@ def part_counts(pieces: Iterable[NDArray[np.integer]]) -> tuple[int, PartCounts 
         last = int(part.max(initial=-1))
         if last >= len(count):
             count = np.append(count, np.zeros(last + 1 - len(count), dtype=np.uint8))
-        for first in range(0, len(part), SMALL_BLOCK):
-            np.add.at(count, part[first : first + SMALL_BLOCK].astype(np.intp), np.uint8(1))
+        count_up(count, (part,))
         rows += len(part)
     whole = int(count.sum(dtype=np.int64)) == rows  # a byte that ran over has lost some
     return rows, PartCounts(rows=count) if whole else None

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+SOME = 256  # of a column: most runs are shorter
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
@@ -48,15 +50,42 @@ class Runs:
 
 def runs_of(column: NDArray[np.integer]) -> Runs:
     """The runs of a column."""
-    last = [len(column) - 1] if len(column) else []
-    ends = np.append(np.flatnonzero(column[1:] != column[:-1]), np.array(last, dtype=np.intp))
-    lengths = np.diff(ends, prepend=-1)
+    ends = _ends(column[1:] != column[:-1]) if len(column) else np.zeros(0, dtype=np.intp)
     numbers = column[ends]
     return Runs(
         numbers=range(int(numbers[0]), int(numbers[-1]) + 1) if _in_a_row(numbers) else numbers,
-        lengths=lengths.astype(np.min_scalar_type(int(lengths.max(initial=0)))),
+        lengths=_lengths(ends),
         kind=column.dtype,
     )
+
+
+def rising_runs(first: int, steps: NDArray[np.uint8], kind: np.dtype[Any]) -> Runs:
+    """The runs of a column of such numbers, each as much above the one before as its step says, 0 or 1."""
+    ends = _regular_ends(steps)
+    ends = _ends(steps.view(np.bool_)) if ends is None else np.append(ends, len(steps))
+    return Runs(numbers=range(first, first + len(ends)), lengths=_lengths(ends), kind=kind)
+
+
+def _regular_ends(steps: NDArray[np.uint8]) -> NDArray[np.intp] | None:
+    """Where runs end, if all but the first and the last are as long as the second: found sooner than where ones are."""
+    some = np.flatnonzero(steps[:SOME])
+    if len(some) < 2:
+        return None
+    first, period = int(some[0]), int(some[1] - some[0])
+    expected = steps[first::period]
+    if not expected.all() or np.count_nonzero(steps) != len(expected):
+        return None
+    return np.arange(first, len(steps), period)
+
+
+def _ends(last: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Where runs end, the last of them behind all places that are said to be the last of theirs, or not."""
+    return np.append(np.flatnonzero(last), len(last))
+
+
+def _lengths(ends: NDArray[np.intp]) -> NDArray[np.unsignedinteger]:
+    lengths = np.diff(ends, prepend=-1)
+    return lengths.astype(np.min_scalar_type(int(lengths.max(initial=0))))
 
 
 def _in_a_row(numbers: NDArray[np.integer]) -> bool:

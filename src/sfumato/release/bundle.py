@@ -210,11 +210,11 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
         raise ReleaseError(f'the files of the release have no column "{missing[0]}", which release.json lists')
 
 
-def check_digests(folder: Path, manifest: Manifest) -> None:
+def check_digests(folder: Path, manifest: Manifest, threads: int = TOGETHER) -> None:
     """Refuse files that are not the ones the manifest describes."""
     stated = {str(name): file.sha256 for name, file in manifest.files.items()}
     stated |= {name: document.sha256 for name, document in (manifest.documents or {}).items()}
-    with ThreadPoolExecutor(max_workers=TOGETHER) as pool:
+    with ThreadPoolExecutor(max_workers=threads) as pool:
         found = pool.map(lambda name: digest(folder / name), stated)
         for (name, sha256), of_file in zip(stated.items(), found, strict=True):
             if of_file != sha256:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from mmap import mmap
-from threading import Thread
+from threading import Event, Lock, Thread
 
 PIECE = 1 << 20  # bytes at a time
 LARGE_PIECE = 1 << 23  # ... beside loading code, for which this thread waits after each
@@ -15,6 +16,8 @@ Place = str | os.PathLike[str]
 State = tuple[int, int, int, int]
 
 _begun: dict[str, Begun] = {}  # by absolute path
+_free, _holding, _lock = Event(), list[object](), Lock()
+_free.set()
 
 
 class Begun:
@@ -50,6 +53,22 @@ def digest(path: Place) -> str:
     return found or _digest(path)
 
 
+@contextmanager
+def held_up() -> Iterator[None]:
+    """While the block works, no digest goes on: more waits for what the block does, and digests are needed last."""
+    me = object()
+    with _lock:
+        _holding.append(me)
+        _free.clear()
+    try:
+        yield
+    finally:
+        with _lock:
+            _holding.remove(me)
+            if not _holding:
+                _free.set()
+
+
 def _digest(path: Place, most: int = PIECE) -> str:
     found = hashlib.sha256()
     with open(path, "rb", buffering=0) as handle:  # noqa: PTH123 - as above
@@ -57,6 +76,7 @@ def _digest(path: Place, most: int = PIECE) -> str:
         piece = memoryview(mmap(-1, room))  # a bytearray would be filled with zeros, for which everybody else waits
         while size := handle.readinto(piece):
             found.update(piece[:size])
+            _free.wait()
     return found.hexdigest()
 
 

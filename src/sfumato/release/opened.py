@@ -6,7 +6,6 @@ import hashlib
 import shutil
 import weakref
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -20,7 +19,6 @@ from ..engines.codes import (
     Coder,
     factorise,
     list_columns,
-    narrow_part_numbers,
     part_numbers,
     set_coder,
     weights_table,
@@ -29,18 +27,17 @@ from ..engines.contract import Engine, Reader
 from ..engines.directory import engine_named
 from ..engines.statements import COUNT
 from ..errors import ReleaseError
-from ..lazily import parquet as pq
 from ..methods import REGISTRY, AnyMethod
 from ..model.public import Codes, Domain, Evidence, Integers, Published
-from ..model.side_columns import Runs, SideColumns, joined, runs_of
 from ..stats.joint_codes import distinct_rows
-from .bundle import check_contents, check_digests, read_manifest, readable
+from .bundle import check_contents, check_digests, read_manifest
 from .digests_first import Opening, begun
 from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
+from .side_table import SIDE, SideTable
 from .zipped import is_zip, unpacked
 
-SIDE, SIDE_READERS = "sensitive.parquet", 2
+BESIDE = 1  # threads that compare digests: others open the release and count its rows meanwhile
 CLASSES = ("quasi", "sensitive")  # roles of the columns that classes are made of and show
 
 
@@ -70,7 +67,7 @@ def begin_folder(
 ) -> Opening[OpenedRelease]:
     """The release in a folder while its digests are being compared."""
     manifest = read_manifest(folder)
-    compared = begun(partial(check_digests, folder, manifest)) if check else None
+    compared = begun(partial(check_digests, folder, manifest, threads=BESIDE)) if check else None
     return Opening(manifest, compared).then(partial(_opened, folder, engine, scratch))
 
 
@@ -207,56 +204,7 @@ class OpenedRelease:
         """Columns of sensitive.parquet; a unit's columns come as codes under "unit0", "unit1" ..."""
         if SIDE not in self.manifest.files:
             return {}
-        with readable(SIDE):
-            metadata = pq.read_metadata(self.path / SIDE)
-            groups, names = metadata.num_row_groups, set(metadata.schema.to_arrow_schema().names)
-            rows = [metadata.row_group(g).num_rows for g in range(groups)]
-        try:
-            codes = {  # laid out once: as pieces that are put together, memory would be taken twice
-                u: np.empty(sum(rows), dtype=np.min_scalar_type(len(coder.domain)))
-                for u, coder in enumerate(self.coders)
-                if set(coder.domain.columns) <= names
-            }
-        except (ValueError, MemoryError):  # a file may say any number
-            raise ReleaseError(f"{SIDE} cannot be read; the release is damaged") from None
-        end = np.cumsum(rows).tolist()
-
-        def read(taken: Sequence[int]) -> list[tuple[dict[str, Any], dict[str, Runs]]]:
-            with readable(SIDE), pq.ParquetFile(self.path / SIDE) as file:  # by pq.read_table it would load pandas
-                if not groups:
-                    return [self._side_part(file.read(), codes)]
-                return [
-                    self._side_part(
-                        file.read_row_group(g, use_threads=False),
-                        {u: whole[end[g] - rows[g] : end[g]] for u, whole in codes.items()},
-                    )
-                    for g in taken
-                ]
-
-        with ThreadPoolExecutor(max_workers=SIDE_READERS) as readers:
-            found = list(readers.map(read, [range(first, groups, SIDE_READERS) for first in range(SIDE_READERS)]))
-        parts = [found[g % SIDE_READERS][g // SIDE_READERS] for g in range(groups)] or found[0]
-        columns, runs = ([part[kind] for part in parts] for kind in (0, 1))
-        return SideColumns(
-            {f"unit{u}": whole for u, whole in codes.items()}
-            | {name: np.concatenate([part[name] for part in columns]) for name in columns[0]},
-            {name: joined([part[name] for part in runs]) for name in runs[0]},
-        )
-
-    def _side_part(self, table: pa.Table, codes: Mapping[int, Codes]) -> tuple[dict[str, Any], dict[str, Runs]]:
-        """(columns, those that are kept in runs) of some rows; a unit's columns go as codes to their place."""
-        table, side, runs = table.combine_chunks(), dict[str, Any](), dict[str, Runs]()
-        for u, place in codes.items():
-            if table.num_rows != len(place):
-                raise ReleaseError(f"{SIDE} cannot be read; the release is damaged")
-            place[:] = self.coders[u].encode([table[n] for n in self.coders[u].domain.columns])
-        changed = {name for domain in self.domains for name in domain.columns}
-        for name in (n for n in table.column_names if n not in changed):
-            if name == self.method.part:
-                runs[name] = runs_of(narrow_part_numbers(table[name], self.manifest.rows))
-            else:
-                side[name] = table[name].to_numpy()
-        return side, runs
+        return SideTable(self.path / SIDE, self.coders, self.domains, self.method.part, self.manifest.rows).read()
 
 
 def _method(manifest: Manifest) -> AnyMethod:

@@ -11,12 +11,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ...model.array_counts import count_up, joint_numbers
 from ...model.part_cells import PartCounts
 from ...model.public import Floats, Observed
 from .group_cells import held_by
 from .held_values import Groups
 
-BLOCK = 1 << 15  # groups that are looked at together: wide copies of their numbers stay near
+MOST_CELLS = 1 << 17  # of a table over rows and two places
 
 
 class SeenCounts:
@@ -71,15 +72,22 @@ class SeenCounts:
         return np.arange(size), self._counted(held[None], size)
 
     def _counted(self, places: NDArray[np.integer], width: int) -> Floats:
-        """(rows, width): how often a number comes in some places of the groups of the usual size with so many rows."""
-        size = (self._most + 2) * width
-        small, found = np.min_scalar_type(size), np.zeros(size, dtype=np.int64)
-        step = max(BLOCK, size)  # each block adds as many numbers as there are
-        for a in range(0, len(self._rows), step):
-            start = self._rows[a : a + step].astype(small) * small.type(width)
-            for place in places[:, a : a + len(start)]:
-                found += np.bincount(start + place.astype(small, copy=False), minlength=size)
-        return found.reshape(-1, width)[:-1].astype(np.float64)
+        """(rows, width): how often a number comes in some places of the groups of the usual size with so many rows.
+
+        Two places are counted at once where the table of both stays near: half as many additions.
+        """
+        levels = self._most + 2
+        found = np.zeros((levels, width), dtype=np.int64)
+        together = 2 if levels * width**2 <= MOST_CELLS else 1
+        for first in range(0, len(places), together):
+            some = places[first : first + together]
+            size = levels * width ** len(some)
+            table = np.zeros(size, dtype=np.int64)
+            count_up(table, joint_numbers([self._rows, *some], [width] * len(some), len(self._rows), size))
+            shaped = table.reshape(levels, *(width,) * len(some))
+            for axis in range(len(some)):
+                found += shaped.sum(axis=tuple({1, 2} - {axis + 1})[: len(some) - 1])
+        return found[:-1].astype(np.float64)
 
 
 def _ends(

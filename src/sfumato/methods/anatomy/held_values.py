@@ -52,10 +52,12 @@ class Groups:
         """Sum of w over the values of each group; a group that is asked for many times is looked at once."""
         if not isinstance(groups, slice) and len(groups) > len(self):
             return self.total(w)[groups]
-        padded = np.append(w, 0.0)
-        result = np.zeros(len(self.sizes[groups]))
-        for row in self.members:
-            result += padded[row[groups]]
+        padded, some = np.append(w, 0.0), self.members[:, groups]
+        result = np.zeros(some.shape[1])
+        for first in range(0, len(result), BLOCK):
+            block = result[first : first + BLOCK]
+            for row in some[:, first : first + BLOCK]:
+                block += padded[row]
         return result
 
     def mean(self, w: Floats, groups: NDArray[np.int64] | slice = slice(None)) -> Floats:

@@ -43,9 +43,7 @@ class _ByValues:
         C = groups.together[np.ix_(present, present)]
         self._M = C / true_counts[:, None]
         root = np.sqrt(true_counts.astype(float))
-        eigen, vectors = np.linalg.eigh(C / root[:, None] / root[None, :])
-        keep = _identified(eigen)
-        self._inverse = (vectors[:, keep] / eigen[keep]) @ vectors[:, keep].T
+        self._inverse = _inverted(C / root[:, None] / root[None, :])
 
     def mean(self, w: Floats) -> Floats:
         return w @ self._M.T
@@ -81,6 +79,19 @@ class _ByGroups:
     def solve(self, x: Floats) -> Floats:
         found: Floats = np.asarray(self._N.T @ self._twice(np.asarray(self._N @ x.T))).T
         return found
+
+
+def _inverted(S: Floats) -> Floats:
+    """S^-1 on the directions that are identified; where all are, which is the rule, as any matrix is inverted.
+
+    After an eigen-decomposition of more than some 20 values OpenBLAS keeps a core busy for 0.1 s, waiting for more.
+    """
+    if _all_identified(S):
+        inverse = np.linalg.inv(S)
+        return np.asarray((inverse + inverse.T) / 2)
+    eigen, vectors = np.linalg.eigh(S)
+    keep = _identified(eigen)
+    return np.asarray((vectors[:, keep] / eigen[keep]) @ vectors[:, keep].T)
 
 
 def _inverted_twice(G: Floats) -> Callable[[Floats], Floats]:

@@ -272,8 +272,8 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
         return anatomised.estimate(_channel(evidence), observed, asked)
 
     def prepare(self, plan: AnatomyPlan, evidence: Evidence) -> None:
-        """The groups, and how often values share one."""
-        _channel(evidence)
+        """The groups, how often values share one, and how many of a sample hold each."""
+        _ = _channel(evidence).held
 
     def prepare_sums(self, plan: AnatomyPlan, evidence: Evidence, inside: PartCells | None) -> None:
         """How often two and three values share a group, and values with the rows of each cell."""

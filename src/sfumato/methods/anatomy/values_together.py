@@ -13,11 +13,11 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from ...model.array_counts import count_up, joint_numbers
 from ...model.public import Floats
 
 MOST_VALUES = 128  # triples are V^3 numbers
 FIRST = 101  # groups that tell of which kind most of them are; they are in no order
-BLOCK = 1 << 16  # groups that are looked at together
 MOST_CELLS = 200_000  # of a table over three places: it stays near while groups are counted
 MOST_WORK = 300_000_000  # numbers touched to sum them
 MANY_GROUPS = 1 << 19  # of more, publishing made copies: different ones are looked at once
@@ -43,16 +43,15 @@ def _pairs(tables: _PlaceTables, size: int, values: int) -> tuple[Floats, Floats
     square, single, held = np.zeros((width, width)), np.zeros(width), np.zeros(width)
     pairs, places = set(combinations(range(size), 2)), set(range(size))
     for chosen in _threes(tables.full) if width**3 <= MOST_CELLS else []:
-        counted, cube = tables.counted_of(chosen)
+        both = [(of.sum(axis=0), of.sum(axis=1), of.sum(axis=2)) for of in tables.counted_of(chosen)]
         for lost, pair in enumerate(((chosen[1], chosen[2]), (chosen[0], chosen[2]), (chosen[0], chosen[1]))):
-            square += cube.sum(axis=lost)
+            square += both[1][lost]
             pairs.remove(pair)
-        for axis in range(3):
-            if chosen[axis] in places:
-                others = tuple({0, 1, 2} - {axis})
-                single += cube.sum(axis=others)
-                held += counted.sum(axis=others)
-                places.remove(chosen[axis])
+        for place, (table, axis) in zip(chosen, ((2, 1), (2, 0), (1, 0)), strict=True):
+            if place in places:
+                held += both[0][table].sum(axis=axis)
+                single += both[1][table].sum(axis=axis)
+                places.remove(place)
     for pair in sorted(pairs):
         square += tables.of(pair)
     for place in sorted(places):
@@ -128,9 +127,9 @@ class _PlaceTables:
             return np.bincount(_joint(self._members, chosen, there, width), self._times[there], minlength=size)
         if not isinstance(there, slice):
             return np.bincount(_joint(self._members, chosen, there, width), minlength=size)
-        found, step = np.zeros(size, dtype=np.int64), max(BLOCK, size)  # each block adds as many numbers as there are
-        for first in range(0, groups, step):
-            found += np.bincount(_joint(self._members, chosen, slice(first, first + step), width), minlength=size)
+        found = np.zeros(size, dtype=np.int64)
+        places = [self._members[j] for j in chosen]
+        count_up(found, joint_numbers(places, [width] * (len(chosen) - 1), groups, size))
         return found
 
 
