@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,7 +13,7 @@ import pytest
 import sfumato
 from comparing import people
 from sfumato.engines.duckdb import reader
-from sfumato.engines.parquet_ranges import most_combinations
+from sfumato.engines.duckdb.parquet_ranges import most_combinations
 
 ASKED = (
     "SELECT COUNT(*) AS n FROM release WHERE disease = 'd01' AND area > 'area 2'",
@@ -112,14 +114,21 @@ def test_sub_tables_of_sets_are_looked_at_by_whoever_verifies(tmp_path: Path) ->
 
 def test_footers_tell_how_many_cells_there_can_be(tmp_path: Path) -> None:
     table = pa.table({"a": [3, 5, 4], "b": [-1, None, 1], "t": ["x", "y", "z"], "f": [0.5, 1.5, 2.0]})
+    table = table.append_column("d", pa.array([Decimal(1), Decimal(2), Decimal(3)], pa.decimal128(5, 0)))
+    table = table.append_column("day", pa.array([1, 2, 3], pa.int32()).cast(pa.date32()))
     files = [tmp_path / "one.parquet", tmp_path / "two.parquet"]
     for file, some in zip(files, (table[:2], table[2:]), strict=True):
         pq.write_table(some, file)
-    assert most_combinations(files, ["a"]) == 4  # 3, 4, 5, and none
-    assert most_combinations(files, ["a", "b"]) == 4 * 4
-    assert most_combinations(files, []) == 1
-    for name in ("t", "f", "unknown"):
-        assert most_combinations(files, ["a", name]) is None
-    assert most_combinations([], ["a"]) is None
+    con = duckdb.connect()
+    kinds = {name: kind for name, kind, *_ in con.execute(f"DESCRIBE FROM '{files[0]}'").fetchall()}
+    assert most_combinations(con, files, kinds, ["a"]) == 4  # 3, 4, 5, and none
+    assert most_combinations(con, files, kinds, ["a", "b"]) == 4 * 4
+    assert most_combinations(con, files, kinds, []) == 1
+    for name in ("t", "f", "d", "day", "unknown"):
+        assert most_combinations(con, files, kinds, ["a", name]) is None
+    assert most_combinations(con, [], kinds, ["a"]) is None
+    pq.write_table(table[:1], tmp_path / "silent.parquet", write_statistics=False)
     (tmp_path / "damaged.parquet").write_bytes(b"PAR1")
-    assert most_combinations([*files, tmp_path / "damaged.parquet"], ["a"]) is None
+    pq.write_table(table.select(["b"]), tmp_path / "other.parquet")
+    for name in ("silent", "damaged", "other"):
+        assert most_combinations(con, [*files, tmp_path / f"{name}.parquet"], kinds, ["a"]) is None

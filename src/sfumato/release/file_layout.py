@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from ..engines.parquet_chunks import CHUNKS, META, ROW_GROUPS, STATISTICS
+from ..engines.parquet_chunks import CHILDREN, CHUNKS, KIND, META, ROW_GROUPS, SCHEMA, STATISTICS
 from ..engines.parquet_footer import MAGIC, Struct, parsed, parsed_at, written
 from ..errors import VerificationError
 from ..lazily import compute as pc
@@ -30,6 +30,8 @@ OF_PAGE, PAGE_KINDS, DICTIONARY_PAGE = {1, 2, 3, 4, 5, 7, 8}, {0: 5, 3: 8}, 2  #
 READERS = 2  # threads; each holds a column of a row group
 LONGEST_HEAD = 1 << 16  # bytes; a page states its least and largest value as well
 OLD = {1: 5, 2: 6}  # statistics that are stated twice, for older readers
+OF_LEAF, LENGTH = 1, 2  # what a schema says of a column: its type, and the bytes of a value of that type
+SIZES = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}  # bytes of a value, by type
 
 
 def check_layout(path: Path, name: str) -> None:
@@ -74,7 +76,22 @@ def _known(footer: Struct) -> bool:
     levels = ((FOOTER, [footer]), (GROUP, groups), (CHUNK, chunks), (OF_CHUNK, metas), (OF_VALUES, values))
     twice = all(one[a][1] == one[b][1] for one in values for a, b in OLD.items() if a in one and b in one)
     writer = WRITER not in footer or WRITERS.fullmatch(footer[WRITER][1])
-    return bool(writer) and twice and all(set(one) <= fields for fields, some in levels for one in some)
+    allowed = all(set(one) <= fields for fields, some in levels for one in some)
+    return bool(writer) and twice and allowed and _readable(footer)
+
+
+def _readable(footer: Struct) -> bool:
+    """Whether chunks are of their columns' types, and what is stated of their values is: else the library, which reads
+    them next, ends the process."""
+    leaves = [one for one in footer[SCHEMA][1][1] if CHILDREN not in one]
+    for group in footer[ROW_GROUPS][1][1]:
+        for leaf, chunk in zip(leaves, group[CHUNKS][1][1], strict=True):
+            kind, meta = leaf[OF_LEAF][1], chunk[META][1]
+            size = SIZES.get(kind, leaf[LENGTH][1] if LENGTH in leaf else None)
+            stated = [value for field, (_, value) in meta.get(STATISTICS, (0, {}))[1].items() if field in {1, 2, 5, 6}]
+            if meta[KIND][1] != kind or not all(size in (None, len(value)) for value in stated):
+                return False
+    return True
 
 
 def _contiguous(file: pq.ParquetFile, end: int) -> bool:

@@ -16,10 +16,10 @@ from ...lazily import exp
 from ...model.part_cells import PartCells
 from ...model.types import ColumnType
 from ..codes import unreadable_dates
-from ..parquet_ranges import most_combinations
 from ..statements import COUNT, WEIGHT, columns_of, renamed, text_over_rows
 from ..turns import in_turn
 from .connection import arrow_types, connect, plain_path, quoted
+from .parquet_ranges import most_combinations
 from .part_rows import PartRows
 
 CELLS_AFTER = 2  # the question from which on distinct cells of its columns are counted once and kept
@@ -145,7 +145,7 @@ class DuckDBReader:
 
     def _few(self, columns: frozenset[str], most: float) -> bool:
         """Whether the files say that there are few."""
-        known = most_combinations(self._files, columns)
+        known = most_combinations(self._con, self._files, self._kinds, columns)
         return known is not None and known <= min(most * self._rows, 1 << ARRAY_BITS)
 
     def _distinct(self, columns: frozenset[str]) -> int:
