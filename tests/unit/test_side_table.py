@@ -266,3 +266,28 @@ def test_a_file_without_rows_has_empty_columns(tmp_path: Path) -> None:
     write_side(_side(domain, coder, rows=10)[0].slice(0, 0), path)
     found = _read(path, domain, coder)
     assert (len(found["unit0"]), len(found["group_id"])) == (0, 0)
+
+
+@pytest.mark.parametrize("order", ["by chance", "falling", "one comes back"])
+def test_groups_that_do_not_lie_together_are_refused(order: str, tmp_path: Path) -> None:
+    """Answers look at runs of one group: rows of a group in two places would be two groups."""
+    domain, types = _domain("texts")
+    coder, path = Coder(domain, types), tmp_path / "sensitive.parquet"
+    table, _ = _side(domain, coder)
+    rows = {"by chance": RNG.permutation(4_000), "falling": np.arange(4_000)[::-1], "one comes back": np.arange(4_000)}
+    taken = table.take(pa.array(rows[order]))
+    if order == "one comes back":
+        taken = pa.concat_tables([taken.slice(3), taken.slice(0, 3)])
+    pq.write_table(taken, path)
+    with pytest.raises(SfumatoError, match="one after the other"):
+        _read(path, domain, coder)
+
+
+def test_a_first_number_beyond_all_numbers_is_left_to_the_library(tmp_path: Path) -> None:
+    domain, types = _domain("texts")
+    coder, path = Coder(domain, types), tmp_path / "sensitive.parquet"
+    write_side(_side(domain, coder)[0], path)
+    for first in (1 << 70, (1 << 31) - 100, -5):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(side_table, "read_steps", lambda _, rows, first=first: (first, np.zeros(rows - 1, np.uint8)))
+            assert _read(path, domain, coder)["group_id"].tolist() == (np.arange(4_000) // 3).tolist()

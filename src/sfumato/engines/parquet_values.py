@@ -53,7 +53,7 @@ class KnownValues:
         """Whether the codes of a chunk are in their place now; False where it is not one of so many rows, laid out as
         we do. `first` is where its page begins, behind the dictionary."""
         codes, rows = self._code_of(data[:first]), len(into)
-        if codes is None:
+        if codes is None or len(codes) > SMALL:
             return False
         width = width_of(len(codes))
         opening = all_there(rows) + one_run(width, rows)

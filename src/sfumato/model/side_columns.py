@@ -147,3 +147,8 @@ def part_sizes(side: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.intege
 def bytes_kept(side: Mapping[str, NDArray[Any]]) -> int:
     """Bytes of the columns as they are kept."""
     return side.nbytes if isinstance(side, SideColumns) else sum(array.nbytes for array in side.values())
+
+
+def rising(runs: Runs) -> bool:
+    """Whether the number of each run is above that of the one before, so that none comes twice."""
+    return isinstance(runs.numbers, range) or bool((runs.numbers[1:] > runs.numbers[:-1]).all())

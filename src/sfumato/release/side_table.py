@@ -17,7 +17,7 @@ from ..engines.parquet_values import KnownValues
 from ..errors import ReleaseError
 from ..lazily import parquet as pq
 from ..model.public import Codes, Domain
-from ..model.side_columns import Runs, SideColumns, joined, rising_runs, runs_of
+from ..model.side_columns import Runs, SideColumns, joined, rising, rising_runs, runs_of
 from .bundle import readable
 
 SIDE = "sensitive.parquet"
@@ -67,10 +67,13 @@ class SideTable:
                 for g, end in enumerate(ends)
             ] or [self._by_library(file.read(), codes)]
         columns, runs = [part[0] for part in parts], [part[1] for part in parts]
+        whole_runs = {name: joined([part[name] for part in runs]) for name in runs[0]}
+        if not all(rising(one) for one in whole_runs.values()):
+            raise ReleaseError(f"{SIDE} does not list its groups one after the other; the release is damaged")
         return SideColumns(
             {f"unit{u}": whole for u, whole in codes.items()}
             | {name: np.concatenate([part[name] for part in columns]) for name in columns[0]},
-            {name: joined([part[name] for part in runs]) for name in runs[0]},
+            whole_runs,
         )
 
     def _row_group(self, file: Any, raw: BinaryIO, g: int, codes: Mapping[int, Codes]) -> Part:
@@ -96,8 +99,9 @@ class SideTable:
         """The numbers of the parts, where they are written as steps."""
         kind = self._schema.field(name).type
         chunk = self._chunk(raw, g, name, WHOLE_NUMBERS.get(kind), UNPACKED)
-        found = None if chunk is None else read_steps(chunk[0], self._metadata.row_group(g).num_rows)
-        if found is None:
+        rows = self._metadata.row_group(g).num_rows
+        found = None if chunk is None else read_steps(chunk[0], rows)
+        if found is None or not 0 <= found[0] <= np.iinfo(kind.to_pandas_dtype()).max - rows:
             return None
         runs = rising_runs(*found, np.dtype(kind.to_pandas_dtype()))
         narrow_part_numbers(pa.array([runs.numbers[0], runs.numbers[-1]]), self._rows)  # all others lie between

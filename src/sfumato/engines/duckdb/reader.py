@@ -92,7 +92,8 @@ class DuckDBReader:
     @in_turn
     def _foreseen(self, columns: frozenset[str]) -> None:
         with suppress(duckdb.Error):
-            self._cells[columns] = self._counted(columns)
+            if columns not in self._cells:  # a question may have come first
+                self._cells[columns] = self._counted(columns)
 
     @in_turn
     def collapse(self) -> bool:
