@@ -18,6 +18,7 @@ CODEC, LEVEL = "zstd", 1
 HEAD = 64  # bytes, at most, of what stands before a page
 PLAIN, RLE, DELTA_BINARY_PACKED, RLE_DICTIONARY = 0, 3, 5, 8  # encodings
 UNPACKED, ZSTD = 0, 6  # codecs
+VALUE_SIZES = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}  # bytes of a value, by the format's number of its type
 DIFFERENCES = "DELTA_BINARY_PACKED"  # the library's name of one: as many bits for a number as differences take
 # fields of a footer, of a column in its schema, of a row group, of a chunk, of a chunk's meta, of its statistics
 SCHEMA, ROWS, ROW_GROUPS, ORDERS = 2, 3, 4, 7

@@ -17,6 +17,7 @@ from .parquet_chunks import (
     HEAD,
     KIND,
     RLE_DICTIONARY,
+    VALUE_SIZES,
     WHOLE,
     all_there,
     by_library,
@@ -27,8 +28,7 @@ from .parquet_chunks import (
 from .parquet_codes import SMALL, one_run, packed_size, unpacked_codes, width_of
 from .parquet_footer import parsed_at
 
-SIZES = {1: 4, 2: 8, 4: 4, 5: 8}  # bytes of a value, by the format's number of its type
-TEXT = 6  # that of texts, each behind its length
+TEXT = 6  # the format's number of texts, each behind its length
 
 
 class KnownValues:
@@ -94,6 +94,6 @@ def _cut(body: bytes, kind: int) -> Iterator[bytes]:
     """The bytes of each value; a text stands behind its length."""
     at = 0
     while at < len(body):
-        size = 4 + int.from_bytes(body[at : at + 4], "little") if kind == TEXT else SIZES.get(kind, len(body))
+        size = 4 + int.from_bytes(body[at : at + 4], "little") if kind == TEXT else VALUE_SIZES.get(kind, len(body))
         yield body[at : at + size]
         at += size

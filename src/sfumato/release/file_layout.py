@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from ..engines.parquet_chunks import CHILDREN, CHUNKS, KIND, META, ROW_GROUPS, SCHEMA, STATISTICS
+from ..engines.parquet_chunks import CHILDREN, CHUNKS, KIND, META, ROW_GROUPS, SCHEMA, STATISTICS, VALUE_SIZES
 from ..engines.parquet_footer import MAGIC, Struct, parsed, parsed_at, written
 from ..errors import VerificationError
 from ..lazily import compute as pc
@@ -31,7 +31,6 @@ READERS = 2  # threads; each holds a column of a row group
 LONGEST_HEAD = 1 << 16  # bytes; a page states its least and largest value as well
 OLD = {1: 5, 2: 6}  # statistics that are stated twice, for older readers
 OF_LEAF, LENGTH = 1, 2  # what a schema says of a column: its type, and the bytes of a value of that type
-SIZES = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}  # bytes of a value, by type
 
 
 def check_layout(path: Path, name: str) -> None:
@@ -87,7 +86,7 @@ def _readable(footer: Struct) -> bool:
     for group in footer[ROW_GROUPS][1][1]:
         for leaf, chunk in zip(leaves, group[CHUNKS][1][1], strict=True):
             kind, meta = leaf[OF_LEAF][1], chunk[META][1]
-            size = SIZES.get(kind, leaf[LENGTH][1] if LENGTH in leaf else None)
+            size = VALUE_SIZES.get(kind, leaf[LENGTH][1] if LENGTH in leaf else None)
             stated = [value for field, (_, value) in meta.get(STATISTICS, (0, {}))[1].items() if field in {1, 2, 5, 6}]
             if meta[KIND][1] != kind or not all(size in (None, len(value)) for value in stated):
                 return False

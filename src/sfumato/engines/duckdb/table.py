@@ -202,13 +202,14 @@ class LocalTable:
     def _batches(self, session: Session, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows in the source's order."""
         sql = f"SELECT {self._select(list(columns))} FROM source"
-        at_once = rows_at_once(self._engine.batch_rows, len(columns), BATCH_CELLS)
-        return self._sound(session.query(sql).to_arrow_reader(at_once), columns)
+        return self._sound(session.query(sql).to_arrow_reader(self._batch_rows(columns)), columns)
 
     def _sound(self, rows: Iterator[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows in batches of one size: equal input, equal batches."""
-        at_once = rows_at_once(self._engine.batch_rows, len(columns), BATCH_CELLS)
-        return (check_sound(batch, texts=not self._seen) for batch in exactly(rows, at_once))
+        return (check_sound(batch, texts=not self._seen) for batch in exactly(rows, self._batch_rows(columns)))
+
+    def _batch_rows(self, columns: Sequence[str]) -> int:
+        return rows_at_once(self._engine.batch_rows, len(columns), BATCH_CELLS)
 
     def _select(self, columns: list[str]) -> str:
         return ", ".join(f"{self._cast(c)} AS {quoted(c)}" for c in columns)
