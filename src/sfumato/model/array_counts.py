@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+NEAR = 1 << 14  # numbers of a table that stays near while it is added to
 BLOCK = 1 << 15  # numbers that are looked at together: wide copies of them stay near
 
 
@@ -36,3 +37,21 @@ def joint_numbers(
             number *= kind.type(size)
             np.add(number, column[here], out=number, casting="unsafe")
         yield number
+
+
+def count_places(counts: NDArray[np.integer], places: NDArray[np.integer]) -> None:
+    """Nothing; `counts[i]` is higher by how often i is among all numbers of some places (places, groups).
+
+    As many places are counted at once as the table of all their combinations stays near: fewer additions.
+    """
+    width, together = len(counts), 1
+    while together < len(places) and width ** (together + 1) <= NEAR:
+        together += 1
+    for first in range(0, len(places), together):
+        some = places[first : first + together]
+        size = width ** len(some)
+        table = np.zeros(size, dtype=counts.dtype)
+        count_up(table, joint_numbers(list(some), [width] * (len(some) - 1), some.shape[1], size))
+        shaped = table.reshape((width,) * len(some))
+        for axis in range(len(some)):
+            counts += shaped.sum(axis=tuple(other for other in range(len(some)) if other != axis))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,39 +77,67 @@ class LyingCells:
 
 def part_cells(part: NDArray[np.integer], cell: NDArray[np.integer], cells: int) -> PartCells:
     """The rows, of which part and cell are given, part by part."""
-    return SortedCodes([(part, cell)], len(part), cells).rows(np.arange(cells), cells)
+    return SortedCodes([[(part, cell)]], len(part), cells).rows(np.arange(cells), cells)
+
+
+Pieces = Iterable[tuple[NDArray[np.integer], NDArray[np.integer]]]
 
 
 class SortedCodes:
     """Rows whose part and code come piece by piece, in the order of both: nothing but one word for each of them is as
-    long as the table. Codes are below `size`, at most 2^20."""
+    long as the table. Codes are below `size`, at most 2^20. A thread reads each range of parts."""
 
-    def __init__(self, pieces: Iterable[tuple[NDArray[np.integer], NDArray[np.integer]]], rows: int, size: int) -> None:
-        words, end = np.empty(rows, dtype=np.int64), 0
-        for part, code in pieces:
-            here = words[end : end + len(part)]
-            np.left_shift(part, CODE_BITS, out=here, dtype=np.int64)  # words are sorted faster than places are
-            here |= code
-            end += len(part)
-        self._words, self._size = words[:end], size
-        self._words.sort()
+    def __init__(self, ranges: Sequence[Pieces], rows: int, size: int) -> None:
+        """`ranges`: parts of each are above those of the one before; at most so many rows in all."""
+        self._size = size
+        with ThreadPoolExecutor(max_workers=len(ranges)) as workers:
+            self._words = list(workers.map(partial(_sorted_words, rows=rows), ranges))
 
     def counts(self) -> NDArray[np.int64]:
         """Rows of every code."""
-        found, step = np.zeros(self._size, dtype=np.int64), max(BLOCK, self._size)
-        for first in range(0, len(self._words), step):
-            found += np.bincount(self._words[first : first + step] & MASK, minlength=self._size)
+        found = np.zeros(self._size, dtype=np.int64)
+        for words in self._words:
+            count_up(found, (words[first : first + BLOCK] & MASK for first in range(0, len(words), BLOCK)))
         return found
 
     def rows(self, cell_of: NDArray[np.integer], cells: int) -> PartCells:
         """The rows part by part; a row lies in the cell `cell_of[code]`, of so many."""
-        words, small = self._words, cell_of.astype(np.min_scalar_type(cells))
-        start = np.zeros(int(words[-1] >> CODE_BITS) + 2 if len(words) else 1, dtype=np.min_scalar_type(len(words)))
-        cell = np.empty(len(words), dtype=small.dtype)
-        for first in range(0, len(words), BLOCK):
-            block = words[first : first + BLOCK]
-            np.take(small, block & MASK, out=cell[first : first + BLOCK], mode="clip")
-            part = block >> CODE_BITS
-            sizes = np.bincount(part - part[0]).astype(start.dtype)
-            start[int(part[0]) + 1 :][: len(sizes)] += sizes
+        small, rows = cell_of.astype(np.min_scalar_type(cells)), sum(map(len, self._words))
+        last = max((int(words[-1]) >> CODE_BITS for words in self._words if len(words)), default=-1)
+        start = np.zeros(last + 2, dtype=np.min_scalar_type(rows))
+        cell, end = np.empty(rows, dtype=small.dtype), 0
+        with ThreadPoolExecutor(max_workers=len(self._words)) as workers:
+            waiting = []
+            for words in self._words:
+                waiting.append(workers.submit(_laid_out, words, small, cell[end : end + len(words)], start))
+                end += len(words)
+            for one in waiting:
+                one.result()
         return PartCells(cell=cell, start=np.cumsum(start, out=start, dtype=start.dtype), cells=cells)
+
+
+def _sorted_words(pieces: Pieces, rows: int) -> NDArray[np.int64]:
+    words, end = np.empty(rows, dtype=np.int64), 0
+    for part, code in pieces:
+        here = words[end : end + len(part)]
+        np.left_shift(part, CODE_BITS, out=here, dtype=np.int64)  # words are sorted faster than places are
+        here |= code
+        end += len(part)
+    words = words[:end]
+    words.sort()
+    return words
+
+
+def _laid_out(
+    words: NDArray[np.int64],
+    small: NDArray[np.unsignedinteger],
+    cell: NDArray[np.unsignedinteger],
+    start: NDArray[np.unsignedinteger],
+) -> None:
+    """Nothing; `cell` is that of every row, and `start[g + 1]` how many rows part g has, of the parts that are here."""
+    for first in range(0, len(words), BLOCK):
+        block = words[first : first + BLOCK]
+        np.take(small, block & MASK, out=cell[first : first + BLOCK], mode="clip")
+        part = block >> CODE_BITS
+        sizes = np.bincount(part - part[0]).astype(start.dtype)
+        start[int(part[0]) + 1 :][: len(sizes)] += sizes

@@ -84,8 +84,10 @@ class PartRows:
 
     def _by_code(self, table: str, codes: _Codes, part: str, most: int) -> PartCells | None:
         """By one number for a row, which tells its cell, in one pass."""
-        sql = f"SELECT {quoted(part)} AS part, {codes.code} AS cell FROM release"
-        found = SortedCodes(self._pieces(sql, codes.size), self._rows, codes.size)
+        sql = f"SELECT {quoted(part)} AS part, {codes.code} AS cell FROM release WHERE {quoted(part)}"
+        last = self._con.execute(f"SELECT max({quoted(part)}) FROM release").fetchall()[0][0] or 0
+        halves = f"{sql} <= {last // 2}", f"{sql} > {last // 2} OR {quoted(part)} IS NULL"  # a statement reads in turn
+        found = SortedCodes([self._pieces(half, codes.size) for half in halves], self._rows, codes.size)
         counts = found.counts()
         there = np.flatnonzero(counts)
         if len(there) > most:
@@ -130,11 +132,11 @@ class PartRows:
             return None
         same = " AND ".join(f"r.{quoted(n)} IS NOT DISTINCT FROM c.{quoted(n)}" for n in columns) or "true"
         sql = f"SELECT r.{quoted(part)} AS part, c.{CELL} AS cell FROM release r JOIN {table} c ON {same}"
-        return SortedCodes(self._pieces(sql, cells), self._rows, cells).rows(np.arange(cells), cells)
+        return SortedCodes([self._pieces(sql, cells)], self._rows, cells).rows(np.arange(cells), cells)
 
     def _pieces(self, sql: str, size: int) -> Iterator[tuple[NDArray[np.integer], NDArray[np.integer]]]:
         """Parts and codes of the rows; IndexError for a code that is not below the size."""
-        for batch in self._con.sql(sql).to_arrow_reader(BATCH):
+        for batch in self._con.cursor().sql(sql).to_arrow_reader(BATCH):
             code = batch["cell"].to_numpy()
             if len(code) and not 0 <= int(code.min()) <= int(code.max()) < size:
                 raise IndexError("a code that cannot be")

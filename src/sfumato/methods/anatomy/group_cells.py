@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...model.array_counts import count_places, count_up
 from ...model.part_cells import PartCells
 from ...model.public import Floats, Observed
 from .held_values import Groups, small
@@ -31,22 +33,23 @@ def shares_by_cell(groups: Groups, inside: PartCells) -> Floats:
         raise IndexError("a row is in a group that holds no values")
     width = groups.values + 1
     size, others = groups.usual
-    found = np.zeros(inside.cells * width, dtype=np.int64)
-    step = max(BLOCK, len(found) // 2)  # each block adds as many numbers as there are
-    for a in range(0, len(inside), step):
-        b = min(a + step, len(inside))
-        start = inside.cell[inside.start[a] : inside.start[b]].astype(np.intp) * width
+    few = len(groups.members) * len(inside.cell) < 1 << 32  # the fewer bytes, the nearer
+    found: NDArray[np.integer] = np.zeros(inside.cells * width, dtype=np.uint32 if few else np.int64)
+    kind = np.min_scalar_type(len(found))
+    for a in range(0, len(inside), BLOCK):
+        b = min(a + BLOCK, len(inside))
+        start = inside.cell[inside.start[a] : inside.start[b]].astype(kind) * kind.type(width)
         rows = np.diff(inside.start[a : b + 1])
         each = int(rows[0])
         alike = bool((rows == each).all())
         for member in groups.members[:size, a:b]:
             place = start.reshape(-1, each) + member[:, None] if alike and each else start + np.repeat(member, rows)
-            found += np.bincount(place.ravel(), minlength=len(found))
+            count_up(found, (place.ravel(),))
     shares = np.append(found / max(1, size), np.zeros(width))  # where a group has no further row
-    few = others[others < len(inside)]
-    for row in inside.rows_of(few).astype(np.intp):
-        for j, member in enumerate(groups.members[:, few]):
-            more = 1 / np.maximum(groups.sizes[few], 1) - (1 / size if j < size else 0.0)
+    larger = others[others < len(inside)]
+    for row in inside.rows_of(larger).astype(np.intp):
+        for j, member in enumerate(groups.members[:, larger]):
+            more = 1 / np.maximum(groups.sizes[larger], 1) - (1 / size if j < size else 0.0)
             shares += np.bincount(row * width + member, weights=more, minlength=len(shares))
     return np.asarray(shares.reshape(-1, width)[:-1, :-1], dtype=np.float64)
 
@@ -62,6 +65,16 @@ def held_by(groups: Groups, h: Floats) -> NDArray[Any]:
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Holding:
+    """Groups with c(A) > 0: their numbers, c(A), |g| - c(A), and the cells of their rows."""
+
+    groups: NDArray[np.int32]
+    held: NDArray[Any]
+    beyond: NDArray[np.uint8]
+    cells: NDArray[np.unsignedinteger]
+
+
 class SeenCells:
     """Sums over the entries of one question, which are cells."""
 
@@ -71,7 +84,7 @@ class SeenCells:
         self._groups, self._by_cell, self._inside, self._cell = groups, by_cell, inside, cell
         self._of = tuple(weakref.ref(array) for array in (observed.stratum, observed.moments))
         self._shares: dict[int, Floats] = {}
-        self._selected: dict[bytes, tuple[NDArray[Any], NDArray[np.int32], NDArray[np.unsignedinteger]]] = {}
+        self._selected: dict[bytes, _Holding] = {}
 
     def are_of(self, observed: Observed) -> bool:
         """Whether these are the entries."""
@@ -91,50 +104,74 @@ class SeenCells:
             self._shares[column] = flat.reshape(observed.strata, self._groups.values).astype(np.float64)
         return self._shares[column]
 
-    def in_groups(
-        self, observed: Observed, patterns: NDArray[np.bool_], h: Floats
-    ) -> Iterator[tuple[NDArray[np.integer], NDArray[np.integer], NDArray[Any], NDArray[Any]]]:
-        """(output row, group, rows) of every pair of the two with rows of some patterns, each pair once, where the
-        group holds a value that is asked for; and how many such values every group holds. Some groups at a time: what
-        is as long as their rows stays near."""
-        held, groups, cells = self._rows_of(h)
-        mine = np.flatnonzero(patterns[observed.pattern][observed.stratum])
-        key_of = np.full(self._inside.cells + 1, -1, dtype=np.int32)  # -1: not counted
-        key_of[self._cell[mine]] = observed.key[observed.stratum[mine]]
-        counted = (key_of == 0).astype(np.uint8)
-        step = max(BLOCK, observed.keys * self._groups.values)  # each block adds as many numbers as there are
-        for first in range(0, len(groups), step):
-            part, lying = groups[first : first + step], cells[:, first : first + step]
-            if observed.keys == 1:
-                rows = counted[lying].sum(axis=0, dtype=np.uint8)
-                there = np.flatnonzero(rows)
-                yield np.zeros(len(there), dtype=np.intp), part[there], rows[there], held
-            else:
-                yield *_pairs(key_of[lying], part), held
+    def ends(self, observed: Observed, patterns: NDArray[np.bool_], h: Floats) -> tuple[Floats, Floats]:
+        """(K,), (K,): least and most rows of some patterns that have a value that is asked for."""
+        least, most = np.zeros(observed.keys + 1, dtype=np.int64), np.zeros(observed.keys + 1, dtype=np.int64)
+        holding = self._holding(h)
+        for at, key, before in self._ordered(observed, patterns, holding.cells):
+            beyond = holding.beyond[at]
+            first = int(beyond.min())  # no row before it has so many before it
+            least += np.bincount(key[first:][before[first:] >= beyond], minlength=len(least))
+            count_places(most, key * (before < holding.held[at]))
+        return least[1:].astype(np.float64), most[1:].astype(np.float64)
 
-    def _rows_of(self, h: Floats) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.unsignedinteger]]:
-        """(values of every group that are asked for, groups that hold one, cells of their rows)."""
+    def ends_by_value(self, observed: Observed, patterns: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """(K, values), (K, values): the same for each value by itself, which a group holds once at most."""
+        rows = observed.keys + 1
+        least, most = np.zeros((rows, self._groups.values)), np.zeros((rows, self._groups.values))
+        holding = self._holding(np.ones(self._groups.values))
+        for at, key, before in self._ordered(observed, patterns, holding.cells):
+            part = holding.groups[at]
+            least += self._rows_by_value(part, key, rows, before >= _beyond(self._groups.sizes[part], 1))
+            most += self._rows_by_value(part, key, rows, before == 0)
+        return least[1:], most[1:]
+
+    def _rows_by_value(
+        self, part: NDArray[np.integer], key: NDArray[np.integer], rows: int, which: NDArray[np.bool_]
+    ) -> Floats:
+        place, at = np.nonzero(which)
+        return self._groups.by_row_and_value(key[place, at], rows, part[at], np.ones(len(at)))
+
+    def _ordered(
+        self, observed: Observed, patterns: NDArray[np.bool_], cells: NDArray[np.unsignedinteger]
+    ) -> Iterator[tuple[slice, NDArray[np.unsignedinteger], NDArray[np.uint8]]]:
+        """(groups; output rows of their rows of some patterns; how many rows of the group before each go to the same).
+
+        Certain bounds are sums over output rows and groups of max(0, c(P) + c(A) - |g|) and min(c(P), c(A)). So of the
+        c(P) rows the first c(A) count for the most, and those after the first |g| - c(A) for the least: rows are
+        counted, nothing is made of pairs of an output row and a group. Output rows are numbered from 1 on; 0 is none.
+        Some groups at a time, whose rows stay near and lie where those before did.
+        """
+        mine = np.flatnonzero(patterns[observed.pattern][observed.stratum])
+        key_of = np.zeros(self._inside.cells + 1, dtype=np.min_scalar_type(observed.keys))
+        key_of[self._cell[mine]] = observed.key[observed.stratum[mine]] + 1
+        step = max(BLOCK, observed.keys)  # each block adds as many numbers as there are
+        keys = np.empty(len(cells) * min(step, cells.shape[1]), dtype=key_of.dtype)
+        for first in range(0, cells.shape[1], step):
+            lying = np.ascontiguousarray(cells[:, first : first + step])
+            key = keys[: lying.size].reshape(lying.shape)
+            np.take(key_of, lying, out=key, mode="clip")
+            before = np.zeros(key.shape, dtype=np.uint8)
+            for i in range(1, len(key)):
+                for j in range(i):
+                    before[i] += key[i] == key[j]
+            yield slice(first, first + step), key, before
+
+    def _holding(self, h: Floats) -> _Holding:
+        """The groups that hold a value that is asked for."""
         name = h.tobytes()
         if name not in self._selected:
             held = held_by(self._groups, h)
             groups = np.flatnonzero(held[: len(self._inside)]).astype(np.int32)
-            cells = self._inside.rows_of(groups)
-            rows = cells.size + sum(kept.size for _, _, kept in self._selected.values())
+            cells, held = self._inside.rows_of(groups), held[groups]
+            rows = cells.size + sum(kept.cells.size for kept in self._selected.values())
             if len(self._selected) >= MOST_KEPT or rows > MOST_SELECTED_ROWS:
                 self._selected = {}
-            self._selected[name] = held, groups, cells
+            beyond = _beyond(self._groups.sizes[groups], held)
+            self._selected[name] = _Holding(groups=groups, held=held, beyond=beyond, cells=cells)
         return self._selected[name]
 
 
-def _pairs(
-    key: NDArray[np.int32], groups: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
-    """(key, group, rows) of every pair of the two with rows, of which `key` tells the keys; below 0: none."""
-    first, count = key >= 0, np.ones(key.shape, dtype=np.uint8)
-    for i in range(1, len(key)):
-        for j in range(i):
-            same = key[i] == key[j]
-            count[j] += same
-            first[i] &= ~same
-    at = np.flatnonzero(first)
-    return key.ravel()[at], groups[at % max(1, len(groups))], count.ravel()[at]
+def _beyond(sizes: NDArray[np.integer], held: NDArray[Any] | int) -> NDArray[np.uint8]:
+    """|g| - c(A), at most what a byte holds: parts have fewer rows."""
+    return (sizes.astype(np.int64) - held).clip(0, 255).astype(np.uint8)

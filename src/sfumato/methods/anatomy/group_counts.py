@@ -47,8 +47,8 @@ class SeenCounts:
             found += np.bincount(member, weights=rows / np.maximum(sizes, 1), minlength=len(found) + 1)[:-1]
         return np.tile(found, (observed.strata, 1))
 
-    def ends(self, h: Floats) -> tuple[float, float]:
-        """Least and most rows of a value that is asked for: sums of max(0, c(P) + c(A) - |g|) and min(c(P), c(A))."""
+    def ends(self, observed: Observed, patterns: NDArray[np.bool_], h: Floats) -> tuple[Floats, Floats]:
+        """(K,), (K,): least and most rows that have a value that is asked for, of the one pattern that there is."""
         asked = np.flatnonzero(h)
         if len(asked) == 1:
             held, groups = np.arange(2), np.stack([np.zeros(len(self._levels)), self._by_value[:, asked[0]]], axis=1)
@@ -58,7 +58,12 @@ class SeenCounts:
         few, rows = self._others, self._inside.rows[self._others].astype(np.int64)
         inside = np.isin(self._groups.members[:, few], asked).sum(axis=0)
         more_low, more_high = _ends(rows, inside, self._groups.sizes[few])
-        return float((low * groups).sum() + more_low.sum()), float((high * groups).sum() + more_high.sum())
+        return np.array([(low * groups).sum() + more_low.sum()]), np.array([(high * groups).sum() + more_high.sum()])
+
+    def ends_by_value(self, observed: Observed, patterns: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """(K, values), (K, values): the same for each value by itself."""
+        found = [self.ends(observed, patterns, one) for one in np.eye(self._groups.values)]
+        return np.stack([low for low, _ in found], axis=1), np.stack([high for _, high in found], axis=1)
 
     @cached_property
     def _by_value(self) -> Floats:

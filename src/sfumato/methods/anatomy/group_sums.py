@@ -9,7 +9,7 @@ groups that hold a value that is asked for. docs/explanation/anatomy.md
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +20,7 @@ from ...model.public import Asked, Floats, Observed
 from ...stats.joint_codes import distinct_numbers
 from .group_cells import SeenCells, held_by, shares_by_cell
 from .group_counts import SeenCounts
-from .held_values import BLOCK, Groups, small
+from .held_values import Groups, small
 
 MOST_SHARES = 20_000_000  # numbers kept by stratum and value; beyond, they are added up by output row
 MOST_SELECTED = 8  # selections of entries that are kept
@@ -51,7 +51,7 @@ class Entries:
     def __init__(self, groups: Groups) -> None:
         self.groups = groups
         # looked up ten million times in no order: small enough to stay near
-        self._members, self.sizes = groups.members, small(groups.sizes)
+        self.sizes = small(groups.sizes)
         self._last: Seen | SeenCounts | None = None
         self._by_cell: weakref.WeakKeyDictionary[PartCells, Floats] = weakref.WeakKeyDictionary()
 
@@ -79,34 +79,8 @@ class Entries:
 
     def shares(self, observed: Observed, column: int) -> Floats:
         """(T, values): every entry's moment in equal parts to the values of its group, by stratum."""
-        part, moment = observed.part, observed.moments[:, column]
-        if observed.strata == 1 and self._many(part):
-            by_group = self._by_group(part, moment)
-            by_group /= np.maximum(self.sizes, 1)
-            return self.groups.by_value(by_group)[None]
-        return self.by_value(observed.stratum, observed.strata, part, moment / self.sizes[part])
-
-    def by_value(self, row: NDArray[np.integer], rows: int, part: NDArray[np.integer], weight: Floats) -> Floats:
-        """(rows, values): the sum of the weights of the entries of a row whose group holds a value."""
-        if rows == 1 and self._many(part):
-            return self.groups.by_value(self._by_group(part, weight))[None]
-        size = self.groups.values + 1
-        found = np.zeros(rows * size)
-        step = max(BLOCK, len(found))  # each block adds as many numbers as there are
-        for first in range(0, len(part), step):
-            at = slice(first, first + step)
-            start, mine = row[at].astype(np.intp) * size, part[at]
-            for member in self._members:
-                found += np.bincount(start + member[mine], weights=weight[at], minlength=len(found))
-        return found.reshape(rows, size)[:, :-1]
-
-    def _many(self, part: NDArray[np.integer]) -> bool:
-        """Whether all groups are gone through rather than those of the entries looked up."""
-        return 2 * len(part) > len(self.groups)
-
-    def _by_group(self, part: NDArray[np.integer], weight: Floats) -> Floats:
-        found = np.bincount(part, weights=weight, minlength=len(self.groups))
-        return np.asarray(found, dtype=np.float64)
+        shared = observed.moments[:, column] / self.sizes[observed.part]
+        return self.groups.by_row_and_value(observed.stratum, observed.strata, observed.part, shared)
 
 
 class Seen(Protocol):
@@ -118,13 +92,11 @@ class Seen(Protocol):
     def shares(self, observed: Observed, column: int) -> Floats:
         """(T, values): every entry's moment in equal parts to the values of its group, by stratum."""
 
-    def in_groups(self, observed: Observed, patterns: NDArray[np.bool_], h: Floats) -> Iterator[InGroups]:
-        """(output row, group, rows) of every pair of the two with rows of some patterns, each pair once, where the
-        group holds a value that is asked for; and how many such values every group holds. Some groups at a time."""
+    def ends(self, observed: Observed, patterns: NDArray[np.bool_], h: Floats) -> tuple[Floats, Floats]:
+        """(K,), (K,): least and most rows of some patterns that have a value that is asked for, by output row."""
 
-
-# output row, group, rows, and for each of all groups: values of it that are asked for
-InGroups = tuple[NDArray[np.integer], NDArray[np.integer], NDArray[Any], NDArray[Any]]
+    def ends_by_value(self, observed: Observed, patterns: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """(K, values), (K, values): the same for each value by itself."""
 
 
 class SeenEntries:
@@ -145,7 +117,29 @@ class SeenEntries:
             self._shares[column] = self._entries.shares(observed, column)
         return self._shares[column]
 
-    def in_groups(self, observed: Observed, patterns: NDArray[np.bool_], h: Floats) -> Iterator[InGroups]:
+    def ends(self, observed: Observed, patterns: NDArray[np.bool_], h: Floats) -> tuple[Floats, Floats]:
+        """Sums over groups of max(0, c(P) + c(A) - |g|) and min(c(P), c(A)); a group without A adds nothing."""
+        key, part, rows, held = self._in_groups(observed, patterns, h)
+        inside = held[part].astype(np.int32)  # bytes would not hold the sums below
+        room = np.maximum(0.0, rows + inside - self._entries.sizes[part])
+        return (
+            np.bincount(key, weights=room, minlength=observed.keys).astype(np.float64),
+            np.bincount(key, weights=np.minimum(rows, inside), minlength=observed.keys).astype(np.float64),
+        )
+
+    def ends_by_value(self, observed: Observed, patterns: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """A is one value s, so that c(A) = 1[s in g]: sums of 1[c(P) = |g|] and 1[c(P) > 0] over groups with s."""
+        groups = self._entries.groups
+        key, part, rows, _ = self._in_groups(observed, patterns, np.ones(groups.values))
+        room = np.maximum(0.0, 1.0 + rows - self._entries.sizes[part])
+        least = groups.by_row_and_value(key, observed.keys, part, room)
+        return least, groups.by_row_and_value(key, observed.keys, part, np.minimum(rows, 1.0))
+
+    def _in_groups(
+        self, observed: Observed, patterns: NDArray[np.bool_], h: Floats
+    ) -> tuple[NDArray[np.integer], NDArray[np.integer], Floats, NDArray[Any]]:
+        """(output row, group, rows) of every pair of the two with rows of some patterns, each pair once, where the
+        group holds a value that is asked for; and how many such values every group holds."""
         held, at = self._holding(observed, patterns, h)
         count = len(self._entries.groups)
         rows = observed.moments[at, 0]
@@ -160,7 +154,7 @@ class SeenEntries:
             pair, place = distinct_numbers(pair)
             rows = np.bincount(place, weights=rows, minlength=len(pair)).astype(np.float64)
         key = pair // count
-        yield key, pair - key * count, rows, held
+        return key, pair - key * count, rows, held
 
     def _holding(
         self, observed: Observed, patterns: NDArray[np.bool_], h: Floats
@@ -215,7 +209,7 @@ class GroupSums:
                 at = np.flatnonzero(patterns[seen.pattern][seen.stratum])
                 key, part = seen.key[seen.stratum[at]], seen.part[at]
                 shared = seen.moments[at, column] / self.entries.sizes[part]
-                self._shares[name] = self.entries.by_value(key, seen.keys, part, shared)
+                self._shares[name] = self.entries.groups.by_row_and_value(key, seen.keys, part, shared)
         return self._shares[name]
 
     def __call__(self, patterns: NDArray[np.bool_], column: int) -> Floats:
@@ -241,29 +235,15 @@ def bounds(sums: GroupSums, asked: Asked, h: Floats, alike: Kinds) -> tuple[Floa
         for b, where in alike[f]:
             places.setdefault(where.tobytes(), (where, []))[1].append((f, b))
     for where, asking in places.values():
-        if isinstance(sums.seen, SeenCounts):
-            for f, b in asking:
-                low[:, f], high[:, f] = sums.seen.ends(h[b, f])
-            continue
         single = [(f, b) for f, b in asking if h[b, f].sum() == 1]
         together = len(single) > len(groups.members)  # one pass for all of them, by value
         if together:
-            # A is one value s, so that c_g(A) = 1[s in g]: the sums are of 1[P = g] and 1[P > 0] over groups with s.
-            for key, part, rows, _ in sums.seen.in_groups(observed, where, np.ones(groups.values)):
-                room = np.maximum(0.0, 1.0 + rows - sums.entries.sizes[part])
-                least = sums.entries.by_value(key, observed.keys, part, room)
-                most = sums.entries.by_value(key, observed.keys, part, np.minimum(rows, 1.0))
-                for f, b in single:
-                    low[:, f] += least[:, h[b, f].argmax()]
-                    high[:, f] += most[:, h[b, f].argmax()]
+            least, most = sums.seen.ends_by_value(observed, where)
+            for f, b in single:
+                low[:, f] += least[:, h[b, f].argmax()]
+                high[:, f] += most[:, h[b, f].argmax()]
         for f, b in set(asking).difference(single) if together else asking:
-            # a group without A adds nothing to either sum
-            for key, part, rows, held in sums.seen.in_groups(observed, where, h[b, f]):
-                inside = held[part].astype(np.int32)  # bytes would not hold the sums below
-                full = np.flatnonzero(rows + inside > sums.entries.sizes[part])
-                room = rows[full] + inside[full] - sums.entries.sizes[part[full]]
-                low[:, f] += np.bincount(key[full], weights=room, minlength=observed.keys)
-                once = int(inside.max(initial=0)) <= 1
-                least_of = None if once else np.minimum(rows, inside)
-                high[:, f] += np.bincount(key, weights=least_of, minlength=observed.keys)
+            fewest, all_there = sums.seen.ends(observed, where, h[b, f])
+            low[:, f] += fewest
+            high[:, f] += all_there
     return low, high

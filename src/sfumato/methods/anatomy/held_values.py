@@ -74,6 +74,23 @@ class Groups:
                 result += np.bincount(row[block], weights=mine, minlength=self.values + 1)
         return result[:-1]
 
+    def by_row_and_value(
+        self, row: NDArray[np.integer], rows: int, group: NDArray[np.integer], weight: Floats
+    ) -> Floats:
+        """(rows, values): the sum of the weights of entries of a row whose group holds a value."""
+        if rows == 1 and 2 * len(group) > len(self):  # all groups are gone through rather than looked up
+            by_group = np.bincount(group, weights=weight, minlength=len(self))
+            return self.by_value(np.asarray(by_group, dtype=np.float64))[None]
+        size = self.values + 1
+        found = np.zeros(rows * size)
+        step = max(BLOCK, len(found))  # each block adds as many numbers as there are
+        for first in range(0, len(group), step):
+            at = slice(first, first + step)
+            start, mine = row[at].astype(np.intp) * size, group[at]
+            for member in self.members:
+                found += np.bincount(start + member[mine], weights=weight[at], minlength=len(found))
+        return found.reshape(rows, size)[:, :-1]
+
 
 def groups_of(group: NDArray[np.integer], codes: Codes, values: int) -> Groups:
     """The groups of sensitive.parquet, whose rows are sorted by group."""
