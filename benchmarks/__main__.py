@@ -83,7 +83,7 @@ def measure(part: str, asked: argparse.Namespace, folder: Path) -> list[Row]:
         "query": lambda: bench_query.rows(folder, **several),
         "csv": lambda: bench_csv.rows(folder, n=n, repeat=repeat),
         "scale": lambda: bench_scale.rows(folder, **several),
-        "shapes": lambda: bench_shapes.rows(folder),
+        "shapes": lambda: bench_shapes.rows(folder, repeat=repeat),
         "choosing": lambda: bench_choosing.rows(folder, n=n, chosen=chosen),
         "fit": lambda: bench_fit.rows(folder, n=n, chosen=chosen),
         "serve": lambda: bench_serve.rows(folder, n=n),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.bench_publish import RHO
-from benchmarks.measure import SFUMATO, Row, python, run
+from benchmarks.measure import SFUMATO, Row, Run, median, python, run
 
 CSV_TARGET = 1.5  # times DuckDB's own CSV into a shuffled Parquet file
 
@@ -70,25 +70,29 @@ SHAPES = (
 OPTIONS = {"anatomy": ("--l", "6"), "l-diversity": ("--l", "6")}
 
 
-def rows(folder: Path) -> list[Row]:
-    """For each shape and method: seconds of `sfumato publish` as a ratio to DuckDB's copy in random order."""
+def rows(folder: Path, *, repeat: int) -> list[Row]:
+    """For each shape and method: seconds of `sfumato publish` as a ratio to DuckDB's copy in random order, in turns."""
     found: list[Row] = []
     for shape in SHAPES:
         table = folder / shape.file
         if not table.exists():
             python(shape.code, table, shape.rows, shape.many)
-        copied = python(COPY, table, folder / "copied.parquet")
         for method in shape.methods:
             out = folder / "release-shape"
             given = ("--method", method, *OPTIONS.get(method, RHO))
             command = (*SFUMATO, "publish", str(table), str(out), "--sa", "occupation", "--rest", "quasi", *given)
+            copies, releases = list[Run](), list[Run]()
             try:
-                done = run((*command, "--force"))
+                for _ in range(repeat):
+                    copies.append(python(COPY, table, folder / "copied.parquet"))
+                    releases.append(run((*command, "--force")))
             except RuntimeError as error:
                 found.append(Row(name=f"{shape.name}, {method}", value=float("nan"), unit="x", note=str(error)[-160:]))
                 continue
-            note = f"{done.seconds:.1f} s against {copied.seconds:.1f} s; processor {done.cpu_seconds:.1f} s against "
-            note += f"{copied.cpu_seconds:.1f} s; {done.peak_mib:.0f} MiB"
-            ratio = done.seconds / copied.seconds
+            took, copied = (median([one.seconds for one in runs]) for runs in (releases, copies))
+            work, least = (median([one.cpu_seconds for one in runs]) for runs in (releases, copies))
+            note = f"{took:.2f} s against {copied:.2f} s; processor {work:.1f} s against {least:.1f} s; "
+            note += f"{max(one.peak_mib for one in releases):.0f} MiB"
+            ratio = took / copied
             found.append(Row(name=f"{shape.name}, {method}", value=ratio, unit="x", target=shape.target, note=note))
     return found

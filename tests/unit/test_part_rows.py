@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -168,7 +169,7 @@ def approximately(said: Any) -> Any:
     return pytest.approx(said, rel=1e-7, nan_ok=True) if isinstance(said, float) else said
 
 
-def reader_of(tmp_path: Path, part: list[int], area: list[str | None]) -> DuckDBReader:
+def reader_of(tmp_path: Path, part: list[int | None], area: Sequence[str | int | None]) -> DuckDBReader:
     path = tmp_path / "data.parquet"
     pq.write_table(pa.table({"group_id": pa.array(part, pa.int32()), "area": area}), path)
     return DuckDBReader([path], len(part))
@@ -197,9 +198,30 @@ def test_parts_of_many_rows_are_left_to_the_engine(tmp_path: Path) -> None:
     assert there._con.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
 
 
-def test_a_row_in_a_group_that_cannot_be(tmp_path: Path) -> None:
+@pytest.mark.parametrize("area", [["x", "y", "y"], [7, 9, 9]], ids=["text", "numbers"])
+@pytest.mark.parametrize("part", [[0, 5, 1], [0, -1, 1]])
+def test_a_row_in_a_group_that_cannot_be(tmp_path: Path, part: list[int | None], area: list[str | int | None]) -> None:
     with pytest.raises(ReleaseError, match="a group that cannot be"):
-        reader_of(tmp_path, [0, 5], ["x", "y"]).in_parts(["area"], "group_id", 10)
+        reader_of(tmp_path, part, area).in_parts(["area"], "group_id", 10)
+
+
+@pytest.mark.parametrize("area", [["x", "y", "y"], [7, 9, 9]], ids=["text", "numbers"])
+def test_a_row_in_no_group(tmp_path: Path, area: list[str | int | None]) -> None:
+    with pytest.raises(ReleaseError, match="belongs to no group"):
+        reader_of(tmp_path, [0, None, 1], area).in_parts(["area"], "group_id", 10)
+
+
+def test_numbers_lie_in_their_groups_whichever_thread_read_them(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    part, area = rng.permutation(np.repeat(np.arange(1000), 5)), rng.integers(-3, 9, size=5000)
+    there = reader_of(tmp_path, part.tolist(), area.tolist())
+    found = there.in_parts(["area"], "group_id", 20)
+    assert found is not None
+    table, rows = found
+    known = there._con.execute(f"SELECT area FROM {table} ORDER BY __cell__").fetchall()
+    name = np.array([value for (value,) in known])
+    for g in range(1000):
+        assert sorted(name[rows.cell[rows.start[g] : rows.start[g + 1]]]) == sorted(area[part == g])
 
 
 def test_rows_of_some_parts() -> None:
