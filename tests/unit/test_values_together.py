@@ -22,13 +22,16 @@ def groups() -> anatomised.Groups:
     return anatomised.groups_of(number, np.concatenate(held).astype(np.int32), VALUES)
 
 
-@pytest.mark.parametrize("many", [0, 10**6])
+@pytest.mark.parametrize(("many", "large"), [(0, 16), (10**6, 16), (10**6, 1)])
 @pytest.mark.parametrize("alike", [0, 50, 60])
 def test_pairs_and_triples_are_the_sums_over_the_groups_that_hold_them(
-    groups: anatomised.Groups, alike: int, many: int, monkeypatch: pytest.MonkeyPatch
+    groups: anatomised.Groups, alike: int, many: int, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether no two groups have one weight, most of them or all; and whether equal groups are looked at once."""
+    """Whether no two groups have one weight, most of them or all; whether equal groups are looked at once; by places
+    or by products of matrices, some groups at a time."""
     monkeypatch.setattr(values_together, "MANY_GROUPS", many)
+    monkeypatch.setattr(values_together, "LARGE", large)
+    monkeypatch.setattr(values_together, "TOGETHER", 50)
     kind, each = np.arange(len(groups)), np.random.default_rng(6).random(len(groups))
     kind[:alike] = 0
     weight = each[kind]

@@ -5,6 +5,7 @@ Errors are one line on stderr and an exit code; `--debug` shows the traceback.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ from typing import Annotated
 
 import typer
 
-from ..errors import QueryError, SfumatoError
+from ..errors import QueryError, SfumatoError, SpecError
 from ..reports.text import visible
 from ..version import __version__
 from .method_options import asked_method, method_options
@@ -44,6 +45,9 @@ COMMANDS = {  # and their functions; a command loads its own module, not those o
     "studio": "web.studio.studio_command.studio",
     "clean": "cli.custodian.clean",
 }
+# what a system says of a path that leads nowhere, where no command had words of its own for it
+UNREACHABLE = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EACCES}
+LONGEST = 60  # letters of a name that cannot be reached
 READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
 INTERRUPTED = 130  # as shells count an end by Ctrl-C
 COMPLETE = "_SFUMATO_COMPLETE"  # set by the scripts of --show-completion
@@ -99,6 +103,8 @@ def main(arguments: list[str] | None = None) -> None:
     command = next((a for a in (completed or arguments) if not a.startswith("-")), None)
     with _interruptions() as interrupted:
         try:
+            if any("\0" in argument for argument in arguments):  # of a program that calls us: no shell hands one over
+                raise SpecError("an argument holds a zero byte, which no name and no question has")
             if (not arguments and completed is None) or arguments[:1] == ["--version"]:
                 say(f"sfumato {__version__}" if arguments else START)
                 raise SystemExit(0)
@@ -126,6 +132,9 @@ def main(arguments: list[str] | None = None) -> None:
                 _fail(str(error), error.exit_code, debug=debug)
             if isinstance(error, SfumatoError):  # names of columns and files may hold anything
                 _fail(visible(str(error)), error.exit_code, debug=debug)
+            if isinstance(error, OSError) and error.errno in UNREACHABLE and isinstance(error.filename, str):
+                name = error.filename.rpartition("/")[2][:LONGEST]
+                _fail(visible(f'"{name}" cannot be reached: {error.strerror}; name another path'), 2, debug=debug)
             what = f"sfumato failed ({type(error).__name__}); this is a fault in sfumato, run with --debug"
             _fail(what, 1, debug=debug)
 

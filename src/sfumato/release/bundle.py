@@ -29,6 +29,7 @@ MAX_MANIFEST = placing.MAX_MANIFEST
 # Rows in random order, one of several values in each: a release has well above a tenth of a bit for every row. A file
 # that claims more would fill the memory of whoever opens it.
 ROWS_A_BYTE, FEW_ROWS = 64, 5_000_000
+LONGEST = 255  # letters of a name that are repeated: file systems have no longer ones
 GROUP_ROWS = 1 << 17  # of sensitive.parquet
 TOGETHER = 2  # files that are read through, and row groups that are made, at the same time
 
@@ -157,15 +158,15 @@ def readable(name: str) -> Iterator[None]:
 
 def read_manifest(folder: Path) -> Manifest:
     """release.json of the folder, within limits; every file it names is a plain file inside the folder."""
-    path = folder / "release.json"
+    path, name = folder / "release.json", folder.name[:LONGEST]
     try:
         if path.is_symlink() or not path.is_file():
-            raise ReleaseError(f'"{folder.name}" is not a release: it holds no release.json')
+            raise ReleaseError(f'"{name}" is not a release: it holds no release.json')
         if path.stat().st_size > MAX_MANIFEST:
             raise ReleaseError(f"release.json is larger than {MAX_MANIFEST // 2**20} MiB; it is not read")
         manifest = parse_manifest(path.read_bytes())
     except OSError as error:
-        raise ReleaseError(f'cannot read "{folder.name}": {error.strerror}') from None
+        raise ReleaseError(f'cannot read "{name}": {error.strerror}') from None
     data = manifest.data_files
     if not data:
         raise ReleaseError("release.json names no data.parquet")

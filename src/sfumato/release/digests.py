@@ -41,7 +41,7 @@ class Begun:
 def begin(path: Place) -> None:
     """Nothing; the digest is being computed, if that is a file. What is wrong with it is told by who needs it."""
     place = os.path.abspath(path)  # noqa: PTH100 - pathlib is not loaded yet
-    with suppress(OSError):
+    with suppress(OSError, ValueError):  # the last: a name with a zero byte
         if stat.S_ISREG(os.stat(place).st_mode):  # noqa: PTH116 - as above
             _begun[place] = Begun(place)
 

@@ -16,8 +16,11 @@ PIECE = 1 << 20
 
 
 def is_zip(path: Path) -> bool:
-    """Whether the path is an archive, not a folder."""
-    return path.is_file() and path.suffix.lower() == ".zip"
+    """Whether the path is an archive, not a folder; not where nothing can be at such a path."""
+    try:
+        return path.suffix.lower() == ".zip" and path.is_file()
+    except OSError:  # a name that is too long, a folder that may not be entered: told by who reads release.json
+        return False
 
 
 def unpacked(path: Path) -> Path:

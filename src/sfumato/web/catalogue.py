@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -103,7 +104,7 @@ def catalogue(paths: Sequence[str | Path]) -> dict[str, Served]:
     """name -> release, in the order given; every bundle's digests are checked."""
     found: dict[str, Served] = {}
     for path in paths:
-        folder = Path(path).resolve()
+        folder = Path(os.path.realpath(path))  # a loop of links is no release, and no error of its own here
         name = folder.name
         if folder.is_file():
             raise SpecError(f'"{name}" is a file; unpack it, and serve the folder that it holds', field="release")

@@ -17,6 +17,8 @@ from .bound import Bind
 from .connection import connect
 from .csv_errors import csv_error
 
+# how DuckDB's errors begin, and Arrow's that pass them on
+OUT_OF_MEMORY = re.compile(r"(\w+Exception: |Invalid: |IOError: )*(Out of Memory Error|malloc of size)")
 LEAST_MEMORY = 60e6  # below this DuckDB fails on any table
 
 
@@ -137,6 +139,8 @@ def reading_error(error: Exception) -> SfumatoError:
     own = re.search(r"\nsfumato\.errors\.DataError: (.+)\s*$", text)
     if own:  # of a source of batches, in our own words
         return DataError(own[1])
+    if out_of_memory(error):  # whose text may name CSV, and says what it could not do
+        return engine_error(error)
     if "Arrow source failed" in text:
         return DataError("the source failed while its rows were read; nothing was published")
     if "CSV" in text:
@@ -162,5 +166,5 @@ def engine_error(error: Exception) -> SfumatoError:
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether the engine says that it had too little."""
-    return isinstance(error, duckdb.OutOfMemoryException) or "memory" in str(error).lower()
+    """Whether a library says that it had too little; in its own words, as what it quotes may speak of memory too."""
+    return isinstance(error, duckdb.OutOfMemoryException | MemoryError) or OUT_OF_MEMORY.match(str(error)) is not None

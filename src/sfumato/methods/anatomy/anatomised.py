@@ -13,12 +13,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import UnsupportedQuery
 from ...model.public import Asked, Estimated, Floats, Observed
 from .group_sums import Entries, GroupSums, Kinds, Sums, bounds, kinds
 from .held_values import Groups, groups_of, inverse_sizes
 from .mean_shares import SINGULAR, mean_shares
 from .values_together import few_enough, pairs_of, triples_of
 
+MOST_SOLVED = 6_000  # values or groups: M is their square, and singular takes 2.2 GiB and 110 s
 VARIANCE_GROUPS = 200_000  # moments of W are taken over at most this many groups, which are in random order
 FEW_WEIGHTS = 2  # functions of values in a question: of more, moments come from triples of values, counted once
 __all__ = ["Channel", "Groups", "estimate", "expected_se", "groups_of", "kinds", "variances"]
@@ -28,6 +30,12 @@ class Channel:
     """M of a release, factorised once."""
 
     def __init__(self, groups: Groups) -> None:
+        if min(len(groups), groups.values) > MOST_SOLVED:
+            raise UnsupportedQuery(
+                f"{len(groups)} groups of {groups.values} values are too many to solve for, which is done for up to "
+                f"{MOST_SOLVED} of one or the other",
+                hint="Have the column published with fewer values, or larger groups.",
+            )
         self.groups, self.entries = groups, Entries(groups)
         self.true_counts = groups.true_counts.astype(np.int64)
         self.present = np.flatnonzero(self.true_counts)

@@ -66,10 +66,10 @@ class GroupedValues:
         return inverse, bool(keep.all())
 
 
-def grouped_values(evidence: Evidence) -> GroupedValues:
+def grouped_values(evidence: Evidence, l: int) -> GroupedValues:
     """The groups of a release, worked out once."""
     if "grouped values" not in evidence.memo:
-        evidence.memo["grouped values"] = GroupedValues(released_groups(evidence))
+        evidence.memo["grouped values"] = GroupedValues(released_groups(evidence, l))
     found = evidence.memo["grouped values"]
     assert isinstance(found, GroupedValues)
     return checked(found)

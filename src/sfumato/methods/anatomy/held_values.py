@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import ReleaseError
 from ...model.public import Codes, Evidence, Floats
 from ...model.side_columns import part_sizes, runs_of
 from .values_together import pairs_and_counts, usual_of
@@ -97,10 +98,19 @@ def groups_of(group: NDArray[np.integer], codes: Codes, values: int) -> Groups:
     return groups_of_sizes(runs_of(group).sizes(), codes, values)
 
 
-def released_groups(evidence: Evidence) -> Groups:
-    """The groups of a release, laid out once."""
+def released_groups(evidence: Evidence, l: int) -> Groups:
+    """The groups of a release, laid out once; ReleaseError where they are not the ones that l and the rows make.
+
+    There are rows // l of them, of at least l values each. So none has 2 l: what is worked out over pairs of places
+    would take the square of a larger one.
+    """
     if "groups" not in evidence.memo:
         sizes, values = part_sizes(evidence.side, "group_id"), len(evidence.domains[0])
+        whole = len(sizes) == evidence.rows // l and int(sizes.sum()) == evidence.rows
+        if not whole or int(sizes.min(initial=l)) < l:
+            raise ReleaseError(
+                f"sensitive.parquet has other groups than {evidence.rows} rows make with l = {l}; it is damaged"
+            )
         evidence.memo["groups"] = groups_of_sizes(sizes, evidence.side["unit0"], values)
     found = evidence.memo["groups"]
     assert isinstance(found, Groups)

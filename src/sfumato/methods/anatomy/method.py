@@ -92,6 +92,8 @@ class AnatomyPlan:
     suppressed: int  # records of frequent values that were left out; counts refer to what is published
 
     def __post_init__(self) -> None:
+        if self.l < 2:
+            raise ValueError("l is below 2")
         if self.suppressed < 0:
             raise ValueError("a negative number of rows was left out")
 
@@ -174,10 +176,10 @@ def _groups_of_values(
     return labels
 
 
-def _channel(evidence: Evidence) -> anatomised.Channel:
+def _channel(plan: AnatomyPlan, evidence: Evidence) -> anatomised.Channel:
     """The release's own channel, worked out once."""
     if "channel" not in evidence.memo:
-        evidence.memo["channel"] = anatomised.Channel(released_groups(evidence))
+        evidence.memo["channel"] = anatomised.Channel(released_groups(evidence, plan.l))
     found = evidence.memo["channel"]
     assert isinstance(found, anatomised.Channel)
     return found
@@ -269,15 +271,15 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
 
     def estimate(self, plan: AnatomyPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Debiased by the release's own channel; certain bounds beside it."""
-        return anatomised.estimate(_channel(evidence), observed, asked)
+        return anatomised.estimate(_channel(plan, evidence), observed, asked)
 
     def prepare(self, plan: AnatomyPlan, evidence: Evidence) -> None:
         """The groups, how often values share one, and how many of a sample hold each."""
-        _ = _channel(evidence).held
+        _ = _channel(plan, evidence).held
 
     def prepare_sums(self, plan: AnatomyPlan, evidence: Evidence, inside: PartCells | None) -> None:
         """How often two and three values share a group, and values with the rows of each cell."""
-        groups = grouped_values(evidence)
+        groups = grouped_values(evidence, plan.l)
         if inside is not None:
             groups.shares_of(inside)
 
@@ -285,7 +287,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
         self, plan: AnatomyPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
     ) -> Functionals:
         """By the random assignment of records to the groups that hold their value."""
-        return GroupFunctionals(cells, grouped_values(evidence))
+        return GroupFunctionals(cells, grouped_values(evidence, plan.l))
 
     def caveats(self, plan: AnatomyPlan) -> tuple[str, ...]:
         """How many rows are missing."""

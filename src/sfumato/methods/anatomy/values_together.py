@@ -18,6 +18,8 @@ from ...model.public import Floats
 
 MOST_VALUES = 128  # triples are V^3 numbers
 FIRST = 101  # groups that tell of which kind most of them are; they are in no order
+LARGE = 16  # values of a group, from which on pairs and triples of its places may be too many to go through
+TOGETHER = 1 << 22  # cells of a table of groups and values
 MOST_CELLS = 200_000  # of a table over three places: it stays near while groups are counted
 MOST_WORK = 300_000_000  # numbers touched to sum them
 MANY_GROUPS = 1 << 19  # of more, publishing made copies: different ones are looked at once
@@ -35,7 +37,31 @@ def pairs_and_counts(
     members: NDArray[np.integer], kind: NDArray[np.integer], weight: Floats, values: int
 ) -> tuple[Floats, Floats]:
     """(the same, how many groups hold each value), from one look at the groups."""
+    places, groups = members.shape
+    if places >= LARGE and places**2 * (values**2 + groups) > groups * values**2:
+        return _pairs_by_product(members, kind, weight, values)
     return _pairs(_PlaceTables(members, kind, weight, values), len(members), values)
+
+
+def _pairs_by_product(
+    members: NDArray[np.integer], kind: NDArray[np.integer], weight: Floats, values: int
+) -> tuple[Floats, Floats]:
+    """The same, by a product of matrices: large groups have more pairs of places than there are groups."""
+    square, held = np.zeros((values, values)), np.zeros(values)
+    for there, mine in _tabled(members, weight[kind], values):
+        square += there.T @ (there * mine[:, None])
+        held += there.sum(axis=0)
+    return square, held
+
+
+def _tabled(members: NDArray[np.integer], weight: Floats, values: int) -> Iterator[tuple[Floats, Floats]]:
+    """(groups, values) with 1 where a group holds a value, and the weights of the groups; some groups at a time."""
+    step = max(1, TOGETHER // (values + 1))
+    for first in range(0, members.shape[1], step):
+        some = members[:, first : first + step]
+        there = np.zeros((some.shape[1], values + 1))
+        there[np.arange(some.shape[1]), some] = 1.0
+        yield there[:, :-1], weight[first : first + step]
 
 
 def _pairs(tables: _PlaceTables, size: int, values: int) -> tuple[Floats, Floats]:
@@ -178,6 +204,9 @@ def _joint(
 
 def triples_of(members: NDArray[np.integer], kind: NDArray[np.integer], weight: Floats, values: int) -> Floats:
     """[u, s, t]: the sum of the weights of the groups with u, s and t, which may be the same."""
+    places, groups = members.shape
+    if places >= LARGE and comb(places, 3) * (values**3 + groups) > groups * places * values**2:
+        return _triples_by_product(members, weight[kind], values)
     members, kind, times = _different(members, kind, values)
     tables = _PlaceTables(members, kind, weight, values, times)
     found = np.zeros((values + 1,) * 3)
@@ -190,6 +219,16 @@ def triples_of(members: NDArray[np.integer], kind: NDArray[np.integer], weight: 
     (pairs, _), each = _pairs(tables, len(members), values), np.arange(values)
     for at in _diagonals(each):
         cube[at] = pairs  # u = s, u = t and s = t
+    return cube
+
+
+def _triples_by_product(members: NDArray[np.integer], weight: Floats, values: int) -> Floats:
+    """The same, value by value, by a product of matrices over the groups that hold it."""
+    cube = np.zeros((values,) * 3)
+    for there, mine in _tabled(members, weight, values):
+        for u in range(values):
+            with_u = there[there[:, u] > 0]
+            cube[u] += with_u.T @ (with_u * mine[there[:, u] > 0, None])
     return cube
 
 

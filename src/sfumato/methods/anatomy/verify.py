@@ -22,6 +22,8 @@ PIECE = 1 << 18  # values that are looked at together: numpy makes wide copies o
 def check_release(plan: AnatomyPlan, published: Published) -> None:
     """Every group holds at least l values, each once, and as many values as rows; there are rows / l groups."""
     one_unit(published)
+    if plan.groups != published.rows // plan.l:  # before anything is laid out by their number
+        raise VerificationError(f"{published.rows} rows make {published.rows // plan.l} groups of {plan.l}, not these")
     with ThreadPoolExecutor(max_workers=1) as beside:  # rows are counted while values are looked at
         sizes = beside.submit(published.group_sizes)
         values = _values_of_groups(plan, published)
@@ -32,8 +34,6 @@ def check_release(plan: AnatomyPlan, published: Published) -> None:
     members[numbers] = rows
     if not np.array_equal(members, values):
         raise VerificationError("a group has another number of rows than of values")
-    if plan.groups != published.rows // plan.l:
-        raise VerificationError(f"{published.rows} rows make {published.rows // plan.l} groups of {plan.l}, not these")
 
 
 def _values_of_groups(plan: AnatomyPlan, published: Published) -> Integers:

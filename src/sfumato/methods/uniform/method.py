@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import SpecError
+from ...errors import ReleaseError, SpecError
 from ...model.law import Law
 from ...model.people import RowsPerPerson
 from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
@@ -117,6 +117,13 @@ class UniformPlan:
         )
 
 
+def _tables(plan: UniformPlan, evidence: Evidence) -> perturbation.SubTables:
+    """The one sub-table; ReleaseError where the release states another domain than it lists."""
+    if plan.values != len(evidence.domains[0]):
+        raise ReleaseError(f"release.json states {plan.values} values and lists {len(evidence.domains[0])}")
+    return plan.tables
+
+
 class Uniform(Method[UniformPerturbation, UniformPlan]):
     """Keep a value with probability p, else redraw it uniformly."""
 
@@ -174,7 +181,7 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
         return readers(plan.p, plan.q, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
 
     def estimate(self, plan: UniformPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
-        return perturbation.estimate(plan.tables, evidence, observed, asked)
+        return perturbation.estimate(_tables(plan, evidence), evidence, observed, asked)
 
     def functionals(
         self, plan: UniformPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
@@ -208,7 +215,7 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
 
     def law(self, plan: UniformPlan, evidence: Evidence, unit: int) -> Law:
         """One table."""
-        return record_laws.perturbed(plan.tables, evidence)
+        return record_laws.perturbed(_tables(plan, evidence), evidence)
 
     def verify(self, plan: UniformPlan, published: Published) -> None:
         """The channel runs over the published domain."""
