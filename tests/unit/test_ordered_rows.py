@@ -119,7 +119,7 @@ def test_keys_that_are_drawn_again_give_the_same_order(room: int, monkeypatch: p
     drawn = [keys(number, rows) for number, rows in enumerate(sizes)]
     batches = [pa.record_batch({"x": pa.array(own[coarse_order(own)])}) for own in drawn]
     found = [make().column("x").to_numpy() for make in ordered_rows._merged_again(batches, keys, room, 2)]
-    assert len(found) == len(ordered_rows._ends(sum(sizes), 2)) + 1
+    assert len(found) == len(ordered_rows._ends(sum(sizes), 2, 0)) + 1
     assert np.array_equal(np.concatenate(found), np.sort(np.concatenate(drawn)))
 
 

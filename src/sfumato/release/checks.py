@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..engines.batch_sizes import OFFSETS, text_bytes
 from ..engines.positions import above
 from ..errors import VerificationError
 from ..lazily import compute as pc
@@ -29,6 +30,7 @@ SIGNATURE = "release.sig"
 MAX_PACKAGE = 64 * 2**20
 ENDS = 250_000  # rows at each end of a long file whose order is tested; of parts all together
 FEWEST = 1_000  # ... but at least so many of each part
+LONG_TEXT = 128  # bytes on average: of longer texts so many are looked at
 AT_ONCE = 4_000_000  # cells that are read at a time
 CUTS = 16  # places at which a column's values are cut into low and high ones
 NEAR = 1 << 16  # whole numbers that lie no farther apart are counted in an array: a tenth of the time of sorting
@@ -161,7 +163,7 @@ def check_order(release: OpenedRelease) -> None:
     with readable("data.parquet"):
         files = [pq.ParquetFile(release.path / name) for name in release.manifest.data_files]
     schema = files[0].schema_arrow  # made anew each time it is asked for
-    most = max(ENDS // len(files), FEWEST)
+    most, long = max(ENDS // len(files), FEWEST), dict[str, bool]()
     # of lists the numbers of the sets stand beside them
     fields = [field for field in schema if not pa.types.is_list(field.type)]
     alarm = FALSE_ALARM / (len(schema) * (2 * len(files) - 1))
@@ -170,7 +172,7 @@ def check_order(release: OpenedRelease) -> None:
         before: dict[str, pa.Array] = {}
         for file in files:
             with readable("data.parquet"):
-                ends = _ends(file, some, most)
+                ends = _ends(file, some, most, long)
             for name, (first, last) in ends.items():
                 whole = pa.concat_arrays([first, last])
                 crowds = _crowds(whole, len(first), alarm)
@@ -192,8 +194,10 @@ def _crowds(column: pa.Array, half: int, alarm: float) -> bool:
     return crowded(first[cuts], upto[cuts], len(column), half, alarm)
 
 
-def _ends(file: pq.ParquetFile, fields: Sequence[pa.Field], most: int) -> dict[str, tuple[pa.Array, pa.Array]]:
-    """The first and the last half of columns, of at most so many rows each."""
+def _ends(
+    file: pq.ParquetFile, fields: Sequence[pa.Field], most: int, long: dict[str, bool]
+) -> dict[str, tuple[pa.Array, pa.Array]]:
+    """The first and the last half of columns, of at most so many rows each; of long texts how they begin."""
     groups, half = file.num_row_groups, min(file.metadata.num_rows // 2, most)
     sides = []
     for order in (range(groups), range(groups - 1, -1, -1)):
@@ -203,14 +207,35 @@ def _ends(file: pq.ParquetFile, fields: Sequence[pa.Field], most: int) -> dict[s
                 break
             taken.append(g)
             rows += file.metadata.row_group(g).num_rows
-        names = [field.name for field in fields]
-        sides.append(file.read_row_groups(sorted(taken), columns=names) if taken else None)
+        sides.append(_read(file, sorted(taken), fields, long) if taken else None)
     found = {}
     for field in fields:
         empty = pa.array([], type=_value_type(field.type))
         first, last = (empty if side is None else _plain(side[field.name]) for side in sides)
         found[field.name] = first[:half], last[len(last) - half :]
     return found
+
+
+def _read(file: pq.ParquetFile, groups: Sequence[int], fields: Sequence[pa.Field], long: dict[str, bool]) -> pa.Table:
+    """Some row groups. The first tells which columns have long texts: of these the beginnings are kept, in every file,
+    as an order that is random by whole texts is random by beginnings."""
+    names = [field.name for field in fields]
+    if not any(field.type in OFFSETS for field in fields):
+        return file.read_row_groups(list(groups), columns=names)
+    found = []
+    for group in groups:
+        table = file.read_row_group(group, columns=names)
+        for place, field in enumerate(table.schema):
+            if field.type not in OFFSETS:
+                continue
+            if field.name not in long:
+                size = sum(text_bytes(batch) for batch in table.select([field.name]).to_batches())
+                long[field.name] = size > LONG_TEXT * table.num_rows
+            if long[field.name]:
+                begun = pc.binary_slice(table.column(place).cast(pa.large_binary()), 0, LONG_TEXT)
+                table = table.set_column(place, field.name, begun)
+        found.append(table)
+    return pa.concat_tables(found)
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

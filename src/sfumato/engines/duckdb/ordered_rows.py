@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...lazily import compute as pc
 from ..ahead import ahead
-from ..batch_sizes import GROUP_CELLS, rows_at_once
+from ..batch_sizes import GROUP_CELLS, TEXT_BYTES, rows_at_once, rows_in, text_bytes
 from ..contract import FollowingColumn, Keys, Transform
 from ..key_order import KEYS, Order, coarse_order, key_order, keys_between, range_ends
 from ..narrow_columns import alike, narrowed
@@ -93,14 +93,14 @@ def _keyed(batch: pa.RecordBatch, keys: NDArray[np.uint64]) -> pa.RecordBatch:
     return batch.append_column(KEY, pa.array(keys[coarse_order(keys)]))
 
 
-def _ends(rows: int, columns: int) -> NDArray[np.uint64]:
+def _ends(rows: int, columns: int, text: int) -> NDArray[np.uint64]:
     """Where ranges of the keys of so many rows end, but for the last; all keys are equally likely."""
-    return range_ends(round(rows / _range_rows(columns)))
+    return range_ends(round(rows / _range_rows(columns, text, rows)))
 
 
-def _range_rows(columns: int) -> int:
-    """Rows of a range, about."""
-    return rows_at_once(RANGE_ROWS, columns, GROUP_CELLS)
+def _range_rows(columns: int, text: int, rows: int) -> int:
+    """Rows of a range, about, where so many have that many bytes of text."""
+    return rows_in(rows_at_once(RANGE_ROWS, columns, GROUP_CELLS), text, rows, TEXT_BYTES)
 
 
 def _merged(batches: list[pa.RecordBatch]) -> Iterator[Callable[[], pa.RecordBatch]]:
@@ -108,7 +108,8 @@ def _merged(batches: list[pa.RecordBatch]) -> Iterator[Callable[[], pa.RecordBat
 
     Every batch is in coarse order, so that a range is a slice of each: little is at hand at a time, and stays near.
     """
-    ends = _ends(sum(batch.num_rows for batch in batches), batches[0].num_columns - 1 if batches else 0)
+    count, text = sum(batch.num_rows for batch in batches), sum(text_bytes(batch) for batch in batches)
+    ends = _ends(count, batches[0].num_columns - 1 if batches else 0, text)
     cuts = [[0, *np.searchsorted(batch[KEY].to_numpy(), ends).tolist(), batch.num_rows] for batch in batches]
 
     def rows(number: int) -> pa.RecordBatch:
@@ -124,8 +125,8 @@ def _merged_again(
 ) -> Iterator[Callable[[], pa.RecordBatch]]:
     """The same functions for batches without their keys, which are drawn again for some ranges at a time: for as many
     as the room holds keys."""
-    count = sum(batch.num_rows for batch in batches)
-    ends = [0, *_ends(count, batches[0].num_columns).tolist(), KEYS]
+    count, text = sum(batch.num_rows for batch in batches), sum(text_bytes(batch) for batch in batches)
+    ends = [0, *_ends(count, batches[0].num_columns, text).tolist(), KEYS]
     times = min(len(ends) - 1, MOST_TIMES, math.ceil(KEY_BYTES * count / max(room, 1)))
 
     def drawn(number: int, rows: int, low: int, high: int) -> tuple[int, NDArray[np.uint64]]:
@@ -150,15 +151,15 @@ def _sorted(
     con: duckdb.DuckDBPyConnection, keyed: pa.Schema, rows: Iterator[pa.RecordBatch]
 ) -> Iterator[Callable[[], pa.RecordBatch]]:
     """The same functions, for rows with their keys; values with a dictionary travel as numbers."""
-    first, count = next(rows), 0
+    first, count, text = next(rows), 0, 0
     of = {f.name: first[f.name].dictionary for f in keyed if pa.types.is_dictionary(f.type)}
 
     def numbers() -> Iterator[pa.RecordBatch]:
-        nonlocal count
+        nonlocal count, text
         for taken, batch in enumerate(chain([first], rows)):
             if taken % MANY == 0:
                 POOL.release_unused()  # of what was held; the engine takes its memory elsewhere
-            count += batch.num_rows
+            count, text = count + batch.num_rows, text + text_bytes(batch)
             columns = [c.indices if n in of else c for n, c in zip(keyed.names, batch.columns, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, names=names).cast(travelling)
 
@@ -174,10 +175,11 @@ def _sorted(
     kinds = [f.type.index_type if pa.types.is_dictionary(f.type) else f.type for f in keyed]
     travelling = pa.schema(zip(names, kinds, strict=True))
     con.register("released", pa.RecordBatchReader.from_batches(travelling, numbers()))
-    found = con.sql(f"SELECT * FROM released ORDER BY {names[-1]}").to_arrow_reader(_range_rows(width))
+    at_once = _range_rows(width, text_bytes(first), first.num_rows)
+    found = con.sql(f"SELECT * FROM released ORDER BY {names[-1]}").to_arrow_reader(at_once)
     number, parts = 0, list[pa.RecordBatch]()
     for batch in found:
-        ends = _ends(count, width)  # all rows have been counted
+        ends = _ends(count, width, text)  # all rows have been counted
         at = np.searchsorted(ends, batch[names[-1]].to_numpy(), side="right")
         for here in np.unique(at).tolist():
             if here != number and parts:

@@ -19,7 +19,7 @@ from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, 
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
-from ..batch_sizes import BATCH_CELLS, exactly, rows_at_once
+from ..batch_sizes import BATCH_CELLS, OFFSETS, TEXT_BYTES, exactly, rows_at_once, rows_in
 from ..cell_counts import cell_counts
 from ..contract import FollowingColumn, Keys, Progress, Transform, Written
 from ..private_copy import PrivateCopy
@@ -30,7 +30,7 @@ from .bound import Bound
 from .connection import quoted
 from .csv_rows import counted, plain_batches
 from .engine import LocalEngine
-from .held_rows import HeldRows
+from .held_rows import FIRST, HeldRows
 from .numbered_counts import numbered_counts
 from .ordered_rows import KEY, transformed, used_up, write_ordered
 from .people_rows import count_people, rows_that_stay
@@ -77,7 +77,8 @@ class LocalTable:
             self._room = session.room()
             held = hold(list(self.columns)) if hold is not None and not bound.large else ()
             if held:
-                self._held = HeldRows(session, held, f"SELECT {self._select(list(held))} FROM source")
+                texts = any(sample.schema.field(name).type in OFFSETS for name in held)
+                self._held = HeldRows(session, held, f"SELECT {self._select(list(held))} FROM source", texts=texts)
                 stack.pop_all()  # which closes it
         self._arrow = {field.name: field.type for field in sample.schema}
 
@@ -202,11 +203,16 @@ class LocalTable:
     def _batches(self, session: Session, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows in the source's order."""
         sql = f"SELECT {self._select(list(columns))} FROM source"
-        return self._sound(session.query(sql).to_arrow_reader(self._batch_rows(columns)), columns)
+        at_once = self._batch_rows(columns)
+        if any(self._arrow[name] in OFFSETS for name in columns):  # of long texts fewer come at a time
+            some = session.query(f"{sql} LIMIT {FIRST}").to_arrow_table()
+            at_once = rows_in(at_once, some.nbytes, some.num_rows, TEXT_BYTES)
+        return self._sound(session.query(sql).to_arrow_reader(at_once), columns)
 
     def _sound(self, rows: Iterator[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows in batches of one size: equal input, equal batches."""
-        return (check_sound(batch, texts=not self._seen) for batch in exactly(rows, self._batch_rows(columns)))
+        batches = exactly(rows, self._batch_rows(columns), TEXT_BYTES)
+        return (check_sound(batch, texts=not self._seen) for batch in batches)
 
     def _batch_rows(self, columns: Sequence[str]) -> int:
         return rows_at_once(self._engine.batch_rows, len(columns), BATCH_CELLS)

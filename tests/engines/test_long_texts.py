@@ -1,0 +1,134 @@
+"""Long texts: fewer rows at a time, by what the rows hold and not by how they came; others as before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.engines.batch_sizes import exactly, rows_in, text_bytes
+from sfumato.engines.duckdb import held_rows, ordered_rows, table
+from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.session import Rows
+from sfumato.methods import REGISTRY
+from sfumato.release import checks
+
+ROWS, MOST = 4_000, 100_000
+
+
+def notes(lengths: list[int]) -> pa.RecordBatch:
+    return pa.record_batch({"n": pa.array(range(len(lengths))), "t": pa.array(["x" * length for length in lengths])})
+
+
+def pieces(batch: pa.RecordBatch, size: int) -> list[pa.RecordBatch]:
+    return [batch.slice(first, size) for first in range(0, batch.num_rows, size)]
+
+
+@pytest.mark.parametrize("came", [1, 3, 7, 100])
+def test_batches_are_cut_by_their_text_however_they_came(came: int) -> None:
+    lengths = [*[10] * 20, 95, 5, 1, *[60] * 5, 500, *[0] * 30]
+    found = list(exactly(pieces(notes(lengths), came), 16, 100))
+    assert [n for batch in found for n in batch["n"].to_pylist()] == list(range(len(lengths)))
+    assert [batch.num_rows for batch in found] == [10, 10, 2, 2, 1, 1, 1, 1, 1, 16, 14]
+    assert [text_bytes(batch) for batch in found] == [100, 100, 100, 61, 60, 60, 60, 60, 500, 0, 0]
+
+
+def test_text_is_told_by_its_ends() -> None:
+    kinds = {"a": pa.string(), "b": pa.large_string(), "c": pa.binary(), "d": pa.int32()}
+    cells = {name: pa.array([None, "12", "345", "6789"], pa.string()).cast(kind) for name, kind in kinds.items()}
+    whole = pa.record_batch(cells)
+    assert text_bytes(whole) == 3 * 9
+    assert text_bytes(whole.slice(1, 2)) == 3 * 5
+    assert text_bytes(whole.slice(4)) == text_bytes(whole.slice(0, 0)) == 0
+
+
+def test_short_rows_come_as_many_as_before() -> None:
+    assert rows_in(131_072, 512 * 1_024, 1_024, 1 << 26) == 131_072
+    assert rows_in(131_072, 2_048 * 1_024, 1_024, 1 << 26) == 32_768
+    assert rows_in(131_072, 1 << 40, 1, 1 << 26) == 1
+    assert rows_in(131_072, 0, 0, 1 << 26) == 131_072
+
+
+@pytest.fixture
+def long_texts(tmp_path: Path) -> dict[str, object]:
+    """One table as every kind of source."""
+    rng = np.random.default_rng(1)
+    made = pa.table(
+        {
+            "disease": rng.choice(list("abcdef"), ROWS),
+            "age": rng.integers(0, 50, ROWS),
+            "note": [chr(97 + int(n) % 26) * int(n) for n in rng.integers(1, 400, ROWS)],
+        }
+    )
+    pq.write_table(made, tmp_path / "t.parquet")
+    pc.write_csv(made, tmp_path / "t.csv")
+    return {"table": made, "parquet": tmp_path / "t.parquet", "csv": tmp_path / "t.csv"}
+
+
+def test_rows_of_a_seed_do_not_depend_on_how_they_came(
+    long_texts: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of three kinds, rows held or read twice, sorted here or by the engine: the same bytes."""
+    monkeypatch.setattr(table, "TEXT_BYTES", MOST)
+    monkeypatch.setattr(ordered_rows, "TEXT_BYTES", MOST)
+    roles, spec = sf.Roles(sensitive="disease", quasi=["age"], insensitive=["note"]), REGISTRY["uniform"].spec
+    found = set()
+    for number, (share, waiting) in enumerate(
+        [(held_rows.SHARE, ordered_rows.SHARE), (0.0, ordered_rows.SHARE), (0.0, 0.0)]
+    ):
+        monkeypatch.setattr(held_rows, "SHARE", share)
+        monkeypatch.setattr(ordered_rows, "SHARE", waiting)
+        for name, source in long_texts.items():
+            out = tmp_path / f"{name}{number}"
+            sf.publish(source, out, roles=roles, method=spec(rho1="1/3", rho2="1/2"), seed=1)
+            found.add((out / "data.parquet").read_bytes())
+    assert len(found) == 1
+    groups = pq.read_metadata(out / "data.parquet")
+    assert groups.num_row_groups == round(ROWS * 200 / MOST)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_few_rows_are_read_at_a_time(
+    held: bool, long_texts: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of those that are held: no piece is as large as all that may be."""
+    asked: list[int] = []
+    read = Rows.to_arrow_reader
+
+    def noted(self: Rows, rows: int) -> Iterator[pa.RecordBatch]:
+        asked.append(rows)
+        return read(self, rows)
+
+    monkeypatch.setattr(Rows, "to_arrow_reader", noted)
+    monkeypatch.setattr(table, "TEXT_BYTES", MOST)
+    monkeypatch.setattr(held_rows, "PIECE", 1 / 80)
+    monkeypatch.setattr(held_rows, "SHARE", 1 / 8 if held else 0.0)
+    roles = sf.Roles(sensitive="disease", quasi=["age"], insensitive=["note"])
+    engine, path = LocalEngine(memory="64MB"), long_texts["parquet"]
+    with engine.ahead(path, list):
+        spec = REGISTRY["uniform"].spec(rho1="1/3", rho2="1/2")
+        sf.publish(path, tmp_path / "out", roles=roles, method=spec, engine=engine)
+    assert (len(asked), 300 < asked[-1] < 500) == (1 if held else 2, True)
+
+
+@pytest.mark.parametrize("sorted_", [False, True])
+def test_the_order_of_long_texts_is_looked_at_by_their_beginnings(
+    sorted_: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every part alike, also where the next one has short ones."""
+    texts = [f"{n:04d}" + "x" * 300 for n in range(ROWS)]
+    order = np.arange(ROWS) if sorted_ else np.random.default_rng(2).permutation(ROWS)
+    pq.write_table(pa.table({"t": pa.array(texts).take(pa.array(order))}), tmp_path / "t.parquet", row_group_size=500)
+    long: dict[str, bool] = {}
+    file = pq.ParquetFile(tmp_path / "t.parquet")
+    first, last = checks._ends(file, list(file.schema_arrow), 1_500, long)["t"]
+    assert long == {"t": True}
+    assert len(first) == len(last) == 1_500
+    assert max(len(text) for text in first.to_pylist()) == checks.LONG_TEXT
+    assert checks._crowds(pa.concat_arrays([first, last]), len(first), 1e-6) == sorted_
