@@ -180,3 +180,22 @@ def number_as_text(found: pa.Table) -> pa.Table:
 
 def renumbered(found: pa.Table) -> pa.Table:
     return replaced(found, "number", np.random.default_rng(8).permutation(found["number"].to_numpy()))
+
+
+def listed_numbers(found: pa.Table) -> pa.Table:
+    """Every cell of a column in a list of its own."""
+    at = found.column_names.index("number")
+    return found.set_column(at, "number", pa.array([[n] for n in found["number"].to_pylist()]))
+
+
+def no_text(found: pa.Table) -> pa.Table:
+    """A cell of sex in bytes that are not UTF-8."""
+    cells = pa.array([b"\xff", *(text.encode() for text in found["sex"].to_pylist()[1:])], pa.binary())
+    changed = pa.Array.from_buffers(pa.string(), len(cells), cells.buffers())
+    return found.set_column(found.column_names.index("sex"), "sex", changed)
+
+
+def last_as_bytes(found: pa.Table) -> pa.Table:
+    """The last column as bytes."""
+    *_, name = found.column_names
+    return found.set_column(len(found.column_names) - 1, name, found[name].cast(pa.string()).cast(pa.binary()))

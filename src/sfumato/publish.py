@@ -164,7 +164,7 @@ def prepare(
     chosen = method_of(method)
     spec = chosen.with_files(method, read_column_hierarchy)
     table = (engine or engine_for(source)).open(source, delimiter=delimiter)
-    roles = settled_roles(roles, table, reserved=chosen.part)
+    roles = settled_roles(roles, table, reserved=chosen.added)
     table, people = one_person(table, roles, chosen, secret)
     needs = chosen.needs(spec, roles)
     declared = dict(domains or {})

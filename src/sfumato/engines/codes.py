@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ..errors import DataError, ReleaseError
 from ..lazily import compute as pc
 from ..model.public import Codes, Domain, Integers, Listed, Scalar, SetWeights
+from ..model.types import DOUBLE, SMALLINT, ColumnType
 from ..model.types import INTEGER as WIDE
-from ..model.types import SMALLINT, ColumnType
 from .positions import Positions
 
 INDEX = np.int32
@@ -128,8 +128,7 @@ def list_columns(listed: Listed, coder: Coder) -> dict[str, pa.ListArray]:
 
 def weights_table(found: SetWeights, numbers: Coder, values: Coder) -> pa.Table:
     """weights.parquet: number of the set, value (a column each where the value is compound), and the two weights."""
-    names = values.domain.columns
-    said = ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
+    said = _values_named(values.domain.columns)
     return pa.table(
         {
             **dict(zip(numbers.domain.columns, numbers.columns(found.set_id), strict=True)),
@@ -138,6 +137,16 @@ def weights_table(found: SetWeights, numbers: Coder, values: Coder) -> pa.Table:
             "variance_weight": found.variance_weight,
         }
     )
+
+
+def weight_columns(listed: Listed, values: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
+    """The columns of that table and their types; `values` are the columns of the unit."""
+    said = dict(zip(_values_named(tuple(values)), values.values(), strict=True))
+    return {listed.column: set_id_type(listed), **said, "weight": DOUBLE, "variance_weight": DOUBLE}
+
+
+def _values_named(columns: tuple[str, ...]) -> list[str]:
+    return ["value"] if len(columns) == 1 else [f"value_{name}" for name in columns]
 
 
 def factorise(column: pa.ChunkedArray | pa.Array) -> tuple[Codes, pa.Array]:

@@ -36,6 +36,7 @@ from ..model.public import (
     SetWeights,
     Trust,
 )
+from ..model.types import ColumnType
 
 if TYPE_CHECKING:  # questions in SQL need none of it
     from .shared.linear_functionals import Cells, CodedUnit, Functionals
@@ -97,6 +98,7 @@ class Method(ABC, Generic[S, P]):
     lumpable: bool = False  # values the question does not tell apart may be counted together
     part: str | None = None  # name of the sub-table or group id column in data.parquet, if there is one
     whole: bool = False  # estimates look at the whole release's counts of the columns that are asked for
+    adds: tuple[str, ...] = ()  # names of columns of sensitive.parquet besides the part and the sensitive columns
     withheld: bool = False  # the changed units are not in data.parquet but in sensitive.parquet, by group
     # Parts are of a few rows each: estimates add up the entries of an output row in a part, and take cells (`inside`).
     handfuls: bool = False
@@ -197,9 +199,18 @@ class Method(ABC, Generic[S, P]):
         """Whether the method has a `foresee` of its own; if not, only a trial release tells its errors."""
         return type(self).foresee is not Method.foresee
 
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Names that no column of a table may have that is published, whatever the plan; `listed` names another."""
+        return (*(() if self.part is None else (self.part,)), *self.adds)
+
     def released_domains(self, plan: P, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
         """Domain of what is published for each unit: the same, unless values are generalised."""
         return domains
+
+    def beside(self, plan: P, domains: tuple[Domain, ...]) -> Mapping[str, ColumnType] | None:
+        """Columns of sensitive.parquet besides the part, of those that `adds` names; None: the sensitive columns."""
+        return None
 
     def listed(self, plan: P, domains: tuple[Domain, ...]) -> tuple[Listed | None, ...]:
         """For each unit whose cells show sets of values the published list: released codes then number its sets."""

@@ -57,18 +57,20 @@ class ColumnType:
 TEXT = ColumnType(Kind.TEXT)
 INTEGER = ColumnType(Kind.INTEGER, bits=32)
 SMALLINT = ColumnType(Kind.INTEGER, bits=16)
+BIGINT = ColumnType(Kind.INTEGER, bits=64)
+DOUBLE = ColumnType(Kind.REAL, bits=64)
 _NAMED = {
     "BOOLEAN": ColumnType(Kind.BOOLEAN),
     "TINYINT": ColumnType(Kind.INTEGER, bits=8),
     "SMALLINT": SMALLINT,
     "INTEGER": INTEGER,
-    "BIGINT": ColumnType(Kind.INTEGER, bits=64),
+    "BIGINT": BIGINT,
     "UTINYINT": ColumnType(Kind.INTEGER, bits=8, signed=False),
     "USMALLINT": ColumnType(Kind.INTEGER, bits=16, signed=False),
     "UINTEGER": ColumnType(Kind.INTEGER, bits=32, signed=False),
     "UBIGINT": ColumnType(Kind.INTEGER, bits=64, signed=False),
     "FLOAT": ColumnType(Kind.REAL, bits=32),
-    "DOUBLE": ColumnType(Kind.REAL, bits=64),
+    "DOUBLE": DOUBLE,
     "VARCHAR": TEXT,
     "DATE": ColumnType(Kind.DATE),
     "TIME": ColumnType(Kind.TIME),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..engines.contract import Table
 from ..errors import DataError, SpecError
@@ -24,7 +24,7 @@ def near_unique(filled: Filled) -> bool:
     return filled.rows > FEW_ROWS and filled.distinct * of >= some * filled.rows
 
 
-def settled_roles(roles: Roles, table: Table, *, reserved: str | None = None) -> Roles:
+def settled_roles(roles: Roles, table: Table, *, reserved: Sequence[str] = ()) -> Roles:
     """The roles with `rest` spelled out, checked. Columns that tell people apart are never swept in by `rest`."""
     spelled = roles.resolve(table.columns)
     check_roles(spelled, table.columns, reserved=reserved)
@@ -55,7 +55,7 @@ def check_named(names: Iterable[str], columns: Iterable[str]) -> None:
         raise SpecError(f'there is no column "{missing[0]}"{hint}', field=missing[0])
 
 
-def check_roles(roles: Roles, columns: Iterable[str], *, reserved: str | None = None) -> None:
+def check_roles(roles: Roles, columns: Iterable[str], *, reserved: Sequence[str] = ()) -> None:
     """Every column has one role and every role a column that exists."""
     columns = list(columns)
     given = [name for names in roles.by_role().values() for name in names]
@@ -87,8 +87,8 @@ def check_roles(roles: Roles, columns: Iterable[str], *, reserved: str | None = 
         shown = odd[0] if len(odd[0]) <= SHOWN else odd[0][:SHOWN] + "..."
         message = f'names have 1 to {LONGEST_NAME:,} characters; rename column "{shown}" or drop it'
         raise DataError(message, column=odd[0])
-    if reserved:
-        check_added(roles, reserved)
+    for name in reserved:
+        check_added(roles, name)
 
 
 def check_added(roles: Roles, name: str) -> None:

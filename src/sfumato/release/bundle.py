@@ -24,6 +24,7 @@ from .digests import digest
 from .manifest import FILES, FileModel, Manifest, parse_manifest
 from .placing import PARTS
 from .readme import README, readme
+from .stated_columns import check_once
 
 MAX_MANIFEST = placing.MAX_MANIFEST
 # Rows in random order, one of several values in each: a release has well above a tenth of a bit for every row. A file
@@ -180,18 +181,17 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def check_contents(folder: Path, manifest: Manifest) -> None:
-    """Refuse Parquet files whose rows or columns are not those that the manifest states."""
+def check_contents(folder: Path, manifest: Manifest) -> dict[str, pa.Schema]:
+    """The columns of every Parquet file; refuses files whose rows are not those that the manifest states."""
     if any(column.name.startswith("__") for column in manifest.columns):
         raise ReleaseError('release.json lists a column that begins with "__", which no release has')
-    found: set[str] = set()
+    schemas = dict[str, pa.Schema]()
     parts: set[str] = set()  # columns and types of the files that hold rows
     for name, stated in manifest.files.items():
         with readable(name):
             metadata = pq.read_metadata(folder / name)
-            schema = metadata.schema.to_arrow_schema()
-        if name != "weights.parquet":  # which repeats the numbers of the sets, and holds no row of anybody
-            found |= set(schema.names)
+            schema = schemas[name] = metadata.schema.to_arrow_schema()
+        check_once(name, schema)
         if metadata.num_rows > max(FEW_ROWS, ROWS_A_BYTE * (folder / name).stat().st_size):
             raise ReleaseError(
                 f"{name} claims {metadata.num_rows} rows in a file far too small for them; it is not read"
@@ -204,11 +204,7 @@ def check_contents(folder: Path, manifest: Manifest) -> None:
         raise ReleaseError("the files that hold the rows have different columns")
     if manifest.rows != sum(manifest.files[name].rows for name in manifest.data_files):
         raise ReleaseError("release.json states two different numbers of rows")
-    # where values leave by group, a group's blocks may stand for the sensitive columns
-    grouped = {n for unit in manifest.units for n in unit.columns} if "sensitive.parquet" in manifest.files else set()
-    missing = [column.name for column in manifest.columns if column.name not in found | grouped]
-    if missing:
-        raise ReleaseError(f'the files of the release have no column "{missing[0]}", which release.json lists')
+    return schemas
 
 
 def check_digests(folder: Path, manifest: Manifest, threads: int = TOGETHER) -> None:

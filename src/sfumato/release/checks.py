@@ -125,34 +125,6 @@ def check_columns(release: OpenedRelease) -> None:
                 raise VerificationError(f'the domain of "{name}" lists values that no unit has')
 
 
-def check_types(release: OpenedRelease) -> None:
-    """Nothing; VerificationError where the rows hold a column of another type than stated."""
-    schema = pq.read_schema(release.path / release.manifest.data_files[0])  # parts have equal schemas
-    names = set(schema.names)
-    stated = {c.name: c.released_type or c.type for c in release.columns if c.name in names}
-    expected = release.reader.arrow_types(stated)
-    for name, wanted in expected.items():
-        found = schema.field(name).type
-        kind = _value_type(found)
-        if _family(kind) != _family(wanted):
-            raise VerificationError(f'"{name}" of data.parquet is not of the type that release.json states')
-
-
-def _family(kind: pa.DataType) -> str:
-    """Types that Parquet writes alike."""
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return "text"
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
-        return "bytes"
-    if pa.types.is_temporal(kind):
-        return str(kind).partition("[")[0]
-    if pa.types.is_decimal(kind):
-        return f"decimal {kind.scale}"
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return "list"
-    return str(kind)
-
-
 def check_order(release: OpenedRelease) -> None:
     """Nothing; VerificationError where the rows are not in random order, as far as their own columns can tell.
 

@@ -43,7 +43,10 @@ def check_layout(path: Path, name: str) -> None:
 
     def as_stated(some: range) -> bool:
         with readable(name), pq.ParquetFile(path) as file:
-            return all(_as_stated(file, g) for g in some)
+            try:
+                return all(_as_stated(file, g) for g in some)
+            except pa.ArrowInvalid:  # a text that is not UTF-8
+                raise VerificationError(f"{name} holds values that are not of their column's type") from None
 
     with ThreadPoolExecutor(max_workers=READERS) as workers:
         if not all(workers.map(as_stated, [range(first, groups, READERS) for first in range(READERS)])):
@@ -137,17 +140,22 @@ def _begins(chunk: Any) -> int:
 
 
 def _as_stated(file: pq.ParquetFile, g: int) -> bool:
-    """Whether what a row group states of its values is so."""
+    """Whether what a row group states of its values is so; ArrowInvalid where a text is none (not UTF-8)."""
     group = file.metadata.row_group(g)
     for j in range(group.num_columns):
         stated = group.column(j).statistics
-        if stated is None:
+        text = str(file.schema.column(j).logical_type) == "String"
+        if stated is None and not text:
             continue
         read = file.reader.read_row_group(g, column_indices=[j], use_threads=False)  # a name may stand for two columns
         values, missing = read.column(0).combine_chunks(), 0
         while pa.types.is_list(values.type):
             missing += pc.sum(pc.equal(pc.list_value_length(values).fill_null(0), 0)).as_py() or 0  # lists of nothing
             values = values.flatten()
+        if text:
+            values.validate(full=True)
+        if stated is None:
+            continue
         if stated.has_null_count and stated.null_count != missing + values.null_count:
             return False
         if stated.has_min_max and (stated.min_raw, stated.max_raw) != _ends(values):

@@ -21,6 +21,7 @@ from ..engines.codes import (
     list_columns,
     part_numbers,
     set_coder,
+    weight_columns,
     weights_table,
 )
 from ..engines.contract import Engine, Reader
@@ -29,15 +30,18 @@ from ..engines.statements import COUNT
 from ..errors import ReleaseError
 from ..methods import REGISTRY, AnyMethod
 from ..model.public import Codes, Domain, Evidence, Integers, Published
+from ..model.types import INTEGER, ColumnType
 from ..stats.joint_codes import distinct_rows
 from .bundle import check_contents, check_digests, read_manifest
 from .digests_first import Opening, begun
 from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
 from .side_table import SIDE, SideTable
+from .stated_columns import check_stated
 from .zipped import is_zip, unpacked
 
 BESIDE = 1  # threads that compare digests: others open the release and count its rows meanwhile
+WEIGHTS = "weights.parquet"
 CLASSES = ("quasi", "sensitive")  # roles of the columns that classes are made of and show
 
 
@@ -72,8 +76,10 @@ def begin_folder(
 
 
 def _opened(folder: Path, engine: Engine | None, scratch: Path | None, manifest: Manifest) -> OpenedRelease:
-    check_contents(folder, manifest)
-    return OpenedRelease(folder, manifest, engine=engine, scratch=scratch)
+    schemas = check_contents(folder, manifest)
+    release = OpenedRelease(folder, manifest, engine=engine, scratch=scratch)
+    check_stated(schemas, release.file_columns())
+    return release
 
 
 class OpenedRelease:
@@ -110,6 +116,22 @@ class OpenedRelease:
 
     def _arrow_types(self, domain: Domain) -> dict[str, pa.DataType]:
         return {name: self._arrow[name] for name in domain.columns}
+
+    def file_columns(self) -> dict[str, dict[str, ColumnType]]:
+        """Columns of every file with the types of their cells, as release.json states them and the method adds them."""
+        units = {name: self.types[name] for domain in self.domains for name in domain.columns}
+        away = set(units) if self.method.withheld else set()
+        rows = {c.name: c.released_type or c.type for c in self.columns if c.name not in away}
+        found = {str(name): rows for name in self.manifest.data_files}
+        if self.method.withheld:
+            with stated_by_a_stranger(ReleaseError, "release.json states parameters that do not fit its columns"):
+                beside = self.method.beside(self.plan, self.domains)
+            part = {} if self.method.part is None else {self.method.part: INTEGER}
+            found[SIDE] = part | dict(units if beside is None else beside)
+        for domain, sets in zip(self.domains, self.listed, strict=True):
+            if sets is not None and WEIGHTS in self.manifest.files:
+                found[WEIGHTS] = weight_columns(sets, {name: self.types[name] for name in domain.columns})
+        return found
 
     def set_lists(self) -> dict[str, tuple[str, pa.ListArray]]:
         """List column of data.parquet -> (column that numbers its sets, values of every set), as the plan has them."""

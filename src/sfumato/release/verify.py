@@ -11,14 +11,15 @@ from ..errors import DataError, PlanError, SpecError, VerificationError
 from ..methods.ladder import public_readers
 from ..methods.shared.readers import ONE_ROW
 from ..stats.tails import FALSE_ALARM
-from .bundle import check_digests
-from .checks import check_columns, check_folder, check_order, check_package, check_readme, check_traces, check_types
+from .bundle import check_contents, check_digests
+from .checks import check_columns, check_folder, check_order, check_package, check_readme, check_traces
 from .coarser import check_coarser
 from .file_layout import check_layout
 from .hostile import stated_by_a_stranger
 from .manifest import Manifest, encode, guarantee_model
 from .opened import OpenedRelease
 from .published_lists import check_sets
+from .stated_columns import check_stated
 
 COMBINATIONS = 5_000  # of values of several columns, up to which counting them takes as long as counting one column
 
@@ -41,6 +42,7 @@ def verify(release: OpenedRelease, *, test: bool = False, own: bool = False) -> 
     are laid out is not looked at, and of lists some.
     """
     check_folder(release.path, release.manifest)
+    check_stated(check_contents(release.path, release.manifest), release.file_columns())
     with ThreadPoolExecutor(max_workers=2) as beside:  # what reads many bytes, at the same time; told in one order
         digests = beside.submit(check_digests, release.path, release.manifest)
         order = beside.submit(check_order, release)
@@ -66,7 +68,6 @@ def _contents(release: OpenedRelease, *, own: bool) -> Iterator[str]:
         check_layout(release.path / name, name)
     yield "no file, column or note besides those that are declared"
     check_columns(release)
-    check_types(release)
     check_coarser(release)
     with stated_by_a_stranger(VerificationError, "the guarantee cannot be computed from the published parameters"):
         try:
@@ -112,11 +113,7 @@ def _check_readers(release: OpenedRelease) -> Iterator[str]:
 
 
 def check_rows(release: OpenedRelease) -> None:
-    """Refuse a release whose rows, columns or published values are not the ones it states."""
-    stated = {c.name for c in release.columns}
-    side = {n for d in release.domains for n in d.columns} if release.method.withheld else set()
-    if set(release.reader.columns) != stated - side:
-        raise VerificationError("the columns of data.parquet are not the ones release.json states")
+    """Refuse a release whose rows or published values are not the ones it states."""
     if release.reader.count(())[COUNT][0].as_py() != release.manifest.rows:
         raise VerificationError("the number of rows is not the one release.json states")
     try:

@@ -13,7 +13,7 @@ know other rows of the group.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -27,6 +27,7 @@ from ...model.public import (
     Asked,
     Candidate,
     Claim,
+    Domain,
     Estimated,
     Evidence,
     Floats,
@@ -38,21 +39,21 @@ from ...model.public import (
     Trust,
 )
 from ...model.ratios import Ratio, exact
+from ...model.types import ColumnType
 from ..contract import Example, Method, Planned, Specification
 from ..shared import record_laws
 from ..shared.option_help import told
 from . import blockwise, target_report
 from . import target_parsing as parsing
 from . import target_planning as planning
+from .block_columns import ADDED, block_columns
 from .blocktree import BlockTree, from_blocks
 from .fake_choice import WORK_LIMIT
-from .group_audit import audit_group
-from .readers import readers
+from .readers import knowing, readers
 from .targets import MAX_WEIGHT
 from .verify import check_release
 
 SCHEME = 1
-MOST_BLOCKS = 200  # of a group whose exact posterior is computed; larger ones are read as they stand
 GROUP_ROWS = 50  # at a bound: groups are made of columns while they hold this many rows on average
 KNOWS_ALGORITHM = (
     "readers who know the algorithm: how many blocks stay at the root depends on the group's true values, and a group "
@@ -188,24 +189,6 @@ def _round_up(x: Fraction, digits: int = 6) -> float:
     return -((-x.numerator * scale) // x.denominator) / scale
 
 
-def _knowing(plan: TargetDistributionPlan, evidence: Evidence, counts: Floats) -> Callable[[int, Floats], int]:
-    """The likeliest value of a row of a group, to a reader who knows how blocks are chosen."""
-    tree, order = plan.tree, np.array(plan.order)
-    of_group, block, count = (np.asarray(evidence.side[name]) for name in ("group_id", "block", "count"))
-
-    def likeliest(group: int, prior: Floats) -> int:
-        blocks = np.zeros(tree.nodes, dtype=np.int64)
-        np.add.at(blocks, block[of_group == group], count[of_group == group])
-        if blocks.sum() <= MOST_BLOCKS:
-            weights = np.array(plan.parts[plan.group_part[group]].weights, dtype=np.int64)
-            found = audit_group(tree, weights, blocks, np.maximum(prior[order], 1e-9).tolist())
-            if found is not None:
-                return int(order[int(np.argmax([float(p) for p in found.posterior]))])
-        return int(np.argmax(counts[group]))
-
-    return likeliest
-
-
 class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan]):
     """Inside each group, sensitive values look like the target."""
 
@@ -213,6 +196,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
     title = "Target distribution"
     trust = Trust.CONDITIONAL
     part = "group_id"
+    adds = ADDED
     withheld = True
     answers = "certain bounds"
     spec = TargetDistribution
@@ -281,6 +265,10 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
             randomise_depth=spec.randomise_depth,
         )
         return Planned(public=public, work=Work(side=target_report.side_table(made), notes=made.notices, secret=made))
+
+    def beside(self, plan: TargetDistributionPlan, domains: tuple[Domain, ...]) -> Mapping[str, ColumnType]:
+        """Blocks, how often each comes, and what it covers."""
+        return block_columns(domains[0], numeric=plan.numeric)
 
     def apply(self, plan: TargetDistributionPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
         """The sensitive column goes, the number of the group comes."""
@@ -366,7 +354,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
                 at = np.array(plan.order)[leaves]
                 counts[np.ix_(blocks.group[mine], at)] += blocks.count[mine][:, None] * share
         counts *= (np.array(plan.group_rows) / np.maximum(blocks.sizes, 1))[:, None]
-        return replace(record_laws.silent(counts), knowing=_knowing(plan, evidence, counts))
+        return replace(record_laws.silent(counts), knowing=knowing(plan, evidence, counts))
 
     def verify(self, plan: TargetDistributionPlan, published: Published) -> None:
         """The published blocks are exactly P-private, and every group has the rows it states and as many blocks."""

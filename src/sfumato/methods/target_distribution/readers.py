@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ...lazily import sparse as sp
 from ...model.private import Known
-from ...model.public import Claim, Floats, ReaderBound
+from ...model.public import Claim, Evidence, Floats, ReaderBound
 from ..shared.readers import Found, in_parts, linked
+from .group_audit import audit_group
 from .target_planning import Made
+
+if TYPE_CHECKING:
+    from .method import TargetDistributionPlan
 
 LAST = "whoever knows the other rows of a group is left with the blocks that they do not fill"
 MOST = 200_000_000
+MOST_BLOCKS = 200  # of a group whose exact posterior is computed; larger ones are read as they stand
 
 
 def readers(claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
@@ -80,3 +88,21 @@ def _spread(inside: sp.csr_array, prior: Floats) -> sp.csr_array:
     mass, held = np.repeat(inside @ prior, np.diff(inside.indptr)), prior[inside.indices]
     share = np.divide(held, mass, out=np.zeros(len(held)), where=mass > 0)
     return sp.csr_array((share, inside.indices, inside.indptr), shape=inside.shape)
+
+
+def knowing(plan: TargetDistributionPlan, evidence: Evidence, counts: Floats) -> Callable[[int, Floats], int]:
+    """The likeliest value of a row of a group, to a reader who knows how blocks are chosen."""
+    tree, order = plan.tree, np.array(plan.order)
+    of_group, block, count = (np.asarray(evidence.side[name]) for name in ("group_id", "block", "count"))
+
+    def likeliest(group: int, prior: Floats) -> int:
+        blocks = np.zeros(tree.nodes, dtype=np.int64)
+        np.add.at(blocks, block[of_group == group], count[of_group == group])
+        if blocks.sum() <= MOST_BLOCKS:
+            weights = np.array(plan.parts[plan.group_part[group]].weights, dtype=np.int64)
+            found = audit_group(tree, weights, blocks, np.maximum(prior[order], 1e-9).tolist())
+            if found is not None:
+                return int(order[int(np.argmax([float(p) for p in found.posterior]))])
+        return int(np.argmax(counts[group]))
+
+    return likeliest

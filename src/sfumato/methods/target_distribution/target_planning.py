@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import PlanError
 from ...model.private import Histogram, Profile
 from ...model.public import Domain, Integers
 from . import transform
@@ -49,6 +50,8 @@ class Made:
 
 def make(spec: Any, profile: Profile, rng: np.random.Generator | None = None) -> Made:
     """The whole plan: tree, groups, targets, fakes, blocks; every block count checked exactly."""
+    if len(np.unique(profile.histograms[0].codes[:, 0])) < 2:
+        raise PlanError("the sensitive column has one distinct value; nothing can be hidden")
     shape = shape_of(spec.hierarchy, profile.domains[0])
     leaf_of = np.empty(len(shape.order), dtype=np.int64)
     leaf_of[list(shape.order)] = np.arange(len(shape.order))
@@ -176,8 +179,6 @@ def _text(key: tuple[Hashable, ...]) -> str:
 
 
 def _notices(spec: Any, shape: Shape, made: list[Target], groups: _Groups) -> Iterator[str]:
-    if shape.tree.leaves == 1:
-        yield "the sensitive column has one value in its domain; there is nothing to hide"
     for part, target in enumerate(made):
         unit = int(transform.unit_sums(shape.tree, target.weights)[0])
         small = int((groups.rows[groups.part == part] < unit).sum())

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...model.private import Profile
 from ...model.public import Floats, Integers
+from .block_columns import HIGH, LARGEST, LOW, WORDS
 from .group_audit import audit_group, enumerate_posterior, only_homogeneous
 from .target_planning import AUDITED_GROUPS, AUDITED_ROWS, Made, replan
 
@@ -30,12 +31,11 @@ def side_table(made: Made) -> dict[str, NDArray[Any]]:
     }
     if made.shape.values is not None:
         points = np.array([float(v) for v in made.shape.values])
-        whole = all(v.denominator == 1 and abs(v) < 2**62 for v in made.shape.values)
-        if whole:
+        if all(v.denominator == 1 and abs(v) < LARGEST for v in made.shape.values):
             points = np.array([int(v) for v in made.shape.values])
-        return side | {"low": points[tree.start[made.node]], "high": points[tree.stop[made.node] - 1]}
+        return side | {LOW: points[tree.start[made.node]], HIGH: points[tree.stop[made.node] - 1]}
     names = np.array([block_label(made, v) for v in range(tree.nodes)], dtype=object)
-    return side | {"values": names[made.node]}
+    return side | {WORDS: names[made.node]}
 
 
 def block_label(made: Made, node: int) -> str:

@@ -1,0 +1,162 @@
+"""The columns of every file are the stated ones, each once and of its type: else nobody opens the release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from commands import METHODS, sfumato
+from forged_folders import again
+from forging import forged, verified
+from sfumato.engines.directory import reader_of
+from sfumato.errors import VerificationError
+from sfumato.methods import REGISTRY
+from sfumato.model.types import Kind, cell_type_named
+from sfumato.release.opened import open_folder
+from sfumato.release.stated_columns import stated_family, written_family
+from tables import MARK, people
+
+ROLES = ("--sa", "disease", "--qi", "age,sex", "--keep", "number", "--drop", f"{MARK}_name")
+FILES = {"data": "data.parquet", "side": "sensitive.parquet", "weights": "weights.parquet"}
+TYPES = (
+    *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
+    *("FLOAT", "DOUBLE", "DECIMAL(9,2)", "VARCHAR", "BLOB", "DATE", "TIME"),
+    *("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"),
+)
+QUESTION = "SELECT sex, COUNT(*) FROM release GROUP BY sex"
+Change = Callable[[pa.Table, str], pa.Table]
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One release of every method, and of target-distribution one of numbers."""
+    here = tmp_path_factory.mktemp("stated")
+    table = people()
+    pq.write_table(table, here / "t.parquet")
+    numbers = table["disease"].combine_chunks().dictionary_encode().indices.cast(pa.int16())
+    pq.write_table(table.set_column(table.column_names.index("disease"), "disease", numbers), here / "n.parquet")
+    made = {}
+    for name, method, source in (
+        *((name, name, "t.parquet") for name in METHODS),
+        *((f"{name} of numbers", name, "n.parquet") for name in METHODS if REGISTRY[name].adds),
+    ):
+        done = sfumato("publish", here / source, here / name, *ROLES, "--method", method, *METHODS[method], "--seed", 3)
+        assert done.code == 0, done.text
+        made[name] = here / name
+    return made
+
+
+def twice(found: pa.Table, name: str) -> pa.Table:
+    return found.append_column(name, found[name])
+
+
+def twice_in_capitals(found: pa.Table, name: str) -> pa.Table:
+    return found.append_column(name.upper(), found[name])
+
+
+def in_capitals(found: pa.Table, name: str) -> pa.Table:
+    return found.rename_columns([n.upper() if n == name else n for n in found.column_names])
+
+
+def as_struct(found: pa.Table, name: str) -> pa.Table:
+    cells = pa.StructArray.from_arrays([found[name].combine_chunks()], ["x"])
+    return found.set_column(found.column_names.index(name), name, cells)
+
+
+def as_list(found: pa.Table, name: str) -> pa.Table:
+    start = pa.array(range(len(found) + 1), pa.int32())
+    cells = pa.ListArray.from_arrays(start, found[name].combine_chunks())
+    return found.set_column(found.column_names.index(name), name, cells)
+
+
+def of_another_type(found: pa.Table, name: str) -> pa.Table:
+    kind = found.schema.field(name).type
+    if pa.types.is_list(kind):
+        cells = pa.array([[1]] * len(found))
+    else:
+        cells = found[name].cast(pa.string()).cast(pa.binary() if pa.types.is_string(kind) else pa.string())
+    return found.set_column(found.column_names.index(name), name, cells)
+
+
+CHANGES = (twice, twice_in_capitals, in_capitals, as_struct, as_list, of_another_type)
+RELEASES = [*REGISTRY, *(f"{name} of numbers" for name in REGISTRY if REGISTRY[name].adds)]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_column_of_every_file(release: str, change: Change, releases: dict[str, Path], tmp_path: Path) -> None:
+    """All are refused without a look at a row; the first of each file through the commands."""
+    for file, path in FILES.items():
+        if not (releases[release] / path).exists():
+            continue
+        for at, name in enumerate(pq.read_schema(releases[release] / path).names):
+            copy = forged(releases[release], tmp_path / f"{file}{at}", **{file: lambda t, n=name: change(t, n)})
+            with pytest.raises(VerificationError):
+                verified(copy)
+            if at == 0:
+                for command in (("verify", copy, "--test"), ("query", copy, QUESTION)):
+                    done = sfumato(*command)
+                    assert done.code == 4, done.text
+                    assert len(done.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_ends_of_blocks_of_another_type(release: str, releases: dict[str, Path], tmp_path: Path) -> None:
+    for kind in (pa.float64(), pa.decimal128(20, 0), pa.string()) if release.endswith("numbers") else ():
+        for name in ("low", "high"):
+            copy = forged(
+                releases[release],
+                tmp_path / f"{name} {kind}",
+                side=lambda t, n=name, k=kind: t.set_column(t.column_names.index(n), n, t[n].cast(k)),
+            )
+            assert sfumato("verify", copy, "--test").code == 4
+
+
+@pytest.mark.parametrize("release", list(REGISTRY))
+def test_a_file_that_the_method_does_not_write(release: str, releases: dict[str, Path], tmp_path: Path) -> None:
+    """Groups or weights beside rows that have none."""
+    for file in ("sensitive.parquet", "weights.parquet"):
+        if (releases[release] / file).exists():
+            continue
+        copy = tmp_path / file
+        forged(releases[release], copy)
+        pq.write_table(pa.table({"disease": ["flu"]}), copy / file, store_schema=False)
+        stated = {"sha256": "0" * 64, "rows": 1}
+        again = forged(
+            copy, tmp_path / f"{file} stated", manifest=lambda s, f=file, x=stated: s["files"].update({f: x})
+        )
+        with pytest.raises(VerificationError, match="no file of a release of this method"):
+            open_folder(again, check=False)
+
+
+def test_types_are_called_as_they_come_back_from_a_file(tmp_path: Path) -> None:
+    """Else a release with such a column could not be opened."""
+    kinds = {name: cell_type_named(name) for plain in TYPES for name in (plain, f"{plain}[]")}
+    assert {kind.kind for kind in kinds.values()} == set(Kind)
+    schema = pa.schema(list(reader_of(pa.table({"x": [1]})).arrow_types(kinds).items()))
+    pq.write_table(schema.empty_table(), tmp_path / "x.parquet", store_schema=False)
+    back = pq.read_schema(tmp_path / "x.parquet")
+    assert {f.name: written_family(f.type) for f in back} == {name: stated_family(k) for name, k in kinds.items()}
+    assert len({stated_family(kind) for kind in kinds.values()}) == len(kinds) - 6  # units of timestamps are one family
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize("release", list(REGISTRY))
+def test_a_text_that_is_none(release: str, statistics: bool, releases: dict[str, Path], tmp_path: Path) -> None:
+    """A cell of bytes that are not UTF-8, with and without a stated least value."""
+    copy = forged(releases[release], tmp_path / "copy")
+    found = pq.read_table(copy / "data.parquet")
+    cells = pa.array([b"\xff\xfe", *(text.encode() for text in found["sex"].to_pylist()[1:])], pa.binary())
+    no_text = pa.Array.from_buffers(pa.string(), len(cells), cells.buffers())
+    changed = found.set_column(found.column_names.index("sex"), "sex", no_text)
+    pq.write_table(changed, copy / "data.parquet", store_schema=False, write_statistics=statistics)
+    again(copy)
+    done = sfumato("verify", copy, "--test")
+    assert done.code == 4, done.text
+    done = sfumato("query", copy, "SELECT sex, COUNT(*) FROM release GROUP BY sex")
+    assert done.code == 2, done.text
+    assert len(done.err.strip().splitlines()) == 1
