@@ -22,7 +22,7 @@ from sfumato.release.opened import open_folder
 
 QUESTION = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND sex = 'f'"
 ANOTHER = "SELECT sex, COUNT(*) AS n, AVG(age) AS a FROM release WHERE disease = 'flu' GROUP BY sex ORDER BY sex"
-SECONDS = 120  # after which a child that waits for ever is ended
+SECONDS = 60  # after which a child that waits for ever is ended
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system forks no processes")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
@@ -17,7 +17,6 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _open: WeakSet[Opening[Any]] = WeakSet()
-_inherited: list[Opening[Any]] = []  # by a process that was forked off: to close a database waits for its threads
 
 
 class Opening(Generic[T]):
@@ -86,6 +85,11 @@ class Opening(Generic[T]):
 
         return checked
 
+    def finish(self) -> None:
+        """Nothing; the digests have been compared, whatever came of it."""
+        if self._compared is not None and self._process == os.getpid():
+            wait([self._compared])
+
     def _wait(self) -> None:
         wrong = self._compared.exception() if self._compared is not None else None
         self._unchanged()  # first: of a file that is gone there is no digest
@@ -120,10 +124,11 @@ def begun(work: Callable[[], T]) -> Future[T]:
     return found
 
 
-def _keep() -> None:
-    """Nothing; what was open when this process was forked off is never closed in it."""
-    _inherited.extend(_open)
+def _finish() -> None:
+    """Nothing; no digest is being computed: a thread that holds a lock at a fork holds it in the child for ever."""
+    for opening in tuple(_open):
+        opening.finish()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_keep)
+    os.register_at_fork(before=_finish)

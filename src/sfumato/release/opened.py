@@ -112,7 +112,7 @@ class OpenedRelease:
         engine: Engine | None = None,
         files: FileStates | None = None,
     ) -> None:
-        self.path, self.manifest, self._files = folder, manifest, files
+        self.path, self.manifest, self.states = folder, manifest, files
         if scratch is not None:  # a temporary folder that lives as long as this object
             weakref.finalize(self, _remove, scratch, os.getpid())
         self.method = _method(manifest)
@@ -140,8 +140,8 @@ class OpenedRelease:
 
     def unchanged(self) -> None:
         """Nothing; VerificationError where a file is no longer the one that was opened."""
-        if self._files is not None:
-            self._files.check()
+        if self.states is not None:
+            self.states.check()
 
     def _arrow_types(self, domain: Domain) -> dict[str, pa.DataType]:
         return {name: self._arrow[name] for name in domain.columns}
