@@ -129,9 +129,10 @@ class ReleaseError(SfumatoError):
 class VerificationError(ReleaseError):
     """A digest or the guarantee recomputed from the bundle does not match what the bundle states.
 
-    Cause: a release that was changed after it was made, that states more than its parameters give, or that was made
-    with a seed; a signature by another key.
-    Remedy: do not use the release and tell its custodian; `--test` accepts a seed, for tests only.
+    Cause: a release that was changed after it was made, or while it was open, that states more than its parameters
+    give, or that was made with a seed; a signature by another key.
+    Remedy: do not use the release and tell its custodian; one that was published anew while it was open is opened
+    again. `--test` accepts a seed, for tests only.
     """
 
     exit_code = 4
@@ -140,7 +141,8 @@ class VerificationError(ReleaseError):
 class EngineError(SfumatoError):
     """The engine failed for a reason of its own (disk full, out of memory).
 
-    Cause: no space in the temporary folder, not enough memory, a database or a cluster that went away.
-    Remedy: make room or set `TMPDIR`, lower `--memory` so that it spills to disk earlier, try again; nothing was
-    published.
+    Cause: no space in the temporary folder, not enough memory, a database or a cluster that went away, something of a
+    release that was opened before this process was forked off.
+    Remedy: make room or set `TMPDIR`, lower `--memory` so that it spills to disk earlier, open the release in the
+    process that asks, try again; nothing was published.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from .model.public import Domain, Floats
 from .release.bundle import check_digests, copy_files, writing
 from .release.digests_first import Opening
 from .release.manifest import GuaranteeModel, Manifest
-from .release.opened import OpenedRelease, begin_path
+from .release.opened import OpenedRelease, begin_path, begin_written
 from .sql.nesting import Nested
 from .sql.nodes import Aggregate, Query, Schema
 from .sql.parse import question, read
@@ -61,7 +61,11 @@ def ask(
     """The answer to a SQL question, with its error; `tables` are look-up tables that it may join."""
     subject.check_estimator(estimator)
     options = Options(level=level, simultaneous=simultaneous, estimator=estimator)
-    lookups = {name: _small_table(given, name) for name, given in (tables or {}).items()}
+    lookups = {}
+    if tables:
+        from .engines.small_tables import small_table
+
+        lookups = {name: small_table(given, name) for name, given in tables.items()}
     known = Remembered() if lookups else subject.known
     found = known.query_of(text, lambda: read(text, subject.schema, lookups))
     if isinstance(found, Query):
@@ -140,12 +144,6 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
     )
 
 
-def _small_table(given: Any, name: str) -> dict[str, list[Any]]:
-    from .engines.small_tables import small_table
-
-    return small_table(given, name)
-
-
 def _joint(frame: Frame, subject: Subject, whole: pa.Table, rows: NDArray[np.int64], target: Target) -> Floats:
     from .answering.influence import shown_covariance
 
@@ -182,7 +180,7 @@ class Release:
     @classmethod
     def at(cls, folder: Path, manifest: Manifest, *, scratch: Path | None = None) -> Release:
         """The release that was written to a folder a moment ago; `scratch` goes with the object."""
-        return cls(OpenedRelease(folder, manifest, scratch=scratch))
+        return cls(begin_written(folder, manifest, scratch=scratch))
 
     @property
     def opened(self) -> OpenedRelease:
@@ -196,7 +194,7 @@ class Release:
 
     @subject.setter
     def subject(self, other: Subject) -> None:
-        self._asked = self._asked.then(lambda _: other)
+        self._asked = self._asked.instead(other)
 
     def __repr__(self) -> str:
         return f"<release by {self.manifest.method}, {self.manifest.rows:,} rows, {len(self.manifest.columns)} columns>"
@@ -233,8 +231,11 @@ class Release:
 
     def save(self, out: str | Path, *, force: bool = False) -> Path:
         """Copy the release to a folder; an existing one is replaced only with `force`."""
-        with writing(Path(out), force=force, check=lambda folder: check_digests(folder, self.manifest)) as folder:
-            copy_files(self.path, folder, self.manifest)
+        with (
+            writing(Path(out), force=force, check=lambda folder: check_digests(folder, self.manifest)) as folder,
+            self._opening.beside() as opened,
+        ):
+            copy_files(opened.path, folder, opened.manifest)
         return Path(out)
 
     def sql(
@@ -248,20 +249,21 @@ class Release:
     ) -> Answer:
         """The answer to a SQL question, with its error; `tables` are small look-up tables that it may JOIN."""
         with self._asked.beside() as subject:
-            return ask(subject, text, level=level, simultaneous=simultaneous, estimator=estimator, tables=tables)
+            found = ask(subject, text, level=level, simultaneous=simultaneous, estimator=estimator, tables=tables)
+        return found if found.joint is None else replace(found, joint=self._asked.later(found.joint))
 
     def explain(self, text: str) -> str:
         """What will be observed, by which weights and with which variance; no data is read but the domains."""
-        asked = read(text, self.schema)
-        if isinstance(asked, Nested):
-            ((_, select),) = asked.inner
-            query, outer = question(select, text, self.schema), asked.outer.sql(dialect="duckdb", comments=False)
-        else:
-            query, outer = asked, None
-        views = checked_views(query, self.subject).views
-        place = layout(query.units(), views, lumpable=self.subject.lumpable, sets=self.subject.sets)
-        wanted = wanted_of(query, self.subject, "release", None)
-        said = explained(query, wanted, place, self.opened)
+        with self._asked.beside() as subject:
+            asked = read(text, subject.schema)
+            if isinstance(asked, Nested):
+                ((_, select),) = asked.inner
+                query, outer = question(select, text, subject.schema), asked.outer.sql(dialect="duckdb", comments=False)
+            else:
+                query, outer = asked, None
+            views = checked_views(query, subject).views
+            place = layout(query.units(), views, lumpable=subject.lumpable, sets=subject.sets)
+            said = explained(query, wanted_of(query, subject, "release", None), place, self.opened)
         return said if outer is None else f"{said}\nover the answer, errors by its covariances: {outer}"
 
     def count(self, where: str | None = None, by: Sequence[str] = (), **options: Any) -> Answer:
@@ -275,14 +277,16 @@ class Release:
         from .answering.contingency import counts, smoothed
 
         if nonnegative is not None:
-            return smoothed(self.opened, columns, nonnegative)
+            with self._opening.beside() as opened:
+                return smoothed(opened, columns, nonnegative)
         return self.sql(counts(columns)).to_arrow()
 
     def association(self, x: str, y: str, *, level: float = DEFAULT_LEVEL) -> Any:
         """How much column x tells about column y: the uncertainty coefficient I(X; Y) / H(Y), with its interval."""
         from .answering.contingency import association
 
-        return association(self.opened, x, y, level)
+        with self._opening.beside() as opened:
+            return association(opened, x, y, level)
 
     # --- models and tests: `analysis` is loaded when one is asked for --------------------------------------------
 
@@ -306,14 +310,7 @@ class Release:
 
         with self._asked.beside() as subject:
             return fit(
-                subject,
-                formula,
-                family=family,
-                where=where,
-                weights=weights,
-                recode=recode,
-                target=target,
-                level=level,
+                subject, formula, family=family, where=where, weights=weights, recode=recode, target=target, level=level
             )
 
     def test(

@@ -224,6 +224,7 @@ def verify(
         from ..release.signing import check_signature, read_public
 
         check_signature(opened.path, read_public(key))
+        opened.unchanged()
         say("ok  signed with the private half of this key")
     if truth is not None:
         from ..audit.custody import check_truth
@@ -250,10 +251,13 @@ def export(
     """
     from ..engines.addresses import check_no_password
     from ..exporting.export import export as run
-    from ..release.opened import open_path
+    from ..release.opened import begin_path as begin
 
     check_no_password(target)
-    contents = run(open_path(release), target, force=force)
+    opening = begin(release)
+    opening.checked()  # before anything is written
+    with opening.beside() as opened:
+        contents = run(opened, target, force=force)
     say(f"{contents.release.manifest.rows:,} rows written")
     note(contents.about["warning"])
     if not contents.weights:

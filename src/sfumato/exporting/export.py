@@ -52,6 +52,7 @@ def export(release: OpenedRelease, target: str | Path, *, force: bool = False) -
             to_sqlite(contents, partial)
         else:
             to_duckdb(contents, partial)
+        release.unchanged()
         for file in reversed(made):  # the rows last
             final = path if file == partial else path.with_name(path.stem + file.name.removeprefix(partial.stem))
             if file != partial and final.exists() and not force:

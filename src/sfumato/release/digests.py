@@ -13,7 +13,7 @@ from threading import Event, Lock, Thread
 PIECE = 1 << 20  # bytes at a time
 LARGE_PIECE = 1 << 23  # ... beside loading code, for which this thread waits after each
 Place = str | os.PathLike[str]
-State = tuple[int, int, int, int]
+State = tuple[int, int, int, int, int]
 
 _begun: dict[str, Begun] = {}  # by absolute path
 _free, _holding, _lock = Event(), list[object](), Lock()
@@ -24,7 +24,7 @@ class Begun:
     """The digest of a file in the state that it had; a thread is at it."""
 
     def __init__(self, path: str) -> None:
-        self._path, self.state, self._found = path, _state(path), ""
+        self._path, self.state, self._found = path, state(path), ""
         self._thread = Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -49,7 +49,7 @@ def begin(path: Place) -> None:
 def digest(path: Place) -> str:
     """SHA-256 of the file, in hexadecimal."""
     begun = _begun.pop(os.path.abspath(path), None)  # noqa: PTH100 - as above
-    found = begun.result() if begun is not None and begun.state == _state(path) else ""
+    found = begun.result() if begun is not None and begun.state == state(path) else ""
     return found or _digest(path)
 
 
@@ -80,7 +80,7 @@ def _digest(path: Place, most: int = PIECE) -> str:
     return found.hexdigest()
 
 
-def _state(path: Place) -> State:
-    """What changes with the file."""
+def state(path: Place) -> State:
+    """What changes with the file. The last is set by the system alone: who restores size and time is seen by it."""
     now = os.stat(path)  # noqa: PTH116 - as above
-    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
+    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns

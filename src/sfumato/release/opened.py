@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import weakref
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ from ..engines.codes import (
     weights_table,
 )
 from ..engines.contract import Engine, Reader
-from ..engines.directory import engine_named
+from ..engines.directory import LOCAL, engine_named
 from ..engines.statements import COUNT
 from ..errors import ReleaseError
 from ..methods import REGISTRY, AnyMethod
@@ -34,6 +35,7 @@ from ..model.types import INTEGER, ColumnType
 from ..stats.joint_codes import distinct_rows
 from .bundle import check_contents, check_digests, read_manifest
 from .digests_first import Opening, begun
+from .file_states import STATEMENT, FileStates
 from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
 from .side_table import SIDE, SideTable
@@ -70,27 +72,55 @@ def begin_folder(
     folder: Path, *, check: bool = True, engine: Engine | None = None, scratch: Path | None = None
 ) -> Opening[OpenedRelease]:
     """The release in a folder while its digests are being compared."""
+    folder = folder.absolute()  # the same wherever the process goes
+    stated = FileStates.of(folder, [STATEMENT])
     manifest = read_manifest(folder)
+    files = stated.beside(manifest)  # before a digest is asked for: a file that changes from here on is told
     compared = begun(partial(check_digests, folder, manifest, threads=BESIDE)) if check else None
-    return Opening(manifest, compared).then(partial(_opened, folder, engine, scratch))
+    found = Opening(manifest, compared, files=files).then(partial(_opened, folder, engine, scratch, files))
+    if engine is None or engine.name == LOCAL:  # the session of another engine does not outlive a fork
+        found.again = partial(begin_folder, folder, check=check, engine=engine)
+    return found
 
 
-def _opened(folder: Path, engine: Engine | None, scratch: Path | None, manifest: Manifest) -> OpenedRelease:
+def begin_written(folder: Path, manifest: Manifest, *, scratch: Path | None = None) -> Opening[OpenedRelease]:
+    """The release that this process wrote to a folder a moment ago."""
+    folder = folder.absolute()
+    files = FileStates.of(folder, [STATEMENT]).beside(manifest)
+    found = Opening(OpenedRelease(folder, manifest, scratch=scratch, files=files), files=files)
+    found.again = partial(begin_folder, folder)
+    return found
+
+
+def _opened(
+    folder: Path, engine: Engine | None, scratch: Path | None, files: FileStates, manifest: Manifest
+) -> OpenedRelease:
     schemas = check_contents(folder, manifest)
-    release = OpenedRelease(folder, manifest, engine=engine, scratch=scratch)
+    release = OpenedRelease(folder, manifest, engine=engine, scratch=scratch, files=files)
     check_stated(schemas, release.file_columns())
     return release
+
+
+def _remove(scratch: Path, owner: int) -> None:
+    if owner == os.getpid():  # not in a child that was forked off
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 class OpenedRelease:
     """An open release: everything that is the same for all questions."""
 
     def __init__(
-        self, folder: Path, manifest: Manifest, *, scratch: Path | None = None, engine: Engine | None = None
+        self,
+        folder: Path,
+        manifest: Manifest,
+        *,
+        scratch: Path | None = None,
+        engine: Engine | None = None,
+        files: FileStates | None = None,
     ) -> None:
-        self.path, self.manifest = folder, manifest
+        self.path, self.manifest, self.states = folder, manifest, files
         if scratch is not None:  # a temporary folder that lives as long as this object
-            weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
+            weakref.finalize(self, _remove, scratch, os.getpid())
         self.method = _method(manifest)
         self.plan = _plan(self.method, manifest)
         self.domains = manifest.domains()
@@ -113,6 +143,11 @@ class OpenedRelease:
         self._evidence: Evidence | None = None
         self._classes: pa.Table | None = None
         self._kept_totals: dict[tuple[tuple[int, ...], str | None], tuple[Integers, Codes, Integers]] = {}
+
+    def unchanged(self) -> None:
+        """Nothing; VerificationError where a file is no longer the one that was opened."""
+        if self.states is not None:
+            self.states.check()
 
     def _arrow_types(self, domain: Domain) -> dict[str, pa.DataType]:
         return {name: self._arrow[name] for name in domain.columns}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .opened import open_path
+from .opened import begin_path
 from .verify import verify as check
 
 
@@ -14,11 +14,13 @@ def verify(path: str | Path, *, test: bool = False, key: str | Path | None = Non
     `path` is a folder or a zip archive. `test` accepts a release that was made with a seed. `key` is a file with the
     custodian's public key in PEM: the signature is checked with it.
     """
-    opened = open_path(path)
-    lines = tuple(check(opened, test=test))
-    if key is None:
-        return lines
-    from .signing import check_signature, read_public
+    opening = begin_path(path)
+    opening.checked()
+    with opening.beside() as opened:
+        lines = tuple(check(opened, test=test))
+        if key is None:
+            return lines
+        from .signing import check_signature, read_public
 
-    check_signature(opened.path, read_public(key))
-    return (*lines, "signed with the private half of this key")
+        check_signature(opened.path, read_public(key))
+        return (*lines, "signed with the private half of this key")

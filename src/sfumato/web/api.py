@@ -14,12 +14,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..analysis.families import FAMILIES
+from ..errors import VerificationError
 from . import conclusions
 from .access_log import masked
 from .catalogue import Served
 from .conclusions import Conclusion
 from .openapi import openapi
-from .refusals import Refusal, wrong
+from .refusals import Refusal, refusal, wrong
 from .service import Posed, Service
 
 FORMS: Mapping[str, str] = {
@@ -55,6 +56,10 @@ def served(request: Request) -> Served:
     digest = request.query_params.get("digest", "")
     if digest and (len(digest) < 8 or not found.digest.startswith(digest)):
         raise HTTPException(409, "another release is served under this name than the one the address was made for")
+    try:
+        found.check()
+    except VerificationError as error:
+        raise Refused(refusal(error, lambda _: False)) from None
     return found
 
 

@@ -10,13 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..errors import SpecError
+from ..errors import SpecError, VerificationError
 from ..model.public import ADDED
 from ..query import open_release
 from ..release.checks import SIGNATURE
+from ..release.file_states import FileStates
 from ..release.verify import describe
 
 RESERVED = frozenset({"static", "healthz", "openapi.json", "favicon.ico", "robots.txt"})
+CHANGED = "the files of the release changed since this server opened it; whoever runs the server starts it again"
 WORDS = {  # roles as analysts read them
     "sensitive": "sensitive: changed before publication",
     "quasi": "others may know it of a person",
@@ -61,6 +63,7 @@ class Served:
     folder: Path
     digest: str  # of release.json, which holds the digests of the data: names the contents
     document: Mapping[str, Any]  # of `sfumato inspect --json`
+    states: FileStates | None = None  # of its files when it was opened; None: of one that nobody asks
 
     @cached_property
     def columns(self) -> tuple[ServedColumn, ...]:
@@ -77,6 +80,15 @@ class Served:
             for c in self.document["columns"]
             if c["role"] not in ADDED
         )
+
+    def check(self) -> None:
+        """Nothing; VerificationError where a file changed since the server opened the release."""
+        if self.states is None:
+            return
+        try:
+            self.states.check()
+        except VerificationError:
+            raise VerificationError(CHANGED) from None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -114,7 +126,8 @@ def catalogue(paths: Sequence[str | Path]) -> dict[str, Served]:
             raise SpecError(f'two releases are called "{name}"; rename the folder of one', field="release")
         release = open_release(folder)
         digest = hashlib.sha256((folder / "release.json").read_bytes()).hexdigest()
-        found[name] = Served(name=name, folder=folder, digest=digest, document=describe(release.opened))
+        opened = release.opened  # last: what was read before is of the files whose states it holds
+        found[name] = Served(name=name, folder=folder, digest=digest, document=describe(opened), states=opened.states)
     if not found:
         raise SpecError("no release is named; give the folder of at least one", field="release")
     return found

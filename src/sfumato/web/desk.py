@@ -60,7 +60,17 @@ class Desk:
         self._open: dict[str, Release] = {}
 
     def __call__(self, task: Task | Conclusion) -> Reply | Refusal:
-        """The reply, or why there is none."""
+        """The reply, or why there is none: nothing is said of other files than those that the server opened."""
+        served = self._served[task.release]
+        found = self._reply(task)
+        try:
+            served.check()
+        except SfumatoError as error:
+            self._open.pop(task.release, None)
+            return refusal(error, lambda _: False)
+        return found
+
+    def _reply(self, task: Task | Conclusion) -> Reply | Refusal:
         try:
             release = self._release(task.release)
             if isinstance(task, Conclusion):

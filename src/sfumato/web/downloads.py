@@ -19,6 +19,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Send
 
+from ..errors import VerificationError
 from .api import Refused, caching, known, served, service
 from .catalogue import Served
 from .refusals import BUSY
@@ -45,7 +46,7 @@ class _Download(StreamingResponse):
 
         try:
             await super().stream_response(send)
-        except (ArrowException, OSError):
+        except (ArrowException, OSError, VerificationError):
             return  # without an end: the server drops the connection and says so in one line
 
 
@@ -78,7 +79,9 @@ def zipped(release: Served) -> Iterator[bytes]:
             with path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
                 while piece := source.read(PIECE):
                     target.write(piece)
+                    release.check()
                     yield sink.take()
+    release.check()
     yield sink.take()
 
 
@@ -99,6 +102,7 @@ def rows_as_csv(release: Served) -> Iterator[bytes]:
                     header = False
                 columns = [_cells(column) for column in batch.columns]
                 writer.writerows(zip(*columns, strict=True))
+                release.check()
                 yield text.getvalue().encode()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..errors import EngineError, QueryError, SfumatoError, SpecError
+from ..errors import EngineError, QueryError, SfumatoError, SpecError, VerificationError
 
 _TEXT = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _MEANT = "; did you mean "
@@ -62,7 +62,7 @@ def refusal(error: SfumatoError, accepted: Callable[[str], bool]) -> Refusal:
             sql=error.sql,
             fixes=tuple(fixes[:4]),
         )
-    status = 500 if isinstance(error, EngineError) else 400
+    status = 503 if isinstance(error, VerificationError) else 500 if isinstance(error, EngineError) else 400
     return Refusal(type=type(error).__name__, message=str(error), status=status)
 
 
