@@ -61,6 +61,7 @@ class Strata:
     positive: Floats
     keys: Mapping[int, tuple[Codes, pa.Array]]  # untouched key -> (group of every observed row, values)
     cell: NDArray[np.intp] | None = None  # number of every observed cell, where cells were observed
+    numbers: Floats | None = None  # the measures of every observed row, where it has rows of one number each only
 
 
 def sort_into_strata(frame: Frame) -> Strata:
@@ -113,6 +114,7 @@ def sort_into_strata(frame: Frame) -> Strata:
         positive=positive,
         keys=keys,
         cell=None if wanted.cell is None else seen[wanted.cell].to_numpy().astype(np.intp),
+        numbers=np.column_stack([np.ones(rows), _floats(seen, wanted.numbers)]) if wanted.numbers else None,
     )
 
 
