@@ -99,9 +99,9 @@ def sort_into_strata(frame: Frame) -> Strata:
         positive = np.column_stack([positive, _floats(seen, list(wanted.positive.values()))])
     if not (np.isfinite(moments).all() and np.isfinite(positive).all()):
         raise QueryError(
-            "the question adds up numbers that are infinite, not numbers (NaN) or too large; they have no error",
+            "the question is about numbers that are infinite, not numbers (NaN) or too large; they have no error",
             sql=query.text,
-            hint="Leave them out, for example: WHERE isfinite(column).",
+            hint="Leave them out, for example: WHERE column BETWEEN -1e100 AND 1e100.",
         )
     return Strata(
         stratum=stratum,
