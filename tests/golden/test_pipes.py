@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -79,11 +81,62 @@ def test_a_full_disk_is_told_in_a_line(asked: tuple[str, ...], here: Path) -> No
     assert done.stderr == "error: what is to be said cannot be written to standard output; is a disk full?\n"
 
 
-def test_ctrl_c_while_code_is_loaded_is_told_in_a_line() -> None:
-    run = "import sfumato.cli as c\ndef stop():\n    raise KeyboardInterrupt\nc._run = stop\nc.program()"
+# A command that says when it has begun to listen; code is loaded afterwards.
+LISTENING = """
+import os, sys
+import sfumato.cli as command
+usual = command._open_streams
+command._open_streams = lambda: (usual(), os.write(1, b"."))
+command.program()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent as a signal")
+@pytest.mark.parametrize("command", ["publish", "query", "verify", "compare"])
+def test_ctrl_c_at_any_moment_is_told_in_a_line(command: str, here: Path, tmp_path: Path) -> None:
+    """At many moments while code is loaded, and while the command works."""
+    shown, temporary = tmp_path / "out", tmp_path / "temporary"
+    temporary.mkdir()
+    table = (str(here / "t.parquet"), *(["--sa", "disease", "--qi", "age,sex", "--rest", "drop"]))
+    asked = {
+        "publish": ("publish", *table[:1], str(shown), *OPTIONS.split()),
+        "query": ("query", str(here / "out"), QUESTION),
+        "verify": ("verify", str(here / "out")),
+        "compare": ("compare", *table, "--bound", "1/2", "--methods", "uniform"),
+    }[command]
+    said = "error: stopped; nothing was published\n" if command == "publish" else "error: stopped\n"
+    env = {**os.environ, "PYTHONPATH": str(SRC), "TMPDIR": str(temporary)}
+    heard = 0
+    for moment in range(24):
+        child = subprocess.Popen(
+            [sys.executable, "-c", LISTENING, *asked],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env,
+        )
+        assert child.stdout is not None
+        assert child.stdout.read(1) == "."
+        time.sleep(moment * 0.01)
+        child.send_signal(signal.SIGINT)
+        _, told = child.communicate(timeout=60)
+        assert list(temporary.iterdir()) == []
+        if child.returncode == 0:  # it had done its work
+            continue
+        assert (child.returncode, told) == (130, said), moment
+        assert not shown.exists()
+        heard += 1
+    assert heard > 4
+
+
+def test_ctrl_c_that_nobody_was_to_hear_is_not_heard(here: Path) -> None:
+    """As of a command that a shell runs in the background."""
+    text = f"import signal, os\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{LISTENING}"
+    text = text.replace('os.write(1, b".")', "os.kill(os.getpid(), signal.SIGINT)")
     env = {**os.environ, "PYTHONPATH": str(SRC)}
-    done = subprocess.run([sys.executable, "-c", run], check=False, capture_output=True, text=True, env=env)
-    assert (done.returncode, done.stderr) == (130, "error: stopped; nothing was published\n")
+    asked = [sys.executable, "-c", text, "query", "out", QUESTION]
+    done = subprocess.run(asked, check=False, capture_output=True, text=True, env=env, cwd=here)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("where", ["sfumato.release.bundle.finish", "sfumato.engines.duckdb.engine.LocalEngine.open"])

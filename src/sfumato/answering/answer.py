@@ -15,6 +15,8 @@ from ..reports.text import csv_cell, json_text, number, percent, table, visible
 from .frames import pandas_frame, polars_frame
 
 MAY_BE_ZERO = "  (may be 0)"
+ENDS = ("", "_se", "_low", "_high", "_min", "_max")  # of the columns of an aggregate
+WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -57,15 +59,24 @@ class Answer:
         return polars_frame(self.table)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dictionary per row, with None where a number is not known."""
+        """One dictionary per row, with None where a number is not known; keys are as they were published, also NaN."""
+        numbers = {f"{name}{end}" for name in self.aggregates for end in ENDS}
         return [
-            {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-            for row in self.table.to_pylist()
+            {k: None if k in numbers and _endless(v) else v for k, v in row.items()} for row in self.table.to_pylist()
         ]
+
+    def told_rows(self) -> list[dict[str, Any]]:
+        """The rows as documents have them: keys that are NaN or infinite are words."""
+        return [{k: WORDS[str(v)] if _endless(v) else v for k, v in row.items()} for row in self.rows()]
 
     def to_dict(self) -> dict[str, Any]:
         """The document of `sfumato query --format json`."""
-        document: dict[str, Any] = {"method": self.method, "level": self.level, "kind": self.kind, "rows": self.rows()}
+        document: dict[str, Any] = {
+            "method": self.method,
+            "level": self.level,
+            "kind": self.kind,
+            "rows": self.told_rows(),
+        }
         return document | ({"caveats": list(self.caveats)} if self.caveats else {})
 
     def to_json(self) -> str:
@@ -85,7 +96,7 @@ class Answer:
 
     def display(self) -> tuple[list[str], list[list[str]]]:
         """(header, rows) for people: one column per key, estimate and interval per aggregate."""
-        rows = self.rows()
+        rows = self.told_rows()
         header: list[str] = []
         cells: list[list[str]] = [[] for _ in range(self.table.num_rows)]
         names, skip = self.table.column_names, set()
@@ -122,7 +133,7 @@ class Answer:
 
         return answer_table(
             self.table.column_names,
-            self.rows(),
+            self.told_rows(),
             aggregates=self.aggregates,
             method=self.method,
             level=self.level,
@@ -138,3 +149,8 @@ class Answer:
 
 def _range(low: float | None, high: float | None) -> str:
     return f"{number(low)} .. {number(high)}"
+
+
+def _endless(value: Any) -> bool:
+    """Whether it is a float that is no finite number."""
+    return isinstance(value, float) and not math.isfinite(value)

@@ -113,6 +113,7 @@ def _posed(frame: Frame, asking: Asking, strata: Strata, totals: Totals, keys: t
         keys=len(groups),
         inside=frame.inside,
         cell=strata.cell,
+        numbers=strata.numbers,
     )
     seen = np.zeros((len(groups), len(strata.patterns)), dtype=np.bool_)
     seen[key, strata.pattern] = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from ..errors import QueryError, UnsupportedQuery
 from ..model.public import Scalar
 from ..model.types import Kind
 from ..sql.aggregates import LARGEST
-from ..sql.nodes import Query, Truth
+from ..sql.nodes import TRUE, Query, Truth
 from ..sql.scalar import nearest, quoted
 from .layout import UnitView, Views
 from .plain_comparisons import plain_comparison
@@ -125,12 +126,11 @@ def check_literals(query: Query, subject: Subject) -> None:
             values[lookup.column] = _values(subject, lookup.column)
         texts, numbers = values[lookup.column]
         literal = lookup.literal
-        if (isinstance(literal, str) and literal in texts) or (
-            isinstance(literal, float) and (literal in numbers or str(literal) in texts)
-        ):
-            found = True
+        if isinstance(literal, float):
+            found = literal in numbers or str(literal) in texts
         else:
-            found = isinstance(literal, str) and bool(numbers) and _as_float(literal) in numbers
+            found = literal in texts or (bool(numbers) and _as_float(literal) in numbers)
+            found = found or (not text and lookup.table is None and _means_a_value(literal, lookup.column, subject))
         if lookup.table is not None:
             met[lookup.column, lookup.table] = found or met.get((lookup.column, lookup.table), False)
             continue
@@ -155,7 +155,20 @@ def _values(subject: Subject, column: str) -> tuple[set[str], set[float]]:
         known = {value[domain.columns.index(column)] for value in domain.values}
     else:
         known = subject.reader.run(distinct(column, table="release"))["v"].to_pylist()
-    return {str(v) for v in known if v is not None}, {float(v) for v in known if isinstance(v, int | float)}
+    return {str(v) for v in known if v is not None}, {float(v) for v in known if isinstance(v, int | float | Decimal)}
+
+
+def _means_a_value(literal: str, column: str, subject: Subject) -> bool:
+    """Whether the engine takes a text for one of the values of a changed column: days and moments have many spellings.
+
+    "2020-1-2" is a day, "2020-01-02T03:00" a moment and "t" is true. What it cannot read at all is none of the values.
+    """
+    shown = literal.replace("'", "''")
+    try:
+        (found,) = _run(subject, subject.schema.units[column], [f"{quoted(column)} = '{shown}'"], "").columns
+    except QueryError:
+        return False
+    return bool((truth(found) == TRUE).any())
 
 
 def _as_float(text: str) -> float:

@@ -34,6 +34,7 @@ class Observation:
     positive: dict[int, str]  # measure -> sum of its positive part
     by_row: bool = False  # rows are not yet added up: only the part tells them apart
     cell: str | None = None  # number of the cell, where parts are looked at cell by cell
+    numbers: tuple[str, ...] = ()  # measures that rows are told apart by
     of_rows: bool = True  # the statement is about the rows of the release, not about cells
 
 
@@ -49,10 +50,12 @@ def observation(
     table: str,
     weight: str | None,
     by_cell: bool = False,
+    by_number: bool = False,
 ) -> Observation:
     """One GROUP BY over `table`, whose rows stand for `weight` rows of the release each (None: one).
 
-    `by_cell`: the rows of `table` are taken as they are, under their numbers. `roomy`: rows fit the memory.
+    `by_cell`: the rows of `table` are taken as they are, under their numbers. `roomy`: rows fit the memory, and
+    are told apart by the numbers that are added up where the method wants them `by_number`.
     """
     wanted = query.units()
     columns: list[tuple[exp.Expression, str]] = []
@@ -79,6 +82,8 @@ def observation(
     # Where there is something else, hardly two rows agree: they are taken as they are, if there is room for them.
     by_row = by_cell or (handfuls and in_part is not None and (len(columns) == 1 or roomy))
     numbers = [_number(sql) for sql in query.measures[1:]]
+    apart = tuple(f"g{m}" for m in range(1, len(numbers) + 1)) if by_number and roomy and in_part is not None else ()
+    columns += [(number.copy(), name) for number, name in zip(numbers, apart, strict=False)]
     moments = tuple((a, b) for b in range(len(numbers) + 1) for a in range(b + 1))
     positive = {m: f"p{m}" for m in range(1, len(numbers) + 1)}
     sums = [] if by_row and weight is None else [(_weight(weight) if by_row else rows_of(weight), "m0")]
@@ -101,6 +106,7 @@ def observation(
         positive=positive,
         by_row=by_row,
         cell="cell" if by_cell else None,
+        numbers=apart,
         of_rows=weight is None,
     )
 
@@ -148,10 +154,11 @@ def wanted_of(
             table=table,
             weight=weight,
             by_cell=by_cell,
+            by_number=subject.by_number,
         )
 
-    way = (units, lumpable, subject.withheld, subject.handfuls, roomy, subject.part, table, weight, by_cell)
-    return subject.known.wanted_of(query, way, make)
+    way = (units, lumpable, subject.withheld, subject.handfuls, subject.by_number, roomy, subject.part, table, weight)
+    return subject.known.wanted_of(query, (*way, by_cell), make)
 
 
 def wanted_now(query: Query, subject: Subject) -> tuple[Observation, PartCells | None]:

@@ -16,9 +16,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.public import Asked, Estimated, Observed
+from ..model.public import Asked, Estimated, Floats, Observed
 from ..model.sparse_table import SparseTable
-from ..stats.joint_codes import distinct_numbers
+from ..stats.joint_codes import distinct_numbers, joint_ranks
 
 Estimate = Callable[[Observed, Asked], Estimated]
 
@@ -87,7 +87,13 @@ def put_together(sets: Sequence[Observed], patterns: int) -> Observed:
         key=np.concatenate([o.key + first for o, first in zip(own, keys, strict=False)]),
         pattern=np.concatenate([o.pattern for o in own]),
         keys=int(keys[-1]),
+        numbers=_one_below_the_other([o.numbers for o in own]),
     )
+
+
+def _one_below_the_other(some: Sequence[Floats | None]) -> Floats | None:
+    there = [numbers for numbers in some if numbers is not None]
+    return np.concatenate(there) if len(there) == len(some) else None
 
 
 def asked_alone(
@@ -188,6 +194,9 @@ def _merged(observed: Observed, value: NDArray[np.intp], class_: NDArray[np.intp
     at = stratum[observed.stratum]
     parts, values = int(observed.part.max(initial=0)) + 1, int(value.max(initial=0)) + 1
     kept, row = distinct_numbers((at * parts + observed.part) * values + value)
+    numbers = None
+    if observed.numbers is not None:  # entries of other numbers stay apart
+        kept, row, numbers = _by_number(kept, row, observed.numbers)
     sums = [np.bincount(row, weights=m, minlength=len(kept)) for m in observed.moments.T]
     moments = np.stack(sums, axis=1).astype(np.float64)
     return Observed(
@@ -198,7 +207,18 @@ def _merged(observed: Observed, value: NDArray[np.intp], class_: NDArray[np.intp
         key=(places // width).astype(np.intp),
         pattern=(places % width).astype(np.intp),
         keys=observed.keys,
+        numbers=numbers,
     )
+
+
+def _by_number(
+    kept: NDArray[np.int64], row: NDArray[np.intp], numbers: Floats
+) -> tuple[NDArray[np.int64], NDArray[np.intp], Floats]:
+    """Entries cut into those of equal numbers: what each was before, where every old entry goes, and its numbers."""
+    codes = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in numbers.T]
+    joint, _ = joint_ranks([row, *codes], len(row))
+    _, first, place = np.unique(joint, return_index=True, return_inverse=True)
+    return kept[row[first]], place.reshape(-1).astype(np.intp), numbers[first]
 
 
 def _without(

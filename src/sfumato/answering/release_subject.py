@@ -29,6 +29,7 @@ def subject_of(opened: OpenedRelease) -> Subject:
         part=opened.part,
         whole=method.whole,
         handfuls=method.handfuls,
+        by_number=method.by_number,
         sets={u: len(sets) for u, sets in enumerate(opened.listed) if sets is not None},
         estimate=as_stated()(lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked)),
         bound=as_stated()(lambda *question: method.bound(plan, opened.evidence, *question)),

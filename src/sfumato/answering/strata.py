@@ -61,6 +61,7 @@ class Strata:
     positive: Floats
     keys: Mapping[int, tuple[Codes, pa.Array]]  # untouched key -> (group of every observed row, values)
     cell: NDArray[np.intp] | None = None  # number of every observed cell, where cells were observed
+    numbers: Floats | None = None  # the measures of every observed row, where it has rows of one number each only
 
 
 def sort_into_strata(frame: Frame) -> Strata:
@@ -98,9 +99,9 @@ def sort_into_strata(frame: Frame) -> Strata:
         positive = np.column_stack([positive, _floats(seen, list(wanted.positive.values()))])
     if not (np.isfinite(moments).all() and np.isfinite(positive).all()):
         raise QueryError(
-            "the question adds up numbers that are infinite, not numbers (NaN) or too large; they have no error",
+            "the question is about numbers that are infinite, not numbers (NaN) or too large; they have no error",
             sql=query.text,
-            hint="Leave them out, for example: WHERE isfinite(column).",
+            hint="Leave them out, for example: WHERE column BETWEEN -1e100 AND 1e100.",
         )
     return Strata(
         stratum=stratum,
@@ -113,6 +114,7 @@ def sort_into_strata(frame: Frame) -> Strata:
         positive=positive,
         keys=keys,
         cell=None if wanted.cell is None else seen[wanted.cell].to_numpy().astype(np.intp),
+        numbers=np.column_stack([np.ones(rows), _floats(seen, wanted.numbers)]) if wanted.numbers else None,
     )
 
 

@@ -87,6 +87,7 @@ class Subject:
     prepare: Callable[[], None] | None = None  # works out what estimates need whatever is asked; None: nothing
     prepare_sums: Callable[[PartCells | None], None] | None = None  # the same of functionals, then of cells in parts
     handfuls: bool = False  # parts are of a few rows each, which no statement counts together
+    by_number: bool = False  # bounds need the numbers that are added up row by row
     caveats: tuple[str, ...] = ()  # that every answer carries
     sampling: tuple[str, ...] = ()  # those of errors of a population
     known: Remembered = field(default_factory=Remembered, repr=False)

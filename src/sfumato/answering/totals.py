@@ -19,6 +19,7 @@ from .own_strata import asked_alone
 from .ratio_range import Extremes, quotient_range, ratio_range
 from .strata import Strata
 
+NO_BOUNDS = "no bounds are known for an average or a quotient of this kind, over rows that are not certain"
 EXACT = 1e-9  # relative gap of the limits below which a number is exact
 
 
@@ -257,6 +258,8 @@ class Numbers:
             low, high, notes = found[0], found[1], tuple(found[2])
             ratio, exact = np.where(low == high, low, ratio), exact | (low == high)
             low, high = np.where(exact, ratio, low), np.where(exact, ratio, high)
+        elif (~certain & (B.high > 0)).any():
+            notes = (NO_BOUNDS,)
         nothing = np.full_like(low, np.nan)
         value, se = np.where(exact, ratio, nothing), np.where(exact, 0.0, nothing)
         return Result(value, se, low, high, "exact" if exact.all() else "bounds", notes=notes)
@@ -286,6 +289,7 @@ def selected(aggregate: Aggregate, query: Query, keys: tuple[int, ...], strata: 
         value=observed.value[stay],
         moments=observed.moments[stay],
         cell=None if observed.cell is None else observed.cell[stay],
+        numbers=None if observed.numbers is None else observed.numbers[stay],
     )
 
 

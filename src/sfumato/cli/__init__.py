@@ -5,7 +5,9 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
+from types import FrameType
 
 # New objects before Python looks for unreachable ones. Loading code makes some hundred thousand, which all stay:
 SHORT, OF_SHORT = ("look", "publish", "plan", "query", "inspect", "verify"), 1_000_000  # ... and little follows
@@ -13,6 +15,7 @@ OBJECTS = 50_000  # of commands that may run for long
 # Seconds after which a thread that loads code lets another one go on. That one reads, and asks for its turn often and
 # for a moment, each time that a library has done a piece of work for it.
 INTERVAL = 0.0005
+INTERRUPTED = 130  # as shells count an end by Ctrl-C
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -38,6 +41,8 @@ def _run(arguments: list[str] | None = None) -> None:
         early_rows.begin(sys.argv[1:] if arguments is None else arguments)
         from .application import main as run
 
+        if signal.getsignal(signal.SIGINT) is _leave:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on the application answers
         run(arguments)
     finally:
         early_rows.end()
@@ -48,18 +53,20 @@ def program() -> None:
 
     Python would first give back every object of the libraries, a tenth of a second and more; the process goes anyway.
     """
-    from .late_methods import compile_late
-
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where somebody has it ignored
+        signal.signal(signal.SIGINT, _leave)
     _open_streams()
-    compile_late()
     code: object = 1
     try:
+        from .late_methods import compile_late
+
+        compile_late()
         _run()
     except SystemExit as done:
         code = done.code
-    except KeyboardInterrupt:  # while code was loaded: later ones are the application's
-        code = 130
-        sys.stderr.write("error: stopped; nothing was published\n")
+    except KeyboardInterrupt:  # between the two who answer it
+        code = INTERRUPTED
+        sys.stderr.write(f"error: {stopped(sys.argv[1:])}\n")
     except BaseException:
         sys.excepthook(*sys.exc_info())
     atexit._run_exitfuncs()
@@ -69,6 +76,26 @@ def program() -> None:
     except (OSError, ValueError):
         code = code or 1  # what was said did not arrive; Python itself would leave with 120
     os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+
+
+def stopped(arguments: list[str]) -> str:
+    """What is said when somebody presses Ctrl-C; commands that publish nothing say nothing about it."""
+    return "stopped; nothing was published" if arguments[:1] == ["publish"] else "stopped"
+
+
+def _leave(_: int, __: FrameType | None) -> None:
+    """The end at once, by Ctrl-C while code is loaded: an exception would come out of the midst of some library.
+
+    Some of them do not survive one, and others try again. Nothing is written yet but, perhaps, a private folder.
+    """
+    with_folder = sys.modules.get("sfumato.engines.scratch")
+    clear = vars(with_folder).get("clear") if with_folder is not None else None  # not there: it is being loaded
+    try:
+        if clear is not None:
+            clear()
+        os.write(2, f"error: {stopped(sys.argv[1:])}\n".encode())
+    finally:
+        os._exit(INTERRUPTED)
 
 
 def _open_streams() -> None:

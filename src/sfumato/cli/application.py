@@ -21,6 +21,7 @@ import typer
 from ..errors import QueryError, SfumatoError, SpecError
 from ..reports.text import visible
 from ..version import __version__
+from . import INTERRUPTED, stopped
 from .method_options import asked_method, method_options
 from .option_groups import flattened, typed
 from .teaching import START, TaughtCommand, TaughtGroup, option
@@ -49,9 +50,7 @@ COMMANDS = {  # and their functions; a command loads its own module, not those o
 UNREACHABLE = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EACCES}
 LONGEST = 60  # letters of a name that cannot be reached
 READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
-INTERRUPTED = 130  # as shells count an end by Ctrl-C
 COMPLETE = "_SFUMATO_COMPLETE"  # set by the scripts of --show-completion
-STOPPED = "stopped; nothing was published"
 # commands that take the options of methods, and the fields whose option they read themselves
 WITH_METHOD = {"publish": frozenset[str](), "plan": frozenset({"report"})}
 WITH_ROWS = ("publish", "plan", "compare", "recommend", "studio")  # they read a table in clear
@@ -121,13 +120,13 @@ def main(arguments: list[str] | None = None) -> None:
         except typer.Exit as error:
             raise SystemExit(error.exit_code) from None
         except (typer.Abort, KeyboardInterrupt):
-            _fail(STOPPED, INTERRUPTED, debug=debug)
+            _fail(stopped(arguments), INTERRUPTED, debug=debug)
         except (BrokenPipeError, ReaderGone):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(READER_GONE) from None
         except Exception as error:
             if interrupted:  # the engine answers Ctrl-C with an error of its own
-                _fail(STOPPED, INTERRUPTED, debug=debug)
+                _fail(stopped(arguments), INTERRUPTED, debug=debug)
             if isinstance(error, QueryError):  # a caret stands under the question
                 _fail(str(error), error.exit_code, debug=debug)
             if isinstance(error, SfumatoError):  # names of columns and files may hold anything

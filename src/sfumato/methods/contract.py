@@ -102,6 +102,7 @@ class Method(ABC, Generic[S, P]):
     withheld: bool = False  # the changed units are not in data.parquet but in sensitive.parquet, by group
     # Parts are of a few rows each: estimates add up the entries of an output row in a part, and take cells (`inside`).
     handfuls: bool = False
+    by_number: bool = False  # bounds need the numbers that a question adds up row by row (`Observed.numbers`)
     classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: bool = False  # the plan itself is random: every release needs its own
     unseen: tuple[str, ...] = ()  # forgeries that the bundle alone cannot show, beside those that no bundle can

@@ -282,6 +282,7 @@ class Observed:
     keys: int  # K, the number of output rows
     inside: PartCells | PartCounts | None = None  # `part` says nothing then
     cell: NDArray[np.intp] | None = None  # of every entry
+    numbers: Floats | None = None  # (R, G): the measures of an entry's rows, where entries are told apart by them
 
     @property
     def strata(self) -> int:

@@ -32,7 +32,7 @@ def chart(answer: Answer, sql: str) -> dict[str, Any] | None:
     if not answer.aggregates or table.num_rows == 0 or len(keys) > 2 or (len(keys) == 0 and len(answer.aggregates) < 2):
         return None
     means = averages(sql)
-    rows = answer.rows()
+    rows = answer.told_rows()
     if len(keys) == 0:
         return _apart(answer, rows[0])
     along = _axis(table, keys[0]) if len(set(table[keys[0]].to_pylist())) > 2 else None

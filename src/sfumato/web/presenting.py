@@ -14,7 +14,7 @@ WIDTH, MARGIN = 200.0, 5.0  # of the drawn interval, in its own units
 
 def present(answer: Answer, sql: str) -> dict[str, Any]:
     """What the template of an answer needs; plain values only."""
-    rows = answer.rows()
+    rows = answer.told_rows()
     names = answer.to_arrow().column_names
     errors = {name + end for name in answer.aggregates for end in ENDS}
     keys = [name for name in names if name not in errors and name not in answer.aggregates]

@@ -216,15 +216,19 @@ class Bounder:
 
     def _counts(self, selection: Selection, h: WholeNumbers) -> tuple[Exact, Exact]:
         """Bounds on a count without sorting: between max(0, s - (n+k - must)) and min(s, may)."""
-        blocks = self.blocks
-        least, _ = node_least(blocks.tree, h.whole)
-        most, _ = node_least(blocks.tree, -h.whole)
+        low, high = self.picks(selection, h.whole == 1)
+        return selection.per_key(low), selection.per_key(high)
+
+    def picks(self, selection: Selection, inside: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+        """For each pair how many of its rows have a value inside a set of leaves, at least and at most."""
+        blocks, h = self.blocks, inside.astype(np.int64)
+        least, _ = node_least(blocks.tree, h)
+        most, _ = node_least(blocks.tree, -h)
         must, may = np.zeros(blocks.groups, dtype=np.int64), np.zeros(blocks.groups, dtype=np.int64)
         np.add.at(must, blocks.group, blocks.count * least[blocks.node])
         np.add.at(may, blocks.group, blocks.count * -most[blocks.node])
         free = (self.sizes - must)[selection.group]
-        low = selection.per_key(np.maximum(0, selection.rows - free))
-        return low, selection.per_key(np.minimum(selection.rows, may[selection.group]))
+        return np.maximum(0, selection.rows - free), np.minimum(selection.rows, may[selection.group])
 
     def order_statistic(self, selection: Selection, h: WholeNumbers, position: int) -> Bounds | None:
         """Bounds on the `position`-th smallest h (from 1) of the selected rows; None when nothing is selected.

@@ -8,7 +8,7 @@ which is never too narrow. Bounds leave as floats rounded outward.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -20,10 +20,12 @@ from ...errors import PlanError, ReleaseError
 from ...model.public import Asked, Estimated, Floats, Observed
 from .block_bounds import Blocks, Bounder, Selection, WholeNumbers, exact_numbers
 from .blocktree import BlockTree
+from .picked_rows import Picked, may_be_empty, picked, ratio_bounds, sum_bounds
 from .transform import check_plan
 
 OUTER = "bounds may be wider than needed: conditions on other columns give rows of a group different questions"
 SOMETIMES_NULL = "an average may be NULL: in some possible tables no row has the value asked for"
+ROW_BY_ROW = "bounds of a sum of products with the sensitive column are wide: each row is bounded by itself"
 CELLS = 2**24
 
 
@@ -86,14 +88,16 @@ def open_blocks(
 
 
 def estimate(release: OpenBlocks, observed: Observed, asked: Asked) -> Estimated:
-    """Bounds on every functional; no estimate. Products with another column keep the trivial limits (NaN here)."""
+    """Bounds on every functional; no estimate. Where only the trivial limits hold there are none (NaN)."""
     shape = (observed.keys, asked.functionals)
     low, high = np.zeros(shape), np.zeros(shape)
-    several = False
+    several = loose = False
     selections = [_selection(observed, b) for b in range(len(asked.coefficients))]
     for f in range(asked.functionals):
         if asked.measure[f] != 0:
-            low[:, f], high[:, f] = np.nan, np.nan
+            low[:, f], high[:, f], unknown, competing = _numbers_of_rows(release, observed, asked, f)
+            loose |= unknown
+            several |= competing
             continue
         uncertain, parts = 0, []
         for b, selection in enumerate(selections):
@@ -112,17 +116,19 @@ def estimate(release: OpenBlocks, observed: Observed, asked: Asked) -> Estimated
         covariance=np.zeros((observed.keys, len(asked.pairs))),
         minimum=low,
         maximum=high,
-        caveats=(OUTER,) if several else (),
+        caveats=(*((OUTER,) if several else ()), *((ROW_BY_ROW,) if loose else ())),
     )
 
 
 def ratios(
     release: OpenBlocks, observed: Observed, asked: Asked, top: Sequence[int], bottom: Sequence[int]
 ) -> tuple[Floats, Floats, tuple[str, ...]] | None:
-    """Bounds on top / bottom, (output rows, groups of unit keys); None where another column is a factor."""
+    """Bounds on top / bottom, (output rows, groups of unit keys); None where none are known."""
     combos, per_group = asked.groups, asked.functionals // asked.groups
-    if len(top) != 1 or len(bottom) != 1 or asked.measure[top[0]] or asked.measure[bottom[0]]:
+    if len(top) != 1 or len(bottom) != 1 or asked.measure[bottom[0]]:
         return None
+    if asked.measure[top[0]]:
+        return _averages(release, observed, asked, top[0], bottom[0])
     low, high = np.full((observed.keys, combos), np.nan), np.full((observed.keys, combos), np.nan)
     selections = [_selection(observed, b) for b in range(len(asked.coefficients))]
     sometimes = several = False
@@ -148,6 +154,60 @@ def ratios(
                 low[k, c], high[k, c] = _down(found[0]), _up(found[1])
             sometimes |= any((n.whole == 0).any() for _, _, n in parts)
     return low, high, (*((SOMETIMES_NULL,) if sometimes else ()), *((OUTER,) if several else ()))
+
+
+def _numbers_of_rows(
+    release: OpenBlocks, observed: Observed, asked: Asked, functional: int
+) -> tuple[Floats, Floats, bool, bool]:
+    """Bounds on a sum of another column by the value of this one, for every output row (`picked_rows`).
+
+    And whether only the trivial limits are known, and whether rows compete for blocks.
+    """
+    parts = _parts(release, observed, asked, functional, None)
+    if parts is None:
+        nothing = np.full(observed.keys, np.nan)
+        return nothing, nothing, True, False
+    low, high = sum_bounds(parts, observed.keys)
+    return _all(low, _down), _all(high, _up), False, sum(not part.certain for part in parts) > 1
+
+
+def _averages(
+    release: OpenBlocks, observed: Observed, asked: Asked, top: int, bottom: int
+) -> tuple[Floats, Floats, tuple[str, ...]] | None:
+    """Bounds on an average of another column over the rows that a condition on this one picks."""
+    shape, per_group = (observed.keys, asked.groups), asked.functionals // asked.groups
+    low, high = np.full(shape, np.nan), np.full(shape, np.nan)
+    sometimes = several = False
+    for c in range(asked.groups):
+        parts = _parts(release, observed, asked, c * per_group + top, c * per_group + bottom)
+        if parts is None:
+            return None
+        several |= sum(not part.certain for part in parts) > 1
+        for k in range(observed.keys):
+            mine = [part.of(k) for part in parts]
+            found = ratio_bounds(mine)
+            if found is not None:
+                low[k, c], high[k, c] = _down(found[0]), _up(found[1])
+                sometimes |= may_be_empty(mine)
+    return low, high, (*((SOMETIMES_NULL,) if sometimes else ()), *((OUTER,) if several else ()))
+
+
+def _parts(release: OpenBlocks, observed: Observed, asked: Asked, top: int, bottom: int | None) -> list[Picked] | None:
+    """The rows of every pattern that adds something; None where the values tell more than two kinds of rows apart."""
+    parts = []
+    for b in np.unique(observed.pattern).tolist():
+        above = _over_domain(asked, b, top)[release.order]
+        below = np.zeros_like(above) if bottom is None else _over_domain(asked, b, bottom)[release.order]
+        if above.any() or below.any():
+            part = picked(release.bounder, observed, b, int(asked.measure[top]), above, below)
+            if part is None:
+                return None
+            parts.append(part)
+    return parts
+
+
+def _all(numbers: Sequence[Fraction], rounded: Callable[[Fraction], float]) -> Floats:
+    return np.array([rounded(x) for x in numbers], dtype=np.float64)
 
 
 def _sums(

@@ -198,6 +198,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
     part = "group_id"
     adds = ADDED
     withheld = True
+    by_number = True
     answers = "certain bounds"
     spec = TargetDistribution
     plan_type = TargetDistributionPlan
@@ -330,10 +331,10 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
     ) -> tuple[Floats, Floats, tuple[str, ...]] | None:
         """Certain bounds on AVG, MIN, MAX and quantiles."""
         release = _release(plan, evidence)
-        if any(asked.measure[f] for f in (*top, *bottom)):
-            return None  # another column is a factor, or the only column
         if kind == "ratio":
             return blockwise.ratios(release, observed, asked, top, bottom)
+        if any(asked.measure[f] for f in (*top, *bottom)):
+            return None  # another column is a factor, or the only column
         if any(value[0] is None for value in evidence.domains[0].values):
             return None  # MIN and MAX skip missing values, blocks do not tell them apart
         return blockwise.order_statistics(release, observed, asked, top[0], kind, share)
