@@ -25,7 +25,7 @@ from .transform import check_plan
 
 OUTER = "bounds may be wider than needed: conditions on other columns give rows of a group different questions"
 SOMETIMES_NULL = "an average may be NULL: in some possible tables no row has the value asked for"
-ROW_BY_ROW = "bounds of a sum of products with the sensitive column are wide: each row is bounded by itself"
+ROW_BY_ROW = "bounds of a sum are wide: each row is bounded by itself"
 CELLS = 2**24
 
 
