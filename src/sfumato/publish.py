@@ -164,7 +164,7 @@ def prepare(
     chosen = method_of(method)
     spec = chosen.with_files(method, read_column_hierarchy)
     table = (engine or engine_for(source)).open(source, delimiter=delimiter)
-    roles = settled_roles(roles, table, reserved=chosen.added)
+    roles = settled_roles(roles, table, reserved=chosen.part, beside=chosen.adds)
     table, people = one_person(table, roles, chosen, secret)
     needs = chosen.needs(spec, roles)
     declared = dict(domains or {})
@@ -188,7 +188,7 @@ def prepare(
     planned = chosen.plan(spec, profile, secret.stream("plan"))
     for sets in chosen.listed(planned.public, profile.domains):
         if sets is not None:
-            check_added(roles, sets.column)
+            check_added((*roles.sensitive, *roles.quasi, *roles.insensitive), sets.column)
     return Prepared(
         table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned, people=people
     )

@@ -59,18 +59,24 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Plain]]:
     return made
 
 
+def named(way: str) -> set[str]:
+    """What the method says that it adds."""
+    method = REGISTRY[way.partition(",")[0]]
+    return {*method.adds, *(() if method.part is None else (method.part,))}
+
+
 @pytest.mark.parametrize("way", list(WAYS))
 def test_the_method_names_what_it_adds(way: str, plain: dict[str, list[Plain]]) -> None:
     """All names in the files; that of the set's number is the plan's."""
     added = {name for one in plain[way] for name in one.added}
-    assert added - OF_WEIGHTS - {"disease_set"} == set(REGISTRY[way.partition(",")[0]].added)
+    assert added - OF_WEIGHTS - {"disease_set"} == named(way)
 
 
 @pytest.mark.parametrize("role", ["disease", "sex"])
 @pytest.mark.parametrize("way", list(WAYS))
 def test_a_column_of_that_name(way: str, role: str, plain: dict[str, list[Plain]], tmp_path: Path) -> None:
     """Clear words and no folder, or a release that answers as that of the same table with other names."""
-    reserved = {*REGISTRY[way.partition(",")[0]].added}
+    reserved = named(way) if role == "disease" else {REGISTRY[way.partition(",")[0]].part}
     every = {name for one in plain[way] for name in one.added} | {"count"}
     for number, one in enumerate(plain[way]):
         for added in sorted(every):

@@ -98,7 +98,7 @@ class Method(ABC, Generic[S, P]):
     lumpable: bool = False  # values the question does not tell apart may be counted together
     part: str | None = None  # name of the sub-table or group id column in data.parquet, if there is one
     whole: bool = False  # estimates look at the whole release's counts of the columns that are asked for
-    adds: tuple[str, ...] = ()  # names of columns of sensitive.parquet besides the part and the sensitive columns
+    adds: tuple[str, ...] = ()  # columns of sensitive.parquet besides the part: no sensitive column may be called so
     withheld: bool = False  # the changed units are not in data.parquet but in sensitive.parquet, by group
     # Parts are of a few rows each: estimates add up the entries of an output row in a part, and take cells (`inside`).
     handfuls: bool = False
@@ -199,11 +199,6 @@ class Method(ABC, Generic[S, P]):
     def foreseeable(self) -> bool:
         """Whether the method has a `foresee` of its own; if not, only a trial release tells its errors."""
         return type(self).foresee is not Method.foresee
-
-    @property
-    def added(self) -> tuple[str, ...]:
-        """Names that no column of a table may have that is published, whatever the plan; `listed` names another."""
-        return (*(() if self.part is None else (self.part,)), *self.adds)
 
     def released_domains(self, plan: P, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
         """Domain of what is published for each unit: the same, unless values are generalised."""

@@ -24,10 +24,13 @@ def near_unique(filled: Filled) -> bool:
     return filled.rows > FEW_ROWS and filled.distinct * of >= some * filled.rows
 
 
-def settled_roles(roles: Roles, table: Table, *, reserved: Sequence[str] = ()) -> Roles:
-    """The roles with `rest` spelled out, checked. Columns that tell people apart are never swept in by `rest`."""
+def settled_roles(roles: Roles, table: Table, *, reserved: str | None = None, beside: Sequence[str] = ()) -> Roles:
+    """The roles with `rest` spelled out, checked. Columns that tell people apart are never swept in by `rest`.
+
+    No published column may be called as the `reserved` one, and no sensitive one as those `beside`.
+    """
     spelled = roles.resolve(table.columns)
-    check_roles(spelled, table.columns, reserved=reserved)
+    check_roles(spelled, table.columns, reserved=reserved, beside=beside)
     if roles.rest in {"quasi", "keep"}:
         named = {name for names in roles.by_role().values() for name in names}
         swept = [name for name in table.columns if name not in named]
@@ -55,7 +58,9 @@ def check_named(names: Iterable[str], columns: Iterable[str]) -> None:
         raise SpecError(f'there is no column "{missing[0]}"{hint}', field=missing[0])
 
 
-def check_roles(roles: Roles, columns: Iterable[str], *, reserved: Sequence[str] = ()) -> None:
+def check_roles(
+    roles: Roles, columns: Iterable[str], *, reserved: str | None = None, beside: Sequence[str] = ()
+) -> None:
     """Every column has one role and every role a column that exists."""
     columns = list(columns)
     given = [name for names in roles.by_role().values() for name in names]
@@ -87,13 +92,15 @@ def check_roles(roles: Roles, columns: Iterable[str], *, reserved: Sequence[str]
         shown = odd[0] if len(odd[0]) <= SHOWN else odd[0][:SHOWN] + "..."
         message = f'names have 1 to {LONGEST_NAME:,} characters; rename column "{shown}" or drop it'
         raise DataError(message, column=odd[0])
-    for name in reserved:
-        check_added(roles, name)
+    if reserved is not None:
+        check_added((*roles.sensitive, *roles.quasi, *roles.insensitive), reserved)
+    for name in beside:
+        check_added(roles.sensitive, name)
 
 
-def check_added(roles: Roles, name: str) -> None:
-    """Refuse a column that the method adds where the release would have one of that name already."""
-    if name.lower() in {known.lower() for known in (*roles.sensitive, *roles.quasi, *roles.insensitive)}:
+def check_added(known: Iterable[str], name: str) -> None:
+    """Refuse a column that the method adds where one of that name is known already."""
+    if name.lower() in {column.lower() for column in known}:
         raise SpecError(
             f'the method adds a column "{name}", which the table already has; rename or drop it', field=name
         )

@@ -4,6 +4,7 @@ after a file has changed."""
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -130,5 +131,5 @@ def _finish() -> None:
         opening.finish()
 
 
-if hasattr(os, "register_at_fork"):
+if sys.platform != "win32":  # where nothing is forked
     os.register_at_fork(before=_finish)

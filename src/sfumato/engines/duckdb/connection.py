@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from weakref import WeakSet
@@ -38,7 +39,7 @@ def _keep() -> None:
     _inherited.extend(_open)
 
 
-if hasattr(os, "register_at_fork"):
+if sys.platform != "win32":  # where nothing is forked
     os.register_at_fork(after_in_child=_keep)
 
 
