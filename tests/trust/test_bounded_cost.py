@@ -7,7 +7,6 @@ import json
 import tracemalloc
 import warnings
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from sfumato.query import open_release
 from sfumato.release.verify import verify
 
 LARGE = (20_000, 10**8, 2**52)  # what a whole number may be, by the largest of which nothing can be laid out
-MOST_BYTES, MOST_SECONDS = 100 << 20, 5.0
+MOST_BYTES = 100 << 20
 ALIKE = 2  # places of one kind that are tried
 ROWS = 3_000
 BY_VALUE = "SELECT disease, COUNT(*) AS n FROM release GROUP BY disease"
@@ -56,7 +55,6 @@ def costs_little(folder: Path) -> list[str]:
     said = []
     for act in acts:
         tracemalloc.start()
-        begun = process_time()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", RuntimeWarning)
@@ -64,10 +62,9 @@ def costs_little(folder: Path) -> list[str]:
             said.append("")
         except SfumatoError as error:
             said.append(str(error))
-        peak, seconds = tracemalloc.get_traced_memory()[1], process_time() - begun
+        peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < MOST_BYTES, said[-1]
-        assert seconds < MOST_SECONDS, said[-1]
     return said
 
 
@@ -151,7 +148,7 @@ def test_a_number_of_values_that_the_domain_does_not_have(releases: dict[str, Pa
 
 def test_groups_as_large_as_they_may_be() -> None:
     """Every group holds all of many values, which is what l says: pairs of its places are not gone through."""
-    values, begun = 400, process_time()
+    values = 400
     groups = anatomised.groups_of(
         np.repeat(np.arange(values), values), np.tile(np.arange(values), values).astype(np.int32), values
     )
@@ -159,7 +156,6 @@ def test_groups_as_large_as_they_may_be() -> None:
     channel = anatomised.Channel(groups)
     assert tracemalloc.get_traced_memory()[1] < MOST_BYTES
     tracemalloc.stop()
-    assert process_time() - begun < MOST_SECONDS
     np.testing.assert_allclose(channel.mean(np.eye(values)[:2]), 1 / values)
 
 

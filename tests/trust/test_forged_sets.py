@@ -52,7 +52,7 @@ WEIGHTS = {
 def test_weights_that_plain_sql_would_misread_are_refused(form: str, releases: dict[str, Path], tmp_path: Path) -> None:
     verified(forged(releases[form], tmp_path / "copy"))
     for what, change in WEIGHTS.items():
-        with pytest.raises(VerificationError, match=r"weights\.parquet does not hold") as refused:
+        with pytest.raises(VerificationError, match=r"weights\.parquet") as refused:
             verified(forged(releases[form], tmp_path / what, weights=change))
         assert "\n" not in str(refused.value)
 
@@ -76,5 +76,5 @@ def test_rows_without_the_list_or_its_number_do_not_open(
 ) -> None:
     """weights.parquet holds the numbers of sets as well: that does not make up for them."""
     forgery = forged(releases[form], tmp_path / "dropped", data=lambda found: found.drop([name]))
-    with pytest.raises(ReleaseError, match=f'no column "{name}"'):
+    with pytest.raises(ReleaseError, match=r"columns of data\.parquet are not"):
         sf.open_release(forgery)

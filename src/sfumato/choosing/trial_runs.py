@@ -96,7 +96,7 @@ class Trials:
 
 def largest_share(release: Release, roles: Roles) -> float:
     """The largest share that one sensitive value has among the rows with equal published quasi-identifiers."""
-    cells, rows = release.opened.distinct_cells((*roles.quasi, *roles.sensitive))
+    cells, rows = release.opened.counts.distinct_cells((*roles.quasi, *roles.sensitive))
     _, place = np.unique(cells[:, : len(roles.quasi)], axis=0, return_inverse=True)
     place = place.reshape(-1)
     return float((rows / np.bincount(place, weights=rows)[place]).max())

@@ -6,33 +6,28 @@ import hashlib
 import os
 import shutil
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
 from ..engines.codes import (
     Coder,
-    factorise,
     list_columns,
-    part_numbers,
     set_coder,
     weight_columns,
     weights_table,
 )
 from ..engines.contract import Engine, Reader
 from ..engines.directory import LOCAL, engine_named
-from ..engines.statements import COUNT
 from ..errors import ReleaseError
 from ..methods import REGISTRY, AnyMethod
-from ..model.public import Codes, Domain, Evidence, Integers, Published
+from ..model.public import Domain, Evidence, Published
 from ..model.types import INTEGER, ColumnType
-from ..stats.joint_codes import distinct_rows
 from .bundle import check_contents, check_digests, read_manifest
 from .digests_first import Opening, begun
 from .file_states import STATEMENT, FileStates
@@ -40,6 +35,7 @@ from .hostile import check_numbers, stated_by_a_stranger
 from .manifest import Manifest
 from .side_table import SIDE, SideTable
 from .stated_columns import check_stated
+from .whole_counts import WholeCounts
 from .zipped import is_zip, unpacked
 
 BESIDE = 1  # threads that compare digests: others open the release and count its rows meanwhile
@@ -141,8 +137,8 @@ class OpenedRelease:
         # the number of a set says the sub-table
         self.part = None if any(sets is not None for sets in self.listed) else self.method.part
         self._evidence: Evidence | None = None
-        self._classes: pa.Table | None = None
-        self._kept_totals: dict[tuple[tuple[int, ...], str | None], tuple[Integers, Codes, Integers]] = {}
+        classes = [c.name for c in self.columns if c.role in CLASSES] if self.method.classes else []
+        self.counts = WholeCounts(self.reader, self.coders, classes, manifest.rows)
 
     def unchanged(self) -> None:
         """Nothing; VerificationError where a file is no longer the one that was opened."""
@@ -192,7 +188,7 @@ class OpenedRelease:
             self._evidence = Evidence(
                 rows=self.manifest.rows,
                 domains=self.domains,
-                totals=lambda units: self._totals(units, self.part),
+                totals=partial(self.counts.totals, part=self.part),
                 side=self._side(),
                 digest=self._digest(),
             )
@@ -201,56 +197,9 @@ class OpenedRelease:
     @property
     def published(self) -> Published:
         """What whoever checks the release looks at: the sub-tables that rows name, also where their sets say them."""
-        evidence = replace(self.evidence, totals=lambda units: self._totals(units, self.method.part))
-        return Published(rows=self.manifest.rows, columns=self.columns, evidence=evidence, counted=self.distinct_cells)
-
-    def distinct_cells(self, columns: tuple[str, ...]) -> tuple[Integers, Integers]:
-        """(codes of the distinct published cells over some columns, rows of each)."""
-        seen = self._rows_of_cells(columns)
-        codes = np.column_stack([factorise(seen[c])[0] for c in columns]).astype(np.int64)
-        return codes, seen[COUNT].to_numpy().astype(np.int64)
-
-    def _rows_of_cells(self, columns: Sequence[str]) -> pa.Table:
-        """The distinct published cells over some columns and their rows; classes are counted once, with all columns."""
-        every = [c.name for c in self.columns if c.role in CLASSES] if self.method.classes else []
-        if not columns or not set(columns) <= set(every):
-            return self.reader.count(columns)
-        if self._classes is None:
-            self._classes = self.reader.count(every)
-        if len(columns) == len(every):
-            return self._classes.select([*columns, COUNT])
-        coded = [factorise(self._classes[name]) for name in columns]
-        cells, which = distinct_rows([codes for codes, _ in coded], self._classes.num_rows)
-        rows = np.bincount(which, weights=self._classes[COUNT].to_numpy(), minlength=len(cells)).astype(np.int64)
-        shown = {name: coded[j][1].take(pa.array(cells[:, j])) for j, name in enumerate(columns)}
-        return pa.table({**shown, COUNT: rows})
-
-    def _totals(self, units: tuple[int, ...], part: str | None) -> tuple[Integers, Codes, Integers]:
-        """(part, codes, count) of the whole release over some units, counted once."""
-        if (units, part) not in self._kept_totals:
-            self._kept_totals[units, part] = self._added_up(units, part) or self._counted(units, part)
-        return self._kept_totals[units, part]
-
-    def _added_up(self, units: tuple[int, ...], part: str | None) -> tuple[Integers, Codes, Integers] | None:
-        """The same from a count of more units, if one is at hand."""
-        for (more, of), (parts, codes, counts) in self._kept_totals.items():
-            if of == part and set(units) <= set(more):
-                cells = np.column_stack([parts, codes[:, [more.index(u) for u in units]]])
-                found, which = np.unique(cells, axis=0, return_inverse=True)
-                rows = np.bincount(which.ravel(), weights=counts, minlength=len(found)).astype(np.int64)
-                return found[:, 0].astype(parts.dtype), found[:, 1:].astype(codes.dtype), rows
-        return None
-
-    def _counted(self, units: tuple[int, ...], part: str | None) -> tuple[Integers, Codes, Integers]:
-        coders = [self.coders[u] for u in units]
-        names = [name for coder in coders for name in coder.domain.columns]
-        found = self._rows_of_cells([*names, *([part] if part else [])])
-        codes = [coder.encode([found[n] for n in coder.domain.columns]) for coder in coders]
-        rows = self.manifest.rows
-        parts = part_numbers(found[part], rows) if part else np.zeros(found.num_rows, dtype=np.int64)
-        count = found[COUNT].to_numpy()
-        stacked = np.stack(codes, axis=1) if codes else np.zeros((len(count), 0), dtype=np.int32)
-        return parts, stacked, count
+        evidence = replace(self.evidence, totals=partial(self.counts.totals, part=self.method.part))
+        counted = self.counts.distinct_cells
+        return Published(rows=self.manifest.rows, columns=self.columns, evidence=evidence, counted=counted)
 
     def _digest(self) -> str:
         """That of data.parquet, or of the digests of its parts."""

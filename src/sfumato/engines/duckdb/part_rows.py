@@ -38,20 +38,19 @@ class _Codes:
 class PartRows:
     """Tables of cells and how they lie in the parts, of one connection with a view `release`."""
 
-    def __init__(
-        self,
-        con: duckdb.DuckDBPyConnection,
-        rows: int,
-        distinct: Callable[[frozenset[str]], int],
-        kinds: Mapping[str, str],
-    ) -> None:
-        """`distinct` tells the distinct cells over some columns in a sample of the rows, `kinds` the columns' types."""
-        self._con, self._rows, self._distinct, self._kinds = con, rows, distinct, kinds
+    def __init__(self, con: duckdb.DuckDBPyConnection, rows: int, kinds: Mapping[str, str]) -> None:
+        """`kinds` tells the columns' types."""
+        self._con, self._rows, self._kinds = con, rows, kinds
         self._known: dict[frozenset[str], tuple[str, PartCells] | None] = {}
         self._seen: frozenset[str] = frozenset()
 
-    def of(self, columns: Sequence[str], part: str, most: int) -> tuple[str, PartCells] | None:
-        """(table of the cells over at least these columns, their rows by part); None where that does not pay."""
+    def of(
+        self, columns: Sequence[str], part: str, most: int, distinct: Callable[[frozenset[str]], int]
+    ) -> tuple[str, PartCells] | None:
+        """(table of the cells over at least these columns, their rows by part); None where that does not pay.
+
+        `distinct` tells the distinct cells over some columns in a sample of the rows.
+        """
         asked, most = frozenset(columns), min(most, MOST_CELLS)
         for known, found in self._known.items():
             if found is not None and asked <= known and found[1].cells <= most:
@@ -59,9 +58,9 @@ class PartRows:
         if asked in self._known or len(self._known) >= TABLES:
             return None
         self._seen |= asked
-        more = self._seen > asked and self._distinct(self._seen) * ROOM <= most
+        more = self._seen > asked and distinct(self._seen) * ROOM <= most
         wanted = self._seen if more else asked
-        if more or self._distinct(asked) <= most:
+        if more or distinct(asked) <= most:
             self._known[wanted] = self._counted(sorted(wanted), part, most)
         else:
             self._known[wanted] = None

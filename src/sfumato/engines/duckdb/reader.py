@@ -67,7 +67,7 @@ class DuckDBReader:
             described = self._con.execute("DESCRIBE release").fetchall()
             self.columns = tuple(name for name, *_ in described)
             self._kinds = {name: kind for name, kind, *_ in described}
-            self._part_rows = PartRows(self._con, rows, self._distinct, self._kinds)
+            self._part_rows = PartRows(self._con, rows, self._kinds)
             # lists say what their set's number says: questions look at the number
             self._plain = tuple(name for name, kind, *_ in described if not kind.endswith("[]"))
         except duckdb.Error:
@@ -160,7 +160,7 @@ class DuckDBReader:
         if not {*columns, part} <= set(self._plain):
             return None
         try:
-            return self._part_rows.of(columns, part, most)
+            return self._part_rows.of(columns, part, most, self._distinct)
         except duckdb.Error as error:
             raise ReleaseError(f"the rows of the release cannot be counted: {_reason(error)}") from None
 

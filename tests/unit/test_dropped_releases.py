@@ -1,0 +1,37 @@
+"""A release that nobody holds any more is closed at once: a database has threads and memory of its own."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from pathlib import Path
+
+import pytest
+
+import sfumato as sf
+from forgeries import RELEASES, honest
+
+QUESTION = "SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'flu' GROUP BY sex"
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return honest(tmp_path_factory.mktemp("honest"))
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("name", list(RELEASES))
+def test_a_release_goes_with_the_last_who_holds_it(name: str, asked: bool, releases: dict[str, Path]) -> None:
+    """Without Python's search for objects that hold each other, which may come late."""
+    gc.collect()
+    gc.disable()
+    try:
+        release = sf.open_release(releases[name])
+        if asked:
+            release.sql(QUESTION)
+            release.sql(QUESTION)
+        held = weakref.ref(release.opened.reader)
+        del release
+        assert held() is None
+    finally:
+        gc.enable()
