@@ -188,7 +188,7 @@ def prepare(
     planned = chosen.plan(spec, profile, secret.stream("plan"))
     for sets in chosen.listed(planned.public, profile.domains):
         if sets is not None:
-            check_added((*roles.sensitive, *roles.quasi, *roles.insensitive), sets.column)
+            check_added(roles.published(table.columns), sets.column)
     return Prepared(
         table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned, people=people
     )

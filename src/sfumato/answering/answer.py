@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import UnsupportedQuery
+from ..model.names import ENDS, ERROR_ENDS
 from ..model.public import Floats
 from ..reports.text import csv_cell, json_text, number, percent, table, visible
 from .frames import pandas_frame, polars_frame
 
 MAY_BE_ZERO = "  (may be 0)"
-ENDS = ("", "_se", "_low", "_high", "_min", "_max")  # of the columns of an aggregate
 WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -101,7 +101,7 @@ class Answer:
         cells: list[list[str]] = [[] for _ in range(self.table.num_rows)]
         names, skip = self.table.column_names, set()
         for name in self.aggregates:
-            skip |= {f"{name}{end}" for end in ("_se", "_low", "_high", "_min", "_max")}
+            skip |= {f"{name}{end}" for end in ERROR_ENDS}
         for name in names:
             if name in self.aggregates:
                 only_bounds = self.kind == "bounds" and any(r[name] is None for r in rows)

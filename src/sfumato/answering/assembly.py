@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import UnsupportedQuery
 from ..lazily import compute as pc
+from ..model.names import ENDS, ERROR_ENDS
 from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import Aggregate, Query
 from ..stats.joint_codes import distinct_rows
@@ -211,7 +212,7 @@ def _answer_set(
         notes += result.notes
         if aggregate.kind in {"sum", "ratio"} and any((few[:, i::J] & (result.se > 0)).any() for i in top):
             notes.append(f"{aggregate.name or aggregate.text}: the sum hangs on few rows; its interval is approximate")
-        for end, array in zip(("", "_se", "_low", "_high", "_min", "_max"), result.columns(), strict=True):
+        for end, array in zip(ENDS, result.columns(), strict=True):
             if array is not None:
                 columns[f"a{j}{end}"] = pa.array(array.ravel(), type=pa.float64(), from_pandas=True)
     kind = next(k for k in ("bounds", "confidence", "exact") if k in kinds)
@@ -320,7 +321,7 @@ def shown(query: Query, refined: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
         columns[name] = refined[column]
         if column[0] in "ad" and "_" not in column:
             names.append(name)
-            for end in ("_se", "_low", "_high", "_min", "_max"):
+            for end in ERROR_ENDS:
                 if column + end in refined.column_names:
                     columns[name + end] = refined[column + end]
     return pa.table(columns), tuple(names)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..engines.codes import factorise
 from ..engines.statements import COUNT
 from ..errors import QueryError, UnsupportedQuery
-from ..model.names import free_name
+from ..model.names import ENDS, free_name
 from ..model.public import ADDED
 from ..release.opened import OpenedRelease
 from ..sql.scalar import quoted
@@ -23,7 +23,6 @@ from ..stats.nonnegative import expectation_maximisation, project_to_simplex
 from ..stats.response import all_cells
 
 WAYS = ("em", "simplex")
-ENDS = ("", "_se", "_low", "_high", "_min", "_max")  # of the columns that an aggregate has in an answer
 MAX_CELLS = 20_000_000
 MAX_DRAWS = 2_000_000  # numbers of one release that an association's interval simulates, 150 times
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ..errors import QueryError
+from ..model.names import ENDS
 from ..model.public import Floats
 from ..sql.nodes import Key
 from ..sql.scalar import ALLOWED, Node, nearest, refuse, span
@@ -174,8 +175,7 @@ def _bare(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
 
 
 def _reads(node: Node, estimates: set[str]) -> bool:
-    ends = ("", "_se", "_low", "_high", "_min", "_max")
-    names = {name + end for name in estimates for end in ends}
+    names = {name + end for name in estimates for end in ENDS}
     return any(c.name.lower() in names for c in node.find_all(exp.Column))
 
 

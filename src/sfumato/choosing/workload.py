@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ..answering.answer import Answer
 from ..engines.statements import select
 from ..errors import SpecError, UnsupportedQuery
+from ..model.names import ENDS
 from ..model.public import Floats, Scalar
 from ..sql.nodes import Schema
 from ..sql.scalar import quoted
@@ -33,7 +34,6 @@ CONDITIONS = 200
 MOST_COLUMNS = 3
 BANDS = (0.001, 0.005, 0.01)  # least true share of the rows
 MANY_VALUES = 200  # sensitive values from which on a question names those that it is judged by
-ENDS = ("", "_se", "_low", "_high", "_min", "_max")  # of the columns that answer one aggregate
 
 
 class Asks(Protocol):

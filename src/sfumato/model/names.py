@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from ..errors import SpecError
 
 QUOTE = '"'
+ERROR_ENDS = ("_se", "_low", "_high", "_min", "_max")  # of the columns that an answer has beside an aggregate
+ENDS = ("", *ERROR_ENDS)  # ... and with it
 LONGEST_NAME = 1000  # characters of a column's name that a release may state
 
 

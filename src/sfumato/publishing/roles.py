@@ -93,7 +93,7 @@ def check_roles(
         message = f'names have 1 to {LONGEST_NAME:,} characters; rename column "{shown}" or drop it'
         raise DataError(message, column=odd[0])
     if reserved is not None:
-        check_added((*roles.sensitive, *roles.quasi, *roles.insensitive), reserved)
+        check_added(published, reserved)
     for name in beside:
         check_added(roles.sensitive, name)
 

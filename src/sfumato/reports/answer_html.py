@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from ..model.names import ERROR_ENDS
 from .text import number, percent
 
 WIDTH = 160  # pixels of the scale
-ENDS = ("_se", "_low", "_high", "_min", "_max")
 
 
 def answer_table(
@@ -23,7 +23,7 @@ def answer_table(
     caveats: Sequence[str],
 ) -> str:
     """An HTML table; no script, no style sheet, nothing loaded from anywhere."""
-    errors = {name + end for name in aggregates for end in ENDS}
+    errors = {name + end for name in aggregates for end in ERROR_ENDS}
     shown = [name for name in names if name not in errors]
     head = "".join(f"<th>{escape(name)}</th>" + ("<th></th>" if name in aggregates else "") for name in shown)
     scales = {name: _scale(rows, name) for name in aggregates}

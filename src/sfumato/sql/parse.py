@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..errors import QueryError, UnsupportedQuery
+from ..model.names import ERROR_ENDS
 from .aggregates import AGGREGATES, Terms, is_direct
 from .arithmetic import Part, as_aggregate, numbered, rounded, tree_of
 from .grouping_sets import grouping_sets
@@ -18,7 +19,6 @@ from .scalar import ANSWERED, COMPUTED, Node, Scope, call_span, conjuncts, defau
 from .single_select import known_clauses, single_select, whole_number
 
 ENDS = {"INTERVAL_LOW": "_low", "INTERVAL_HIGH": "_high", "STD_ERROR": "_se"}
-ERROR_COLUMNS = ("_se", "_low", "_high", "_min", "_max")  # that an answer adds to an aggregate
 
 
 def parse(text: str, schema: Schema) -> Query:
@@ -116,7 +116,7 @@ class _Parser:
         """Refuse a name that the error of another column has: n beside n_se."""
         taken = {name.lower() for name, _ in columns}
         for name, column in columns:
-            clash = [end for end in ERROR_COLUMNS if column[0] in "ad" and "_" not in column]
+            clash = [end for end in ERROR_ENDS if column[0] in "ad" and "_" not in column]
             clash = [end for end in clash if (name + end).lower() in taken]
             if clash:
                 raise QueryError(

@@ -16,6 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from ..answering.answer import Answer
+from ..model.names import ERROR_ENDS
 
 MOST_BARS = 60
 MOST_COLOURS = 6
@@ -27,7 +28,7 @@ STEP = 24  # pixels of a bar with its gap
 def chart(answer: Answer, sql: str) -> dict[str, Any] | None:
     """The specification, or None where a chart would say less than the table."""
     table = answer.to_arrow()
-    errors = {f"{name}{end}" for name in answer.aggregates for end in ("_se", "_low", "_high", "_min", "_max")}
+    errors = {f"{name}{end}" for name in answer.aggregates for end in ERROR_ENDS}
     keys = [name for name in table.column_names if name not in errors and name not in answer.aggregates]
     if not answer.aggregates or table.num_rows == 0 or len(keys) > 2 or (len(keys) == 0 and len(answer.aggregates) < 2):
         return None

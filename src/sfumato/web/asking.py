@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ..errors import SpecError
-from ..model.names import free_name
+from ..model.names import ENDS, free_name
 from .catalogue import ServedColumn
 from .refusals import identifier, literal
 
@@ -40,7 +40,6 @@ OPERATORS: dict[str, dict[str, str]] = {  # kind of column -> operator -> how it
 OPERATORS["number"] = OPERATORS["whole"]
 OPERATORS["other"] = {"null": "is missing"}
 ALONE = {"null": "IS NULL", "empty": "= ''"}  # comparisons that need no value
-ENDS = ("", "_se", "_low", "_high", "_min", "_max")  # of the columns that an aggregate becomes
 SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "is": "=", "not": "<>"}
 STEPS = {
     "whole": ("", "5", "10", "20", "50", "100", "1000", "10000"),

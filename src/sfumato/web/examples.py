@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..model.names import free_name
-from .asking import ENDS
+from ..model.names import ENDS, free_name
 from .catalogue import ServedColumn
 from .refusals import identifier, literal
 

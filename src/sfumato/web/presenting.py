@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..answering.answer import Answer
+from ..model.names import ERROR_ENDS
 from ..reports.text import number
 
 MOST_ROWS, MOST_CELLS = 500, 4000  # on a page, each cell with its drawing; the rest is in the downloads
-ENDS = ("_se", "_low", "_high", "_min", "_max")
 WIDTH, MARGIN = 200.0, 5.0  # of the drawn interval, in its own units
 
 
@@ -16,7 +16,7 @@ def present(answer: Answer, sql: str) -> dict[str, Any]:
     """What the template of an answer needs; plain values only."""
     rows = answer.told_rows()
     names = answer.to_arrow().column_names
-    errors = {name + end for name in answer.aggregates for end in ENDS}
+    errors = {name + end for name in answer.aggregates for end in ERROR_ENDS}
     keys = [name for name in names if name not in errors and name not in answer.aggregates]
     scales = {name: scale([_reach(row, name) for row in rows]) for name in answer.aggregates}
     plain = [_is_number(answer, name) for name in keys]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -48,16 +48,14 @@ class Picked:
         """The part that belongs to one output row."""
         pairs = np.flatnonzero(self.selection.key == key)
         first, last = np.searchsorted(self.pair, [pairs[0], pairs[-1] + 1]) if len(pairs) else (0, 0)
-        return Picked(
-            numbers=self.numbers,
+        return replace(
+            self,
             rank=self.rank[first:last],
             count=self.count[first:last],
             pair=self.pair[first:last] - (pairs[0] if len(pairs) else 0),
             selection=self.selection.of(key),
             fewest=self.fewest[pairs],
             most=self.most[pairs],
-            yes=self.yes,
-            no=self.no,
         )
 
     def totals(self) -> Exact:
@@ -99,17 +97,7 @@ class Picked:
 
     def flipped(self) -> Picked:
         """The same with everything above negated: its least is the largest."""
-        return Picked(
-            numbers=self.numbers,
-            rank=self.rank,
-            count=self.count,
-            pair=self.pair,
-            selection=self.selection,
-            fewest=self.fewest,
-            most=self.most,
-            yes=(-self.yes[0], self.yes[1]),
-            no=(-self.no[0], self.no[1]),
-        )
+        return replace(self, yes=(-self.yes[0], self.yes[1]), no=(-self.no[0], self.no[1]))
 
     @property
     def certain(self) -> bool:
