@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -289,13 +290,18 @@ def _estimated(observed: Observed, asked: Asked, possible: Limits, asking: Askin
 
 def _direct(table: pa.Table, strata: Strata, groups: NDArray[Any], plain: list[int]) -> Result:
     """An aggregate that the engine answered exactly, laid out like the other output rows."""
-    places = [{v: k for k, v in enumerate(strata.keys[i][1].to_pylist())} for i in plain]
+    places = [{_found_as(v): k for k, v in enumerate(strata.keys[i][1].to_pylist())} for i in plain]
     found = {
-        tuple(place[row[f"k{i}"]] for i, place in zip(plain, places, strict=True)): row["v"]
+        tuple(place[_found_as(row[f"k{i}"])] for i, place in zip(plain, places, strict=True)): row["v"]
         for row in table.to_pylist()
     }
     value = np.array([[found.get(tuple(int(g) for g in group))] for group in groups], dtype=float)
     return Result(value, np.where(np.isnan(value), np.nan, 0.0), value, value, "exact")
+
+
+def _found_as(key: Any) -> Any:
+    """A key as dictionaries find it: NaN is equal to no NaN, but this one is the same as itself."""
+    return math.nan if isinstance(key, float) and math.isnan(key) else key
 
 
 def _inverted(
@@ -306,8 +312,8 @@ def _inverted(
 ) -> Result:
     """A quantile by inverted tests, laid out like the other output rows; it has an interval and no standard error."""
     rows = list(zip(*keys, strict=True)) if keys else [()]
-    nothing = (np.nan, np.nan, np.nan)
-    numbers = np.array([found.get(row, nothing) for row in rows], dtype=np.float64)
+    known, nothing = {tuple(map(_found_as, row)): ends for row, ends in found.items()}, (np.nan, np.nan, np.nan)
+    numbers = np.array([known.get(tuple(map(_found_as, row)), nothing) for row in rows], dtype=np.float64)
     value, low, high = (column.reshape(-1, combos) for column in numbers.T)
     note = f"{aggregate.name or aggregate.text}: a value of the column, as QUANTILE_DISC has it"
     return Result(value, np.full_like(value, np.nan), low, high, "confidence", notes=(note,))
