@@ -157,6 +157,8 @@ class Numbers:
             known_bounds = self._certain_ratio(bound, observed, top, bottom) if aggregate.within else None
             return self._bounded_ratio(A, B, known_bounds)
         certain = (B.low == B.high) & (B.low > 0)
+        if B.minimum is not None:  # an interval without width is not yet certain
+            certain &= B.minimum == B.maximum
         silent = np.isnan(B.se) & (B.value > 0)  # a method that states no error
         empty = (B.high <= 0) & (B.se == 0)
         within = extremes if aggregate.within else None

@@ -131,6 +131,9 @@ def estimate(channel: Channel, observed: Observed, asked: Asked) -> Estimated:
             guard = asked.z**2 * np.max(largest, axis=0, initial=0.0) ** 2 / 4.0
         half = asked.z * np.sqrt(variance + guard)
         low, high = value - half, value + half
+        # estimated counts that are cut to none or all of a value's records leave no variance, and are not certain
+        unsure = known & (variance == 0) & (minimum < maximum)
+        low, high = np.where(unsure, minimum, low), np.where(unsure, maximum, high)
         if not known.all():
             caveats.append("not identifiable: the groups of this release do not tell some of the values apart")
     return Estimated(

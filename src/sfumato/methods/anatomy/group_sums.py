@@ -218,8 +218,9 @@ class GroupSums:
         if name not in self._kept:
             x = self._channel.back(self.shares(patterns, column))
             most = self._channel.true_counts
-            # all records of a value: no error left
-            self._kept[name] = x if column else np.where(most - x < 1e-9 * most, most, np.maximum(x, 0.0))
+            # all records of a value, or none: no error left
+            near = np.where(most - x < 1e-9 * most, most, np.where(x < 1e-9 * most, 0.0, x))
+            self._kept[name] = x if column else near
         return self._kept[name]
 
 
