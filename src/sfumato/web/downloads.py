@@ -87,14 +87,12 @@ def zipped(release: Served) -> Iterator[bytes]:
 
 def rows_as_csv(release: Served) -> Iterator[bytes]:
     """The published rows as CSV; a cell that holds several values is a JSON list."""
-    import pyarrow.parquet as pq
+    from ..engines.coded_texts import open_coded, written_out
 
     header = True
-    for name in release.document["files"]:
-        if not name.startswith("data"):
-            continue
-        with pq.ParquetFile(release.folder / name) as file:
-            for batch in file.iter_batches(BATCH):
+    for file in open_coded([release.folder / name for name in release.document["files"] if name.startswith("data")]):
+        with file:
+            for batch in (piece for some in file.iter_batches(BATCH) for piece in written_out(some)):
                 text = io.StringIO()
                 writer = csv.writer(text, lineterminator="\n")
                 if header:
