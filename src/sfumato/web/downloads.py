@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Send
+from starlette.types import Message, Receive, Scope, Send
 
 from ..errors import VerificationError
 from .api import Refused, caching, known, served, service
@@ -48,6 +48,25 @@ class _Download(StreamingResponse):
             await super().stream_response(send)
         except (ArrowException, OSError, VerificationError):
             return  # without an end: the server drops the connection and says so in one line
+
+
+class _File(FileResponse):
+    """The same of one file as it lies there."""
+
+    def __init__(self, release: Served, name: str, headers: dict[str, str]) -> None:
+        super().__init__(release.folder / name, media_type=KINDS[Path(name).suffix], headers=headers)
+        self._release = release
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def checked(message: Message) -> None:
+            if message["type"] == "http.response.body":  # what it holds has been read
+                self._release.check()
+            await send(message)
+
+        try:
+            await super().__call__(scope, receive, checked)
+        except (OSError, VerificationError):
+            return
 
 
 class _Sink(io.RawIOBase):
@@ -153,7 +172,7 @@ async def file(request: Request) -> Response:
     headers = caching(request, service(request).etag(release, "file", name))
     if known(request, headers["etag"]):
         return Response(status_code=304, headers=headers)
-    return FileResponse(release.folder / name, media_type=KINDS[Path(name).suffix], headers=headers)
+    return _File(release, name, headers)
 
 
 ROUTES = (
