@@ -222,3 +222,39 @@ def test_states_tell_files_apart(tmp_path: Path) -> None:
     with pytest.raises(SfumatoError, match="b changed"):
         states.check()
     FileStates.of(tmp_path, ["a", "b"]).check()
+
+
+@pytest.mark.parametrize("name", list(RELEASES))
+@pytest.mark.parametrize("command", ["audit", "verify"])
+def test_commands_with_the_table_tell_a_change_too(
+    command: str, name: str, releases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file changes while it is compared with the table: nothing is said of what was found."""
+
+    def found(*_: Any, **__: Any) -> tuple[str, ...]:
+        os.utime(tmp_path / "r" / "data.parquet")
+        return ("found",)
+
+    shutil.copytree(releases[name], tmp_path / "r")
+    monkeypatch.setattr("sfumato.audit.custody.check_truth", found)
+    monkeypatch.setattr("sfumato.audit.score.audit", found)
+    monkeypatch.setattr("sfumato.reports.audit_text.render", str)
+    options = ["--test"] if command == "verify" else []
+    done = sfumato(command, tmp_path / "r", "--truth", tmp_path / "t.parquet", *options, cwd=tmp_path)
+    assert done.code == 4
+    assert "data.parquet changed since the release was opened; open it again" in done.err
+    assert "found" not in done.out
+
+
+def test_an_export_that_fails_leaves_nothing(releases: dict[str, Path], tmp_path: Path) -> None:
+    """Also where its name has characters that patterns of file names give a meaning to."""
+    from sfumato.exporting.export import export
+    from sfumato.release.opened import open_folder
+
+    shutil.copytree(releases["uniform"], tmp_path / "r")
+    opened = open_folder(tmp_path / "r")
+    os.utime(tmp_path / "r" / "README.md")
+    for target in ("out.csv", "out[1]*.csv"):
+        with pytest.raises(VerificationError, match=TOLD):
+            export(opened, tmp_path / target)
+    assert [file.name for file in tmp_path.iterdir()] == ["r"]

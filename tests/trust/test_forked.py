@@ -6,9 +6,11 @@ import gc
 import multiprocessing
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -16,8 +18,11 @@ import pytest
 import sfumato as sf
 from forgeries import RELEASES, honest
 from same_numbers import assert_same_numbers
+from sfumato.engines import scratch
 from sfumato.errors import EngineError, VerificationError
+from sfumato.model.kept import kept
 from sfumato.query import Release
+from sfumato.release import digests
 from sfumato.release.opened import open_folder
 
 QUESTION = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND sex = 'f'"
@@ -117,3 +122,67 @@ def test_what_cannot_be_opened_again_says_so(releases: dict[str, Path]) -> None:
         assert kind == EngineError.__name__
         assert "open it in the process that asks" in said
         assert "\n" not in said
+
+
+@contextmanager
+def by_another_thread(held: AbstractContextManager[Any]) -> Iterator[None]:
+    """While the block runs, another thread is in the midst of something, which it ends afterwards."""
+    begun, done = Event(), Event()
+
+    def hold() -> None:
+        with held:
+            begun.set()
+            done.wait(SECONDS)
+
+    thread = Thread(target=hold)
+    thread.start()
+    begun.wait(SECONDS)
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("name", list(RELEASES))
+def test_what_another_thread_holds_up_goes_on_in_the_child(name: str, releases: dict[str, Path]) -> None:
+    """Values that are published by group are read by another thread, for which digests wait."""
+    release = sf.open_release(releases[name])
+    rows = release.sql(ANOTHER).rows()
+    with by_another_thread(digests.held_up()):
+        assert_same_numbers(in_child(lambda: release.sql(ANOTHER).rows()), rows)
+
+
+def test_a_lock_that_another_thread_holds_is_free_in_the_child(releases: dict[str, Path], tmp_path: Path) -> None:
+    """An archive is unpacked to the private folder of the process, which one thread makes at a time."""
+    archive = shutil.make_archive(str(tmp_path / "r"), "zip", releases["uniform"])
+    with by_another_thread(scratch._guard):
+        assert in_child(lambda: sf.open_release(archive).manifest.method) == "uniform"
+
+
+def test_a_property_that_another_thread_works_out_is_worked_out_in_the_child() -> None:
+    here, begun, done = os.getpid(), Event(), Event()
+
+    class Slow:
+        @kept
+        def number(self) -> int:
+            if os.getpid() == here:
+                begun.set()
+                done.wait(SECONDS)
+            return 7
+
+    assert Slow.number.__doc__ is None
+    slow = Slow()
+    thread = Thread(target=lambda: slow.number)
+    thread.start()
+    begun.wait(SECONDS)
+    assert in_child(lambda: (slow.number, vars(slow))) == (7, {"number": 7})
+    done.set()
+    thread.join()
+    assert slow.number == vars(slow)["number"] == 7
+
+
+def test_no_property_holds_a_lock() -> None:
+    source = Path(sf.__file__).parent
+    users = [file.name for file in source.rglob("*.py") if "cached_property" in file.read_text(encoding="utf-8")]
+    assert users == ["kept.py"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -12,7 +15,7 @@ from serving import UNHURRIED, running, small_release
 from sfumato.errors import VerificationError
 from sfumato.web.catalogue import catalogue
 from sfumato.web.desk import Desk, Task
-from sfumato.web.downloads import rows_as_csv, zipped
+from sfumato.web.downloads import _File, rows_as_csv, zipped
 from sfumato.web.refusals import Refusal
 
 SQL = "SELECT COUNT(*) AS n FROM release"
@@ -75,3 +78,28 @@ def test_a_download_is_broken_off_where_a_file_changes(tmp_path: Path) -> None:
     for pieces in (archive, rows):
         with pytest.raises(VerificationError):
             pytest.fail(str(tuple(pieces)))
+
+
+@pytest.mark.parametrize("ranges", [[], [(b"range", b"bytes=0-9")], [(b"range", b"bytes=0-9,20-29")]])
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_file_that_changes_while_it_is_sent_is_broken_off(
+    changed: bool, ranges: list[tuple[bytes, bytes]], tmp_path: Path
+) -> None:
+    """No byte is sent that was read after the change, and whoever waits for the rest sees that it is short."""
+    (served,) = catalogue([small_release(tmp_path / "people")]).values()
+    said: list[Any] = []
+
+    async def send(message: Any) -> None:
+        said.append(message)
+        if changed and message["type"] == "http.response.start":
+            os.truncate(served.folder / "data.parquet", 40)
+
+    async def receive() -> Any:
+        await asyncio.sleep(60)
+
+    scope = {"type": "http", "method": "GET", "headers": ranges, "asgi": {"spec_version": "2.3"}}
+    asyncio.run(_File(served, "data.parquet", {})(scope, receive, send))
+    bodies = [message for message in said if message["type"] == "http.response.body"]
+    assert said[0]["status"] == (206 if ranges else 200)
+    assert (bodies == []) == changed
+    assert changed or not bodies[-1].get("more_body")

@@ -229,7 +229,9 @@ def verify(
     if truth is not None:
         from ..audit.custody import check_truth
 
-        for line in check_truth(opened, where.source(truth)):
+        found = tuple(check_truth(opened, where.source(truth)))
+        opened.unchanged()
+        for line in found:
             say(f"ok  {line}")
     for line in unseen(opened):
         say(f"--  cannot be seen: {line}")

@@ -44,7 +44,10 @@ def audit(
     check_places({"--report": report}, source=truth, force=force, twins=False)
 
     other = None if second is None else open_release(second).opened
-    document = run(open_release(release).opened, where.source(truth), second=other, targets=targets)
+    attacked = open_release(release).opened
+    document = run(attacked, where.source(truth), second=other, targets=targets)
+    for opened in (attacked, *([other] if other is not None else [])):
+        opened.unchanged()
     if report is not None:
         write_html(report, audit_page(document), force=force)
     if as_json:

@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -157,4 +158,12 @@ def _watch_signals() -> None:
             signal.signal(number, _end)
 
 
+def _let_go() -> None:
+    """Nothing; in a process that was forked off no thread of the parent holds the lock."""
+    global _guard  # noqa: PLW0603
+    _guard = threading.Lock()
+
+
 atexit.register(clear)
+if sys.platform != "win32":  # where nothing is forked
+    os.register_at_fork(after_in_child=_let_go)

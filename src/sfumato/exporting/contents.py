@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..engines.coded_texts import open_coded, written_out
 from ..model.names import free_name
 from ..release.opened import OpenedRelease
 from .weights import UnitWeights, weights_of
@@ -35,9 +36,9 @@ class Contents:
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The published rows, numbered from 1."""
         done, schema = 0, self.schema
-        for name in self.release.manifest.data_files:
-            with pq.ParquetFile(self.release.path / name) as file:
-                for batch in file.iter_batches(BATCH):
+        for file in open_coded([self.release.path / name for name in self.release.manifest.data_files]):
+            with file:
+                for batch in (piece for some in file.iter_batches(BATCH) for piece in written_out(some)):
                     number = pa.array(range(done + 1, done + batch.num_rows + 1), pa.int64())
                     yield pa.RecordBatch.from_arrays([number, *batch.columns], schema=schema)
                     done += batch.num_rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from glob import escape
 from pathlib import Path
 
 from ..engines.addresses import address_of
@@ -61,6 +62,6 @@ def export(release: OpenedRelease, target: str | Path, *, force: bool = False) -
     except OSError as error:
         raise ReleaseError(f'cannot write "{path.name}": {error.strerror}') from None
     finally:
-        for file in path.parent.glob(f"{partial.stem}*") if path.parent.is_dir() else ():
+        for file in path.parent.glob(f"{escape(partial.stem)}*") if path.parent.is_dir() else ():
             file.unlink(missing_ok=True)
     return contents

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..engines.batch_sizes import OFFSETS, text_bytes
+from ..engines.coded_texts import open_coded
 from ..engines.positions import above
 from ..errors import VerificationError
 from ..lazily import compute as pc
@@ -133,7 +134,7 @@ def check_order(release: OpenedRelease) -> None:
     Parts are looked at one by one, and one against the next: where each is random by itself they may still be sorted.
     """
     with readable("data.parquet"):
-        files = [pq.ParquetFile(release.path / name) for name in release.manifest.data_files]
+        files = open_coded([release.path / name for name in release.manifest.data_files])
     schema = files[0].schema_arrow  # made anew each time it is asked for
     most, long = max(ENDS // len(files), FEWEST), dict[str, bool]()
     # of lists the numbers of the sets stand beside them
@@ -192,12 +193,14 @@ def _read(file: pq.ParquetFile, groups: Sequence[int], fields: Sequence[pa.Field
     """Some row groups. The first tells which columns have long texts: of these the beginnings are kept, in every file,
     as an order that is random by whole texts is random by beginnings."""
     names = [field.name for field in fields]
-    if not any(field.type in OFFSETS for field in fields):
+    if not any(field.type in OFFSETS or pa.types.is_dictionary(field.type) for field in fields):
         return file.read_row_groups(list(groups), columns=names)
     found = []
     for group in groups:
         table = file.read_row_group(group, columns=names)
         for place, field in enumerate(table.schema):
+            if pa.types.is_dictionary(field.type):
+                table = table.set_column(place, field.name, _begun(table.column(place)))
             if field.type not in OFFSETS:
                 continue
             if field.name not in long:
@@ -210,8 +213,18 @@ def _read(file: pq.ParquetFile, groups: Sequence[int], fields: Sequence[pa.Field
     return pa.concat_tables(found)
 
 
+def _begun(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """How the texts of a column begin, by what its dictionaries hold."""
+    chunks = column.chunks or [pa.array([], column.type)]
+    begun = (pc.binary_slice(chunk.dictionary.cast(pa.large_binary()), 0, LONG_TEXT) for chunk in chunks)
+    return pa.chunked_array(
+        pa.DictionaryArray.from_arrays(chunk.indices, values).dictionary_decode()
+        for chunk, values in zip(chunks, begun, strict=True)
+    )
+
+
 def _value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.large_binary() if pa.types.is_dictionary(kind) else kind
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from mmap import mmap
@@ -84,3 +85,15 @@ def state(path: Place) -> State:
     """What changes with the file. The last is set by the system alone: who restores size and time is seen by it."""
     now = os.stat(path)  # noqa: PTH116 - as above
     return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
+
+
+def _let_go() -> None:
+    """Nothing; digests go on in a process that was forked off: whoever holds them up stayed in the parent."""
+    global _free, _lock
+    _free, _lock = Event(), Lock()
+    _holding.clear()
+    _free.set()
+
+
+if sys.platform != "win32":  # where nothing is forked
+    os.register_at_fork(after_in_child=_let_go)

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Send
+from starlette.types import Message, Receive, Scope, Send
 
 from ..errors import VerificationError
 from .api import Refused, caching, known, served, service
@@ -48,6 +48,25 @@ class _Download(StreamingResponse):
             await super().stream_response(send)
         except (ArrowException, OSError, VerificationError):
             return  # without an end: the server drops the connection and says so in one line
+
+
+class _File(FileResponse):
+    """The same of one file as it lies there."""
+
+    def __init__(self, release: Served, name: str, headers: dict[str, str]) -> None:
+        super().__init__(release.folder / name, media_type=KINDS[Path(name).suffix], headers=headers)
+        self._release = release
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def checked(message: Message) -> None:
+            if message["type"] == "http.response.body":  # what it holds has been read
+                self._release.check()
+            await send(message)
+
+        try:
+            await super().__call__(scope, receive, checked)
+        except (OSError, VerificationError):
+            return
 
 
 class _Sink(io.RawIOBase):
@@ -87,14 +106,12 @@ def zipped(release: Served) -> Iterator[bytes]:
 
 def rows_as_csv(release: Served) -> Iterator[bytes]:
     """The published rows as CSV; a cell that holds several values is a JSON list."""
-    import pyarrow.parquet as pq
+    from ..engines.coded_texts import open_coded, written_out
 
     header = True
-    for name in release.document["files"]:
-        if not name.startswith("data"):
-            continue
-        with pq.ParquetFile(release.folder / name) as file:
-            for batch in file.iter_batches(BATCH):
+    for file in open_coded([release.folder / name for name in release.document["files"] if name.startswith("data")]):
+        with file:
+            for batch in (piece for some in file.iter_batches(BATCH) for piece in written_out(some)):
                 text = io.StringIO()
                 writer = csv.writer(text, lineterminator="\n")
                 if header:
@@ -155,7 +172,7 @@ async def file(request: Request) -> Response:
     headers = caching(request, service(request).etag(release, "file", name))
     if known(request, headers["etag"]):
         return Response(status_code=304, headers=headers)
-    return FileResponse(release.folder / name, media_type=KINDS[Path(name).suffix], headers=headers)
+    return _File(release, name, headers)
 
 
 ROUTES = (
