@@ -66,14 +66,19 @@ class Session:
         with ExitStack() as stack:  # undone here when binding fails, kept for __exit__ when it does not
             spill = stack.enter_context(scratch.folder("spill"))
             self.con = stack.enter_context(limited(self._allowed, str(spill)))
-            if self._bind is not None:
-                try:
-                    self.source = self._bind(self.con)
-                    self.source.create_view("source")
-                except (duckdb.Error, pa.ArrowException) as error:
-                    raise reading_error(error) from None
+            self.bind()
             self._stack = stack.pop_all()
         return self
+
+    def bind(self) -> None:
+        """Nothing; the source is bound, as fresh rows where it was before."""
+        if self._bind is None:
+            return
+        try:
+            self.source = self._bind(self.con)
+            self.source.create_view("source", replace=True)
+        except (duckdb.Error, pa.ArrowException) as error:
+            raise reading_error(error) from None
 
     def __exit__(self, *_: object) -> None:
         self.close()

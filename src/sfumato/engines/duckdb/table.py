@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,7 @@ class LocalTable:
         self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
         self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
         self._held: HeldRows | None = None  # cells as they are read without bins
+        self._idle = list[Session]()  # opened by an earlier pass, which takes a fortieth of a second
         self._rows = None if bound.held is None else bound.held.rows  # so are these
         if bound.held is not None:  # which tells all there is to know
             self.columns = {name: _released_type(name, kind) for name, kind in bound.held.kinds.items()}
@@ -79,7 +80,9 @@ class LocalTable:
             if held:
                 texts = any(sample.schema.field(name).type in OFFSETS for name in held)
                 self._held = HeldRows(session, held, f"SELECT {self._select(list(held))} FROM source", texts=texts)
-                stack.pop_all()  # which closes it
+            else:
+                self._idle.append(session)
+            stack.pop_all()  # whoever has it closes it
         self._arrow = {field.name: field.type for field in sample.schema}
 
     def __repr__(self) -> str:
@@ -93,10 +96,12 @@ class LocalTable:
         return self._held is not None and tuple(wanted(list(self.columns))) == self._held.columns
 
     def let_go(self) -> None:
-        """No rows are held."""
+        """No rows are held, and no database."""
         if self._held is not None:
             self._held.close()
         self._held = None
+        while self._idle:
+            self._idle.pop().close()
 
     def _at_hand(self, columns: Iterable[str]) -> list[pa.RecordBatch] | None:
         """The rows of these columns, where there are any and they have been read ahead."""
@@ -107,7 +112,7 @@ class LocalTable:
         """A session with these columns, from memory where they are held."""
         rows = self._at_hand(columns)
         if rows is None or self._held is None:
-            return self._session()
+            return self._reading()
         session = self._held.session
         session.con.from_arrow(pa.Table.from_batches(rows)).create_view("source", replace=True)
         return nullcontext(session)
@@ -185,7 +190,8 @@ class LocalTable:
 
         keyed = schema.append(pa.field(KEY, pa.uint64()))
         held = self._at_hand(columns)
-        self.let_go()  # to be used up
+        if self._held is not None:
+            self.let_go()  # to be used up
         with ExitStack() as sessions:
             try:
                 if held is not None:
@@ -193,7 +199,7 @@ class LocalTable:
                 elif self._rows is not None and not self._bins:
                     rows = stream(self._sound(plain_batches(self._rows.select(list(columns))), columns))
                 else:
-                    rows = stream(self._batches(sessions.enter_context(self._session()), columns))
+                    rows = stream(self._batches(sessions.enter_context(self._reading()), columns))
                 threads = self._engine.threads
                 sha256 = write_ordered(sorting, keyed, rows, path, following, keys, room=room, threads=threads)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
@@ -269,6 +275,7 @@ class LocalTable:
         result.columns = {name: self.columns[name] for name in columns}
         result._arrow = {name: self._arrow[name] for name in columns}
         result._bins, result._copy, result._seen, result._rows = {}, PrivateCopy(), True, None
+        result._idle = []  # others are bound to these rows
         path = result._copy.folder / "rows.parquet"
         result._bind = lambda con: con.read_parquet(str(path))
         done = 0
@@ -331,6 +338,22 @@ class LocalTable:
             name: Filled(rows=numbers[2 * i], distinct=min(numbers[2 * i], numbers[2 * i + 1]))
             for i, name in enumerate(columns)
         }
+
+    @contextmanager
+    def _reading(self) -> Iterator[Session]:
+        """A session with the source bound anew, for a pass that leaves nothing behind in it."""
+        try:
+            session, bound = self._idle.pop(), False
+        except IndexError:
+            session, bound = self._session().__enter__(), True
+        try:
+            if not bound:
+                session.bind()
+            yield session
+        except BaseException:
+            session.close()
+            raise
+        self._idle.append(session)
 
     def _session(self, *, bind: bool = True) -> Session:
         return Session(self._engine, self._bind if bind else None)
