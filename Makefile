@@ -31,16 +31,19 @@ demo: $(READY)
 # The workers share the cores out among themselves: linear algebra takes one thread in each.
 test quick: export OMP_NUM_THREADS ?= 1
 
+# Tests wait for browsers, servers and processes a quarter of the time: three workers keep two cores busy.
+WORKERS ?= $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
+
 # Tests start hundreds of processes: without compiled modules, or where PYTHONDONTWRITEBYTECODE is set, each would compile
 # ours again.
 compiled: $(READY)
 	@$(BIN)/python -m compileall -q src
 
 test: compiled
-	$(BIN)/python -m pytest -q -n auto --dist worksteal $(PYTEST)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(PYTEST)
 
 quick: compiled
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not statistical and not slow" $(PYTEST)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not statistical and not slow" $(PYTEST)
 
 check: $(READY)
 	$(BIN)/ruff format --check $(SOURCES)

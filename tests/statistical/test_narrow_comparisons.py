@@ -54,7 +54,6 @@ def truth(share: str) -> np.ndarray:
     return means[1:] - means[0]
 
 
-@cache
 def drawn(name: str) -> np.ndarray | None:
     """(releases, shares x groups, 4): difference less the truth, its error, and both ends less the truth."""
     many = Redrawn(people(), roles=sf.Roles(sensitive="s", quasi=["by"]), method=METHODS[name])
@@ -83,10 +82,6 @@ def test_differences_of_shares_in_narrow_groups_are_held(name: str) -> None:
     if found is None:
         pytest.skip("answers no comparison")
     assert held_often_enough(found[:, :, 2], found[:, :, 3])
-
-
-def test_plain_intervals_are_rejected() -> None:
-    found = drawn("uniform")
-    assert found is not None
-    half = norm.isf(0.025) * found[:, :, 1]
-    assert not held_often_enough(found[:, :, 0] - half, found[:, :, 0] + half)
+    if name == "uniform":  # the checker is checked by plain intervals
+        half = norm.isf(0.025) * found[:, :, 1]
+        assert not held_often_enough(found[:, :, 0] - half, found[:, :, 0] + half)
