@@ -74,6 +74,15 @@ def test_one_database_for_all_passes(kind: str, opened: list[duckdb.DuckDBPyConn
     assert len(opened) == 1
 
 
+def test_of_many_rows_none_waits_for_the_plan(
+    opened: list[duckdb.DuckDBPyConnection], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory of 100 million rows that were counted: 0.7 GB."""
+    monkeypatch.setattr("sfumato.engines.duckdb.table.KEPT_ROWS", people().num_rows - 1)
+    sfumato.publish(people(), tmp_path / "r", roles=ROLES, method=METHOD, seed=1)
+    assert len(opened) == 2
+
+
 @pytest.mark.parametrize("name", REGISTRY)
 def test_the_rows_of_every_pass_are_fresh(name: str, tmp_path: Path) -> None:
     """A source of batches is asked for them again by each pass."""

@@ -18,10 +18,12 @@ PIECE = TEXT_BYTES >> 3  # bytes of text in rows that are written out, of which 
 
 def open_coded(paths: Sequence[Path]) -> list[pq.ParquetFile]:
     """The files; columns of texts of which one has a dictionary come as numbers of its values, out of each."""
-    coded: set[str] = set()
-    for path in paths:
-        coded |= _with_dictionary(pq.read_metadata(path))
-    return [pq.ParquetFile(path, read_dictionary=sorted(coded)) for path in paths]
+    footers = [pq.read_metadata(path) for path in paths]
+    coded = sorted(set[str]().union(*map(_with_dictionary, footers)))
+    return [
+        pq.ParquetFile(path, metadata=footer, read_dictionary=coded)
+        for path, footer in zip(paths, footers, strict=True)
+    ]
 
 
 def _with_dictionary(metadata: pq.FileMetaData) -> set[str]:

@@ -39,6 +39,7 @@ from .sources import binder
 
 NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
 AT_ONCE = 64  # columns that one statement counts: its room grows with them, and 400 of two rows took all there is
+KEPT_ROWS = 1_000_000  # above these a database that has counted goes, with memory that it would not give back before
 BELOW = "below the first bin"
 Wanted = Callable[[Sequence[str]], Sequence[str]]  # of the columns of a table those that both passes will look at
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
@@ -100,6 +101,9 @@ class LocalTable:
         if self._held is not None:
             self._held.close()
         self._held = None
+        self._end_idle()
+
+    def _end_idle(self) -> None:
         while self._idle:
             self._idle.pop().close()
 
@@ -125,7 +129,10 @@ class LocalTable:
         if len(tables) < len(joints):
             with self._counting(dict.fromkeys(c for columns in joints for c in columns)) as session:
                 tables = [self._joint_counts(session, columns) for columns in joints]
-        return profile_of(tables, needs, declared, self.columns, self._arrow, null_as_value=null_as_value)
+        found = profile_of(tables, needs, declared, self.columns, self._arrow, null_as_value=null_as_value)
+        if found.rows > KEPT_ROWS:
+            self._end_idle()
+        return found
 
     def _numbered_counts(self, columns: list[str]) -> pa.Table | None:
         return None if self._rows is None or self._bins else numbered_counts(self._rows.select(columns), ROWS)
