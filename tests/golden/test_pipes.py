@@ -129,6 +129,31 @@ def test_ctrl_c_at_any_moment_is_told_in_a_line(command: str, here: Path, tmp_pa
     assert heard > 4
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent as a signal")
+def test_ctrl_c_while_an_object_goes_is_heard_too(here: Path) -> None:
+    """Python lets no exception out of there, and would print one; the command would go on to its end."""
+    text = """
+import os, signal, time, weakref
+import sfumato.cli.application as application
+from sfumato.cli import program
+class Thing: ...
+def going(_):
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000): pass
+def work(*_):
+    things = [Thing() for _ in range(3)]
+    seen = [weakref.ref(thing, going) for thing in things]
+    things.clear()
+    time.sleep(300)
+application._run = work
+program()
+"""
+    env = {**os.environ, "PYTHONPATH": str(SRC)}
+    asked = [sys.executable, "-c", text, "query", "out", QUESTION]
+    done = subprocess.run(asked, check=False, capture_output=True, text=True, env=env, cwd=here, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: stopped\n")
+
+
 def test_ctrl_c_that_nobody_was_to_hear_is_not_heard(here: Path) -> None:
     """As of a command that a shell runs in the background."""
     text = f"import signal, os\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{LISTENING}"

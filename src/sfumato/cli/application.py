@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from types import FrameType
 from typing import Annotated
@@ -49,6 +50,7 @@ COMMANDS = {  # and their functions; a command loads its own module, not those o
 # what a system says of a path that leads nowhere, where no command had words of its own for it
 UNREACHABLE = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EACCES}
 LONGEST = 60  # letters of a name that cannot be reached
+AGAIN = 0.01  # seconds after which a Ctrl-C that was lost is tried once more
 READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
 COMPLETE = "_SFUMATO_COMPLETE"  # set by the scripts of --show-completion
 # commands that take the options of methods, and the fields whose option they read themselves
@@ -171,20 +173,34 @@ def _run(command: str | None, arguments: list[str]) -> int:
 def _interruptions() -> Iterator[list[int]]:
     """A list that is empty until somebody presses Ctrl-C."""
     seen: list[int] = []
+    again: list[threading.Timer] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         seen.append(number)
         signal.default_int_handler(number, frame)
 
+    def lost(what: sys.UnraisableHookArgs) -> None:
+        """Ctrl-C in a moment out of which Python lets no exception, as when an object goes: it comes again."""
+        if what.exc_type is not KeyboardInterrupt:
+            return usual(what)
+        raised = signal.raise_signal if sys.platform == "win32" else partial(os.kill, os.getpid())  # it wakes sleepers
+        again.append(threading.Timer(AGAIN, raised, [signal.SIGINT]))
+        again[-1].start()
+
+    usual = sys.unraisablehook
     ours = threading.current_thread() is threading.main_thread()
     ours = ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
+        sys.unraisablehook = lost
         signal.signal(signal.SIGINT, stop)
     try:
         yield seen
     finally:
+        for timer in again:
+            timer.cancel()
         if ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            sys.unraisablehook = usual
 
 
 def _fail(message: str, code: int, *, debug: bool) -> None:

@@ -46,7 +46,7 @@ def audit(
     other = None if second is None else open_release(second).opened
     attacked = open_release(release).opened
     document = run(attacked, where.source(truth), second=other, targets=targets)
-    for opened in (attacked, *([other] if other is not None else [])):
+    for opened in filter(None, (attacked, other)):
         opened.unchanged()
     if report is not None:
         write_html(report, audit_page(document), force=force)

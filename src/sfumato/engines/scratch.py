@@ -12,13 +12,14 @@ import os
 import secrets
 import shutil
 import signal
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+
+from .forks import at_fork
 
 try:
     import fcntl
@@ -165,5 +166,4 @@ def _let_go() -> None:
 
 
 atexit.register(clear)
-if sys.platform != "win32":  # where nothing is forked
-    os.register_at_fork(after_in_child=_let_go)
+at_fork(in_child=_let_go)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from mmap import mmap
 from threading import Event, Lock, Thread
+
+from ..engines.forks import at_fork
 
 PIECE = 1 << 20  # bytes at a time
 LARGE_PIECE = 1 << 23  # ... beside loading code, for which this thread waits after each
@@ -95,5 +96,4 @@ def _let_go() -> None:
     _free.set()
 
 
-if sys.platform != "win32":  # where nothing is forked
-    os.register_at_fork(after_in_child=_let_go)
+at_fork(in_child=_let_go)

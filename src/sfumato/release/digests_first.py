@@ -4,13 +4,13 @@ after a file has changed."""
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
+from ..engines.forks import at_fork
 from ..errors import EngineError
 from .file_states import FileStates
 
@@ -131,5 +131,4 @@ def _finish() -> None:
         opening.finish()
 
 
-if sys.platform != "win32":  # where nothing is forked
-    os.register_at_fork(before=_finish)
+at_fork(before=_finish)

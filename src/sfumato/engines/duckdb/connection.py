@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from weakref import WeakSet
@@ -13,6 +11,7 @@ import pyarrow as pa
 
 from ...model.types import ColumnType
 from .. import scratch
+from ..forks import at_fork
 from . import begun_connection
 
 PATTERN = frozenset("*?[]{}\\")  # DuckDB reads a name with one of these as a pattern, even where such a file exists
@@ -39,8 +38,7 @@ def _keep() -> None:
     _inherited.extend(_open)
 
 
-if sys.platform != "win32":  # where nothing is forked
-    os.register_at_fork(after_in_child=_keep)
+at_fork(in_child=_keep)
 
 
 def quoted(name: str) -> str:
