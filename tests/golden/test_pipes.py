@@ -101,7 +101,7 @@ def test_ctrl_c_at_any_moment_is_told_in_a_line(command: str, here: Path, tmp_pa
     asked = {
         "publish": ("publish", *table[:1], str(shown), *OPTIONS.split()),
         "query": ("query", str(here / "out"), QUESTION),
-        "verify": ("verify", str(here / "out")),
+        "verify": ("verify", str(here / "out"), "--test"),
         "compare": ("compare", *table, "--bound", "1/2", "--methods", "uniform"),
     }[command]
     said = "error: stopped; nothing was published\n" if command == "publish" else "error: stopped\n"
@@ -129,28 +129,54 @@ def test_ctrl_c_at_any_moment_is_told_in_a_line(command: str, here: Path, tmp_pa
     assert heard > 4
 
 
-@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent as a signal")
-def test_ctrl_c_while_an_object_goes_is_heard_too(here: Path) -> None:
-    """Python lets no exception out of there, and would print one; the command would go on to its end."""
-    text = """
-import os, signal, time, weakref
+# Ctrl-C in moments that are bad for an exception: Python lets none out where an object goes, and prints it; a library
+# that is being loaded may end the process; a file that was just made would stay.
+GOING = """
+class Thing: ...
+thing = Thing()
+seen = weakref.ref(thing, press)
+del thing
+time.sleep(300)
+"""
+LOADING = """
+sys.path.insert(0, here)
+import being_loaded
+time.sleep(300)
+"""
+MAKING = """
+import tempfile
+usual = tempfile._os.unlink
+tempfile._os.unlink = lambda name: (press(), usual(name))
+tempfile.tempdir = None
+tempfile.gettempdir()
+time.sleep(300)
+"""
+BAD_MOMENT = """
+import os, signal, sys, time, weakref
 import sfumato.cli.application as application
 from sfumato.cli import program
-class Thing: ...
-def going(_):
+def press(_=None):
     os.kill(os.getpid(), signal.SIGINT)
     for _ in range(1000): pass
 def work(*_):
-    things = [Thing() for _ in range(3)]
-    seen = [weakref.ref(thing, going) for thing in things]
-    things.clear()
-    time.sleep(300)
+    exec(moment, {**globals()})
 application._run = work
+here, moment = sys.argv.pop(), sys.argv.pop()
 program()
 """
-    env = {**os.environ, "PYTHONPATH": str(SRC)}
-    asked = [sys.executable, "-c", text, "query", "out", QUESTION]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent as a signal")
+@pytest.mark.parametrize("moment", [GOING, LOADING, MAKING])
+def test_ctrl_c_in_a_bad_moment_is_heard_after_it(moment: str, here: Path, tmp_path: Path) -> None:
+    loaded = "import __main__, os\ntry:\n    __main__.press()\nexcept BaseException:\n    os.abort()\n"
+    (tmp_path / "being_loaded.py").write_text(loaded, encoding="utf-8")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    env = {**os.environ, "PYTHONPATH": str(SRC), "TMPDIR": str(temporary)}
+    asked = [sys.executable, "-c", BAD_MOMENT, "query", "out", QUESTION, moment, str(tmp_path)]
     done = subprocess.run(asked, check=False, capture_output=True, text=True, env=env, cwd=here, timeout=60)
+    assert list(temporary.iterdir()) == []
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: stopped\n")
 
 

@@ -50,7 +50,8 @@ COMMANDS = {  # and their functions; a command loads its own module, not those o
 # what a system says of a path that leads nowhere, where no command had words of its own for it
 UNREACHABLE = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EACCES}
 LONGEST = 60  # letters of a name that cannot be reached
-AGAIN = 0.01  # seconds after which a Ctrl-C that was lost is tried once more
+AGAIN, PATIENCE = 0.01, 1_000  # seconds after which a Ctrl-C that came in a bad moment comes again, and how often
+TEMPFILE = f"{os.sep}tempfile.py"  # of Python: it first tries whether it can write
 READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
 COMPLETE = "_SFUMATO_COMPLETE"  # set by the scripts of --show-completion
 # commands that take the options of methods, and the fields whose option they read themselves
@@ -177,12 +178,18 @@ def _interruptions() -> Iterator[list[int]]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         seen.append(number)
-        signal.default_int_handler(number, frame)
+        if len(seen) < PATIENCE and _unsafe(frame):
+            retry()
+        else:
+            signal.default_int_handler(number, frame)
 
     def lost(what: sys.UnraisableHookArgs) -> None:
-        """Ctrl-C in a moment out of which Python lets no exception, as when an object goes: it comes again."""
-        if what.exc_type is not KeyboardInterrupt:
-            return usual(what)
+        if what.exc_type is KeyboardInterrupt:  # in a moment out of which Python lets none, as when an object goes
+            retry()
+        else:
+            usual(what)
+
+    def retry() -> None:
         raised = signal.raise_signal if sys.platform == "win32" else partial(os.kill, os.getpid())  # it wakes sleepers
         again.append(threading.Timer(AGAIN, raised, [signal.SIGINT]))
         again[-1].start()
@@ -201,6 +208,15 @@ def _interruptions() -> Iterator[list[int]]:
         if ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             sys.unraisablehook = usual
+
+
+def _unsafe(frame: FrameType | None) -> bool:
+    """Whether a library is being loaded, which may end the process at an exception, or a file made that would stay."""
+    while frame is not None and frame.f_code is not main.__code__:
+        if frame.f_code.co_filename.startswith("<frozen importlib") or frame.f_code.co_filename.endswith(TEMPFILE):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _fail(message: str, code: int, *, debug: bool) -> None:
