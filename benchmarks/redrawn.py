@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 from pydantic import TypeAdapter
 
@@ -29,14 +30,27 @@ from sfumato.release.bundle import write_side
 from sfumato.release.manifest import Manifest
 from sfumato.release.opened import OpenedRelease
 
+# databases of readers that are gone: opening one would take longer than all else
+_idle: list[duckdb.DuckDBPyConnection] = []
+
 
 class MemoryReader(DuckDBReader):
     """Rows in memory instead of data.parquet, counted into distinct cells at once."""
 
     def __init__(self, rows: pa.Table) -> None:
         super().__init__(rows, rows.num_rows)
+        weakref.finalize(self, _idle.append, self._con)
         self._seen = frozenset(self._plain)
         self._cells[self._seen] = self._counted(self._seen)
+
+    def _confined(self, files: str) -> duckdb.DuckDBPyConnection:
+        """One that has no tables any more, if there is one."""
+        if not _idle:
+            return super()._confined(files)
+        con = _idle.pop()
+        for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+            con.execute(f"DROP TABLE {name}")
+        return con
 
     def source(self, *, whole: bool = False) -> tuple[str, str | None]:  # noqa: ARG002 - the contract's
         """Always the cells."""

@@ -46,16 +46,11 @@ class DuckDBReader:
         self._rows, self._asked, self._misses = rows, 0, 0
         self._cells: dict[frozenset[str], str | None] = {}  # columns -> table of their cells; None: does not pay
         self._seen: frozenset[str] = frozenset()  # columns of all questions about cells
-        self._con = connect()
         held = isinstance(data, pa.Table)
         self._files: Sequence[Path] = () if isinstance(data, pa.Table) else data
         paths = [] if held else [plain_path(file.resolve()).replace("'", "''") for file in data]
         files = "[" + ", ".join(f"'{path}'" for path in paths) + "]"
-        self._con.execute(f"SET perfect_ht_threshold={ARRAY_BITS}")
-        self._con.execute("SET parquet_metadata_cache=true")  # footers are read once, not for every statement
-        self._con.execute(f"SET allowed_paths={files}")
-        self._con.execute("SET enable_external_access=false")
-        self._con.execute("SET lock_configuration=true")
+        self._con = self._confined(files)
         try:
             if held:
                 self._con.register("given", data)
@@ -72,6 +67,16 @@ class DuckDBReader:
             self._plain = tuple(name for name, kind, *_ in described if not kind.endswith("[]"))
         except duckdb.Error:
             raise ReleaseError("data.parquet cannot be read; the release is damaged") from None
+
+    def _confined(self, files: str) -> duckdb.DuckDBPyConnection:
+        """A database that reads these files and no others, whatever a statement says."""
+        con = connect()
+        con.execute(f"SET perfect_ht_threshold={ARRAY_BITS}")
+        con.execute("SET parquet_metadata_cache=true")  # footers are read once, not for every statement
+        con.execute(f"SET allowed_paths={files}")
+        con.execute("SET enable_external_access=false")
+        con.execute("SET lock_configuration=true")
+        return con
 
     @in_turn
     def source(self, *, whole: bool = False) -> tuple[str, str | None]:
