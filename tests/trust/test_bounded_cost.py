@@ -6,6 +6,7 @@ import copy
 import json
 import tracemalloc
 import warnings
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,9 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def costs_little(folder: Path) -> list[str]:
     """What is said when it is verified and asked, digests not looked at; none of that takes much, or warns."""
+    asked = cache(lambda: open_release(folder, check=False))
     acts = [lambda: list(verify(open_release(folder, check=False).opened, test=True))]
-    acts += [lambda text=text: open_release(folder, check=False).sql(text) for text in QUESTIONS]  # type: ignore[misc]
+    acts += [lambda text=text: asked().sql(text) for text in QUESTIONS]  # type: ignore[misc]
     said = []
     for act in acts:
         tracemalloc.start()

@@ -29,7 +29,7 @@ from sfumato.engines.duckdb import reader
 from sfumato.errors import SfumatoError
 reader.FEW_ROWS = 0
 for folder in sys.argv[1:]:
-    for ask in (lambda: sf.verify(folder, test=True), lambda: [sf.open_release(folder).sql(text) for text in TEXTS]):
+    for ask in (lambda: sf.verify(folder, test=True), lambda: [*map(sf.open_release(folder).sql, TEXTS)]):
         try:
             print(len(ask()), "told")
         except SfumatoError as error:
