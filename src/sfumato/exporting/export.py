@@ -12,7 +12,7 @@ from ..release.opened import OpenedRelease
 from .contents import Contents, contents_of
 from .databases import to_duckdb, to_postgresql, to_sqlite
 from .labelled_files import to_statistics
-from .text_files import to_csv, to_excel
+from .text_files import csv_endings, to_csv, to_excel
 
 ENDINGS = {
     ".csv": "csv",
@@ -38,13 +38,15 @@ def export(release: OpenedRelease, target: str | Path, *, force: bool = False) -
     if kind is None:
         known = ", ".join(ENDINGS)
         raise SpecError(f'"{path.name}" ends in none of {known}, and is no postgresql:// address', field="target")
-    if path.is_dir() or ((path.exists() or path.is_symlink()) and not force):
-        raise ReleaseError(f'"{path.name}" exists; choose another place, or say --force to replace a file')
     partial = path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial{path.suffix}")
-    made = [partial]
+    endings = csv_endings(contents) if kind == "csv" else []
+    beside, made = ([place.with_name(place.stem + ending) for ending in endings] for place in (path, partial))
+    for final in (path, *beside):
+        if final.is_dir() or ((final.exists() or final.is_symlink()) and not force):
+            raise ReleaseError(f'"{final.name}" exists; choose another place, or say --force to replace a file')
     try:
         if kind == "csv":
-            made = to_csv(contents, partial, partial.stem)
+            to_csv(contents, partial, made)
         elif kind == "excel":
             to_excel(contents, partial)
         elif kind == "statistics":
@@ -54,10 +56,7 @@ def export(release: OpenedRelease, target: str | Path, *, force: bool = False) -
         else:
             to_duckdb(contents, partial)
         release.unchanged()
-        for file in reversed(made):  # the rows last
-            final = path if file == partial else path.with_name(path.stem + file.name.removeprefix(partial.stem))
-            if file != partial and final.exists() and not force:
-                raise ReleaseError(f'"{final.name}" exists; choose another place, or say --force to replace it')
+        for file, final in zip((*made, partial), (*beside, path), strict=True):  # the rows last
             file.replace(final)
     except OSError as error:
         raise ReleaseError(f'cannot write "{path.name}": {error.strerror}') from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from .databases import ABOUT, RELEASE, SIDE, WEIGHTS, names_of
 MISSING = "writing Excel needs the extra: pip install 'sfumato[files]'"
 DIGITS = 15  # of a number in a sheet
 LONGEST = 32_767  # characters of a cell; the library would cut the rest off
+LONGEST_NAME = 31  # characters of a sheet's name
 MOST_ROWS = 1_048_575  # of a sheet, beside its header
 
 
@@ -33,18 +34,20 @@ def _tables(contents: Contents) -> list[tuple[str, pa.Schema, Iterable[pa.Record
     return found
 
 
-def to_csv(contents: Contents, path: Path, beside: str) -> list[Path]:
-    """The rows in `path`; other tables in files beside it, whose names begin with `beside`."""
-    written = [path]
+def csv_endings(contents: Contents) -> list[str]:
+    """What follows the stem of the rows' file in the names of the files beside it."""
+    names, taken = [name for name, *_ in _tables(contents)], set[str]()
+    return [f"-{_free(_plain(name), taken)}.csv" for name in names]
+
+
+def to_csv(contents: Contents, path: Path, beside: Sequence[Path]) -> None:
+    """The rows in `path`; other tables in files beside it, as many as `csv_endings`."""
     everything = [(RELEASE, contents.schema, contents.rows()), *_tables(contents)]
-    for name, schema, batches in everything:
-        place = path if name == RELEASE else path.with_name(f"{beside}-{_plain(name)}.csv")
-        written += [] if name == RELEASE else [place]
+    for place, (_, schema, batches) in zip((path, *beside), everything, strict=True):
         empty = flat(pa.RecordBatch.from_pylist([], schema=schema), texts=True)
         with pacsv.CSVWriter(place, empty.schema) as writer:
             for batch in batches:
                 writer.write_batch(flat(batch, texts=True))
-    return written
 
 
 def _plain(name: str) -> str:
@@ -63,9 +66,9 @@ def to_excel(contents: Contents, path: Path) -> None:
     book = xlsxwriter.Workbook(str(path), options)
     day, moment = book.add_format({"num_format": "yyyy-mm-dd"}), book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"})
     sheets = [(RELEASE, contents.schema, contents.rows()), *_tables(contents)]
-    taken: set[str] = set()
+    taken = {ABOUT}
     for name, schema, batches in sheets:
-        sheet = book.add_worksheet(_sheet_name(name, taken))
+        sheet = book.add_worksheet(_free(_plain(name)[:LONGEST_NAME], taken))
         sheet.write_row(0, 0, schema.names)
         try:
             _fill(sheet, batches, day, moment)
@@ -91,12 +94,12 @@ def _fill(sheet: Any, batches: Iterable[pa.RecordBatch], day: Any, moment: Any) 
             row += 1
 
 
-def _sheet_name(name: str, taken: set[str]) -> str:
-    short = _plain(name)[:31]
-    while short.lower() in taken or short.lower() == ABOUT:
-        short = f"{short[:28]}-{len(taken)}"
-    taken.add(short.lower())
-    return short
+def _free(name: str, taken: set[str]) -> str:
+    """The name, or one like it that is not taken yet, in any case; it is now."""
+    others = (f"{name[: LONGEST_NAME - 4]}-{number}" for number in range(2, len(taken) + 3))
+    found = next(free for free in (name, *others) if free.lower() not in taken)
+    taken.add(found.lower())
+    return found
 
 
 def _put(sheet: Any, row: int, place: int, cell: Any, day: Any, moment: Any) -> None:
