@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from glob import escape
+from collections.abc import Callable
 from pathlib import Path
 
+from ..engines import scratch
 from ..engines.addresses import address_of
 from ..errors import ReleaseError, SpecError
+from ..release import placing
 from ..release.opened import OpenedRelease
 from .contents import Contents, contents_of
 from .databases import to_duckdb, to_postgresql, to_sqlite
@@ -25,8 +27,13 @@ ENDINGS = {
 }
 
 
-def export(release: OpenedRelease, target: str | Path, *, force: bool = False) -> Contents:
-    """Write the release to a file or a database, by the ending of its name or its address; what was written."""
+def export(
+    release: OpenedRelease, target: str | Path, *, force: bool = False, placed: Callable[[], None] | None = None
+) -> Contents:
+    """Write the release to a file or a database, by the ending of its name or its address; what was written.
+
+    `placed` is called in the moment from which on all files are there.
+    """
     address = address_of(str(target))
     contents = contents_of(release)
     if address is not None and address.kind == "postgresql":
@@ -40,28 +47,24 @@ def export(release: OpenedRelease, target: str | Path, *, force: bool = False) -
         raise SpecError(f'"{path.name}" ends in none of {known}, and is no postgresql:// address', field="target")
     if path.is_dir() or ((path.exists() or path.is_symlink()) and not force):
         raise ReleaseError(f'"{path.name}" exists; choose another place, or say --force to replace a file')
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial{path.suffix}")
+    folder = path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial")
+    partial = folder / path.name
     made = [partial]
     try:
-        if kind == "csv":
-            made = to_csv(contents, partial, partial.stem)
-        elif kind == "excel":
-            to_excel(contents, partial)
-        elif kind == "statistics":
-            to_statistics(contents, partial, path.suffix.lower())
-        elif kind == "sqlite":
-            to_sqlite(contents, partial)
-        else:
-            to_duckdb(contents, partial)
-        release.unchanged()
-        for file in reversed(made):  # the rows last
-            final = path if file == partial else path.with_name(path.stem + file.name.removeprefix(partial.stem))
-            if file != partial and final.exists() and not force:
-                raise ReleaseError(f'"{final.name}" exists; choose another place, or say --force to replace it')
-            file.replace(final)
+        with scratch.doomed(folder):
+            folder.mkdir(mode=0o700)
+            if kind == "csv":
+                made = to_csv(contents, partial, partial.stem)
+            elif kind == "excel":
+                to_excel(contents, partial)
+            elif kind == "statistics":
+                to_statistics(contents, partial, path.suffix.lower())
+            elif kind == "sqlite":
+                to_sqlite(contents, partial)
+            else:
+                to_duckdb(contents, partial)
+            release.unchanged()
+            placing.put_files(made, path.parent, force=force, placed=placed)
     except OSError as error:
         raise ReleaseError(f'cannot write "{path.name}": {error.strerror}') from None
-    finally:
-        for file in path.parent.glob(f"{escape(partial.stem)}*") if path.parent.is_dir() else ():
-            file.unlink(missing_ok=True)
     return contents

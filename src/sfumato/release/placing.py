@@ -8,11 +8,12 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..engines import scratch
 from ..errors import ReleaseError, SpecError
 
 MAX_MANIFEST = 256 * 2**20
@@ -50,6 +51,43 @@ def check_apart(out: Path, sources: Iterable[Path]) -> None:
         read, written = (Path(os.path.realpath(p)) for p in (path, out))  # a loop of links is no error here
         if written == read or read in written.parents or written in read.parents:
             raise SpecError(f'"{out.name or out}" and the source lie in each other; choose another place', field="out")
+
+
+def put(new: Path, out: Path, aside: Path, *, force: bool, placed: Callable[[], None] | None = None) -> None:
+    """`new` is in the place `out`, on the disk, and what `force` lets it replace is gone; or all is as before."""
+    replaces = force and (out.exists() or out.is_symlink())
+    if replaces:
+        replace(new, out, aside)
+    else:
+        move_in(new, out)
+    try:
+        sync(out.parent)
+    except BaseException:  # a name that is not on the disk may be gone tomorrow: as if nothing had been done
+        take_back(out, new, aside if replaces else None)
+        raise
+    if placed is not None:
+        placed()
+    scratch.remove(aside)
+
+
+def put_files(made: Sequence[Path], folder: Path, *, force: bool, placed: Callable[[], None] | None = None) -> None:
+    """The files are in the folder, the first, which may replace another, last; the others only where `force` says."""
+    for file in reversed(made):
+        final = folder / file.name
+        if file != made[0] and final.exists() and not force:
+            raise ReleaseError(f'"{final.name}" exists; choose another place, or say --force to replace it')
+        file.replace(final)
+    if placed is not None:
+        placed()
+
+
+def sync(path: Path) -> None:
+    """Nothing; the file, or the names in the folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def move_in(new: Path, out: Path) -> None:
