@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -180,3 +181,20 @@ def test_a_file_of_roles_is_whole_or_not_there(number: str, here: Path, tmp_path
     done = pressed(moment, *asked, folder=tmp_path, number=number)
     assert done.code in {0, 130 if number == "SIGINT" else -signal.SIGTERM}, done.text
     assert all((tmp_path / "place" / name).stat().st_size for name in names(tmp_path))
+
+
+@pytest.mark.parametrize("command", ["serve", "studio"])
+def test_ctrl_c_while_processes_are_started_ends_the_server_well(command: str, here: Path, tmp_path: Path) -> None:
+    """A terminal sends it to all of them."""
+    env = {**os.environ, "PYTHONPATH": str(SRC), "TMPDIR": str(tmp_path)}
+    asked = [command, str(here / ("out" if command == "serve" else "t.parquet")), "--port", "0"]
+    for moment in range(4):
+        child = subprocess.Popen(
+            [sys.executable, "-c", RUN, *asked], stderr=subprocess.PIPE, text=True, env=env, start_new_session=True
+        )
+        assert child.stderr is not None
+        assert "Ctrl-C stops" in child.stderr.readline()
+        time.sleep(0.3 + 0.1 * moment)
+        os.killpg(child.pid, signal.SIGINT)
+        _, told = child.communicate(timeout=60)
+        assert (child.returncode, told, list(tmp_path.iterdir())) == (0, "", []), moment
