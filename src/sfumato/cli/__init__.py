@@ -7,7 +7,10 @@ import gc
 import os
 import signal
 import sys
+import threading
 from types import FrameType
+
+from ..undivided import later, undivided
 
 # New objects before Python looks for unreachable ones. Loading code makes some hundred thousand, which all stay:
 SHORT, OF_SHORT = ("look", "publish", "plan", "query", "inspect", "verify"), 1_000_000  # ... and little follows
@@ -20,10 +23,12 @@ INTERRUPTED = 130  # as shells count an end by Ctrl-C
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
-    objects, interval = gc.get_threshold(), sys.getswitchinterval()
+    objects, interval, heard = gc.get_threshold(), sys.getswitchinterval(), signal.getsignal(signal.SIGINT)
     try:
         _run(arguments)
     finally:
+        if signal.getsignal(signal.SIGINT) is not heard:
+            signal.signal(signal.SIGINT, heard)
         gc.set_threshold(*objects)
         sys.setswitchinterval(interval)
 
@@ -63,8 +68,10 @@ def program() -> None:
         compile_late()
         _run()
     except SystemExit as done:
+        deaf()
         code = done.code
     except KeyboardInterrupt:  # between the two who answer it
+        deaf()
         code = INTERRUPTED
         sys.stderr.write(f"error: {stopped(sys.argv[1:])}\n")
     except BaseException:
@@ -83,11 +90,20 @@ def stopped(arguments: list[str]) -> str:
     return "stopped; nothing was published" if arguments[:1] == ["publish"] else "stopped"
 
 
-def _leave(_: int, __: FrameType | None) -> None:
+def deaf() -> None:
+    """Nothing; Ctrl-C is not heard any more: all that was asked for is done, or it has been heard."""
+    if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
     """The end at once, by Ctrl-C while code is loaded: an exception would come out of the midst of some library.
 
     Some of them do not survive one, and others try again. Nothing is written yet but, perhaps, a private folder.
     """
+    if undivided(frame):
+        later(number)
+        return
     with_folder = sys.modules.get("sfumato.engines.scratch")
     clear = vars(with_folder).get("clear") if with_folder is not None else None  # not there: it is being loaded
     try:

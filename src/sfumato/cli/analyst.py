@@ -11,6 +11,7 @@ import typer
 
 from ..errors import SpecError
 from ..lazily import one_command
+from . import deaf
 from .late_pandas import without_pandas
 from .options import NONE, EngineOptions, Json, ReleasePath, SourceOptions
 from .teaching import option
@@ -259,7 +260,7 @@ def export(
     opening = begin(release)
     opening.checked()  # before anything is written
     with opening.beside() as opened:
-        contents = run(opened, target, force=force)
+        contents = run(opened, target, force=force, placed=deaf)
     say(f"{contents.release.manifest.rows:,} rows written")
     note(contents.about["warning"])
     if not contents.weights:

@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from importlib import import_module
 from types import FrameType
 from typing import Annotated
@@ -21,8 +20,9 @@ import typer
 
 from ..errors import QueryError, SfumatoError, SpecError
 from ..reports.text import visible
+from ..undivided import later, undivided
 from ..version import __version__
-from . import INTERRUPTED, stopped
+from . import INTERRUPTED, deaf, stopped
 from .method_options import asked_method, method_options
 from .option_groups import flattened, typed
 from .teaching import START, TaughtCommand, TaughtGroup, option
@@ -50,8 +50,7 @@ COMMANDS = {  # and their functions; a command loads its own module, not those o
 # what a system says of a path that leads nowhere, where no command had words of its own for it
 UNREACHABLE = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EACCES}
 LONGEST = 60  # letters of a name that cannot be reached
-AGAIN, PATIENCE = 0.01, 1_000  # seconds after which a Ctrl-C that came in a bad moment comes again, and how often
-TEMPFILE = f"{os.sep}tempfile.py"  # of Python: it first tries whether it can write
+PATIENCE = 1_000  # how often a Ctrl-C that came in a bad moment comes again
 READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
 COMPLETE = "_SFUMATO_COMPLETE"  # set by the scripts of --show-completion
 # commands that take the options of methods, and the fields whose option they read themselves
@@ -179,20 +178,15 @@ def _interruptions() -> Iterator[list[int]]:
     def stop(number: int, frame: FrameType | None) -> None:
         seen.append(number)
         if len(seen) < PATIENCE and _unsafe(frame):
-            retry()
+            again.append(later(number))
         else:
             signal.default_int_handler(number, frame)
 
     def lost(what: sys.UnraisableHookArgs) -> None:
         if what.exc_type is KeyboardInterrupt:  # in a moment out of which Python lets none, as when an object goes
-            retry()
+            again.append(later(signal.SIGINT))
         else:
             usual(what)
-
-    def retry() -> None:
-        raised = signal.raise_signal if sys.platform == "win32" else partial(os.kill, os.getpid())  # it wakes sleepers
-        again.append(threading.Timer(AGAIN, raised, [signal.SIGINT]))
-        again[-1].start()
 
     usual = sys.unraisablehook
     ours = threading.current_thread() is threading.main_thread()
@@ -206,20 +200,22 @@ def _interruptions() -> Iterator[list[int]]:
         for timer in again:
             timer.cancel()
         if ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            deaf()
             sys.unraisablehook = usual
 
 
 def _unsafe(frame: FrameType | None) -> bool:
     """Whether a library is being loaded, which may end the process at an exception, or a file made that would stay."""
+    within = frame
     while frame is not None and frame.f_code is not main.__code__:
-        if frame.f_code.co_filename.startswith("<frozen importlib") or frame.f_code.co_filename.endswith(TEMPFILE):
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
         frame = frame.f_back
-    return False
+    return undivided(within)
 
 
 def _fail(message: str, code: int, *, debug: bool) -> None:
+    deaf()  # one line is said, not two
     if debug:
         import traceback
 

@@ -12,7 +12,7 @@ from ..choosing import DEFAULT
 from ..engines.limits import MEMORY
 from ..errors import SpecError
 from ..model.option_names import said
-from . import early_rows
+from . import deaf, early_rows
 from .method_options import PREFIX, specification
 from .options import (
     NONE,
@@ -188,6 +188,7 @@ def publish(
             sign=sign,
             progress=progress,
             notify=note,
+            placed=deaf,
             **arguments,
         )
     from ..release.verify import stated_guarantee

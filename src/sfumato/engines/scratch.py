@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
+from ..undivided import later, undivided
 from .forks import at_fork
 
 try:
@@ -76,13 +77,14 @@ def link(file: Path) -> Path:
 
 @contextmanager
 def doomed(path: Path) -> Iterator[None]:
-    """While the block runs, an end by a signal removes this folder too."""
+    """After the block, and after an end by a signal, this folder is gone."""
     with _guard:
         _own()
         _doomed.add(path)
     try:
         yield
     finally:
+        remove(path)
         _doomed.discard(path)
 
 
@@ -142,8 +144,11 @@ def _own() -> None:
     _watch_signals()
 
 
-def _end(number: int, _: FrameType | None) -> None:
+def _end(number: int, frame: FrameType | None) -> None:
     """Leave nothing behind, then end as the signal would have ended us."""
+    if undivided(frame):
+        later(number)
+        return
     clear()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

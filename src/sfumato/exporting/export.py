@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from glob import escape
+from collections.abc import Callable
 from pathlib import Path
 
+from ..engines import scratch
 from ..engines.addresses import address_of
 from ..errors import ReleaseError, SpecError
+from ..release import placing
 from ..release.opened import OpenedRelease
 from .contents import Contents, contents_of
 from .databases import to_duckdb, to_postgresql, to_sqlite
@@ -25,8 +27,13 @@ ENDINGS = {
 }
 
 
-def export(release: OpenedRelease, target: str | Path, *, force: bool = False) -> Contents:
-    """Write the release to a file or a database, by the ending of its name or its address; what was written."""
+def export(
+    release: OpenedRelease, target: str | Path, *, force: bool = False, placed: Callable[[], None] | None = None
+) -> Contents:
+    """Write the release to a file or a database, by the ending of its name or its address; what was written.
+
+    `placed` is called in the moment from which on all files are there.
+    """
     address = address_of(str(target))
     contents = contents_of(release)
     if address is not None and address.kind == "postgresql":
@@ -38,29 +45,25 @@ def export(release: OpenedRelease, target: str | Path, *, force: bool = False) -
     if kind is None:
         known = ", ".join(ENDINGS)
         raise SpecError(f'"{path.name}" ends in none of {known}, and is no postgresql:// address', field="target")
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial{path.suffix}")
-    endings = csv_endings(contents) if kind == "csv" else []
-    beside, made = ([place.with_name(place.stem + ending) for ending in endings] for place in (path, partial))
-    for final in (path, *beside):
-        if final.is_dir() or ((final.exists() or final.is_symlink()) and not force):
-            raise ReleaseError(f'"{final.name}" exists; choose another place, or say --force to replace a file')
+    names = [path.name, *(path.stem + ending for ending in (csv_endings(contents) if kind == "csv" else ()))]
+    placing.check_free([path.with_name(name) for name in names], force=force)
+    folder = path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial")
+    partial, *beside = (folder / name for name in names)
     try:
-        if kind == "csv":
-            to_csv(contents, partial, made)
-        elif kind == "excel":
-            to_excel(contents, partial)
-        elif kind == "statistics":
-            to_statistics(contents, partial, path.suffix.lower())
-        elif kind == "sqlite":
-            to_sqlite(contents, partial)
-        else:
-            to_duckdb(contents, partial)
-        release.unchanged()
-        for file, final in zip((*made, partial), (*beside, path), strict=True):  # the rows last
-            file.replace(final)
+        with scratch.doomed(folder):
+            folder.mkdir(mode=0o700)
+            if kind == "csv":
+                to_csv(contents, partial, beside)
+            elif kind == "excel":
+                to_excel(contents, partial)
+            elif kind == "statistics":
+                to_statistics(contents, partial, path.suffix.lower())
+            elif kind == "sqlite":
+                to_sqlite(contents, partial)
+            else:
+                to_duckdb(contents, partial)
+            release.unchanged()
+            placing.put_files([*beside, partial], path.parent, force=force, placed=placed)
     except OSError as error:
         raise ReleaseError(f'cannot write "{path.name}": {error.strerror}') from None
-    finally:
-        for file in path.parent.glob(f"{escape(partial.stem)}*") if path.parent.is_dir() else ():
-            file.unlink(missing_ok=True)
     return contents

@@ -62,7 +62,12 @@ def to_excel(contents: Contents, path: Path) -> None:
         raise SpecError(MISSING, field="target") from None
     if contents.release.manifest.rows > MOST_ROWS:
         raise ReleaseError(f"a sheet of Excel holds {MOST_ROWS:,} rows; export this release as CSV")
-    options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+    options = {
+        "constant_memory": True,
+        "strings_to_formulas": False,
+        "strings_to_urls": False,
+        "tmpdir": str(path.parent),
+    }
     book = xlsxwriter.Workbook(str(path), options)
     day, moment = book.add_format({"num_format": "yyyy-mm-dd"}), book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"})
     sheets = [(RELEASE, contents.schema, contents.rows()), *_tables(contents)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -36,8 +35,17 @@ TOGETHER = 2  # files that are read through, and row groups that are made, at th
 
 
 @contextmanager
-def writing(out: Path, *, force: bool = False, check: Callable[[Path], None] | None = None) -> Iterator[Path]:
-    """A temporary folder that becomes `out` when the block and `check` end well, and vanishes when they do not."""
+def writing(
+    out: Path,
+    *,
+    force: bool = False,
+    check: Callable[[Path], None] | None = None,
+    placed: Callable[[], None] | None = None,
+) -> Iterator[Path]:
+    """A temporary folder that becomes `out` when the block and `check` end well, and vanishes when they do not.
+
+    `placed` is called in the moment from which on `out` is there.
+    """
     placing.check_place(out)
     name = out.name or str(out)
     if out.exists() or out.is_symlink():
@@ -61,36 +69,16 @@ def writing(out: Path, *, force: bool = False, check: Callable[[Path], None] | N
             for folder in (partial / PARTS, partial):
                 if folder.is_dir():
                     folder.chmod(0o755)
-            _sync(partial)
-            replaces = force and (out.exists() or out.is_symlink())
-            if replaces:
-                placing.replace(partial, out, old)
-            else:
-                placing.move_in(partial, out)
-            try:
-                _sync(out.parent)
-            except BaseException:  # a name that is not on the disk may be gone tomorrow: as if nothing had been done
-                placing.take_back(out, partial, old if replaces else None)
-                raise
-            scratch.remove(old)
+            placing.sync(partial)
+            placing.put(partial, out, old, force=force, placed=placed)
         except OSError as error:
             reason = "the disk is full" if error.errno == ENOSPC else error.strerror
             raise ReleaseError(f'cannot write "{name}": {reason}; nothing was published') from None
-        finally:
-            scratch.remove(partial)
 
 
 def _sync_all(folder: Path) -> None:
     for file in folder.rglob("*"):
-        _sync(file)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        placing.sync(file)
 
 
 def write_side(table: pa.Table, path: Path) -> str:

@@ -8,11 +8,12 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..engines import scratch
 from ..errors import ReleaseError, SpecError
 
 MAX_MANIFEST = 256 * 2**20
@@ -50,6 +51,49 @@ def check_apart(out: Path, sources: Iterable[Path]) -> None:
         read, written = (Path(os.path.realpath(p)) for p in (path, out))  # a loop of links is no error here
         if written == read or read in written.parents or written in read.parents:
             raise SpecError(f'"{out.name or out}" and the source lie in each other; choose another place', field="out")
+
+
+def put(new: Path, out: Path, aside: Path, *, force: bool, placed: Callable[[], None] | None = None) -> None:
+    """`new` is in the place `out`, on the disk, and what `force` lets it replace is gone; or all is as before."""
+    replaces = force and (out.exists() or out.is_symlink())
+    if replaces:
+        replace(new, out, aside)
+    else:
+        move_in(new, out)
+    try:
+        sync(out.parent)
+    except BaseException:  # a name that is not on the disk may be gone tomorrow: as if nothing had been done
+        take_back(out, new, aside if replaces else None)
+        raise
+    if placed is not None:
+        placed()
+    scratch.remove(aside)
+
+
+def check_free(files: Iterable[Path], *, force: bool) -> None:
+    """Nothing; ReleaseError where one of the files exists that `force` does not let us replace."""
+    for file in files:
+        if file.is_dir() or ((file.exists() or file.is_symlink()) and not force):
+            raise ReleaseError(f'"{file.name}" exists; choose another place, or say --force to replace a file')
+
+
+def put_files(made: Sequence[Path], folder: Path, *, force: bool, placed: Callable[[], None] | None = None) -> None:
+    """The files are in the folder, the last one last; or none is, where one exists since a moment ago."""
+    finals = [folder / file.name for file in made]
+    check_free(finals, force=force)
+    for file, final in zip(made, finals, strict=True):
+        file.replace(final)
+    if placed is not None:
+        placed()
+
+
+def sync(path: Path) -> None:
+    """Nothing; the file, or the names in the folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def move_in(new: Path, out: Path) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import multiprocessing
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -106,6 +107,21 @@ class Pool:
             self._free.put_nowait(worker)
 
 
+def begin(process: Any) -> None:
+    """Start a process that Ctrl-C, which reaches the whole group, does not end while it loads its code."""
+    if sys.platform == "win32":
+        process.start()
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # it is started with the process, and lets Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # of this thread, and of what it starts
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Worker:
     """One process and the pipe to it; used by one thread at a time."""
 
@@ -125,7 +141,7 @@ class _Worker:
             self._process = CONTEXT.Process(
                 target=_serve, args=(theirs, self._make, self._memory_mib), daemon=True, name="sfumato-answers"
             )
-            self._process.start()
+            begin(self._process)
             theirs.close()  # so that the end of the process is seen as the end of the pipe
             self._pipe = ours
         if not ours.poll(START_LIMIT) or ours.recv() != "ready":

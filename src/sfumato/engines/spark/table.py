@@ -277,8 +277,6 @@ class SparkTable:
                     done = self._run(frame, load, parts, task)
             except OSError as error:
                 raise EngineError(f"the parts cannot be written: {error.strerror}; nothing was published") from None
-            finally:
-                scratch.remove(attempts)
         written = int(np.sum(done["rows"].to_numpy())) if done.num_rows else 0
         progress(written)
         names, digests = (done[column].to_pylist() for column in ("name", "digest"))

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...engines import scratch
 from ..refusals import Refusal
-from ..workers import CONTEXT
+from ..workers import CONTEXT, begin
 
 Tell = Callable[[str, Any], None]  # (what, value): "progress" (stage, done, total) or "part" (one of several results)
 Work = Callable[[Any, Tell], Any]
@@ -89,7 +89,7 @@ class Hand:
         if self._process is None or not self._process.is_alive():
             ours, theirs = CONTEXT.Pipe()
             self._process = CONTEXT.Process(target=_listen, args=(theirs, self._make), daemon=True, name="sfumato-hand")
-            self._process.start()
+            begin(self._process)
             theirs.close()  # so that the end of the process is seen as the end of the pipe
             self._pipe = ours
 
