@@ -117,6 +117,18 @@ def test_charts_replace_nothing(place: Path) -> None:
     assert "--charts" in _refused("compare", "r.html", place, "--charts", "mine.json")
 
 
+def test_charts_of_a_comparison_that_is_refused_make_no_folder(place: Path) -> None:
+    """It used to be made before the work, and to stay."""
+    assert sfumato("publish", "t.parquet", "out", *ROLES, *UNIFORM, cwd=place).code == 0
+    for charts, said in (
+        ("new", "splu2"),
+        ("new/below", "splu2"),
+        ("mine.json/below", "no folder"),
+        ("out/charts", "release"),
+    ):
+        assert said in _refused("compare", "r.html", place, "--charts", charts, "--methods", "splu2")
+
+
 def test_the_demonstration_replaces_only_its_own(place: Path) -> None:
     assert sfumato("publish", "t.parquet", "out", *ROLES, *UNIFORM, cwd=place).code == 0
     before = _contents(place)

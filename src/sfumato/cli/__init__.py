@@ -10,7 +10,7 @@ import sys
 import threading
 from types import FrameType
 
-from ..undivided import later, undivided
+from ..engines.undivided import later, undivided
 
 # New objects before Python looks for unreachable ones. Loading code makes some hundred thousand, which all stay:
 SHORT, OF_SHORT = ("look", "publish", "plan", "query", "inspect", "verify"), 1_000_000  # ... and little follows

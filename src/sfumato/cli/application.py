@@ -18,9 +18,9 @@ from typing import Annotated
 
 import typer
 
+from ..engines.undivided import later, undivided
 from ..errors import QueryError, SfumatoError, SpecError
 from ..reports.text import visible
-from ..undivided import later, undivided
 from ..version import __version__
 from . import INTERRUPTED, deaf, stopped
 from .method_options import asked_method, method_options

@@ -19,8 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from ..undivided import later, undivided
 from .forks import at_fork
+from .undivided import later, undivided
 
 try:
     import fcntl

@@ -9,7 +9,7 @@ from typing import Any
 from . import charts
 from .choice_text import band_label, entries, opening, percent, posteriors
 from .page import page
-from .report_files import check_places, write_html, write_twin
+from .report_files import charts_folder, write_html, write_twin
 
 # What may leave the house: texts, parameters and what follows from them. Errors, reasons with limits, sizes and numbers
 # of questions are computed from the original table and stay.
@@ -58,8 +58,7 @@ def write_comparison(
             yield write_html(target, comparison_html(content), force=force)
             yield write_twin(target, content, force=force)
     if charts is not None:
-        check_places({}, charts=charts, force=force)
-        folder = Path(charts)
+        folder = charts_folder(Path(charts), force=force)
         for name, chart in drawn(document).items():
             for kind in ("svg", "png"):
                 path = folder / f"{name}.{kind}"

@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from errno import EEXIST, ENOTDIR
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,16 @@ def check_places(
         _check_writable(option, file.parent)
     if charts is not None:
         _check_charts(Path(charts), source, force=force)
+
+
+def charts_folder(folder: Path, *, force: bool) -> Path:
+    """The folder, which is there now, for charts that may be written into it."""
+    check_places({}, charts=str(folder), force=force)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SpecError(f'--charts: "{folder.name}" is no folder: {error.strerror}', field="charts") from None
+    return folder
 
 
 def write_html(target: str, text: str, *, force: bool = False) -> Path:
@@ -119,15 +130,16 @@ def _check_writable(option: str, folder: Path) -> None:
 
 
 def _check_charts(folder: Path, source: str | None, *, force: bool) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SpecError(f'--charts: "{folder.name}" is no folder: {error.strerror}', field="charts") from None
-    _check_place("--charts", folder, source)
+    """The folder need not be there yet: then one above it is looked at, and none is made."""
+    there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+    if not there.is_dir():
+        reason = os.strerror(EEXIST if there == folder else ENOTDIR)
+        raise SpecError(f'--charts: "{folder.name}" is no folder: {reason}', field="charts")
+    _check_place("--charts", there, source)
     for file in (folder / f"{name}.{kind}" for name in CHARTS for kind in ("svg", "png")):
         if (file.exists() or file.is_symlink()) and not force:
             raise SpecError(f'--charts: "{file.name}" exists; choose another folder, or say --force', field="charts")
-    _check_writable("--charts", folder)
+    _check_writable("--charts", there)
 
 
 def _write(option: str, file: Path, text: str, *, force: bool) -> Path:
