@@ -173,7 +173,7 @@ def _run(command: str | None, arguments: list[str]) -> int:
 def _interruptions() -> Iterator[list[int]]:
     """A list that is empty until somebody presses Ctrl-C."""
     seen: list[int] = []
-    again: list[threading.Timer] = []
+    again: list[Callable[[], object]] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         seen.append(number)
@@ -197,8 +197,8 @@ def _interruptions() -> Iterator[list[int]]:
     try:
         yield seen
     finally:
-        for timer in again:
-            timer.cancel()
+        for take_back in again:
+            take_back()
         if ours:
             deaf()
             sys.unraisablehook = usual

@@ -8,12 +8,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from functools import partial
+import time
+from _thread import start_new_thread
+from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from threading import Timer
 
 AGAIN = 0.01  # seconds after which a signal that came in a bad moment comes again
 # Python's own module first tries whether it can write; ours are short, and nothing that works for long is called there
@@ -38,12 +36,20 @@ def undivided(frame: FrameType | None) -> bool:
     return False
 
 
-def later(number: int) -> Timer:
-    """Who sends the signal to this process again."""
-    from threading import Timer
+def later(number: int) -> Callable[[], object]:
+    """What takes it back that the signal comes to this process again.
 
-    raised = signal.raise_signal if sys.platform == "win32" else partial(os.kill, os.getpid())  # it wakes sleepers
-    timer = Timer(AGAIN, raised, [number])
-    timer.daemon = True
-    timer.start()
-    return timer
+    By a bare thread: a `threading.Timer` would wait for locks that the interrupted work may hold.
+    """
+    wanted = [number]
+
+    def again() -> None:
+        time.sleep(AGAIN)
+        for taken in wanted:
+            if sys.platform == "win32":
+                signal.raise_signal(taken)
+            else:
+                os.kill(os.getpid(), taken)  # it wakes sleepers
+
+    start_new_thread(again, ())
+    return wanted.clear
