@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .model.public import Roles
     from .publish import publish
     from .query import Release, open_release
-    from .release.verified import verify
+    from .release.verify import verify
 
 # Public names and where they live; loaded on first use, so that `import sfumato` is quick.
 _PUBLIC = {
@@ -53,7 +53,7 @@ _PUBLIC = {
     "open_release": "query",
     "plan": "choosing.plan_report",
     "recommend": "choosing.recommend",
-    "verify": "release.verified",
+    "verify": "release.verify",
 }
 
 

@@ -43,7 +43,7 @@ from .release.manifest import (
 from .release.opened import open_folder, plan_form
 from .release.placing import PARTS
 from .release.readme import documented
-from .release.verify import verify
+from .release.verify import verified_lines
 from .version import __version__
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def publish(
     place = scratch.new_folder("release") if out is None else None
     target = place / "release" if place else folder_of(out)
     try:
-        manifest = into_folder(
+        into_folder(
             source,
             target,
             roles=roles,
@@ -258,7 +258,7 @@ def publish(
         raise
     from .query import Release  # what reads SQL is loaded by whoever asks
 
-    return Release.at(target, manifest, scratch=place)
+    return Release(open_folder(target, check=False, scratch=place))  # it was read back before it took its place
 
 
 def folder_of(out: str | Path | None) -> Path:
@@ -311,7 +311,9 @@ def into_folder(
 
 def _read_back(folder: Path) -> None:
     """A release that cannot be opened and verified is not published."""
-    tuple(verify(open_folder(folder, check=False), test=True, own=True))  # each check is made when it is asked for
+    tuple(
+        verified_lines(open_folder(folder, check=False), test=True, own=True)
+    )  # each check is made when it is asked for
 
 
 def check_covered(prepared: Prepared) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +27,10 @@ from .answering.strata import Frame
 from .answering.subject import Remembered, Subject
 from .engines.statements import refined
 from .model.public import Domain, Floats
-from .release.bundle import check_digests, copy_files, writing
-from .release.digests_first import Opening
+from .release.bundle import copy_files, writing
+from .release.files import check_digests
 from .release.manifest import GuaranteeModel, Manifest
-from .release.opened import OpenedRelease, begin_path, begin_written
+from .release.opened import OpenedRelease, open_path
 from .sql.nesting import Nested
 from .sql.nodes import Aggregate, Query, Schema
 from .sql.parse import question, read
@@ -163,38 +165,31 @@ def _quantile(
 def open_release(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> Release:
     """The release in a folder or a zip archive; `check` compares the digests of its files with those it states.
 
-    They are compared beside what is asked first. Nothing leaves the release before they are: where a file is not the
-    stated one, every question ends with a VerificationError.
+    A file that is not the stated one is a VerificationError. A process that is forked off opens the release itself.
     """
-    return Release(begin_path(path, check=check, engine=engine))
+    return Release(open_path(path, check=check, engine=engine))
 
 
 class Release:
     """An open release: ask it SQL."""
 
-    def __init__(self, opened: OpenedRelease | Opening[OpenedRelease]) -> None:
-        """Of a release whose digests are still being compared nothing leaves, by whatever way, before they are."""
-        self._opening = opened if isinstance(opened, Opening) else Opening(opened)
-        self._asked = self._opening.then(subject_of)
+    def __init__(self, opened: OpenedRelease) -> None:
+        self.opened = opened  # what release.json states, the method and its plan, and an engine over the rows
+        self.subject = subject_of(opened)  # the release as a question sees it
 
-    @classmethod
-    def at(cls, folder: Path, manifest: Manifest, *, scratch: Path | None = None) -> Release:
-        """The release that was written to a folder a moment ago; `scratch` goes with the object."""
-        return cls(begin_written(folder, manifest, scratch=scratch))
+    @contextmanager
+    def _question(self) -> Iterator[Subject]:
+        """The subject, for the length of a question; VerificationError where a file changed before or meanwhile."""
+        self.opened.check_unchanged()
+        try:
+            yield self.subject
+        finally:
+            self.opened.check_unchanged()
 
-    @property
-    def opened(self) -> OpenedRelease:
-        """What release.json states, the method and its plan, and an engine over the rows."""
-        return self._opening.checked()
-
-    @property
-    def subject(self) -> Subject:
-        """The release as a question sees it."""
-        return self._asked.checked()
-
-    @subject.setter
-    def subject(self, other: Subject) -> None:
-        self._asked = self._asked.instead(other)
+    def _covariance(self, joint: Callable[[], Floats]) -> Floats:
+        """The covariances of an answer that was given before: they may look at the rows again."""
+        with self._question():
+            return joint()
 
     def __repr__(self) -> str:
         return f"<release by {self.manifest.method}, {self.manifest.rows:,} rows, {len(self.manifest.columns)} columns>"
@@ -233,9 +228,9 @@ class Release:
         """Copy the release to a folder; an existing one is replaced only with `force`."""
         with (
             writing(Path(out), force=force, check=lambda folder: check_digests(folder, self.manifest)) as folder,
-            self._opening.beside() as opened,
+            self._question(),
         ):
-            copy_files(opened.path, folder, opened.manifest)
+            copy_files(self.path, folder, self.manifest)
         return Path(out)
 
     def sql(
@@ -248,13 +243,13 @@ class Release:
         tables: Mapping[str, Any] | None = None,
     ) -> Answer:
         """The answer to a SQL question, with its error; `tables` are small look-up tables that it may JOIN."""
-        with self._asked.beside() as subject:
+        with self._question() as subject:
             found = ask(subject, text, level=level, simultaneous=simultaneous, estimator=estimator, tables=tables)
-        return found if found.joint is None else replace(found, joint=self._asked.later(found.joint))
+        return found if found.joint is None else replace(found, joint=partial(self._covariance, found.joint))
 
     def explain(self, text: str) -> str:
         """What will be observed, by which weights and with which variance; no data is read but the domains."""
-        with self._asked.beside() as subject:
+        with self._question() as subject:
             asked = read(text, subject.schema)
             if isinstance(asked, Nested):
                 ((_, select),) = asked.inner
@@ -277,16 +272,16 @@ class Release:
         from .answering.contingency import counts, smoothed
 
         if nonnegative is not None:
-            with self._opening.beside() as opened:
-                return smoothed(opened, columns, nonnegative)
+            with self._question():
+                return smoothed(self.opened, columns, nonnegative)
         return self.sql(counts(columns)).to_arrow()
 
     def association(self, x: str, y: str, *, level: float = DEFAULT_LEVEL) -> Any:
         """How much column x tells about column y: the uncertainty coefficient I(X; Y) / H(Y), with its interval."""
         from .answering.contingency import association
 
-        with self._opening.beside() as opened:
-            return association(opened, x, y, level)
+        with self._question():
+            return association(self.opened, x, y, level)
 
     # --- models and tests: `analysis` is loaded when one is asked for --------------------------------------------
 
@@ -308,7 +303,7 @@ class Release:
         """
         from .analysis.regression import fit
 
-        with self._asked.beside() as subject:
+        with self._question() as subject:
             return fit(
                 subject, formula, family=family, where=where, weights=weights, recode=recode, target=target, level=level
             )
@@ -326,7 +321,7 @@ class Release:
         """Whether two columns go together: a test of independence, Cramer's V, the odds ratio of two by two levels."""
         from .analysis.independence import independence_test
 
-        with self._asked.beside() as subject:
+        with self._question() as subject:
             return independence_test(subject, x, y, where=where, recode=recode, target=target, level=level)
 
     def quantile(
@@ -342,7 +337,7 @@ class Release:
         """Quantiles of a column of numbers, with intervals, in all or by some columns."""
         from .analysis.quantiles import quantile
 
-        with self._asked.beside() as subject:
+        with self._question() as subject:
             return quantile(subject, column, shares, by=by, where=where, target=target, level=level)
 
     def correlation(
@@ -357,7 +352,7 @@ class Release:
         """Pearson's correlation of two columns of numbers."""
         from .analysis.correlation import correlation
 
-        with self._asked.beside() as subject:
+        with self._question() as subject:
             return correlation(subject, x, y, where=where, target=target, level=level)
 
     def compare(
@@ -374,7 +369,7 @@ class Release:
         """The share that meets an SQL condition, or the mean of a column, between the groups of a column."""
         from .analysis.contrasts import compare
 
-        with self._asked.beside() as subject:
+        with self._question() as subject:
             return compare(
                 subject, by=by, share=share, mean=mean, where=where, recode=recode, target=target, level=level
             )

@@ -16,7 +16,7 @@ from forgeries import RELEASES, honest
 from sfumato.engines.duckdb.reader import DuckDBReader
 from sfumato.errors import SfumatoError, VerificationError
 from sfumato.query import Release
-from sfumato.release.file_states import FileStates
+from sfumato.release.files import FileStates
 
 QUESTION = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND sex = 'f'"
 ANOTHER = "SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'flu' GROUP BY sex"
@@ -71,7 +71,6 @@ WAYS: dict[str, Callable[[Release, Path], Any]] = {
     "table": lambda r, _: r.table(["sex", "disease"]),
     "table without negative cells": lambda r, _: r.table(["sex"], nonnegative="em"),
     "association": lambda r, _: r.association("sex", "disease"),
-    "guarantee": lambda r, _: r.guarantee,
     "save": lambda r, folder: r.save(folder / "saved"),
 }
 
@@ -199,13 +198,13 @@ def test_commands_tell_a_change_while_they_read(
     from sfumato.release.opened import OpenedRelease
 
     shutil.copytree(releases["uniform"], tmp_path / "r")
-    asked = OpenedRelease.unchanged
+    asked = OpenedRelease.check_unchanged
 
     def late(release: OpenedRelease) -> None:
         os.utime(tmp_path / "r" / "README.md")
         asked(release)
 
-    monkeypatch.setattr(OpenedRelease, "unchanged", late)
+    monkeypatch.setattr(OpenedRelease, "check_unchanged", late)
     verb, *rest = command
     done = sfumato(verb, tmp_path / "r", *rest, cwd=tmp_path)
     assert done.code == 4

@@ -16,8 +16,8 @@ from sfumato.engines.directory import reader_of
 from sfumato.errors import VerificationError
 from sfumato.methods import REGISTRY
 from sfumato.model.types import Kind, cell_type_named
+from sfumato.release.files import stated_family, written_family
 from sfumato.release.opened import open_folder
-from sfumato.release.stated_columns import stated_family, written_family
 from tables import MARK, people
 
 ROLES = ("--sa", "disease", "--qi", "age,sex", "--keep", "number", "--drop", f"{MARK}_name")

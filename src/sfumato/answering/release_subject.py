@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ..model.public import ADDED
-from ..release.digests import held_up
-from ..release.hostile import as_stated
-from ..release.opened import OpenedRelease
+from ..release.opened import OpenedRelease, as_stated
 from ..sql.nodes import Schema
 from .subject import Subject
 
@@ -45,6 +43,4 @@ def subject_of(opened: OpenedRelease) -> Subject:
 
 def _prepare(opened: OpenedRelease) -> None:
     """Work out what estimates need of the values that are published by group; everything else waits for them."""
-    with held_up():
-        evidence = opened.evidence
-    opened.method.prepare(opened.plan, evidence)
+    opened.method.prepare(opened.plan, opened.evidence)

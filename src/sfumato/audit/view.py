@@ -15,7 +15,7 @@ from ..lazily import parquet as pq
 from ..model.kept import kept
 from ..model.law import Law
 from ..model.public import Codes, Floats, Integers, Scalar
-from ..release.bundle import readable
+from ..release.files import readable
 from ..release.opened import OpenedRelease
 from ..stats.joint_codes import joint_ranks
 

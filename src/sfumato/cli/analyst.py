@@ -89,7 +89,6 @@ def query(
     """
     one_command()
     without_pandas()
-    from .early_release import begin_path
 
     if form not in {"table", "json", "csv"}:
         raise SpecError(f'--format is table, json or csv, got "{form}"', field="format")
@@ -111,10 +110,10 @@ def query(
         _refuse(said | {"--explain": explain}, "goes with a question; the prompt does not take it")
     elif explain:
         _refuse(said | {"--level": level != DEFAULT_LEVEL}, "goes with an answer; --explain gives none")
-    found, tables = begin_path(release, reading.chosen()), _tables(table)
-    from ..query import Release  # with the parser: it takes longer than opening a release
+    tables = _tables(table)
+    from ..query import open_release
 
-    opened = Release(found)
+    opened = open_release(release, engine=reading.chosen())
     if sql is None:
         from .prompt import terminal
 
@@ -209,14 +208,13 @@ def verify(
     one_command()
     without_pandas()
     from ..release.opened import open_path
-    from ..release.verify import describe, unseen
-    from ..release.verify import verify as check
+    from ..release.verify import describe, unseen, verified_lines
     from ..reports.readers_text import render_readers
 
     if truth is None and any(said not in (None, []) for said in vars(where).values()):
         raise SpecError("how to read a table is said, but no table; name it with --truth", field="truth")
     opened = open_path(release, engine=reading.chosen())
-    for line in check(opened, test=test):
+    for line in verified_lines(opened, test=test):
         say(f"ok  {line}")
     readers = describe(opened)["guarantee"].get("readers")
     if readers:
@@ -225,13 +223,13 @@ def verify(
         from ..release.signing import check_signature, read_public
 
         check_signature(opened.path, read_public(key))
-        opened.unchanged()
+        opened.check_unchanged()
         say("ok  signed with the private half of this key")
     if truth is not None:
         from ..audit.custody import check_truth
 
         found = tuple(check_truth(opened, where.source(truth)))
-        opened.unchanged()
+        opened.check_unchanged()
         for line in found:
             say(f"ok  {line}")
     for line in unseen(opened):
@@ -254,13 +252,10 @@ def export(
     """
     from ..engines.addresses import check_no_password
     from ..exporting.export import export as run
-    from ..release.opened import begin_path as begin
+    from ..release.opened import open_path
 
     check_no_password(target)
-    opening = begin(release)
-    opening.checked()  # before anything is written
-    with opening.beside() as opened:
-        contents = run(opened, target, force=force, placed=deaf)
+    contents = run(open_path(release), target, force=force, placed=deaf)
     say(f"{contents.release.manifest.rows:,} rows written")
     note(contents.about["warning"])
     if not contents.weights:

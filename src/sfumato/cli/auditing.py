@@ -47,7 +47,7 @@ def audit(
     attacked = open_release(release).opened
     document = run(attacked, where.source(truth), second=other, targets=targets)
     for opened in filter(None, (attacked, other)):
-        opened.unchanged()
+        opened.check_unchanged()
     if report is not None:
         write_html(report, audit_page(document), force=force)
     if as_json:

@@ -2,8 +2,6 @@
 
 `sfumato publish FILE ...` will read all columns of a Parquet or CSV file, unless an option says otherwise. So reading
 begins at once, beside loading what parses, plans and writes; where an option did say so, what was read is let go.
-`sfumato query RELEASE ...` will compare the digests of the release's files with those that it states; it is opened at
-once, too (`early_release`).
 """
 
 from __future__ import annotations
@@ -33,8 +31,6 @@ OTHER_TEXT = frozenset(  # the same of files of text: their cells mean something
     )
 )
 LARGE = 1 << 20  # bytes, from which it pays
-ASKING = ("query", "fit", "test")  # commands that open a release
-LARGEST = ("data.parquet", "sensitive.parquet")  # files of one
 
 _begun: list[BegunTable] = []  # until the command has taken it
 
@@ -42,15 +38,6 @@ _begun: list[BegunTable] = []  # until the command has taken it
 def begin(arguments: Sequence[str]) -> None:
     """Nothing; files are being read if these are the arguments of a command that will want them."""
     command, given = (*arguments[:2], "", "")[:2]
-    if command in ASKING:
-        from ..release import digests
-
-        for name in LARGEST:
-            digests.begin(os.path.join(given, name))  # noqa: PTH118 - pathlib is not loaded yet
-    if command == "query":
-        from . import early_release
-
-        early_release.begin(arguments)
     if command != "publish":
         return
     if not given.endswith((".parquet", ".csv")) or any(a.startswith(OTHERWISE) for a in arguments):
@@ -121,9 +108,7 @@ def reading(
 def end() -> None:
     """Nothing is being read any more that no command took."""
     from ..engines.duckdb import begun_connection
-    from . import early_release
 
-    early_release.end()
     begun_connection.end()
     while _begun:
         _begun.pop().let_go()

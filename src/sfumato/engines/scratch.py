@@ -19,7 +19,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from .forks import at_fork
 from .undivided import later, undivided
 
 try:
@@ -171,4 +170,5 @@ def _let_go() -> None:
 
 
 atexit.register(clear)
-at_fork(in_child=_let_go)
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing is forked
+    os.register_at_fork(after_in_child=_let_go)

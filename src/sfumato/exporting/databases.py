@@ -116,7 +116,7 @@ def to_postgresql(contents: Contents, address: Address) -> None:
             cursor.execute(f"CREATE SCHEMA {quoted(schema)}")
             cursor.execute(f"SET LOCAL search_path TO {quoted(schema)}")
             _write(contents, _ingesting(cursor, flat), cursor.execute, "IS NOT DISTINCT FROM")
-            contents.release.unchanged()
+            contents.release.check_unchanged()
             con.commit()
     except driver.Error as error:
         if error.sqlstate == "42P06":

@@ -62,7 +62,7 @@ def export(
                 to_sqlite(contents, partial)
             else:
                 to_duckdb(contents, partial)
-            release.unchanged()
+            release.check_unchanged()
             placing.put_files([*beside, partial], path.parent, force=force, placed=placed)
     except OSError as error:
         raise ReleaseError(f'cannot write "{path.name}": {error.strerror}') from None

@@ -18,8 +18,8 @@ from ..lazily import compute as pc
 from ..lazily import parquet as pq
 from ..stats.tails import FALSE_ALARM, crowded
 from ..version import __version__
-from .bundle import readable
 from .datapackage import datapackage
+from .files import readable
 from .manifest import Manifest
 from .opened import OpenedRelease
 from .placing import PARTS

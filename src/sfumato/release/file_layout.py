@@ -21,7 +21,7 @@ from ..engines.parquet_footer import MAGIC, Struct, parsed, parsed_at, written
 from ..errors import VerificationError
 from ..lazily import compute as pc
 from ..lazily import parquet as pq
-from .bundle import readable
+from .files import readable
 
 WRITER, WRITERS = 6, re.compile(rb"[A-Za-z-]{1,30} version v?[0-9][0-9A-Za-z.+-]{0,30}( \(build [0-9a-z]{1,40}\))?")
 # fields, by the numbers of the format's public definition, that writers need; among the others are notes

@@ -6,94 +6,84 @@ import hashlib
 import os
 import shutil
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ContextDecorator, contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
+from ..engines import scratch as scratch_folders
 from ..engines.codes import (
     Coder,
+    factorise,
     list_columns,
+    part_numbers,
     set_coder,
     weight_columns,
     weights_table,
 )
 from ..engines.contract import Engine, Reader
-from ..engines.directory import LOCAL, engine_named
-from ..errors import ReleaseError
+from ..engines.directory import engine_named
+from ..engines.statements import COUNT
+from ..errors import EngineError, ReleaseError, SfumatoError
 from ..methods import REGISTRY, AnyMethod
-from ..model.public import Domain, Evidence, Published
+from ..model.public import Codes, Domain, Evidence, Integers, Published
 from ..model.types import INTEGER, ColumnType
-from .bundle import check_contents, check_digests, read_manifest
-from .digests_first import Opening, begun
-from .file_states import STATEMENT, FileStates
-from .hostile import check_numbers, stated_by_a_stranger
+from .files import (
+    MANIFEST,
+    PACKAGE,
+    FileStates,
+    check_contents,
+    check_digests,
+    check_stated,
+    is_zip,
+    read_manifest,
+    stated_digests,
+    unpack,
+)
 from .manifest import Manifest
 from .side_table import SIDE, SideTable
-from .stated_columns import check_stated
-from .whole_counts import WholeCounts
-from .zipped import is_zip, unpacked
 
-BESIDE = 1  # threads that compare digests: others open the release and count its rows meanwhile
 WEIGHTS = "weights.parquet"
-CLASSES = ("quasi", "sensitive")  # roles of the columns that classes are made of and show
+LARGEST = 2**53  # of a whole number in parameters; numbers beyond it would not survive JSON readers either
+_SENSELESS = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError, pa.ArrowException)
+Counted = tuple[Integers, Codes, Integers]
+
+
+def open_path(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> OpenedRelease:
+    """The release in a folder or a zip archive; the arguments are those of `open_folder`."""
+    if not is_zip(Path(path)):
+        return open_folder(Path(path), check=check, engine=engine)
+    place = unpack(Path(path))
+    try:
+        return open_folder(place, check=check, engine=engine, scratch=place)
+    except BaseException:
+        scratch_folders.remove(place)
+        raise
 
 
 def open_folder(
     folder: Path, *, check: bool = True, engine: Engine | None = None, scratch: Path | None = None
 ) -> OpenedRelease:
-    """The release in a folder; `check`: the digests of its files are those that it states.
+    """The release in a folder; `check`: the digests of its files must be those that it states.
 
     `scratch` is a temporary folder that goes when nobody holds the release any more.
     """
-    return begin_folder(folder, check=check, engine=engine, scratch=scratch).checked()
-
-
-def open_path(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> OpenedRelease:
-    """The same of a folder or a zip archive."""
-    return begin_path(path, check=check, engine=engine).checked()
-
-
-def begin_path(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> Opening[OpenedRelease]:
-    """The same while its digests are being compared."""
-    place = unpacked(Path(path)) if is_zip(Path(path)) else None
-    return begin_folder(place or Path(path), check=check, engine=engine, scratch=place)
-
-
-def begin_folder(
-    folder: Path, *, check: bool = True, engine: Engine | None = None, scratch: Path | None = None
-) -> Opening[OpenedRelease]:
-    """The release in a folder while its digests are being compared."""
     folder = folder.absolute()  # the same wherever the process goes
-    stated = FileStates.of(folder, [STATEMENT])
+    states = FileStates.of(folder, [MANIFEST])  # before it is read: a file that changes from here on is told
     manifest = read_manifest(folder)
-    files = stated.beside(manifest)  # before a digest is asked for: a file that changes from here on is told
-    compared = begun(partial(check_digests, folder, manifest, threads=BESIDE)) if check else None
-    found = Opening(manifest, compared, files=files).then(partial(_opened, folder, engine, scratch, files))
-    if engine is None or engine.name == LOCAL:  # the session of another engine does not outlive a fork
-        found.again = partial(begin_folder, folder, check=check, engine=engine)
-    return found
-
-
-def begin_written(folder: Path, manifest: Manifest, *, scratch: Path | None = None) -> Opening[OpenedRelease]:
-    """The release that this process wrote to a folder a moment ago."""
-    folder = folder.absolute()
-    files = FileStates.of(folder, [STATEMENT]).beside(manifest)
-    found = Opening(OpenedRelease(folder, manifest, scratch=scratch, files=files), files=files)
-    found.again = partial(begin_folder, folder)
-    return found
-
-
-def _opened(
-    folder: Path, engine: Engine | None, scratch: Path | None, files: FileStates, manifest: Manifest
-) -> OpenedRelease:
+    states = states.adding([PACKAGE, *stated_digests(manifest)])
+    if check:
+        check_digests(folder, manifest)
     schemas = check_contents(folder, manifest)
-    release = OpenedRelease(folder, manifest, engine=engine, scratch=scratch, files=files)
+    release = OpenedRelease(folder, manifest, engine=engine, scratch=scratch, states=states)
     check_stated(schemas, release.file_columns())
+    release.check_unchanged()
     return release
 
 
@@ -112,9 +102,10 @@ class OpenedRelease:
         *,
         scratch: Path | None = None,
         engine: Engine | None = None,
-        files: FileStates | None = None,
+        states: FileStates | None = None,
     ) -> None:
-        self.path, self.manifest, self.states = folder, manifest, files
+        """`states` are those of its files before they were read; None: nobody looks whether they change."""
+        self.path, self.manifest, self.states, self._process = folder, manifest, states, os.getpid()
         if scratch is not None:  # a temporary folder that lives as long as this object
             weakref.finalize(self, _remove, scratch, os.getpid())
         self.method = _method(manifest)
@@ -137,11 +128,17 @@ class OpenedRelease:
         # the number of a set says the sub-table
         self.part = None if any(sets is not None for sets in self.listed) else self.method.part
         self._evidence: Evidence | None = None
-        classes = [c.name for c in self.columns if c.role in CLASSES] if self.method.classes else []
-        self.counts = WholeCounts(self.reader, self.coders, classes, manifest.rows)
+        self.counts = WholeCounts(self.reader, self.coders, manifest.rows)
 
-    def unchanged(self) -> None:
-        """Nothing; VerificationError where a file is no longer the one that was opened."""
+    def check_unchanged(self) -> None:
+        """Raise VerificationError where a file is no longer the one that was opened; called around each question.
+
+        EngineError in a process that was forked off: the database has threads that exist in the other one only.
+        """
+        if self._process != os.getpid():
+            raise EngineError(
+                "the release was opened before this process was forked off; open it in the process that asks"
+            )
         if self.states is not None:
             self.states.check()
 
@@ -234,3 +231,71 @@ def _plan(method: AnyMethod, manifest: Manifest) -> Any:
 def plan_form(method: AnyMethod) -> TypeAdapter[Any]:
     """How the method's plans are written to `parameters` and read from there; made once, as that takes 5 ms."""
     return TypeAdapter(method.plan_type)
+
+
+class WholeCounts:
+    """Rows of a whole release by its published cells.
+
+    It knows the reader, not the release, which is then closed as soon as nobody holds it.
+    """
+
+    def __init__(self, reader: Reader, coders: Sequence[Coder], rows: int) -> None:
+        self._reader, self._coders, self._rows = reader, coders, rows
+        self._totals: dict[tuple[tuple[int, ...], str | None], Counted] = {}
+
+    def distinct_cells(self, columns: tuple[str, ...]) -> tuple[Integers, Integers]:
+        """(codes of the distinct published cells over some columns, rows of each)."""
+        seen = self._reader.count(columns)
+        codes = np.column_stack([factorise(seen[c])[0] for c in columns]).astype(np.int64)
+        return codes, seen[COUNT].to_numpy().astype(np.int64)
+
+    def totals(self, units: tuple[int, ...], part: str | None) -> Counted:
+        """(part, codes, count) of the whole release over some units, counted once."""
+        if (units, part) not in self._totals:
+            self._totals[units, part] = self._count(units, part)
+        return self._totals[units, part]
+
+    def _count(self, units: tuple[int, ...], part: str | None) -> Counted:
+        coders = [self._coders[u] for u in units]
+        names = [name for coder in coders for name in coder.domain.columns]
+        found = self._reader.count([*names, *([part] if part else [])])
+        codes = [coder.encode([found[n] for n in coder.domain.columns]) for coder in coders]
+        parts = part_numbers(found[part], self._rows) if part else np.zeros(found.num_rows, dtype=np.int64)
+        count = found[COUNT].to_numpy()
+        stacked = np.stack(codes, axis=1) if codes else np.zeros((len(count), 0), dtype=np.int32)
+        return parts, stacked, count
+
+
+# --- what a stranger may state that no release of ours does -----------------------------------------------------------
+
+
+def check_numbers(parameters: Any) -> None:
+    """Refuse parameters with whole numbers that no table could give rise to."""
+    pending = [parameters]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            pending += node.values()
+        elif isinstance(node, list | tuple):
+            pending += node
+        elif isinstance(node, int) and abs(node) > LARGEST:
+            raise ReleaseError("release.json states a parameter that is too large for any table")
+
+
+@contextmanager
+def stated_by_a_stranger(kind: type[ReleaseError], what: str) -> Iterator[None]:
+    """While the block works with what a release states, arithmetic that fails is the release's fault, not ours."""
+    try:
+        yield
+    except SfumatoError:
+        raise
+    except _SENSELESS as error:
+        raise kind(f"{what} ({type(error).__name__})") from error
+
+
+def as_stated() -> ContextDecorator:
+    """The same for a function that a question calls."""
+    return stated_by_a_stranger(
+        ReleaseError,
+        "the answer cannot be computed from what the release states; `sfumato verify` tells whether it is whole",
+    )

@@ -16,7 +16,7 @@ from ..engines.parquet_lists import ListChunks
 from ..errors import VerificationError
 from ..lazily import compute as pc
 from ..lazily import parquet as pq
-from .bundle import readable
+from .files import readable
 from .opened import OpenedRelease
 
 READERS = 2  # threads; each holds a row group

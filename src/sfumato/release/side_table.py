@@ -18,7 +18,7 @@ from ..errors import ReleaseError
 from ..lazily import parquet as pq
 from ..model.public import Codes, Domain
 from ..model.side_columns import Runs, SideColumns, joined, rising, rising_runs, runs_of
-from .bundle import readable
+from .files import readable
 
 SIDE = "sensitive.parquet"
 WHOLE_NUMBERS = {pa.int32(): 1, pa.int64(): 2}  # the format's numbers of types

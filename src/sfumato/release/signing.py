@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import ReleaseError, SpecError, VerificationError
 from .checks import SIGNATURE
-from .digests import digest
+from .files import digest
 
 MAX_KEY = 64 * 2**10
 PREFIX = b"sfumato release 1\n"  # a signature of something else is none of a release

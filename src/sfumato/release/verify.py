@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ..engines.statements import COUNT
@@ -11,17 +11,13 @@ from ..errors import DataError, PlanError, SpecError, VerificationError
 from ..methods.ladder import public_readers
 from ..methods.shared.readers import ONE_ROW
 from ..stats.tails import FALSE_ALARM
-from .bundle import check_contents, check_digests
 from .checks import check_columns, check_folder, check_order, check_package, check_readme, check_traces
 from .coarser import check_coarser
 from .file_layout import check_layout
-from .hostile import stated_by_a_stranger
+from .files import check_digests
 from .manifest import Manifest, encode, guarantee_model
-from .opened import OpenedRelease
+from .opened import OpenedRelease, open_path, stated_by_a_stranger
 from .published_lists import check_sets
-from .stated_columns import check_stated
-
-COMBINATIONS = 5_000  # of values of several columns, up to which counting them takes as long as counting one column
 
 
 def describe(release: OpenedRelease) -> dict[str, Any]:
@@ -35,24 +31,39 @@ def stated_guarantee(manifest: Manifest) -> dict[str, Any]:
     return manifest.guarantee.model_dump(mode="json", exclude_none=True)
 
 
-def verify(release: OpenedRelease, *, test: bool = False, own: bool = False) -> Iterator[str]:
+def verify(
+    release: str | Path | OpenedRelease, *, test: bool = False, key: str | Path | None = None
+) -> tuple[str, ...]:
+    """What holds of a release, line by line, recomputed from the bundle alone; VerificationError where something fails.
+
+    `release` is a folder, a zip archive, or an open one. `test` accepts a release that was made with a seed. `key` is a
+    file with the custodian's public key in PEM: the signature is checked with it.
+    """
+    opened = release if isinstance(release, OpenedRelease) else open_path(release)
+    lines = tuple(verified_lines(opened, test=test))
+    if key is None:
+        return lines
+    from .signing import check_signature, read_public
+
+    check_signature(opened.path, read_public(key))
+    opened.check_unchanged()
+    return (*lines, "signed with the private half of this key")
+
+
+def verified_lines(release: OpenedRelease, *, test: bool = False, own: bool = False) -> Iterator[str]:
     """Lines that say what holds; VerificationError at the first thing that does not.
 
     `own`: this process has just written the files, and states digests of the bytes that it handed to the disk: how they
     are laid out is not looked at, and of lists some.
     """
-    check_folder(release.path, release.manifest)
-    check_stated(check_contents(release.path, release.manifest), release.file_columns())
-    with ThreadPoolExecutor(max_workers=2) as beside:  # what reads many bytes, at the same time; told in one order
-        digests = beside.submit(check_digests, release.path, release.manifest)
-        order = beside.submit(check_order, release)
-        digests.result()
-        yield "digests of all files"
-        yield from _contents(release, own=own)
-        order.result()
-        release.unchanged()
-        yield f"rows are in random order (false alarm: {FALSE_ALARM:g})"
     manifest = release.manifest
+    check_folder(release.path, manifest)
+    check_digests(release.path, manifest)
+    yield "digests of all files"
+    yield from _contents(release, own=own)
+    check_order(release)
+    release.check_unchanged()
+    yield f"rows are in random order (false alarm: {FALSE_ALARM:g})"
     yield f"{manifest.rows:,} rows, columns and values as stated"
     if manifest.reproducible and not test:
         raise VerificationError("the release was made with a seed, so its noise can be undone; for tests say --test")
@@ -121,23 +132,10 @@ def check_rows(release: OpenedRelease) -> None:
         if release.method.withheld:
             _ = release.evidence.side
         else:
-            for units in _counted_together([len(domain) for domain in release.domains]):
-                release.published.evidence.totals(units)
+            for unit in range(len(release.domains)):
+                release.published.evidence.totals((unit,))
     except DataError:
         raise VerificationError("the release holds values outside the domain that release.json states") from None
-
-
-def _counted_together(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The units in runs of few combinations of values: one look at the rows counts them all."""
-    run, combinations = list[int](), 1
-    for unit, size in enumerate(sizes):
-        if run and combinations * size > COMBINATIONS:
-            yield tuple(run)
-            run, combinations = [], 1
-        run.append(unit)
-        combinations *= size
-    if run:
-        yield tuple(run)
 
 
 def unseen(release: OpenedRelease) -> tuple[str, ...]:

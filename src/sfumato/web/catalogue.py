@@ -14,7 +14,7 @@ from ..model.kept import kept
 from ..model.public import ADDED
 from ..query import open_release
 from ..release.checks import SIGNATURE
-from ..release.file_states import FileStates
+from ..release.files import FileStates
 from ..release.verify import describe
 
 RESERVED = frozenset({"static", "healthz", "openapi.json", "favicon.ico", "robots.txt"})

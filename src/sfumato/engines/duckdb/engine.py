@@ -75,4 +75,4 @@ class LocalEngine:
                 table.let_go()
 
     def read(self, data: Sequence[Path], rows: int) -> DuckDBReader:
-        return DuckDBReader(data, rows)
+        return DuckDBReader(data, rows, memory=self.memory)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from threading import RLock, Thread
+from threading import RLock
 
 import duckdb
 import numpy as np
@@ -15,9 +16,10 @@ from ...errors import QueryError, ReleaseError
 from ...lazily import exp
 from ...model.part_cells import PartCells
 from ...model.types import ColumnType
+from .. import scratch
 from ..codes import unreadable_dates
+from ..limits import MEMORY
 from ..statements import COUNT, WEIGHT, columns_of, renamed, text_over_rows
-from ..turns import in_turn
 from .connection import arrow_types, connect, plain_path, quoted
 from .parquet_ranges import most_combinations
 from .part_rows import PartRows
@@ -32,7 +34,9 @@ MORE_SHARE = 0.05  # ... or for those of the questions before, too
 ALL_SHARE = 0.5  # ... or for all columns, where many questions are announced
 ARRAY_BITS = 20  # combinations of whole numbers that are counted by array: 2^20, where DuckDB takes 2^12
 MISSES = 3  # questions whose cells are looked for; where later ones name other columns, rows are read
-FORESEEN = 60_000_000  # cells of columns that are read before a question is understood: a sixth of a second of a core
+# A file says of each row group the least and largest values, and what they may be is not to be believed of a stranger:
+# without these two steps no row group is skipped, and no condition is dropped, by what it says.
+BY_STATISTICS = "filter_pushdown,statistics_propagation"
 CELLS = "cells"
 PARTS = {"INTEGER": pa.int32(), "BIGINT": pa.int64()}  # types of numbers of parts
 
@@ -40,9 +44,9 @@ PARTS = {"INTEGER": pa.int32(), "BIGINT": pa.int64()}  # types of numbers of par
 class DuckDBReader:
     """Runs SQL over data.parquet or its parts, confined to these files; threads that share it wait for each other."""
 
-    def __init__(self, data: Sequence[Path] | pa.Table, rows: int) -> None:
-        """`data` as a table: rows in memory, which no file holds."""
-        self.turn = RLock()  # held by the thread whose statement runs
+    def __init__(self, data: Sequence[Path] | pa.Table, rows: int, *, memory: str = MEMORY) -> None:
+        """`data` as a table: rows in memory, which no file holds. Beyond `memory` rows spill to the private folder."""
+        self._lock = RLock()  # a connection serves one thread, and small tables of two questions have the same names
         self._rows, self._asked, self._misses = rows, 0, 0
         self._cells: dict[frozenset[str], str | None] = {}  # columns -> table of their cells; None: does not pay
         self._seen: frozenset[str] = frozenset()  # columns of all questions about cells
@@ -50,7 +54,7 @@ class DuckDBReader:
         self._files: Sequence[Path] = () if isinstance(data, pa.Table) else data
         paths = [] if held else [plain_path(file.resolve()).replace("'", "''") for file in data]
         files = "[" + ", ".join(f"'{path}'" for path in paths) + "]"
-        self._con = self._confined(files)
+        self._con = self._confined(files, memory)
         try:
             if held:
                 self._con.register("given", data)
@@ -68,9 +72,12 @@ class DuckDBReader:
         except duckdb.Error:
             raise ReleaseError("data.parquet cannot be read; the release is damaged") from None
 
-    def _confined(self, files: str) -> duckdb.DuckDBPyConnection:
-        """A database that reads these files and no others, whatever a statement says."""
+    def _confined(self, files: str, memory: str) -> duckdb.DuckDBPyConnection:
+        """A database that reads these files and no others, whatever a statement says or the files state."""
         con = connect()
+        con.execute(f"SET disabled_optimizers='{BY_STATISTICS}'")
+        con.execute("SET memory_limit=?", [memory])
+        con.execute("SET temp_directory=?", [str(scratch.run_folder() / f"spill-{secrets.token_hex(8)}")])
         con.execute(f"SET perfect_ht_threshold={ARRAY_BITS}")
         con.execute("SET parquet_metadata_cache=true")  # footers are read once, not for every statement
         con.execute(f"SET allowed_paths={files}")
@@ -78,38 +85,27 @@ class DuckDBReader:
         con.execute("SET lock_configuration=true")
         return con
 
-    @in_turn
     def source(self, *, whole: bool = False) -> tuple[str, str | None]:
         """The rows, or from the second question on the distinct cells of the columns that it names.
 
         Cells at once where the whole release is counted, too: one pass over the rows instead of two.
         """
-        self._asked += 1
-        cells = (whole or self._cells or self._asked >= CELLS_AFTER) and self._rows > FEW_ROWS
-        return (CELLS, WEIGHT) if cells else ("release", None)
+        with self._lock:
+            self._asked += 1
+            cells = (whole or self._cells or self._asked >= CELLS_AFTER) and self._rows > FEW_ROWS
+            return (CELLS, WEIGHT) if cells else ("release", None)
 
-    def foresee(self, columns: frozenset[str]) -> None:
-        """Nothing; a thread counts the distinct cells over some columns, if there are few, and that takes not long."""
-        columns &= set(self._plain)
-        if columns and FEW_ROWS < self._rows <= FORESEEN / len(columns) and self._few(columns, OWN_SHARE):
-            Thread(target=self._foreseen, args=(columns,)).start()
-
-    @in_turn
-    def _foreseen(self, columns: frozenset[str]) -> None:
-        with suppress(duckdb.Error):
-            if columns not in self._cells:  # a question may have come first
-                self._cells[columns] = self._counted(columns)
-
-    @in_turn
     def collapse(self) -> bool:
         """Count the cells over all columns, where that pays."""
-        self._asked, self._misses = max(self._asked, CELLS_AFTER), MISSES
-        every = frozenset(self._plain)
-        if every not in self._cells and self._rows > FEW_ROWS:
-            names = ", ".join(quoted(name) for name in self._plain)
-            distinct = self._con.execute(f"SELECT approx_count_distinct(hash({names})) FROM release").fetchall()[0][0]
-            self._cells[every] = self._counted(every) if distinct <= ALL_SHARE * self._rows else None
-        return self._cells.get(every) is not None
+        with self._lock:
+            self._asked, self._misses = max(self._asked, CELLS_AFTER), MISSES
+            every = frozenset(self._plain)
+            if every not in self._cells and self._rows > FEW_ROWS:
+                names = ", ".join(quoted(name) for name in self._plain)
+                found = self._con.execute(f"SELECT approx_count_distinct(hash({names})) FROM release").fetchall()
+                distinct = found[0][0]
+                self._cells[every] = self._counted(every) if distinct <= ALL_SHARE * self._rows else None
+            return self._cells.get(every) is not None
 
     def _cells_of(self, columns: frozenset[str]) -> str | None:
         """The table of the distinct cells over at least these columns, counted once; None where that does not pay."""
@@ -160,49 +156,49 @@ class DuckDBReader:
         some = f"SELECT {names} FROM release LIMIT {SAMPLE}"
         return int(self._con.execute(f"SELECT count(*) FROM (SELECT DISTINCT {names} FROM ({some}))").fetchall()[0][0])
 
-    @in_turn
     def in_parts(self, columns: Sequence[str], part: str, most: int) -> tuple[str, PartCells] | None:
-        if not {*columns, part} <= set(self._plain):
-            return None
-        try:
-            return self._part_rows.of(columns, part, most, self._distinct)
-        except duckdb.Error as error:
-            raise ReleaseError(f"the rows of the release cannot be counted: {_reason(error)}") from None
+        with self._lock:
+            if not {*columns, part} <= set(self._plain):
+                return None
+            try:
+                return self._part_rows.of(columns, part, most, self._distinct)
+            except duckdb.Error as error:
+                raise ReleaseError(f"the rows of the release cannot be counted: {_reason(error)}") from None
 
-    @in_turn
     def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
-        return arrow_types(self._con, types)
+        with self._lock:
+            return arrow_types(self._con, types)
 
-    @in_turn
     def run(
         self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None
     ) -> pa.Table:
-        if any(table.name == CELLS for table in statement.find_all(exp.Table)):
-            columns = frozenset(columns_of(statement)) - {WEIGHT}
-            try:
-                cells = self._cells_of(columns) if columns <= set(self._plain) else None
-            except duckdb.Error as error:
-                raise QueryError(f"DuckDB failed on this question: {_reason(error)}", sql=text) from None
-            if cells is None:
-                return self._run(text_over_rows(statement, CELLS, WEIGHT, dialect="duckdb"), text, tables or {})
-            statement = renamed(statement, CELLS, cells)
-        return self._run(statement.sql(dialect="duckdb"), text, tables or {})
+        with self._lock:
+            if any(table.name == CELLS for table in statement.find_all(exp.Table)):
+                columns = frozenset(columns_of(statement)) - {WEIGHT}
+                try:
+                    cells = self._cells_of(columns) if columns <= set(self._plain) else None
+                except duckdb.Error as error:
+                    raise QueryError(f"DuckDB failed on this question: {_reason(error)}", sql=text) from None
+                if cells is None:
+                    return self._run(text_over_rows(statement, CELLS, WEIGHT, dialect="duckdb"), text, tables or {})
+                statement = renamed(statement, CELLS, cells)
+            return self._run(statement.sql(dialect="duckdb"), text, tables or {})
 
     def pieces(self, statement: exp.Query, *, text: str | None = None) -> Iterator[pa.RecordBatch]:
-        with self.turn, _told(text):
+        with self._lock, _told(text):
             yield from self._con.sql(statement.sql(dialect="duckdb")).to_arrow_reader(PIECE)
 
-    @in_turn
     def count(self, columns: Sequence[str]) -> pa.Table:
         """Written out, without the parser: checking a release needs nothing else of it."""
-        cells = self._known_cells(frozenset(columns))
-        found = self._by_array(columns[0]) if len(columns) == 1 and cells is None else None
-        if found is not None:
-            return found
-        names = "".join(f"{quoted(name)}, " for name in columns)
-        rows = "count(*)" if cells is None else f"CAST(sum({WEIGHT}) AS BIGINT)"
-        by = " GROUP BY ALL" if names else ""
-        return self._run(f"SELECT {names}{rows} AS {COUNT} FROM {cells or 'release'}{by}", None, {})
+        with self._lock:
+            cells = self._known_cells(frozenset(columns))
+            found = self._by_array(columns[0]) if len(columns) == 1 and cells is None else None
+            if found is not None:
+                return found
+            names = "".join(f"{quoted(name)}, " for name in columns)
+            rows = "count(*)" if cells is None else f"CAST(sum({WEIGHT}) AS BIGINT)"
+            by = " GROUP BY ALL" if names else ""
+            return self._run(f"SELECT {names}{rows} AS {COUNT} FROM {cells or 'release'}{by}", None, {})
 
     def _by_array(self, name: str) -> pa.Table | None:
         """The rows of every number of a column, where these are numbers as parts have them; None where not.

@@ -6,7 +6,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from threading import RLock
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,6 @@ from ...model.types import ColumnType
 from ..codes import unreadable_dates
 from ..duckdb.connection import arrow_types, connect
 from ..statements import WEIGHT, columns_of, counted, over_rows
-from ..turns import in_turn
 from .dialect import spark_text
 from .session import plainly
 from .sources import addresses
@@ -36,7 +35,7 @@ class SparkReader:
     """
 
     def __init__(self, session: Any, data: Sequence[Path], rows: int, *, most_cells: int = MOST_CELLS) -> None:
-        self.turn = RLock()
+        self._lock = Lock()  # a connection serves one thread, and small tables of two questions have the same names
         self._session, self._rows, self._most = session, rows, most_cells
         self._view = f"sfumato_{secrets.token_hex(8)}"
         self._con = connect()
@@ -60,28 +59,29 @@ class SparkReader:
         """None: rows stay where they are."""
         return None
 
-    @in_turn
     def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
-        return arrow_types(self._con, types)
+        with self._lock:
+            return arrow_types(self._con, types)
 
-    @in_turn
     def run(
         self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None
     ) -> pa.Table:
-        named = {table.name for table in statement.find_all(exp.Table)}
-        if "release" in named:
-            found = self._on_spark(statement, text)
-        elif "cells" in named:
-            cells = self._counted(tuple(c for c in columns_of(statement) if c != WEIGHT))
-            if cells is None:
-                found = self._on_spark(over_rows(statement, "cells", WEIGHT), text)
-            else:
-                found = self._here(statement, text, {**(tables or {}), "cells": cells})
-        else:
-            found = self._here(statement, text, tables or {})
+        with self._lock:
+            found = self._run(statement, text, tables or {})
         if unreadable_dates(found):
             raise QueryError("the question leads to a date outside the years 1 to 9999", sql=text)
         return found
+
+    def _run(self, statement: exp.Query, text: str | None, tables: Mapping[str, pa.Table]) -> pa.Table:
+        named = {table.name for table in statement.find_all(exp.Table)}
+        if "release" in named:
+            return self._on_spark(statement, text)
+        if "cells" not in named:
+            return self._here(statement, text, tables)
+        cells = self._counted(tuple(c for c in columns_of(statement) if c != WEIGHT))
+        if cells is None:
+            return self._on_spark(over_rows(statement, "cells", WEIGHT), text)
+        return self._here(statement, text, {**tables, "cells": cells})
 
     def pieces(self, statement: exp.Query, *, text: str | None = None) -> Iterator[pa.RecordBatch]:
         yield from self.run(statement, text=text).to_batches()

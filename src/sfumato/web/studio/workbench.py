@@ -21,7 +21,7 @@ from ...publish import check_covered, prepare, publish
 from ...publishing.parameter_files import READERS
 from ...publishing.randomness import Secret
 from ...query import open_release
-from ...release.verify import describe, unseen, verify
+from ...release.verify import describe, unseen, verified_lines
 from ...reports.choice_text import percent
 from ...reports.plan_text import render
 from .hand import Tell
@@ -114,7 +114,7 @@ class Workbench:
         """The lines of `sfumato verify`, and what nobody can see from the bundle alone."""
         opened = open_release(choices.out).opened
         lines = []
-        for line in verify(opened):
+        for line in verified_lines(opened):
             lines.append(line)
             tell("progress", ("verify", len(lines), 0))
         return {"lines": lines, "unseen": list(unseen(opened)), "document": describe(opened)}
