@@ -35,9 +35,8 @@ STATEMENTS = (
     "SELECT count(*) AS n FROM release JOIN small ON release.age = small.a",
     "SELECT l, count(*) AS n FROM release LEFT JOIN small ON release.age = small.a GROUP BY l ORDER BY l",
     "SELECT count(*) AS n FROM release WHERE age IN (SELECT a FROM small)",
-    "SELECT age FROM release ORDER BY age LIMIT 1",
-    "SELECT age FROM release ORDER BY age DESC LIMIT 2",
-    "SELECT sex, age FROM release ORDER BY age DESC, sex LIMIT 5",
+    "SELECT DISTINCT age FROM release ORDER BY age",
+    "SELECT max(n) AS n FROM (SELECT age, count(*) AS n FROM release GROUP BY age)",
 )
 
 
