@@ -110,11 +110,28 @@ def test_pickle_is_never_loaded(release: Path) -> None:
     _refused(release)
 
 
-def test_enormous_manifest(release: Path) -> None:
+@pytest.mark.parametrize("size", [8_000_001, 4 * 2**30])
+def test_a_manifest_above_8_mb(size: int, release: Path) -> None:
     """Refused by its size, before it is read into memory."""
     with (release / "release.json").open("r+b") as file:
-        file.truncate(4 * 2**30)  # sparse
+        file.truncate(size)  # sparse
+    with pytest.raises(ReleaseError, match=r"^release.json is larger than 8 MB; it is not read$"):
+        sf.open_release(release)
     _refused(release)
+
+
+def test_a_manifest_of_8_mb(release: Path) -> None:
+    text = (release / "release.json").read_text(encoding="utf-8")
+    (release / "release.json").write_text(text.ljust(8_000_000), encoding="utf-8")
+    assert sf.open_release(release).count().rows()
+
+
+def test_nobody_publishes_a_manifest_above_8_mb(tmp_path: Path) -> None:
+    long = pa.table({"disease": [f"{i % 9:01000000}" for i in range(90)], "age": list(range(90))})
+    method = sf.UniformPerturbation(rho1="1/5", rho2="1/2")
+    with pytest.raises(ReleaseError, match=r"would have 9.0 MB, and nobody reads one above 8 MB"):
+        sf.publish(long, tmp_path / "out", roles=sf.Roles(sensitive="disease", quasi=["age"]), method=method, seed=1)
+    assert not list(tmp_path.iterdir())
 
 
 def test_missing_file_and_missing_folder(release: Path) -> None:

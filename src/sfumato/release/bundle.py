@@ -119,8 +119,13 @@ def finish(folder: Path, manifest: Manifest) -> None:
     (folder / "datapackage.json").write_text(json.dumps(package, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if manifest.documents is not None:
         (folder / README).write_text(readme(manifest), encoding="utf-8")
-    text = manifest.model_dump_json(indent=1, exclude_none=True)
-    (folder / "release.json").write_text(text + "\n", encoding="utf-8")
+    text = manifest.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
+    if len(text) > placing.MAX_MANIFEST:
+        raise ReleaseError(
+            f"release.json would have {len(text) / 10**6:.1f} MB, and nobody reads one above "
+            f"{placing.MAX_MANIFEST // 10**6} MB; publish columns of fewer values, or larger groups"
+        )
+    (folder / "release.json").write_bytes(text)
 
 
 def copy_files(source: Path, folder: Path, manifest: Manifest) -> None:

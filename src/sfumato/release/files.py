@@ -58,7 +58,7 @@ def read_manifest(folder: Path) -> Manifest:
         if path.is_symlink() or not path.is_file():
             raise ReleaseError(f'"{name}" is not a release: it holds no release.json')
         if path.stat().st_size > MAX_MANIFEST:
-            raise ReleaseError(f"release.json is larger than {MAX_MANIFEST // 2**20} MiB; it is not read")
+            raise ReleaseError(f"release.json is larger than {MAX_MANIFEST // 10**6} MB; it is not read")
         manifest = parse_manifest(path.read_bytes())
     except OSError as error:
         raise ReleaseError(f'cannot read "{name}": {error.strerror}') from None
