@@ -201,9 +201,9 @@ def verify(
         ),
     ] = None,
 ) -> None:
-    """Recompute everything that the bundle states from the bundle alone; exit code 4 where it does not hold.
+    """Check a release from its files alone: values, columns, order of rows, guarantee; exit code 4 if one is wrong.
 
-    Example: sfumato verify out
+    It looks at what readers see, not for bytes hidden beside the values of a file. Example: sfumato verify out
     """
     one_command()
     without_pandas()

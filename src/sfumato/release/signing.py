@@ -55,12 +55,12 @@ def sign(folder: Path, key: Any) -> None:
 
 
 def check_signature(folder: Path, key: Any) -> None:
-    """Nothing; VerificationError unless the release was signed with the private half of the key."""
+    """Raise VerificationError unless the release was signed with the private half of the key."""
     from cryptography.exceptions import InvalidSignature
 
     try:
-        given = (folder / SIGNATURE).read_bytes()[:1000]
-        key.verify(bytes.fromhex(given.decode("ascii").strip()), _message(folder))
+        given = (folder / SIGNATURE).read_text(encoding="ascii")
+        key.verify(bytes.fromhex(given), _message(folder))
     except FileNotFoundError:
         raise VerificationError("the release is not signed") from None
     except OSError as error:

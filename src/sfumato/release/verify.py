@@ -1,23 +1,31 @@
-"""What a release says about itself, and whether it is true: recomputed from the bundle alone."""
+"""What a release says about itself, and whether it is true: recomputed from the bundle alone.
+
+Looked at is what a reader sees: files, columns, values, the order of rows, and whether they follow the stated law.
+Bytes hidden beside the values, for example between the pages of a Parquet file, are not looked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from ..engines.statements import COUNT
+from ..engines.statements import COUNT, distinct
 from ..errors import DataError, PlanError, SpecError, VerificationError
 from ..methods.ladder import public_readers
 from ..methods.shared.readers import ONE_ROW
+from ..model.coarsening import Recoding
 from ..stats.tails import FALSE_ALARM
 from .checks import check_columns, check_folder, check_order, check_package, check_readme, check_traces
-from .coarser import check_coarser
 from .file_layout import check_layout
 from .files import check_digests
 from .manifest import Manifest, encode, guarantee_model
 from .opened import OpenedRelease, open_path, stated_by_a_stranger
 from .published_lists import check_sets
+
+NEAR = 1e-9  # of a step, to which a rounded real number is a multiple
 
 
 def describe(release: OpenedRelease) -> dict[str, Any]:
@@ -138,8 +146,49 @@ def check_rows(release: OpenedRelease) -> None:
         raise VerificationError("the release holds values outside the domain that release.json states") from None
 
 
+def check_coarser(release: OpenedRelease) -> None:
+    """Raise VerificationError where a published value is finer than the release says."""
+    recodings = release.manifest.recodings()
+    columns = {column.name: column for column in release.columns}
+    last = {recoding.column: recoding for recoding in recodings}
+    for name, recoding in last.items():
+        if name not in columns:
+            raise VerificationError(f'release.json says that "{name}" was made coarser, which it does not publish')
+        column = columns[name]
+        if column.released_type is not None:
+            continue
+        values: Sequence[Any] = column.domain or ()
+        if column.domain is None:
+            values = release.reader.run(distinct(name, table="release"))["v"].to_pylist()
+        before = [r for r in recodings if r.column == name and r is not recoding]
+        if any(v is not None and not _fits(v, recoding, before) for v in values):
+            raise VerificationError(f'"{name}" holds values that are finer than release.json says')
+
+
+def _fits(value: Any, recoding: Recoding, before: list[Recoding]) -> bool:
+    if recoding.edges:
+        return value in recoding.labels
+    if recoding.top is not None:
+        at_top = float(value) == float(recoding.top)
+        return at_top or (float(value) < float(recoding.top) and all(_fits(value, r, []) for r in before))
+    if recoding.period is not None:
+        return isinstance(value, datetime.date) and _first_day(value, recoding.period)
+    assert recoding.step is not None
+    if isinstance(value, float):
+        return abs(value / float(recoding.step) - round(value / float(recoding.step))) <= NEAR
+    return (Fraction(value) / recoding.step).denominator == 1
+
+
+def _first_day(day: datetime.date, period: str) -> bool:
+    if period == "week":
+        return day.weekday() == 0
+    months = {"year": (1,), "quarter": (1, 4, 7, 10)}.get(period, tuple(range(1, 13)))
+    return day.day == 1 and day.month in months
+
+
 def unseen(release: OpenedRelease) -> tuple[str, ...]:
     """What nobody can tell from the bundle alone."""
     swapped = "published values that were swapped between rows, or values of columns that are published as they are"
     halved = () if release.method.part else ("rows left out or repeated: the bundle states no size but their number",)
-    return (swapped, *release.method.unseen, *halved)
+    hidden = "bytes hidden in a file beside its values, where no reader looks"
+    return (swapped, *release.method.unseen, *halved, hidden)
