@@ -79,18 +79,6 @@ def test_answers_are_those_of_a_release_that_was_opened_in_time(method: str, fol
         assert early[0] == 0 or "AVG" in question, early
 
 
-def test_cells_are_counted_by_the_names_in_the_text_and_once(folder: Path) -> None:
-    question = QUESTIONS[0]
-    assert asked("query", folder / "uniform", question)[3] == [["age", "disease"]]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sfumato.engines.duckdb.reader.DuckDBReader._counted", None)  # nobody calls it
-        assert asked_late("query", folder / "uniform", question)[0] == 0
-    assert asked("query", folder / "uniform", QUESTIONS[2])[3] == []
-    sets = asked("query", folder / "subset-response", "SELECT COUNT(*) AS n FROM release WHERE disease = 2")
-    assert sets[3] == [["disease_set"]]
-    assert asked("query", folder / "uniform", question, "--explain")[3] == []
-
-
 def test_errors_are_the_commands_own(folder: Path, tmp_path: Path) -> None:
     forged = tmp_path / "forged"
     shutil.copytree(folder / "uniform", forged)
@@ -111,30 +99,3 @@ def test_errors_are_the_commands_own(folder: Path, tmp_path: Path) -> None:
         assert early == late
         assert early[0] != 0
         assert early[2].startswith("error: ")
-
-
-def test_many_cells_are_left_to_the_question(folder: Path) -> None:
-    """Whole numbers of a wide range are not counted before it is known that a question needs them."""
-    text = """
-import sys
-from sfumato.engines.duckdb import reader
-from sfumato.release.opened import open_path
-opened = open_path(sys.argv[1]).reader
-reader.FORESEEN = 2 * opened._rows - 1
-opened.foresee(frozenset({"age", "sex"}))
-opened.foresee(frozenset())
-opened.foresee(frozenset({"no such column"}))
-reader.ARRAY_BITS = 5
-opened.foresee(frozenset({"age"}))
-with opened.turn:
-    assert not opened._cells and opened.source() == ("release", None)
-reader.ARRAY_BITS = 20
-opened.foresee(frozenset({"age"}))
-while not opened._cells:
-    pass
-assert opened.source()[0] == "cells"
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", text, str(folder / "uniform")], check=False, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
