@@ -16,8 +16,6 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-import scipy.linalg as sl
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ...errors import UnsupportedQuery
@@ -188,6 +186,8 @@ class _ByGroups:
     """
 
     def __init__(self, groups: Groups, present: Integers, true_counts: Integers) -> None:
+        import scipy.sparse as sp
+
         scale = sp.diags_array(1 / np.sqrt(groups.sizes.astype(float)))
         self._B = sp.csr_array(scale @ groups.held[:, present])
         self._N = sp.csr_array(self._B / np.sqrt(true_counts))
@@ -219,8 +219,10 @@ def _inverted(S: Floats) -> Floats:
 def _inverted_twice(G: Floats) -> Callable[[Floats], Floats]:
     """G^-2 y of columns y, on the directions that are identified."""
     if _all_identified(G):
-        factor = sl.cho_factor(G)
-        return lambda y: np.asarray(sl.cho_solve(factor, sl.cho_solve(factor, y)))
+        from scipy.linalg import cho_factor, cho_solve
+
+        factor = cho_factor(G)
+        return lambda y: np.asarray(cho_solve(factor, cho_solve(factor, y)))
     eigen, vectors = np.linalg.eigh(G)
     keep = _identified(eigen)
     root = vectors[:, keep] / eigen[keep]

@@ -8,13 +8,16 @@ output row, how many of its rows lie in each group, which bounds need of the gro
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ...model.public import Asked, Estimated, Floats, Observed
 from .channel import Channel
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 Kinds = list[list[tuple[int, NDArray[np.bool_]]]]
 Sums = Callable[[NDArray[np.bool_], int], Floats]
@@ -157,6 +160,8 @@ class GroupSums:
 
         c(A) = 1[s in g], so that these are the groups with s all of whose rows are there, and those with any.
         """
+        import scipy.sparse as sp
+
         asked = self._once(("values", values.tobytes()), lambda: self._groups.held[:, values])
         rows, some = self._rows_holding(patterns, np.diff(asked.indptr) > 0)
         full = (rows.data >= self._groups.sizes[some][rows.indices]).astype(np.float64)
@@ -184,6 +189,8 @@ class GroupSums:
 
     def _strata(self, patterns: NDArray[np.bool_]) -> sp.csr_array:
         """(K, strata): 1 where a stratum of some patterns belongs to an output row."""
+        import scipy.sparse as sp
+
         at = np.flatnonzero(patterns[self.observed.pattern])
         return sp.csr_array(
             (np.ones(len(at)), (self.observed.key[at], at)), shape=(self.observed.keys, self.observed.strata)
@@ -193,9 +200,7 @@ class GroupSums:
         """What is the same for all grouping sets of a question, made once."""
         if name not in self.observed.memo:
             self.observed.memo[name] = made()
-        found = self.observed.memo[name]
-        assert isinstance(found, sp.csr_array)
-        return found
+        return cast("sp.csr_array", self.observed.memo[name])
 
 
 def bounds(sums: GroupSums, asked: Asked, h: Floats, alike: Kinds) -> tuple[Floats, Floats]:

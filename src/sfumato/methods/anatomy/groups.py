@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ...errors import ReleaseError
 from ...model.public import Codes, Evidence, Floats
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,6 +38,8 @@ class Groups:
     @cached_property
     def shares(self) -> sp.csr_array:
         """(groups, values): a row of a group in equal parts to the values of the group."""
+        import scipy.sparse as sp
+
         shared = np.repeat(1 / np.maximum(self.sizes, 1), self.sizes)
         return sp.csr_array((shared, self.held.indices, self.held.indptr), shape=self.held.shape)
 
@@ -64,6 +69,8 @@ class Groups:
         self, row: NDArray[np.integer], rows: int, group: NDArray[np.integer], weight: Floats
     ) -> sp.csr_array:
         """(rows, groups): weights of entries, each in a row and a group; IndexError for a group that holds no value."""
+        import scipy.sparse as sp
+
         if len(group) and not 0 <= int(group.min()) <= int(group.max()) < len(self):
             raise IndexError("a row is in a group that holds no values")
         order = np.argsort(row.astype(np.min_scalar_type(max(rows, 1))), kind="stable")
@@ -73,6 +80,8 @@ class Groups:
 
 def triples(groups: Groups, weight: Floats) -> Floats:
     """[u, s, t]: the sum of the weights of the groups with u, s and t, which may be the same."""
+    import scipy.sparse as sp
+
     found = np.zeros((groups.values,) * 3)
     by_value = groups.held.tocsc()
     for u in range(groups.values):
@@ -87,6 +96,8 @@ def triples(groups: Groups, weight: Floats) -> Floats:
 
 def groups_of(group: NDArray[np.integer], codes: Codes, values: int) -> Groups:
     """The groups of sensitive.parquet, whose rows are sorted by group."""
+    import scipy.sparse as sp
+
     start = np.concatenate([[0], np.cumsum(np.bincount(group))])
     return Groups(
         held=sp.csr_array((np.ones(len(codes)), codes.astype(np.int32), start), shape=(len(start) - 1, values))
