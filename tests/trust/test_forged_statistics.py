@@ -87,7 +87,7 @@ def file(request: pytest.FixtureRequest, rows: pa.Table, tmp_path_factory: pytes
 @pytest.mark.parametrize("text", STATEMENTS)
 def test_a_statement_counts_the_rows_that_are_there(text: str, file: Path, rows: pa.Table) -> None:
     statement = sqlglot.parse_one(text, dialect="duckdb")
-    found, true = (DuckDBReader(data, ROWS).run(statement, tables={"small": SMALL}) for data in ([file], rows))
+    found, true = (DuckDBReader(data).run(statement, tables={"small": SMALL}) for data in ([file], rows))
     assert found.to_pylist() == true.to_pylist()
 
 
@@ -130,7 +130,7 @@ def test_a_question_spills_beyond_the_memory_that_it_may_take(tmp_path: Path) ->
     """Half a million groups of long texts do not fit 60 MB; they go to the private folder, not to where we are."""
     rows = pa.table({"t": pa.array([f"{i:0100}" for i in range(500_000)])})
     pq.write_table(rows, tmp_path / "data.parquet")
-    reader = DuckDBReader([tmp_path / "data.parquet"], 500_000, memory="60MB")
+    reader = DuckDBReader([tmp_path / "data.parquet"], memory="60MB")
     with pytest.raises(duckdb.Error, match="locked"):
         reader._con.execute("SET memory_limit='60GB'")
     assert reader._con.execute("SELECT current_setting('memory_limit')").fetchall() == [("57.2 MiB",)]
