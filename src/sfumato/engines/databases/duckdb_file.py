@@ -8,11 +8,10 @@ import duckdb
 import pyarrow as pa
 
 from ...errors import DataError
-from ..addresses import Address
 from ..batches import Batches
 from ..duckdb.connection import in_plain_types
-from ..duckdb.files import check_names
-from ..source import Source
+from ..files import check_names
+from ..source import Address, Source
 from .postgresql import table_name
 from .snapshot import Snapshot, asked
 

@@ -12,10 +12,9 @@ import pyarrow.parquet as pq
 
 from ...errors import DataError, SpecError
 from ...model.types import MOST_DIGITS
-from ..addresses import Address
 from ..batches import Batches
-from ..private_copy import PrivateCopy
-from ..source import Source
+from ..files import PrivateCopy
+from ..source import Address, Source
 from .postgresql import table_name
 from .snapshot import Snapshot, asked, state_of
 

@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from ...errors import DataError, SpecError
 from ...model.types import MOST_DIGITS
-from ..addresses import Address
 from ..batches import Batches
-from ..source import Source
+from ..source import Address, Source
 from .snapshot import MISSING, Moment, Snapshot, asked, state_error
 
 KEPT = frozenset({"int2", "int4", "int8", "float4", "float8", "bool", "text", "varchar", "name"})

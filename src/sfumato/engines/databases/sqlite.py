@@ -14,10 +14,9 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from ...errors import DataError, SpecError
-from ..addresses import Address
 from ..batches import Batches
-from ..duckdb.files import check_names
-from ..source import MORE_DIGITS, Source
+from ..files import check_names
+from ..source import MORE_DIGITS, Address, Source
 from .snapshot import MISSING, Moment, Snapshot, asked
 
 KINDS = ("integer", "real", "text", "blob")
