@@ -18,7 +18,7 @@ DIGITS = 9  # of a recorded number; three more than are compared
 NEARLY_ZERO = 1e-7  # what cancels to 0 on one processor may leave this much on another,
 OF_THE_LARGEST = 1e-9  # or, as the root of a rounding error, this share of the largest number beside it
 SETS_SHOWN = 12
-UNSTEADY = {"seconds"}  # entries of documents that no two runs have in common
+UNSTEADY = {"seconds", "bytes"}  # entries of documents that are how fast and how small, not what is found
 
 
 # --- what a release holds, whatever the format of its files -----------------------------------------------------------
