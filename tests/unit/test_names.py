@@ -46,7 +46,7 @@ LOOKED_UP = {
     "__init__.py": "public names are imported when they are first used",
     "cli/late_modules.py": "names of a module, loaded when one is first used",
     "engines/duckdb/session.py": "only some of the engine's exceptions carry an error number",
-    "engines/databases/snapshot.py": "only some drivers' exceptions carry a code",
+    "engines/databases/__init__.py": "only some drivers' exceptions carry a code",
     "engines/source.py": "options by their names, to refuse those that would not be honoured",
     "lazily.py": "names of a library, loaded when one is first used",
     "model/public.py": "columns of a role, by the role's name",

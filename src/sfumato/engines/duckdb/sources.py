@@ -62,10 +62,9 @@ def _as_it_is(source: Source, allowed: Allowance) -> SourceView:
 
 def _database(address: Address, source: Source) -> SourceView:
     """The rows of a database as of one moment, streamed through each pass."""
-    from ..databases import duckdb_file, odbc, postgresql, sqlite
+    from ..databases import snapshot_of
 
-    kinds = {"sqlite": sqlite, "duckdb": duckdb_file, "postgresql": postgresql, "odbc": odbc}
-    found = kinds[address.kind].snapshot(address, source)
+    found = snapshot_of(address, source)
     check_names(found.batches.schema.names)
     view = SourceView(bind=lambda con: con.from_arrow(found.batches), notes=found.notes)
     casts = {name: f"CAST({quoted(name)} AS {kind})" for name, kind in found.casts.items()}
