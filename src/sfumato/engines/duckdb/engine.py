@@ -40,5 +40,5 @@ class LocalEngine:
 
         return opened(self, source, delimiter)
 
-    def read(self, data: Sequence[Path], rows: int) -> DuckDBReader:
-        return DuckDBReader(data, rows)
+    def read(self, data: Sequence[Path], rows: int) -> DuckDBReader:  # noqa: ARG002 - the contract's
+        return DuckDBReader(data)
