@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import shutil
@@ -63,6 +64,18 @@ def test_a_release_of_the_parent_is_refused(releases: dict[str, Path]) -> None:
         assert kind == EngineError.__name__
         assert "open it in the process that asks" in said
         assert "\n" not in said
+
+
+def test_a_release_of_the_parent_may_be_dropped(releases: dict[str, Path]) -> None:
+    """Its database is not closed in the child, which would end the process."""
+    held = [sf.open_release(releases["uniform"])]
+    held[0].sql(QUESTION)
+
+    def drop() -> int:
+        held.clear()
+        return gc.collect() * 0
+
+    assert in_child(drop) == 0
 
 
 def test_a_forked_process_opens_it_itself(releases: dict[str, Path], tmp_path: Path) -> None:

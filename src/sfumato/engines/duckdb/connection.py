@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakSet
 
 import duckdb
 import pyarrow as pa
 
 from ...model.types import ColumnType
 from .. import scratch
-from . import begun_connection
 
 PATTERN = frozenset("*?[]{}\\")  # DuckDB reads a name with one of these as a pattern, even where such a file exists
 # Arrow would get bits as bytes of DuckDB's own, times without their zone, and 39 digits in 38
 PLAIN = {"BIT": "VARCHAR", "TIME WITH TIME ZONE": "VARCHAR", "HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)"}
 
+_open: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+_inherited: list[duckdb.DuckDBPyConnection] = []  # by a process that was forked off
+
 
 def connect() -> duckdb.DuckDBPyConnection:
     """A private in-memory database."""
-    con = begun_connection.taken() or duckdb.connect()
+    con = duckdb.connect()
+    _open.add(con)
     with suppress(duckdb.InvalidInputException):  # in a notebook without ipywidgets, where there is no bar to turn off
         con.execute("SET enable_progress_bar=false")  # it would write into --json output
     con.execute("SET autoinstall_known_extensions=false")
     con.execute("SET autoload_known_extensions=false")
     return con
+
+
+if hasattr(os, "register_at_fork"):  # a database of the parent waits for threads that the child does not have
+    os.register_at_fork(after_in_child=lambda: _inherited.extend(_open))
 
 
 def quoted(name: str) -> str:

@@ -16,7 +16,7 @@ from ...lazily import exp
 from ...model.types import ColumnType
 from .. import scratch
 from ..codes import unreadable_dates
-from ..limits import MEMORY
+from ..source import MEMORY
 from ..statements import COUNT
 from .connection import arrow_types, connect, plain_path, quoted
 
