@@ -12,7 +12,7 @@ import typer
 
 from commands import process, sfumato
 from sfumato.cli.application import COMMANDS, application
-from sfumato.cli.teaching import START, TASKS, heading, sentence
+from sfumato.cli.help import START, TASKS, heading, sentence
 
 OWN = {"help", "install_completion", "show_completion"}  # typer's
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import UnsupportedQuery
-from ..lazily import compute as pc
 from ..model.names import ENDS, ERROR_ENDS
 from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import Aggregate, Query

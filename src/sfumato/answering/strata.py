@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..engines.codes import factorise, narrow_part_numbers
 from ..errors import QueryError
-from ..lazily import compute as pc
 from ..model.array_counts import count_up
 from ..model.part_cells import PartCells, PartCounts
 from ..model.public import Codes, Floats

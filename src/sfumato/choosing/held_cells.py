@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from ..engines.codes import factorise
 from ..engines.contract import Reader
 from ..engines.directory import reader_of
 from ..engines.statements import CELL, COUNT, WEIGHT, column, columns_of, over_rows
-from ..lazily import compute as pc
-from ..lazily import exp
 from ..model.part_cells import MOST_CELLS, MOST_ROWS, PartCells
 from ..model.public import Floats
 from ..model.types import ColumnType

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..choosing import DEFAULT
 from ..errors import SpecError
-from ..model.option_names import said
-from .teaching import option
+from ..model.option_names import option_name
+from .help import option
 
 if TYPE_CHECKING:
     from ..methods.specifications import Field
@@ -52,17 +52,17 @@ def method_options(
     for name, fields in found.items():
         if name in taken:
             continue
-        if said(name) in own:
+        if option_name(name) in own:
             if only is None:
                 continue
             raise SpecError(
-                f'{only} has a field "{name}", but {said(name)} is an option of every method; rename the field',
+                f'{only} has a field "{name}", but {option_name(name)} is an option of every method; rename the field',
                 field="method",
             )
         first, flag = next(iter(fields.values())), any(f.kind is bool for f in fields.values())
         required = all(f.required for f in fields.values())
         made = option(
-            said(name),
+            option_name(name),
             "; ".join(part for part in (_helps(fields), "required" if required else "") if part),
             example="" if flag else first.example,
             without=not flag and not required and _defaults(fields),
@@ -100,4 +100,4 @@ def specification(method: str, options: dict[str, Any]) -> Any:
     from ..publishing.parameter_files import READERS
 
     given = {name.removeprefix(PREFIX): value for name, value in options.items() if value is not None}
-    return build(method, given, said=said, readers=READERS)
+    return build(method, given, option_name=option_name, readers=READERS)

@@ -1,17 +1,24 @@
-"""Options that several commands take, said once; a command names a group and gets it as one object."""
+"""Options that several commands take: a command names a group of them and gets one object.
+
+`with_single_options` spells groups out for typer, each option under the heading of its group.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+from typer.models import OptionInfo
 
-from ..engines.limits import MEMORY
-from ..errors import SpecError
-from .teaching import option
+from ..engines import MEMORY
+from ..errors import DataError, SpecError
+from .help import option
 
 if TYPE_CHECKING:
     from ..engines.contract import Engine
@@ -24,9 +31,20 @@ Source = Annotated[
 ReleasePath = Annotated[str, typer.Argument(help="folder or zip archive of a release", metavar="RELEASE")]
 Json = Annotated[bool, option("--json", "one JSON document on stdout", rich_help_panel="Output")]
 Columns = list[str] | None
-DEMO = "demo-release"
 NONE = "none"
 ROLES, READING, COARSER, ENGINE = "Roles of columns", "Reading the table", "Making columns coarser", "Engine"
+# First bytes of the files that are read, and the ending that stands for them; anything else is CSV or JSON lines.
+SIGNS = {
+    b"PAR1": ".parquet",
+    b"ARROW1": ".arrow",
+    b"ORC": ".orc",
+    b"\x1f\x8b": ".csv.gz",
+    b"\x28\xb5\x2f\xfd": ".csv.zst",
+    b"$FL2": ".sav",
+    b"$FL3": ".zsav",
+}
+
+_copies: list[object] = []  # the copies of standard input stay until the process ends
 Sensitive = Annotated[
     Columns,
     option("--sa", "sensitive column(s)", example="occupation", without=NONE, metavar="COLUMNS", rich_help_panel=ROLES),
@@ -246,8 +264,6 @@ class SourceOptions:
 
         check_no_password(given)
         if given == "-" and not Path(given).exists():
-            from .standard_input import standard_input
-
             given = standard_input()
         types: dict[str, str] = {}
         for part in self.types or ():
@@ -389,3 +405,76 @@ def _domains(given: Columns) -> dict[str, list[str | None]]:
             raise SpecError(f'the domain file "{Path(file).name}" cannot be read', field="domain") from None
         domains[column] = [line or None for line in lines]
     return domains
+
+
+def standard_input() -> str:
+    """A private file of everything on standard input, named after what its first bytes say."""
+    from ..engines.private_copy import PrivateCopy
+
+    if sys.stdin.isatty():
+        raise DataError("- reads the table from a pipe, and there is none")
+    copy = PrivateCopy()
+    _copies.append(copy)
+    path = copy.bytes("input", sys.stdin.buffer)
+    with path.open("rb") as handle:
+        start = handle.read(64)
+    if not start:
+        raise DataError("standard input is empty")
+    ending = next((e for sign, e in SIGNS.items() if start.startswith(sign)), None)
+    if ending is None:
+        ending = ".jsonl" if start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"{", b"["} else ".csv"
+    return str(path.rename(path.with_name(f"standard input{ending}")))
+
+
+GROUPS = {RoleOptions: ROLES, SourceOptions: READING, ReadingOptions: None, EngineOptions: ENGINE}  # and its heading
+
+
+def option_names(function: Callable[..., None]) -> frozenset[str]:
+    """The options of a command as they are typed, those of its groups included."""
+    kinds = inspect.get_annotations(function, eval_str=True).values()
+    hints = [hint for kind in kinds if kind in GROUPS for hint in inspect.get_annotations(kind, eval_str=True).values()]
+    parts = [part for hint in (*kinds, *hints) for part in get_args(hint)]
+    found = [part for part in parts if isinstance(part, OptionInfo)]
+    # the first name of an annotated option stands where the default would
+    names = [name for option in found for name in (option.default, *(option.param_decls or ()))]
+    return frozenset(name for name in names if isinstance(name, str))
+
+
+def with_single_options(function: Callable[..., None], extra: dict[str, Any] | None = None) -> Callable[..., None]:
+    """The function as typer takes it: every group of options in its signature spelled out as single options.
+
+    `extra` are options to add at the end (name -> annotation); they arrive as the function's keyword arguments.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    groups: dict[str, tuple[type, list[str]]] = {}
+    parameters = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        if parameter.annotation not in GROUPS:
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+            continue
+        fields = dataclasses.fields(parameter.annotation)
+        hints = inspect.get_annotations(parameter.annotation, eval_str=True)
+        groups[parameter.name] = (parameter.annotation, [f.name for f in fields])
+        for hint in hints.values():
+            (option_info,) = hint.__metadata__
+            option_info.rich_help_panel = option_info.rich_help_panel or GROUPS[parameter.annotation]
+        parameters += [
+            inspect.Parameter(f.name, parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
+            for f in fields
+        ]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in (extra or {}).items()
+    ]
+
+    def call(**arguments: Any) -> None:
+        for name, (group, fields) in groups.items():
+            arguments[name] = group(**{field: arguments.pop(field) for field in fields})
+        function(**arguments)
+
+    call.__doc__, call.__name__ = function.__doc__, function.__name__
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+    return call

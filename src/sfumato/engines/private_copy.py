@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ..errors import DataError, ReleaseError
-from ..lazily import parquet as pq
 from . import scratch
 
 PIECE = 1 << 20

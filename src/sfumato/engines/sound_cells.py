@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import DataError
-from ..lazily import compute as pc
 
 # Databases keep "infinity" in the last numbers of a type, which drivers may shift: beyond these no calendar goes.
 ENDLESS = {"day": 2_147_000_000, "us": 9_220_000_000_000_000_000}

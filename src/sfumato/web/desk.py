@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ..answering.answer import Answer
 from ..errors import SfumatoError
-from ..lazily import compute as pc
-from ..lazily import parquet as pq
 from ..query import Release, open_release
 from .answer_charts import chart
 from .catalogue import Served

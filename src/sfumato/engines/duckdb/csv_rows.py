@@ -13,9 +13,9 @@ from itertools import chain
 import duckdb
 import numpy as np
 import pyarrow as pa
+from pyarrow import compute
 
 from ...errors import DataError, EngineError
-from ...lazily import compute
 from ...model.private import Filled
 from ..ahead import ahead
 from ..narrow_columns import NARROW

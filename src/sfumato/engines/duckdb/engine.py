@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from ..limits import MEMORY
+from .. import MEMORY
 from .reader import DuckDBReader
 
 if TYPE_CHECKING:

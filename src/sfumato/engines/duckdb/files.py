@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ...errors import DataError
-from ...lazily import dataset as ds
-from ...lazily import parquet as pq
 
 SUFFIXES = {
     "csv": (".csv", ".tsv", ".tab", ".txt"),
@@ -135,6 +134,7 @@ def schema_of(file: str, kind: str) -> pa.Schema:
     try:
         if kind == "parquet":
             return pq.read_schema(Path(file).absolute())
+        import pyarrow.dataset as ds  # it loads pandas
         from pyarrow.fs import LocalFileSystem  # with it come those of clouds
 
         form = ds.IpcFileFormat() if kind == "ipc" else ds.OrcFileFormat()

@@ -10,9 +10,9 @@ from threading import RLock, Thread
 import duckdb
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp
 
 from ...errors import QueryError, ReleaseError
-from ...lazily import exp
 from ...model.part_cells import PartCells
 from ...model.types import ColumnType
 from ..codes import unreadable_dates

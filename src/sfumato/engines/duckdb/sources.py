@@ -15,7 +15,6 @@ import duckdb
 import pyarrow as pa
 
 from ...errors import DataError, SpecError
-from ...lazily import dataset as ds
 from ...model.coarsening import in_order
 from ..addresses import SCHEMES, address_of
 from ..batches import ONCE, Batches, of_function, of_iterator
@@ -157,6 +156,8 @@ def _files_bound(files: Sequence[str], source: Source, allowed: Allowance) -> Bo
     from pyarrow.fs import LocalFileSystem  # with it come those of clouds
 
     places = [str(Path(f).absolute()) for f in files]
+    import pyarrow.dataset as ds  # it loads pandas
+
     dataset = ds.dataset(places, format=kind, filesystem=LocalFileSystem())
     return Bound(bind=lambda con: con.from_arrow(dataset))
 

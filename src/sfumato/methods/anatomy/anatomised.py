@@ -8,11 +8,12 @@ sum of h over the true values: these are the weights W(g).
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UnsupportedQuery
-from ...model.kept import kept
 from ...model.public import Asked, Estimated, Floats, Observed
 from .group_sums import Entries, GroupSums, Kinds, Sums, bounds, kinds
 from .held_values import Groups, groups_of, inverse_sizes
@@ -42,18 +43,18 @@ class Channel:
         self._shares = mean_shares(groups, self.present, self.true_counts[self.present])
         self._moments: _Moments | None = None
 
-    @kept
+    @cached_property
     def sampled(self) -> Groups:
         """At most VARIANCE_GROUPS of the groups."""
         groups, some = self.groups, slice(0, VARIANCE_GROUPS)
         return Groups(members=groups.members[:, some], sizes=groups.sizes[some], values=groups.values)
 
-    @kept
+    @cached_property
     def held(self) -> Floats:
         """How many of these hold each value, or 1."""
         return np.maximum(self.sampled.by_value(), 1)
 
-    @kept
+    @cached_property
     def spread(self) -> Floats | None:
         """K[u, s, t]: covariance of 1[s in g] / |g| and 1[t in g] / |g| over the groups with u; None: too many values.
 

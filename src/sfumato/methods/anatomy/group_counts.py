@@ -6,11 +6,12 @@ one table: groups by rows and value. docs/explanation/anatomy.md
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ...model.array_counts import count_up, joint_numbers
-from ...model.kept import kept
 from ...model.part_cells import PartCounts
 from ...model.public import Floats, Observed
 from .group_cells import held_by
@@ -64,7 +65,7 @@ class SeenCounts:
         found = [self.ends(observed, patterns, one) for one in np.eye(self._groups.values)]
         return np.stack([low for low, _ in found], axis=1), np.stack([high for _, high in found], axis=1)
 
-    @kept
+    @cached_property
     def _by_value(self) -> Floats:
         """(rows, values): how many groups of the usual size have so many rows and hold a value."""
         return self._counted(self._groups.members[: self._size], self._groups.values + 1)[:, :-1]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ReleaseError
-from ...model.kept import kept
 from ...model.public import Codes, Evidence, Floats
 from ...model.side_columns import part_sizes, runs_of
 from .values_together import pairs_and_counts, usual_of
@@ -28,7 +28,7 @@ class Groups:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    @kept
+    @cached_property
     def _counted(self) -> tuple[Floats, Floats]:
         return pairs_and_counts(self.members, self.sizes, inverse_sizes(self), self.values)
 
@@ -37,13 +37,13 @@ class Groups:
         """(values, values): the sum of 1 / |g| over the groups with both values; on the diagonal, with one."""
         return self._counted[0]
 
-    @kept
+    @cached_property
     def true_counts(self) -> Floats:
         """How many groups hold each value: every value is published, so that these are its records."""
         # with fewer groups than values pairs are not counted, which would be the square of the values
         return self._counted[1] if len(self) >= self.values else self.by_value()
 
-    @kept
+    @cached_property
     def usual(self) -> tuple[int, NDArray[np.intp]]:
         """(size of nearly all groups, the other ones)."""
         size = usual_of(self.sizes)

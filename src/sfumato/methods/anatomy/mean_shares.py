@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
+from scipy import linalg as sl
+from scipy import sparse as sp
 
-from ...lazily import linalg as sl
-from ...lazily import sparse as sp
 from ...model.public import Floats, Integers
 from .held_values import Groups
 

@@ -50,7 +50,7 @@ def option(name: str, says: str, *, example: str = "", without: str | bool = Tru
     return typer.Option(name, help=shown, show_default=without, **more)
 
 
-class TaughtCommand(TyperCommand):
+class GroupedCommand(TyperCommand):
     """A command whose options stand under the headings of their tasks."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -73,7 +73,7 @@ def heading(parameter: Any) -> str:
     return str(parameter.rich_help_panel or OTHERS)
 
 
-class TaughtGroup(TyperGroup):
+class CommandsByTask(TyperGroup):
     """All commands, by task, each with its whole first sentence."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
