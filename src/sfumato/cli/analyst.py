@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ..errors import SpecError
-from .help import option
-from .options import NONE, EngineOptions, Json, ReleasePath, SourceOptions
+from .options import NONE, EngineOptions, Json, ReleasePath, SourceOptions, option
 from .terminal import note, say, say_json
 
 if TYPE_CHECKING:

@@ -1,5 +1,7 @@
 """The application: commands are plain functions, options come from groups and from the methods' specifications.
 
+Help teaches: commands and options stand grouped by task, and a bare `sfumato` shows a first page.
+
 Errors are one line on stderr and an exit code; `--debug` shows the traceback. Ctrl-C and a request to end (SIGTERM,
 SIGHUP) become exceptions, so that `finally` removes what is half done.
 """
@@ -14,17 +16,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from ..errors import QueryError, SfumatoError, SpecError
 from ..reports.text import visible
 from ..version import __version__
 from . import INTERRUPTED, stopped
-from .help import START, CommandsByTask, GroupedCommand, option
-from .method_options import asked_method, method_options
-from .options import option_names, with_single_options
+from .options import asked_method, method_options, option, option_names, with_single_options
 from .terminal import ReaderGone, complain, say
 
 COMMANDS = {  # and their functions; a command loads its own module, not those of the others
@@ -46,6 +47,35 @@ COMMANDS = {  # and their functions; a command loads its own module, not those o
     "studio": "web.studio.studio_command.studio",
     "clean": "cli.custodian.clean",
 }
+START = f"""\
+sfumato {__version__}: publish a table of people with a stated guarantee;
+ask it SQL, get every answer with its error.
+
+You hold a table
+  sfumato look TABLE --sa COLUMN     its columns, and how far they tell people apart
+  sfumato publish TABLE OUT --sa COLUMN --rest quasi --rho1 1/5 --rho2 1/2
+                                     a release in the folder OUT
+  sfumato studio TABLE               the same, step by step, in your browser
+
+You got a release
+  sfumato inspect RELEASE            what it promises, and to whom
+  sfumato query RELEASE "SELECT COUNT(*) FROM release WHERE ..."
+                                     an answer with its error
+  sfumato serve RELEASE              ask it in the browser
+
+You want to see it work
+  sfumato demo
+
+All commands: sfumato --help. One, with all its options: sfumato publish --help."""
+
+TASKS = {
+    "Before publishing": ("look", "plan", "recommend", "compare"),
+    "Publishing": ("publish", "studio", "audit", "clean"),
+    "Asking a release": ("query", "fit", "test", "inspect", "verify", "export", "serve"),
+    "Seeing it work": ("demo", "reproduce"),
+}
+OTHERS = "Other options"
+LAST = ("Engine", "Output", OTHERS)  # what most people never need stands at the end
 # what a system says of a path that leads nowhere, where no command had words of its own for it
 UNREACHABLE = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EACCES}
 LONGEST = 60  # letters of a name that cannot be reached
@@ -55,6 +85,45 @@ COMPLETE = "_SFUMATO_COMPLETE"  # set by the scripts of --show-completion
 # commands that take the options of methods, and the fields whose option they read themselves
 WITH_METHOD = {"publish": frozenset[str](), "plan": frozenset({"report"})}
 WITH_ROWS = ("publish", "plan", "compare", "recommend", "studio")  # they read a table in clear
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose options stand under the headings of their tasks."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments first, then the groups in the order of their first option."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(heading(parameter), []).append(record)
+        last = {title: sections.pop(title) for title in LAST if title in sections}
+        for title, records in (sections | last).items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def heading(parameter: Any) -> str:
+    """The heading under which a parameter stands."""
+    if parameter.param_type_name == "argument":
+        return "Arguments"
+    return str(parameter.rich_help_panel or OTHERS)
+
+
+class CommandsByTask(TyperGroup):
+    """All commands, by task, each with its whole first sentence."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """A section for every task."""
+        del ctx
+        for task, names in TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl([(name, sentence(self.commands[name])) for name in names])
+
+
+def sentence(command: Any) -> str:
+    """The first sentence of a command's help."""
+    return " ".join((command.help or "").split("\n\n", maxsplit=1)[0].split())
 
 
 def application(command: str | None, method: str | None = None, *, alone: bool = False) -> typer.Typer:

@@ -12,10 +12,9 @@ from ..choosing import DEFAULT
 from ..engines import MEMORY
 from ..errors import SpecError
 from ..model.option_names import option_name
-from .help import option
-from .method_options import PREFIX, specification
 from .options import (
     NONE,
+    PREFIX,
     Json,
     Memory,
     Quasi,
@@ -26,6 +25,8 @@ from .options import (
     Source,
     SourceOptions,
     names,
+    option,
+    specification,
 )
 from .terminal import ProgressBar, note, say, say_json
 

@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from .help import option
-from .options import NONE, Json
+from .options import NONE, Json, option
 from .terminal import note, say, say_json
 
 DEMO = "demo-release"

@@ -1,6 +1,8 @@
-"""Options that several commands take: a command names a group of them and gets one object.
+"""Options of commands: groups that several commands take, and one for every field of a method's specification.
 
-`with_single_options` spells groups out for typer, each option under the heading of its group.
+A command names a group and gets one object; `with_single_options` spells groups out for typer, each option under the
+heading of its group. A new method brings its own options. Every option says what it does, an example
+("e.g. --qi age,sex") and what holds without it ("default: ..."); tests/unit/test_help.py walks all of them.
 """
 
 from __future__ import annotations
@@ -10,20 +12,30 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from typer.models import OptionInfo
 
+from ..choosing import DEFAULT
 from ..engines import MEMORY
 from ..errors import DataError, SpecError
-from .help import option
+from ..model.option_names import option_name
 
 if TYPE_CHECKING:
     from ..engines.contract import Engine
+    from ..methods.specifications import Field
     from ..model.public import Roles
     from ..publishing.roles_file import RolesFile
+
+
+def option(name: str, says: str, *, example: str = "", without: str | bool = True, **more: Any) -> Any:
+    """An option that says what it does, an example of its value, and what holds without it (True: its default)."""
+    shown = f"{says}; e.g. {name} {example}" if example else says
+    return typer.Option(name, help=shown, show_default=without, **more)
+
 
 Source = Annotated[
     str, typer.Argument(help="file, folder or glob, address of a database, or - for standard input", metavar="SOURCE")
@@ -43,6 +55,11 @@ SIGNS = {
     b"$FL2": ".sav",
     b"$FL3": ".zsav",
 }
+
+GENERAL = frozenset({"bins"})  # options of every table, whatever the method
+PARAMETERS = "Parameters of"
+METAVARS = {int: "NUMBER", float: "NUMBER", tuple: "COLUMNS"}
+PREFIX = "m_"  # of the parameters that stand for fields of a specification
 
 _copies: list[object] = []  # the copies of standard input stay until the process ends
 Sensitive = Annotated[
@@ -478,3 +495,87 @@ def with_single_options(function: Callable[..., None], extra: dict[str, Any] | N
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in parameters}
     return call
+
+
+def asked_method(arguments: list[str]) -> str | None:
+    """The one method that the arguments name, or the default; None where all may be needed: help, a roles file."""
+    from ..methods import REGISTRY
+    from ..methods.registry import BUILT_IN
+
+    if any(a == "--help" or a.split("=")[0] == "--roles" for a in arguments):
+        return None
+    named = [a.partition("=")[2] for a in arguments if a.startswith("--method=")]
+    named += [b for a, b in pairwise(arguments) if a == "--method"]
+    method = named[0] if named else DEFAULT
+    known = method in BUILT_IN or method in list(REGISTRY)  # which reads what every installed package offers
+    return method if len(named) < 2 and known else None
+
+
+def method_options(
+    taken: frozenset[str] = frozenset(), only: str | None = None, own: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """Parameter name -> annotation, for every field of every method, or of one, but those that the command reads.
+
+    `own` are the options of the command: SpecError where the one method has a field that would be typed like one.
+    """
+    from ..methods import REGISTRY
+    from ..methods.specifications import fields_of
+
+    found: dict[str, dict[str, Field]] = {}  # name of a field -> method -> the field as the method has it
+    for name in REGISTRY if only is None else (only,):
+        for field in fields_of(REGISTRY[name].spec):
+            if field.name not in GENERAL:
+                found.setdefault(field.name, {})[name] = field
+    options = {}
+    for name, fields in found.items():
+        if name in taken:
+            continue
+        if option_name(name) in own:
+            if only is None:
+                continue
+            raise SpecError(
+                f'{only} has a field "{name}", but {option_name(name)} is an option of every method; rename the field',
+                field="method",
+            )
+        first, flag = next(iter(fields.values())), any(f.kind is bool for f in fields.values())
+        required = all(f.required for f in fields.values())
+        made = option(
+            option_name(name),
+            "; ".join(part for part in (_helps(fields), "required" if required else "") if part),
+            example="" if flag else first.example,
+            without=not flag and not required and _defaults(fields),
+            metavar=None if flag else METAVARS.get(first.kind, "TEXT"),
+            rich_help_panel=f"{PARAMETERS} {', '.join(fields)}",
+        )
+        options[PREFIX + name] = Annotated[bool | None if flag else str | None, made]
+    return options
+
+
+def _helps(fields: dict[str, Field]) -> str:
+    """What the option does: one sentence where the methods agree, else by method."""
+    said_by = {method: field.help for method, field in fields.items()}
+    if len(set(said_by.values())) == 1:
+        return next(iter(said_by.values()))
+    return "; ".join(f"{method}: {text}" for method, text in said_by.items())
+
+
+def _defaults(fields: dict[str, Field]) -> str:
+    """What holds without the option: one word where the methods agree, else by method."""
+    by_default: dict[str, list[str]] = {}
+    for method, field in fields.items():
+        by_default.setdefault("required" if field.required else _shown(field.default), []).append(method)
+    first, *others = by_default
+    return "; ".join((first, *(f"{default} for {', '.join(by_default[default])}" for default in others)))
+
+
+def _shown(default: Any) -> str:
+    return "none" if default in (None, ()) else str(default)
+
+
+def specification(method: str, options: dict[str, Any]) -> Any:
+    """The specification that the options of a command stand for."""
+    from ..methods.specifications import build
+    from ..publishing.parameter_files import READERS
+
+    given = {name.removeprefix(PREFIX): value for name, value in options.items() if value is not None}
+    return build(method, given, option_name=option_name, readers=READERS)
