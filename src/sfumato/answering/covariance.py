@@ -21,8 +21,9 @@ from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, F
 from ..model.public import Floats
 from ..sql.nodes import Aggregate
 from ..stats.joint_codes import distinct_rows
-from .layout import Functional, coefficients, functionals
-from .strata import Frame, Strata, sort_into_strata
+from .functionals import Functional, coefficients, functionals
+from .observe import Frame
+from .strata import Strata, sort_into_strata
 from .subject import Subject
 
 TOGETHER = 64  # numbers whose covariances are worked out at once
