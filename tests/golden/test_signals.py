@@ -23,6 +23,7 @@ CODES = {"SIGINT": 130, "SIGTERM": 143}
 PRESSED = """
 import importlib, os, signal
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # where the tests run in the background it is ignored
 def press():
     os.kill(os.getpid(), signal.{number})
     for _ in range(1000): pass
