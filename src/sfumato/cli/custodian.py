@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..choosing import DEFAULT
-from ..engines import MEMORY
+from ..engines.source import MEMORY
 from ..errors import SpecError
 from ..model.option_names import option_name
 from .options import (

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,8 +19,8 @@ import typer
 from typer.models import OptionInfo
 
 from ..choosing import DEFAULT
-from ..engines import MEMORY
-from ..errors import DataError, SpecError
+from ..engines.source import MEMORY
+from ..errors import SpecError
 from ..model.option_names import option_name
 
 if TYPE_CHECKING:
@@ -45,23 +44,10 @@ Json = Annotated[bool, option("--json", "one JSON document on stdout", rich_help
 Columns = list[str] | None
 NONE = "none"
 ROLES, READING, COARSER, ENGINE = "Roles of columns", "Reading the table", "Making columns coarser", "Engine"
-# First bytes of the files that are read, and the ending that stands for them; anything else is CSV or JSON lines.
-SIGNS = {
-    b"PAR1": ".parquet",
-    b"ARROW1": ".arrow",
-    b"ORC": ".orc",
-    b"\x1f\x8b": ".csv.gz",
-    b"\x28\xb5\x2f\xfd": ".csv.zst",
-    b"$FL2": ".sav",
-    b"$FL3": ".zsav",
-}
-
 GENERAL = frozenset({"bins"})  # options of every table, whatever the method
 PARAMETERS = "Parameters of"
 METAVARS = {int: "NUMBER", float: "NUMBER", tuple: "COLUMNS"}
 PREFIX = "m_"  # of the parameters that stand for fields of a specification
-
-_copies: list[object] = []  # the copies of standard input stay until the process ends
 Sensitive = Annotated[
     Columns,
     option("--sa", "sensitive column(s)", example="occupation", without=NONE, metavar="COLUMNS", rich_help_panel=ROLES),
@@ -274,13 +260,15 @@ class SourceOptions:
 
     def source(self, given: str) -> Any:
         """The source as the library takes it; `-` is read to its end, privately."""
-        from ..engines.addresses import check_no_password
         from ..engines.source import Source as Read
+        from ..engines.source import check_no_password
         from ..model.coarsening import bins, rounded, top_coded
         from ..model.names import assigned
 
         check_no_password(given)
         if given == "-" and not Path(given).exists():
+            from ..engines.files import standard_input
+
             given = standard_input()
         types: dict[str, str] = {}
         for part in self.types or ():
@@ -422,25 +410,6 @@ def _domains(given: Columns) -> dict[str, list[str | None]]:
             raise SpecError(f'the domain file "{Path(file).name}" cannot be read', field="domain") from None
         domains[column] = [line or None for line in lines]
     return domains
-
-
-def standard_input() -> str:
-    """A private file of everything on standard input, named after what its first bytes say."""
-    from ..engines.private_copy import PrivateCopy
-
-    if sys.stdin.isatty():
-        raise DataError("- reads the table from a pipe, and there is none")
-    copy = PrivateCopy()
-    _copies.append(copy)
-    path = copy.bytes("input", sys.stdin.buffer)
-    with path.open("rb") as handle:
-        start = handle.read(64)
-    if not start:
-        raise DataError("standard input is empty")
-    ending = next((e for sign, e in SIGNS.items() if start.startswith(sign)), None)
-    if ending is None:
-        ending = ".jsonl" if start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"{", b"["} else ".csv"
-    return str(path.rename(path.with_name(f"standard input{ending}")))
 
 
 GROUPS = {RoleOptions: ROLES, SourceOptions: READING, ReadingOptions: None, EngineOptions: ENGINE}  # and its heading

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .batch_sizes import TEXT_BYTES, text_bytes
+from .batches import TEXT_BYTES, text_bytes
 
 PIECE = TEXT_BYTES >> 3  # bytes of text in rows that are written out, of which there are several copies at a time
 

@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 
 from ..engines import scratch
-from ..engines.addresses import address_of
+from ..engines.source import address_of
 from ..errors import ReleaseError, SpecError
 from ..release.opened import OpenedRelease
 from .contents import Contents, contents_of

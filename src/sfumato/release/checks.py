@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..engines.batch_sizes import OFFSETS, text_bytes
+from ..engines.batches import OFFSETS, text_bytes
 from ..engines.coded_texts import open_coded
 from ..engines.positions import above
 from ..errors import VerificationError
