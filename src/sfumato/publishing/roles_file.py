@@ -18,6 +18,7 @@ A part [studio] holds what `sfumato studio` keeps besides; here it is passed ove
 from __future__ import annotations
 
 import json
+import secrets
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -120,10 +121,14 @@ def quoted(text: str) -> str:
 
 def write_roles(path: str, text: str) -> None:
     """Write a new file; one that exists is not touched."""
+    file = Path(path)
+    partial = file.with_name(f".{file.name}.{secrets.token_hex(6)}.partial")
     try:
-        with Path(path).open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise ReleaseError(f'"{Path(path).name}" exists; name another file for the roles') from None
+        if file.exists() or file.is_symlink():
+            raise ReleaseError(f'"{file.name}" exists; name another file for the roles')
+        partial.write_text(text, encoding="utf-8")
+        partial.rename(file)
     except OSError as error:
-        raise ReleaseError(f'"{Path(path).name}" cannot be written: {error.strerror}') from None
+        raise ReleaseError(f'"{file.name}" cannot be written: {error.strerror}') from None
+    finally:
+        partial.unlink(missing_ok=True)

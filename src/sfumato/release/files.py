@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ..engines import scratch
 from ..errors import ReleaseError, VerificationError
-from ..lazily import parquet as pq
 from ..model.types import ColumnType, Kind
 from .manifest import Manifest, parse_manifest
 from .placing import MAX_MANIFEST, PARTS

@@ -10,9 +10,9 @@ from threading import Lock
 
 import duckdb
 import pyarrow as pa
+from sqlglot import exp
 
 from ...errors import QueryError, ReleaseError
-from ...lazily import exp
 from ...model.types import ColumnType
 from .. import scratch
 from ..codes import unreadable_dates
