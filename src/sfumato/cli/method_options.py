@@ -97,7 +97,7 @@ def _shown(default: Any) -> str:
 def specification(method: str, options: dict[str, Any]) -> Any:
     """The specification that the options of a command stand for."""
     from ..methods.specifications import build
-    from ..publishing.parameter_files import READERS
+    from ..publishing.files import READERS
 
     given = {name.removeprefix(PREFIX): value for name, value in options.items() if value is not None}
     return build(method, given, said=said, readers=READERS)

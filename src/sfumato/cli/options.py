@@ -16,7 +16,7 @@ from .teaching import option
 if TYPE_CHECKING:
     from ..engines.contract import Engine
     from ..model.public import Roles
-    from ..publishing.roles_file import RolesFile
+    from ..publishing.files import RolesFile
 
 Source = Annotated[
     str, typer.Argument(help="file, folder or glob, address of a database, or - for standard input", metavar="SOURCE")
@@ -127,7 +127,7 @@ class RoleOptions:
 
     def file(self) -> RolesFile:
         """What the roles file says; SpecError where roles are said on the command line as well."""
-        from ..publishing.roles_file import SAID_BY, read_roles
+        from ..publishing.files import SAID_BY, read_roles
 
         assert self.roles_file is not None
         for field in dataclasses.fields(self):
@@ -358,7 +358,7 @@ class ReadingOptions:
 
 def _engine(name: str, master: str | None, remote: str | None, *, memory: str | None = None) -> Engine:
     """The engine of that name; SpecError for an option that is not its own."""
-    from ..engines.directory import LOCAL, SPARK, engine_named
+    from ..engines import LOCAL, SPARK, engine_named
 
     if name == LOCAL:
         for option, given in (("master", master), ("remote", remote)):

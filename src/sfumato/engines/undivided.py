@@ -22,7 +22,7 @@ FILES = tuple(
         "/sfumato/engines/scratch.py",
         "/sfumato/release/placing.py",
         "/sfumato/reports/report_files.py",
-        "/sfumato/publishing/roles_file.py",
+        "/sfumato/publishing/files.py",
     )
 )
 

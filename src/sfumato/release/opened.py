@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
+from ..engines import LOCAL, engine_named
 from ..engines.codes import (
     Coder,
     list_columns,
@@ -23,7 +24,6 @@ from ..engines.codes import (
     weights_table,
 )
 from ..engines.contract import Engine, Reader
-from ..engines.directory import LOCAL, engine_named
 from ..errors import ReleaseError
 from ..methods import REGISTRY, AnyMethod
 from ..model.public import Domain, Evidence, Published
