@@ -314,7 +314,7 @@ def _read_back(folder: Path) -> None:
 
 
 def check_covered(prepared: Prepared) -> None:
-    """Nothing; PlanError where the guarantee covers less than half of the rows."""
+    """Raise PlanError where the guarantee covers less than half of the rows."""
     found = prepared.unprotected()
     if found is not None and found[1] > knowledge.MOST_UNPROTECTED:
         left, share = found

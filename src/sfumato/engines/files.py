@@ -304,7 +304,7 @@ def compression_of(file: str) -> str:
 
 
 def check_unpacked(file: str) -> None:
-    """Nothing; DataError where the plain bytes of the file are packed still, as its name does not say."""
+    """Raise DataError where the plain bytes of the file are packed still, as its name does not say."""
     with unpacked(file) as handle:
         begins = handle.read(4)
     for mark, kind in BEGINNINGS.items():

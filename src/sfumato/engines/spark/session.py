@@ -93,7 +93,7 @@ def is_connect(session: Any) -> bool:
 
 
 def _check_connect(remote: str) -> None:
-    """Nothing; EngineError where Spark's client is missing, or nobody listens: it would knock for ten minutes."""
+    """Raise EngineError where Spark's client is missing, or nobody listens: it would knock for ten minutes."""
     if find_spec("grpc") is None or find_spec("grpc_status") is None:
         raise EngineError("--remote needs the client of Spark Connect; install sfumato[spark]")
     if remote.startswith("local"):
