@@ -3,7 +3,7 @@
 #   make demo     publish the bundled table, ask it questions, show the truth beside every answer
 #   make test     the whole suite
 #   make quick    the tests that need neither minutes nor luck: before each commit
-#   make check    format, lint, strict types, import rules
+#   make check    format, lint, strict types, import rules, no private names of other packages
 #   make bench    the ratios of docs/performance.md, measured here   (BENCH="--rows 1000000 --only publish")
 #   make audit    kills, faults and fuzzers on publishing and reading      (AUDIT="--record docs/campaigns.md")
 #   make docs     the documentation as pages in site/, complete without a network
@@ -50,6 +50,7 @@ check: $(READY)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.check_foreign_names src
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -1,7 +1,7 @@
 """Kills, full disks, failing disks and changing sources, at every step of a publish.
 
 A step is an event that Python reports to audit hooks while files are written (open, mkdir, rename, chmod, remove ...),
-a sync, or a rename with flags. A forked child runs the publish and dies, or is told ENOSPC or EIO, at one step; the
+or a sync. A forked child runs the publish and dies, or is told ENOSPC or EIO, at one step; the
 parent looks at what is left, and whether it is what the child said.
 """
 
@@ -30,13 +30,12 @@ from sfumato.errors import SfumatoError
 from sfumato.methods import REGISTRY
 from sfumato.methods.specifications import build
 from sfumato.query import open_release
-from sfumato.release import placing
 from sfumato.release.verify import verify
 
 ROLES = sf.Roles(sensitive="disease", quasi=["age", "sex"])
 METHODS = {name: dict(method.example.options) for name, method in REGISTRY.items()}
 STEPS = ("open", "os.mkdir", "os.rename", "os.chmod", "os.remove", "os.rmdir", "os.link", "os.symlink", "shutil.rmtree",
-         "sync", "rename with flags")  # fmt: skip
+         "sync")  # fmt: skip
 REFUSED, PUBLISHED, UNCAUGHT = 40, 41, 42  # exit codes of a child
 
 
@@ -97,18 +96,14 @@ def _opened(handle: int) -> Path:
 
 
 def _report_more() -> None:
-    """Syncs and renames with flags become events too; Python reports neither."""
-    fsync, rename = os.fsync, placing._rename_with
+    """Syncs become events too; Python does not report them."""
+    fsync = os.fsync
 
     def reported_fsync(handle: int) -> None:
         sys.audit("sync", _opened(handle))
         fsync(handle)
 
-    def reported_rename(flag: int, old: Path, new: Path) -> bool:
-        sys.audit("rename with flags", old, new)
-        return rename(flag, old, new)
-
-    os.fsync, placing._rename_with = reported_fsync, reported_rename
+    os.fsync = reported_fsync
 
 
 def die() -> None:

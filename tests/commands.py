@@ -12,14 +12,14 @@ from pathlib import Path
 
 from sfumato.cli import main
 from sfumato.methods import REGISTRY
-from sfumato.model.option_names import said
+from sfumato.model.option_names import option_name
 
 SRC = Path(__file__).parents[1] / "src"
 RUN = "from sfumato.cli import program; program()"
 
 # Options that publish the table of `people()` (tests/tables.py) with each method. Small tables, weak guarantees.
 METHODS: dict[str, tuple[str, ...]] = {
-    name: tuple(part for field, text in method.example.options.items() for part in (said(field), text))
+    name: tuple(part for field, text in method.example.options.items() for part in (option_name(field), text))
     for name, method in REGISTRY.items()
 }
 

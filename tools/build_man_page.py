@@ -13,8 +13,7 @@ from typing import Any
 
 import typer
 
-from sfumato.cli.application import COMMANDS, application
-from sfumato.cli.teaching import LAST, TASKS, heading
+from sfumato.cli.application import COMMANDS, LAST, TASKS, application, heading
 from sfumato.version import __version__
 
 PAGE = Path(__file__).parents[1] / "docs" / "man" / "sfumato.1"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import sfumato as sf
-from sfumato.cli.method_options import specification
+from sfumato.cli.options import specification
 from sfumato.methods.registry import BUILT_IN, REGISTRY
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret

@@ -35,7 +35,6 @@ CAPTIONS = {
     "model": "the nouns: public | private",
     "errors": "every exception",
     "version": "a number",
-    "lazily": "libraries loaded late",
 }
 WIDTH, ROW, GAP, MARGIN = 860, 46, 12, 20
 PLAIN, READER = "#f3f1ec", "#dcebf5"

@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from sfumato.methods.registry import REGISTRY
-from sfumato.model.option_names import said
+from sfumato.model.option_names import option_name
 
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "choosing.svg"
 
@@ -28,7 +28,7 @@ class Leaf:
     def options(self) -> tuple[str, ...]:
         """What stands after `sfumato publish TABLE OUT` and the roles."""
         example = REGISTRY[self.method].example.options
-        own = tuple(part for field, text in example.items() for part in (said(field), text))
+        own = tuple(part for field, text in example.items() for part in (option_name(field), text))
         return (*(() if self.method == "subset-response" else ("--method", self.method)), *own, *self.more)
 
 

@@ -281,7 +281,6 @@ def into_folder(
     sign: str | Path | None,
     progress: Progress | None,
     notify: Callable[[str], None] | None,
-    placed: Callable[[], None] | None = None,
     **reading: Any,
 ) -> Manifest:
     """What the release in the new folder `target` states; the arguments are those of `publish` and `bundle.writing`."""
@@ -297,7 +296,7 @@ def into_folder(
         manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress, once=True)
         return manifest, prepared.notes
 
-    with bundle.writing(target, force=force, check=_read_back, placed=placed) as folder:
+    with bundle.writing(target, force=force, check=_read_back) as folder:
         manifest, notes = written(folder)
         bundle.finish(folder, manifest)
         if key is not None:

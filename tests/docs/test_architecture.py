@@ -28,7 +28,7 @@ ROOMS = [room for layer in layers() for room in layer]
 NAME = re.compile(rf"`((?:{'|'.join(ROOMS)})\.[A-Za-z_.]+)`")
 FILES = (".json", ".parquet")
 STORIES = {"cli", "publish", "query"}  # they call the rooms one after the other
-BELOW = {"model", "errors", "lazily", "version", "stats", "reports"}  # nouns and formulas that every room uses
+BELOW = {"model", "errors", "version", "stats", "reports"}  # nouns and formulas that every room uses
 
 
 def names(text: str) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.choosing import DEFAULT
 from sfumato.methods.registry import BUILT_IN, REGISTRY
-from sfumato.model.option_names import said
+from sfumato.model.option_names import option_name
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -58,7 +58,7 @@ def test_the_page_of_a_method_lists_its_parameters(name: str) -> None:
     cells = re.findall(r"^\| (`--[^|]*)\|", text, re.MULTILINE)
     options = [option for cell in cells for option in re.findall(r"`(--[a-z0-9-]+)`", cell)]
     fields = {field.name for field in dataclasses.fields(REGISTRY[name].spec)}
-    assert set(options) == {said(field) for field in fields}
+    assert set(options) == {option_name(field) for field in fields}
 
 
 @pytest.mark.parametrize("name", list(BUILT_IN))

@@ -10,8 +10,7 @@ import pytest
 from tools.build_api_reference import PAGE, page
 
 import sfumato as sf
-from sfumato.cli.option_groups import typed
-from sfumato.cli.options import RoleOptions, SourceOptions
+from sfumato.cli.options import RoleOptions, SourceOptions, option_names
 
 
 def test_the_page_is_current(golden: Callable[[Path, str], None]) -> None:
@@ -41,6 +40,6 @@ def test_options_that_messages_name_have_their_python() -> None:
         """A command with these options."""
 
     text = page()
-    options = typed(both) | {"--null-as-value", "--domain", "--test", "--force"}
+    options = option_names(both) | {"--null-as-value", "--domain", "--test", "--force"}
     assert len(options) > 20
     assert {option for option in options - {"--roles"} if f"`{option}`" not in text} == set()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -89,95 +87,6 @@ usual = command._open_streams
 command._open_streams = lambda: (usual(), os.write(1, b"."))
 command.program()
 """
-
-
-@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent as a signal")
-@pytest.mark.parametrize("command", ["publish", "query", "verify", "compare"])
-def test_ctrl_c_at_any_moment_is_told_in_a_line(command: str, here: Path, tmp_path: Path) -> None:
-    """At many moments while code is loaded, and while the command works."""
-    shown, temporary = tmp_path / "out", tmp_path / "temporary"
-    temporary.mkdir()
-    table = (str(here / "t.parquet"), *(["--sa", "disease", "--qi", "age,sex", "--rest", "drop"]))
-    asked = {
-        "publish": ("publish", *table[:1], str(shown), *OPTIONS.split()),
-        "query": ("query", str(here / "out"), QUESTION),
-        "verify": ("verify", str(here / "out"), "--test"),
-        "compare": ("compare", *table, "--bound", "1/2", "--methods", "uniform"),
-    }[command]
-    said = "error: stopped; nothing was published\n" if command == "publish" else "error: stopped\n"
-    env = {**os.environ, "PYTHONPATH": str(SRC), "TMPDIR": str(temporary)}
-    heard = 0
-    for moment in range(24):
-        child = subprocess.Popen(
-            [sys.executable, "-c", LISTENING, *asked],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=env,
-        )
-        assert child.stdout is not None
-        assert child.stdout.read(1) == "."
-        time.sleep(moment * 0.01)
-        child.send_signal(signal.SIGINT)
-        _, told = child.communicate(timeout=60)
-        assert list(temporary.iterdir()) == []
-        if child.returncode == 0:  # it had done its work
-            continue
-        assert (child.returncode, told) == (130, said), moment
-        assert not shown.exists()
-        heard += 1
-    assert heard > 4
-
-
-# Ctrl-C in moments that are bad for an exception: Python lets none out where an object goes, and prints it; a library
-# that is being loaded may end the process; a file that was just made would stay.
-GOING = """
-class Thing: ...
-thing = Thing()
-seen = weakref.ref(thing, press)
-del thing
-time.sleep(300)
-"""
-LOADING = """
-sys.path.insert(0, here)
-import being_loaded
-time.sleep(300)
-"""
-MAKING = """
-import tempfile
-usual = tempfile._os.unlink
-tempfile._os.unlink = lambda name: (press(), usual(name))
-tempfile.tempdir = None
-tempfile.gettempdir()
-time.sleep(300)
-"""
-BAD_MOMENT = """
-import os, signal, sys, time, weakref
-import sfumato.cli.application as application
-from sfumato.cli import program
-def press(_=None):
-    os.kill(os.getpid(), signal.SIGINT)
-    for _ in range(1000): pass
-def work(*_):
-    exec(moment, {**globals()})
-application._run = work
-here, moment = sys.argv.pop(), sys.argv.pop()
-program()
-"""
-
-
-@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent as a signal")
-@pytest.mark.parametrize("moment", [GOING, LOADING, MAKING])
-def test_ctrl_c_in_a_bad_moment_is_heard_after_it(moment: str, here: Path, tmp_path: Path) -> None:
-    loaded = "import __main__, os\ntry:\n    __main__.press()\nexcept BaseException:\n    os.abort()\n"
-    (tmp_path / "being_loaded.py").write_text(loaded, encoding="utf-8")
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    env = {**os.environ, "PYTHONPATH": str(SRC), "TMPDIR": str(temporary)}
-    asked = [sys.executable, "-c", BAD_MOMENT, "query", "out", QUESTION, moment, str(tmp_path)]
-    done = subprocess.run(asked, check=False, capture_output=True, text=True, env=env, cwd=here, timeout=60)
-    assert list(temporary.iterdir()) == []
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: stopped\n")
 
 
 def test_ctrl_c_that_nobody_was_to_hear_is_not_heard(here: Path) -> None:

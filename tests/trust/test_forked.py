@@ -20,7 +20,6 @@ from forgeries import RELEASES, honest
 from same_numbers import assert_same_numbers
 from sfumato.engines import scratch
 from sfumato.errors import EngineError, VerificationError
-from sfumato.model.kept import kept
 from sfumato.query import Release
 from sfumato.release import digests
 from sfumato.release.opened import open_folder
@@ -158,25 +157,3 @@ def test_a_lock_that_another_thread_holds_is_free_in_the_child(releases: dict[st
     archive = shutil.make_archive(str(tmp_path / "r"), "zip", releases["uniform"])
     with by_another_thread(scratch._guard):
         assert in_child(lambda: sf.open_release(archive).manifest.method) == "uniform"
-
-
-def test_a_property_that_another_thread_works_out_is_worked_out_in_the_child() -> None:
-    here, begun, done = os.getpid(), Event(), Event()
-
-    class Slow:
-        @kept
-        def number(self) -> int:
-            if os.getpid() == here:
-                begun.set()
-                done.wait(SECONDS)
-            return 7
-
-    assert Slow.number.__doc__ is None
-    slow = Slow()
-    thread = Thread(target=lambda: slow.number)
-    thread.start()
-    begun.wait(SECONDS)
-    assert in_child(lambda: (slow.number, vars(slow))) == (7, {"number": 7})
-    done.set()
-    thread.join()
-    assert slow.number == vars(slow)["number"] == 7

@@ -22,14 +22,6 @@ from tables import ROLES, people
 UNIFORM = ("--method", "uniform", *METHODS["uniform"])
 
 
-@pytest.fixture(params=["system call", "portable"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With the flags of Linux, and without."""
-    if request.param == "portable":
-        monkeypatch.setattr(placing, "_renameat2", lambda: None)
-    return str(request.param)
-
-
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> sf.Release:
     roles = sf.Roles(sensitive="disease", quasi=["age", "sex"], rest="drop")
@@ -45,7 +37,7 @@ def _wrote(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_what_appears_during_the_run_is_not_replaced(way: str, empty: bool, tmp_path: Path) -> None:
+def test_what_appears_during_the_run_is_not_replaced(empty: bool, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(ReleaseError, match="appeared"), bundle.writing(out) as folder:  # noqa: PT012 - a run
         _wrote(folder)
@@ -56,7 +48,7 @@ def test_what_appears_during_the_run_is_not_replaced(way: str, empty: bool, tmp_
     assert [f.name for f in tmp_path.iterdir()] == ["out"]
 
 
-def test_of_several_publishers_one_wins(way: str, tmp_path: Path) -> None:
+def test_of_several_publishers_one_wins(tmp_path: Path) -> None:
     out, ready, results = tmp_path / "out", threading.Barrier(8), []
 
     def run(number: int) -> None:
@@ -112,7 +104,7 @@ def test_force_does_not_follow_a_link(release: sf.Release, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("moment", [1, 2])
 def test_files_added_during_the_run_come_back(
-    way: str, moment: int, release: sf.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    moment: int, release: sf.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
     release.save(out)
@@ -138,8 +130,7 @@ def test_files_added_during_the_run_come_back(
 def test_a_failed_second_rename_restores_the_old_release(
     release: sf.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The portable way renames twice; the second one fails as a full disk or a lost mount would make it."""
-    monkeypatch.setattr(placing, "_renameat2", lambda: None)
+    """The old release is renamed, then the new one, which fails as a full disk or a lost mount would make it."""
     out = tmp_path / "out"
     release.save(out)
     before = _contents(out)
@@ -162,7 +153,7 @@ class _Disk:
 
     def __init__(self, patch: pytest.MonkeyPatch, failing: frozenset[int]) -> None:
         self.steps = 0
-        fsync, rename, flagged = os.fsync, Path.rename, placing._rename_with
+        fsync, rename = os.fsync, Path.rename
 
         def step() -> None:
             self.steps += 1
@@ -171,13 +162,10 @@ class _Disk:
 
         patch.setattr(os, "fsync", lambda handle: (step(), fsync(handle))[1])
         patch.setattr(Path, "rename", lambda old, new: (step(), rename(old, new))[1])
-        patch.setattr(placing, "_rename_with", lambda flag, old, new: (step(), flagged(flag, old, new))[1])
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_a_disk_that_fails_at_any_step_changes_nothing(
-    way: str, force: bool, release: sf.Release, tmp_path: Path
-) -> None:
+def test_a_disk_that_fails_at_any_step_changes_nothing(force: bool, release: sf.Release, tmp_path: Path) -> None:
     """After the rename too: the folder around it could not be synced, so the rename is undone."""
     out = tmp_path / "out"
     if force:
@@ -209,9 +197,7 @@ def test_a_disk_that_fails_at_any_step_changes_nothing(
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_a_disk_that_refuses_to_undo_is_told_plainly(
-    way: str, force: bool, release: sf.Release, tmp_path: Path
-) -> None:
+def test_a_disk_that_refuses_to_undo_is_told_plainly(force: bool, release: sf.Release, tmp_path: Path) -> None:
     """Neither sync nor undoing works: the message says what lies where, and both releases are whole."""
     out = tmp_path / "out"
     if force:
@@ -231,7 +217,7 @@ def test_a_disk_that_refuses_to_undo_is_told_plainly(
     assert len(list(tmp_path.iterdir())) == 1 + force
 
 
-def test_force_replaces_in_both_ways(way: str, release: sf.Release, tmp_path: Path) -> None:
+def test_force_replaces_a_release(release: sf.Release, tmp_path: Path) -> None:
     out = tmp_path / "out"
     release.save(out)
     (out / "data.parquet").write_bytes(b"old")

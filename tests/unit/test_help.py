@@ -11,8 +11,7 @@ import pytest
 import typer
 
 from commands import process, sfumato
-from sfumato.cli.application import COMMANDS, application
-from sfumato.cli.teaching import START, TASKS, heading, sentence
+from sfumato.cli.application import COMMANDS, START, TASKS, application, heading, sentence
 
 OWN = {"help", "install_completion", "show_completion"}  # typer's
 

@@ -21,19 +21,18 @@ def test_import_loads_no_optional_library(module: str) -> None:
     assert loaded == []
 
 
-SCIPY = {"scipy", "sfumato.lazily"}
 # Which libraries and which parts of the package a part may import, besides the standard library and itself.
 MAY_IMPORT = {
     "errors": set(),
-    "model": {"numpy", "pydantic", "sfumato.errors", *SCIPY},
-    "stats": {"numpy", "sfumato.model", "sfumato.errors", *SCIPY},
-    "methods": {"numpy", *SCIPY, "sfumato.stats", "sfumato.model", "sfumato.errors"},
-    "sql": {"numpy", *SCIPY, "sqlglot", "sfumato.stats", "sfumato.model", "sfumato.errors"},
+    "model": {"numpy", "pydantic", "sfumato.errors", "scipy"},
+    "stats": {"numpy", "sfumato.model", "sfumato.errors", "scipy"},
+    "methods": {"numpy", "scipy", "sfumato.stats", "sfumato.model", "sfumato.errors"},
+    "sql": {"numpy", "scipy", "sqlglot", "sfumato.stats", "sfumato.model", "sfumato.errors"},
     "reports": {"sfumato.model", "sfumato.errors", "sfumato.version", "altair", "vl_convert", "jinja2", "markupsafe"},
     "release": {
         *("numpy", "pyarrow", "pydantic", "cryptography"),
         *("sfumato.engines", "sfumato.methods", "sfumato.stats", "sfumato.model", "sfumato.errors"),
-        *("sfumato.version", "sfumato.lazily"),
+        "sfumato.version",
     },
 }
 # Pure parts: no file, clock, process or generator of their own.

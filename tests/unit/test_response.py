@@ -18,8 +18,8 @@ from dense_response import (
     pattern_weights,
     ratio,
 )
-from sfumato.stats.intervals import normal_quantile
 from sfumato.stats.kronecker import apply_maps, channel
+from sfumato.stats.pvalues import normal_quantile
 from sfumato.stats.response import all_cells, count_variance, weights
 
 SIZES, THETAS = (3, 4), (0.45, 0.7)

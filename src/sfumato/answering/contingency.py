@@ -17,9 +17,9 @@ from ..model.public import ADDED
 from ..release.opened import OpenedRelease
 from ..sql.scalar import quoted
 from ..stats.association_bootstrap import CorrectedAssociation, corrected_association
-from ..stats.intervals import normal_quantile
 from ..stats.kronecker import AxisMap, Floats, channel
 from ..stats.nonnegative import expectation_maximisation, project_to_simplex
+from ..stats.pvalues import normal_quantile
 from ..stats.response import all_cells
 
 WAYS = ("em", "simplex")

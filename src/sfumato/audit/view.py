@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ..engines.codes import factorise
 from ..errors import SpecError
-from ..lazily import compute as pc
-from ..lazily import parquet as pq
-from ..model.kept import kept
 from ..model.law import Law
 from ..model.public import Codes, Floats, Integers, Scalar
 from ..release.bundle import readable
@@ -65,7 +65,7 @@ class ReleaseView:
         """Columns that are published as they are."""
         return tuple(f for f in self.features if f.place is None and f.keep >= 1)
 
-    @kept
+    @cached_property
     def prior(self) -> Floats:
         """The histogram of the sensitive unit, estimated from the release."""
         total: Floats = np.maximum(self.law.counts.sum(axis=0), 0.0)

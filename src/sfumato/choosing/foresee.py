@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from scipy import special
 
 from ..answering.answer import Answer
 from ..answering.subject import KnownQuestions, Subject, no_bounds
 from ..engines.codes import Coder
 from ..engines.contract import Engine
 from ..errors import PlanError, UnsupportedQuery
-from ..lazily import special
 from ..model.public import Floats
 from ..publish import Prepared
 from ..query import ask

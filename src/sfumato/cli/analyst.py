@@ -1,29 +1,65 @@
-"""The commands of whoever has a release: query, inspect, verify, export."""
+"""The commands of whoever has a release: query, fit, test, inspect, verify, export."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from ..errors import SpecError
-from ..lazily import one_command
-from . import deaf
-from .late_pandas import without_pandas
-from .options import NONE, EngineOptions, Json, ReleasePath, SourceOptions
-from .teaching import option
+from .options import NONE, EngineOptions, Json, ReleasePath, SourceOptions, option
 from .terminal import note, say, say_json
 
+if TYPE_CHECKING:
+    from ..methods.shared.linear_functionals import Target
+
 DEFAULT_LEVEL = 0.95
-QUESTION, ERRORS = "Question", "Errors"
+QUESTION, ROWS, ERRORS, OUTPUT = "Question", "Rows and levels", "Errors", "Output"
 
 
-def _refuse(said: Mapping[str, bool], why: str) -> None:
-    """Nothing; SpecError for the first option that was said and would not be honoured."""
-    for name, given in said.items():
+Where = Annotated[
+    str | None,
+    option(
+        "--where",
+        "an SQL condition: only rows that meet it",
+        example='"age >= 18"',
+        without="all rows",
+        metavar="SQL",
+        rich_help_panel=ROWS,
+    ),
+]
+Recoding = Annotated[
+    str | None,
+    option(
+        "--recode",
+        'merged levels: {"column": {"level": ["value", ...]}}',
+        example="groups.json",
+        without=NONE,
+        metavar="FILE.json",
+        rich_help_panel=ROWS,
+    ),
+]
+TargetName = Annotated[
+    str,
+    option(
+        "--target",
+        "errors for a population of which the table is a sample, or for the table",
+        example="table",
+        metavar="NAME",
+        rich_help_panel=ERRORS,
+    ),
+]
+Level = Annotated[float, option("--level", "confidence level", example="0.99", metavar="SHARE", rich_help_panel=ERRORS)]
+MOST_BYTES = 10_000_000
+
+
+def _refuse(options: Mapping[str, bool], why: str) -> None:
+    """Raise SpecError for the first option that was given and would have no effect."""
+    for name, given in options.items():
         if given:
             raise SpecError(f"{name} {why}", field=name.removeprefix("--"))
 
@@ -87,9 +123,7 @@ def query(
 
     Example: sfumato query out "SELECT sex, COUNT(*) AS n FROM release WHERE occupation = 'Sales' GROUP BY sex"
     """
-    one_command()
-    without_pandas()
-    from ..release.opened import begin_path
+    from ..query import open_release
 
     if form not in {"table", "json", "csv"}:
         raise SpecError(f'--format is table, json or csv, got "{form}"', field="format")
@@ -101,20 +135,18 @@ def query(
         sql = _text(file)
     elif sql == "-" or (sql is None and not sys.stdin.isatty()):
         sql = sys.stdin.read()
-    said = {
+    options = {
         "--format": form != "table",
         "--simultaneous": simultaneous,
         "--estimator": estimator is not None,
         "--population": population,
     }
     if sql is None:
-        _refuse(said | {"--explain": explain}, "goes with a question; the prompt does not take it")
+        _refuse(options | {"--explain": explain}, "goes with a question; the prompt does not take it")
     elif explain:
-        _refuse(said | {"--level": level != DEFAULT_LEVEL}, "goes with an answer; --explain gives none")
-    found, tables = begin_path(release, engine=reading.chosen()), _tables(table)
-    from ..query import Release  # with the parser: it takes longer than opening a release
-
-    opened = Release(found)
+        _refuse(options | {"--level": level != DEFAULT_LEVEL}, "goes with an answer; --explain gives none")
+    tables = _tables(table)
+    opened = open_release(release, engine=reading.chosen())
     if sql is None:
         from .prompt import terminal
 
@@ -163,8 +195,6 @@ def inspect(release: ReleasePath, as_json: Json = False) -> None:
 
     Example: sfumato inspect out
     """
-    one_command()
-    without_pandas()
     from ..release.opened import open_path
     from ..release.verify import describe
     from ..reports.release_text import render
@@ -206,14 +236,12 @@ def verify(
 
     Example: sfumato verify out
     """
-    one_command()
-    without_pandas()
     from ..release.opened import open_path
     from ..release.verify import describe, unseen
     from ..release.verify import verify as check
     from ..reports.readers_text import render_readers
 
-    if truth is None and any(said not in (None, []) for said in vars(where).values()):
+    if truth is None and any(given not in (None, []) for given in vars(where).values()):
         raise SpecError("how to read a table is said, but no table; name it with --truth", field="truth")
     opened = open_path(release, engine=reading.chosen())
     for line in check(opened, test=test):
@@ -254,14 +282,143 @@ def export(
     """
     from ..engines.source import check_no_password
     from ..exporting.export import export as run
-    from ..release.opened import begin_path as begin
+    from ..release.opened import open_path
 
     check_no_password(target)
-    opening = begin(release)
-    opening.checked()  # before anything is written
-    with opening.beside() as opened:
-        contents = run(opened, target, force=force, placed=deaf)
+    contents = run(open_path(release), target, force=force)
     say(f"{contents.release.manifest.rows:,} rows written")
     note(contents.about["warning"])
     if not contents.weights:
         note(f"{contents.release.method.name} has no weights; ask the release itself with sfumato query")
+
+
+def fit(
+    release: ReleasePath,
+    formula: Annotated[str, typer.Argument(help="outcome ~ terms", metavar="FORMULA")],
+    family: Annotated[
+        str,
+        option(
+            "--family",
+            "gaussian, binomial, poisson or multinomial",
+            example="binomial",
+            metavar="NAME",
+            rich_help_panel="Model",
+        ),
+    ] = "gaussian",
+    where: Where = None,
+    recode: Recoding = None,
+    weights: Annotated[
+        str | None,
+        option(
+            "--weights",
+            "a column of numbers",
+            example="hours",
+            without="every row counts once",
+            metavar="COLUMN",
+            rich_help_panel=ROWS,
+        ),
+    ] = None,
+    target: TargetName = "population",
+    level: Level = 0.95,
+    form: Annotated[
+        str, option("--format", "table, json or csv", example="json", metavar="NAME", rich_help_panel=OUTPUT)
+    ] = "table",
+    report: Annotated[
+        str | None,
+        option(
+            "--report",
+            "also write an HTML page with a plot",
+            example="fit.html",
+            without=NONE,
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, option("--force", "let the page replace a file that is no page of ours", rich_help_panel=OUTPUT)
+    ] = False,
+) -> None:
+    """Fit a regression: the coefficients of the original rows, with errors that know the noise.
+
+    Example: sfumato fit out "income ~ age + C(sex) + C(occupation)" --family binomial --recode groups.json
+    """
+    from ..query import open_release
+    from ..reports.report_files import check_places, write_html
+
+    _check_form(form, ("table", "json", "csv"))
+    check_places({"--report": report}, source=release, force=force, twins=False)
+    found = open_release(release).fit(
+        formula,
+        family=family,
+        where=where,
+        weights=weights,
+        recode=recode_file(recode),
+        target=target,
+        level=level,
+    )
+    if report is not None:
+        write_html(report, found.to_html(), force=force)
+    if form == "json":
+        say(found.to_json())
+    elif form == "csv":
+        say(found.to_csv().rstrip("\n"))
+    else:
+        say(found.summary())
+
+
+def independence(
+    release: ReleasePath,
+    x: Annotated[str, typer.Argument(help="a column", metavar="X")],
+    y: Annotated[str, typer.Argument(help="another column", metavar="Y")],
+    where: Where = None,
+    recode: Recoding = None,
+    target: TargetName = "population",
+    level: Level = 0.95,
+    form: Annotated[
+        str, option("--format", "table or json", example="json", metavar="NAME", rich_help_panel=OUTPUT)
+    ] = "table",
+) -> None:
+    """Test whether two columns go together, and how strongly.
+
+    Example: sfumato test out sex occupation
+    """
+    from ..query import open_release
+
+    _check_form(form, ("table", "json"))
+    found = open_release(release).test(
+        x, y, where=where, recode=recode_file(recode), target=cast("Target", target), level=level
+    )
+    if form == "json":
+        say_json(found.to_dict())
+    else:
+        say(str(found))
+
+
+def recode_file(file: str | None) -> dict[str, Any] | None:
+    """The merged levels that a file states."""
+    if file is None:
+        return None
+    path = Path(file)
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise SpecError(f'the file "{path.name}" is too large for a list of levels', field="recode")
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, RecursionError):
+        raise SpecError(f'the file "{path.name}" cannot be read', field="recode") from None
+    except json.JSONDecodeError as error:
+        raise SpecError(f'"{path.name}" is not JSON at line {error.lineno}', field="recode") from None
+    shape = isinstance(found, dict) and all(
+        isinstance(levels, dict) and all(isinstance(held, list) for held in levels.values())
+        for levels in found.values()
+    )
+    if not shape:
+        raise SpecError(
+            f'"{path.name}" must be like {{"column": {{"level": ["value", "value"]}}}}; null stands for missing',
+            field="recode",
+        )
+    return cast("dict[str, Any]", found)
+
+
+def _check_form(form: str, allowed: tuple[str, ...]) -> None:
+    if form not in allowed:
+        raise SpecError(f'--format is {", ".join(allowed[:-1])} or {allowed[-1]}, got "{form}"', field="format")

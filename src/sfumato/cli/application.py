@@ -1,6 +1,9 @@
 """The application: commands are plain functions, options come from groups and from the methods' specifications.
 
-Errors are one line on stderr and an exit code; `--debug` shows the traceback.
+Help teaches: commands and options stand grouped by task, and a bare `sfumato` shows a first page.
+
+Errors are one line on stderr and an exit code; `--debug` shows the traceback. Ctrl-C and a request to end (SIGTERM,
+SIGHUP) become exceptions, so that `finally` removes what is half done.
 """
 
 from __future__ import annotations
@@ -13,49 +16,114 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from ..engines.undivided import later, undivided
 from ..errors import QueryError, SfumatoError, SpecError
 from ..reports.text import visible
 from ..version import __version__
-from . import INTERRUPTED, deaf, stopped
-from .method_options import asked_method, method_options
-from .option_groups import flattened, typed
-from .teaching import START, TaughtCommand, TaughtGroup, option
+from . import INTERRUPTED, stopped
+from .options import asked_method, method_options, option, option_names, with_single_options
 from .terminal import ReaderGone, complain, say
 
 COMMANDS = {  # and their functions; a command loads its own module, not those of the others
-    "demo": "cli.evidence.demo",
+    "demo": "cli.demo.demo",
     "look": "cli.custodian.look",
     "publish": "cli.custodian.publish",
     "plan": "cli.custodian.plan",
     "query": "cli.analyst.query",
-    "fit": "cli.inference.fit",
-    "test": "cli.inference.independence",
+    "fit": "cli.analyst.fit",
+    "test": "cli.analyst.independence",
     "inspect": "cli.analyst.inspect",
     "verify": "cli.analyst.verify",
-    "audit": "cli.auditing.audit",
-    "compare": "cli.choice.compare",
-    "recommend": "cli.choice.recommend",
-    "reproduce": "cli.evidence.reproduce",
+    "audit": "cli.custodian.audit",
+    "compare": "cli.choosing.compare",
+    "recommend": "cli.choosing.recommend",
+    "reproduce": "cli.demo.reproduce",
     "export": "cli.analyst.export",
     "serve": "web.command.serve",
     "studio": "web.studio.studio_command.studio",
     "clean": "cli.custodian.clean",
 }
+START = f"""\
+sfumato {__version__}: publish a table of people with a stated guarantee;
+ask it SQL, get every answer with its error.
+
+You hold a table
+  sfumato look TABLE --sa COLUMN     its columns, and how far they tell people apart
+  sfumato publish TABLE OUT --sa COLUMN --rest quasi --rho1 1/5 --rho2 1/2
+                                     a release in the folder OUT
+  sfumato studio TABLE               the same, step by step, in your browser
+
+You got a release
+  sfumato inspect RELEASE            what it promises, and to whom
+  sfumato query RELEASE "SELECT COUNT(*) FROM release WHERE ..."
+                                     an answer with its error
+  sfumato serve RELEASE              ask it in the browser
+
+You want to see it work
+  sfumato demo
+
+All commands: sfumato --help. One, with all its options: sfumato publish --help."""
+
+TASKS = {
+    "Before publishing": ("look", "plan", "recommend", "compare"),
+    "Publishing": ("publish", "studio", "audit", "clean"),
+    "Asking a release": ("query", "fit", "test", "inspect", "verify", "export", "serve"),
+    "Seeing it work": ("demo", "reproduce"),
+}
+OTHERS = "Other options"
+LAST = ("Engine", "Output", OTHERS)  # what most people never need stands at the end
 # what a system says of a path that leads nowhere, where no command had words of its own for it
 UNREACHABLE = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EACCES}
 LONGEST = 60  # letters of a name that cannot be reached
-PATIENCE = 1_000  # how often a Ctrl-C that came in a bad moment comes again
+SIGNALLED = 128  # added to the number of a signal, as shells report an end by one
 READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
 COMPLETE = "_SFUMATO_COMPLETE"  # set by the scripts of --show-completion
 # commands that take the options of methods, and the fields whose option they read themselves
 WITH_METHOD = {"publish": frozenset[str](), "plan": frozenset({"report"})}
 WITH_ROWS = ("publish", "plan", "compare", "recommend", "studio")  # they read a table in clear
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose options stand under the headings of their tasks."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments first, then the groups in the order of their first option."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(heading(parameter), []).append(record)
+        last = {title: sections.pop(title) for title in LAST if title in sections}
+        for title, records in (sections | last).items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def heading(parameter: Any) -> str:
+    """The heading under which a parameter stands."""
+    if parameter.param_type_name == "argument":
+        return "Arguments"
+    return str(parameter.rich_help_panel or OTHERS)
+
+
+class CommandsByTask(TyperGroup):
+    """All commands, by task, each with its whole first sentence."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """A section for every task."""
+        del ctx
+        for task, names in TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl([(name, sentence(self.commands[name])) for name in names])
+
+
+def sentence(command: Any) -> str:
+    """The first sentence of a command's help."""
+    return " ".join((command.help or "").split("\n\n", maxsplit=1)[0].split())
 
 
 def application(command: str | None, method: str | None = None, *, alone: bool = False) -> typer.Typer:
@@ -65,7 +133,7 @@ def application(command: str | None, method: str | None = None, *, alone: bool =
     """
     app = typer.Typer(
         name="sfumato",
-        cls=TaughtGroup,
+        cls=CommandsByTask,
         help="Publish a table with a stated privacy guarantee; ask it SQL and get every answer with its error.",
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -83,8 +151,8 @@ def application(command: str | None, method: str | None = None, *, alone: bool =
             continue
         function = function_of(name)
         asked = name in WITH_METHOD and name == command
-        extra = method_options(WITH_METHOD[name], method, typed(function)) if asked else {}
-        app.command(name, cls=TaughtCommand)(flattened(function, extra))
+        extra = method_options(WITH_METHOD[name], method, option_names(function)) if asked else {}
+        app.command(name, cls=GroupedCommand)(with_single_options(function, extra))
     return app
 
 
@@ -95,14 +163,13 @@ def function_of(command: str) -> Callable[..., None]:
     return found
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: list[str]) -> None:
     """Run the command line and leave with its exit code."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
     completed = _completed_words()
     command = next((a for a in (completed or arguments) if not a.startswith("-")), None)
-    with _interruptions() as interrupted:
+    with _signals_raise() as received:
         try:
             if any("\0" in argument for argument in arguments):  # of a program that calls us: no shell hands one over
                 raise SpecError("an argument holds a zero byte, which no name and no question has")
@@ -110,34 +177,43 @@ def main(arguments: list[str] | None = None) -> None:
                 say(f"sfumato {__version__}" if arguments else START)
                 raise SystemExit(0)
             code = _run(command, arguments)
-            if code == INTERRUPTED:  # so the parser returns Ctrl-C, without a word
+            if code == INTERRUPTED:  # so the parser returns Ctrl-C
                 raise KeyboardInterrupt
             if command in WITH_ROWS:
                 from .custodian import mention_left_overs
 
                 mention_left_overs()
             raise SystemExit(code)
-        except (typer.TyperException, typer.BadParameter) as error:
-            _fail(_with_way_out(" ".join(error.format_message().split()), command), 2, debug=debug)
-        except typer.Exit as error:
-            raise SystemExit(error.exit_code) from None
+        except SystemExit as leaving:
+            if received and leaving.code == SIGNALLED + received[-1]:
+                _stop(received[-1], arguments, debug=debug)
+            raise
         except (typer.Abort, KeyboardInterrupt):
-            _fail(stopped(arguments), INTERRUPTED, debug=debug)
-        except (BrokenPipeError, ReaderGone):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise SystemExit(READER_GONE) from None
+            _stop(signal.SIGINT, arguments, debug=debug)
         except Exception as error:
-            if interrupted:  # the engine answers Ctrl-C with an error of its own
-                _fail(stopped(arguments), INTERRUPTED, debug=debug)
-            if isinstance(error, QueryError):  # a caret stands under the question
-                _fail(str(error), error.exit_code, debug=debug)
-            if isinstance(error, SfumatoError):  # names of columns and files may hold anything
-                _fail(visible(str(error)), error.exit_code, debug=debug)
-            if isinstance(error, OSError) and error.errno in UNREACHABLE and isinstance(error.filename, str):
-                name = error.filename.rpartition("/")[2][:LONGEST]
-                _fail(visible(f'"{name}" cannot be reached: {error.strerror}; name another path'), 2, debug=debug)
-            what = f"sfumato failed ({type(error).__name__}); this is a fault in sfumato, run with --debug"
-            _fail(what, 1, debug=debug)
+            if received:  # an engine answers a signal with an error of its own
+                _stop(received[-1], arguments, debug=debug)
+            _answer(error, command, debug=debug)
+
+
+def _answer(error: Exception, command: str | None, *, debug: bool) -> NoReturn:
+    """Leave with the exit code of an error, and one line on stderr that says what was wrong."""
+    if isinstance(error, typer.Exit):
+        raise SystemExit(error.exit_code) from None
+    if isinstance(error, (typer.TyperException, typer.BadParameter)):
+        _fail(_with_way_out(" ".join(error.format_message().split()), command), 2, debug=debug)
+    if isinstance(error, (BrokenPipeError, ReaderGone)):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(READER_GONE) from None
+    if isinstance(error, QueryError):  # a caret stands under the question
+        _fail(str(error), error.exit_code, debug=debug)
+    if isinstance(error, SfumatoError):  # names of columns and files may hold anything
+        _fail(visible(str(error)), error.exit_code, debug=debug)
+    if isinstance(error, OSError) and error.errno in UNREACHABLE and isinstance(error.filename, str):
+        name = error.filename.rpartition("/")[2][:LONGEST]
+        _fail(visible(f'"{name}" cannot be reached: {error.strerror}; name another path'), 2, debug=debug)
+    what = f"sfumato failed ({type(error).__name__}); this is a fault in sfumato, run with --debug"
+    _fail(what, 1, debug=debug)
 
 
 def _with_way_out(message: str, command: str | None) -> str:
@@ -170,52 +246,36 @@ def _run(command: str | None, arguments: list[str]) -> int:
 
 
 @contextmanager
-def _interruptions() -> Iterator[list[int]]:
-    """A list that is empty until somebody presses Ctrl-C."""
-    seen: list[int] = []
-    again: list[Callable[[], object]] = []
+def _signals_raise() -> Iterator[list[int]]:
+    """The signals that came in the block, of which each raises: KeyboardInterrupt for Ctrl-C, else SystemExit.
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        seen.append(number)
-        if len(seen) < PATIENCE and _unsafe(frame):
-            again.append(later(number))
-        else:
-            signal.default_int_handler(number, frame)
+    Signals that somebody ignores or handles already, as a server and the studio do, are left alone.
+    """
+    received: list[int] = []
 
-    def lost(what: sys.UnraisableHookArgs) -> None:
-        if what.exc_type is KeyboardInterrupt:  # in a moment out of which Python lets none, as when an object goes
-            again.append(later(signal.SIGINT))
-        else:
-            usual(what)
+    def stop(number: int, _: object) -> NoReturn:
+        received.append(number)
+        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(SIGNALLED + number)
 
-    usual = sys.unraisablehook
-    ours = threading.current_thread() is threading.main_thread()
-    ours = ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if ours:
-        sys.unraisablehook = lost
-        signal.signal(signal.SIGINT, stop)
+    usual = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = vars(signal).get(name)
+            if number is not None and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                usual[number] = signal.signal(number, stop)
     try:
-        yield seen
+        yield received
     finally:
-        for take_back in again:
-            take_back()
-        if ours:
-            deaf()
-            sys.unraisablehook = usual
+        for number, handler in usual.items():
+            signal.signal(number, handler)
 
 
-def _unsafe(frame: FrameType | None) -> bool:
-    """Whether a library is being loaded, which may end the process at an exception, or a file made that would stay."""
-    within = frame
-    while frame is not None and frame.f_code is not main.__code__:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return undivided(within)
+def _stop(number: int, arguments: list[str], *, debug: bool) -> NoReturn:
+    """Leave as a signal asks for."""
+    _fail(stopped(arguments), INTERRUPTED if number == signal.SIGINT else SIGNALLED + number, debug=debug)
 
 
-def _fail(message: str, code: int, *, debug: bool) -> None:
-    deaf()  # one line is said, not two
+def _fail(message: str, code: int, *, debug: bool) -> NoReturn:
     if debug:
         import traceback
 

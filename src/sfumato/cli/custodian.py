@@ -1,36 +1,34 @@
-"""The commands of whoever holds the table: look, publish, plan."""
+"""The commands of whoever holds the table: look, publish, plan, audit, clean."""
 
 from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ..choosing import DEFAULT
 from ..engines.source import MEMORY
 from ..errors import SpecError
-from ..model.option_names import said
-from . import deaf
-from .method_options import PREFIX, specification
+from ..model.option_names import option_name
 from .options import (
     NONE,
+    PREFIX,
     Json,
     Memory,
     Quasi,
     ReadingOptions,
+    ReleasePath,
     RoleOptions,
     Sensitive,
     Source,
     SourceOptions,
     names,
+    option,
+    specification,
 )
-from .teaching import option
 from .terminal import ProgressBar, note, say, say_json
-
-if TYPE_CHECKING:
-    pass
 
 METHOD, MODEL, OUTPUT = "Method", "Errors of a model", "Output"
 MethodName = Annotated[
@@ -56,7 +54,7 @@ def _asked(roles: RoleOptions, method: str | None, options: dict[str, Any]) -> A
     given = {PREFIX + name.replace("-", "_"): value for name, value in file.options.items()}
     twice = [name for name, value in options.items() if value is not None and name in given]
     if twice:
-        name = said(twice[0].removeprefix(PREFIX))
+        name = option_name(twice[0].removeprefix(PREFIX))
         raise SpecError(f"{name} stands in the roles file too; say it in one place", field=twice[0])
     return specification(file.method, options | given)
 
@@ -121,8 +119,8 @@ def look(
         show_values=show_values,
         engine=engine_named(memory=MEMORY if memory is None else memory),
     )
-    for said_of_it in found.notes:
-        note(said_of_it)
+    for line in found.notes:
+        note(line)
     if write_roles is not None:
         from ..publishing.files import roles_text
         from ..publishing.files import write_roles as write
@@ -169,14 +167,15 @@ def publish(
     --rho1 1/5 --rho2 1/3
     """
     from ..publish import folder_of, into_folder
+    from ..release.verify import stated_guarantee
+    from ..reports.readers_text import render_readers, render_unprotected
 
     own, arguments, table = _own_bins(roles, method, where), reading.arguments(spark=True), where.source(source)
-    bare = _without_bins(table, own)
+    asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
     with ProgressBar() as progress:
-        asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
         others = _more_accurate(table, roles, reading, asked) if _is_default(roles, method, reading) else ()
         manifest = into_folder(
-            bare,
+            _without_bins(table, own),
             folder_of(out),
             roles=roles.roles(),
             method=asked,
@@ -186,12 +185,8 @@ def publish(
             sign=sign,
             progress=progress,
             notify=note,
-            placed=deaf,
             **arguments,
         )
-    from ..release.verify import stated_guarantee
-    from ..reports.readers_text import render_readers, render_unprotected
-
     for unit in manifest.domains():
         if not unit.declared:
             names, size = ", ".join(unit.columns), len(unit)
@@ -320,12 +315,12 @@ def plan(
             progress=progress,
             **reading.arguments(spark=True),
         )
-    for said_of_it in prepared.table.notes:
-        note(said_of_it)
+    for line in prepared.table.notes:
+        note(line)
     report = prepared.report(full=full)
     if fit is not None:
         from ..choosing.foresee import foreseen_fit
-        from .inference import recode_file
+        from .analyst import recode_file
 
         engine = reading.arguments()["engine"]
         report["fit"] = foreseen_fit(prepared, engine, fit, family=family, recode=recode_file(recode))
@@ -362,3 +357,50 @@ def mention_left_overs() -> None:
     if found:
         runs = "a run that was killed has" if found == 1 else f"{found} runs that were killed have"
         note(f"{runs} left rows of a table in the temporary folder; remove them with: sfumato clean")
+
+
+def audit(
+    release: ReleasePath,
+    truth: Annotated[str, option("--truth", "the table it was made of", example="adult.parquet", metavar="SOURCE")],
+    where: SourceOptions,
+    second: Annotated[
+        str | None,
+        option("--second", "another release of the same table", example="out2", without=NONE, metavar="RELEASE"),
+    ] = None,
+    targets: Annotated[int, option("--targets", "people to attack", example="5000", min=50, metavar="NUMBER")] = 1000,
+    as_json: Json = False,
+    report: Annotated[
+        str | None,
+        option(
+            "--report",
+            "HTML file to write",
+            example="audit.html",
+            without=NONE,
+            metavar="FILE",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    force: Annotated[bool, option("--force", "replace the report", rich_help_panel="Output")] = False,
+) -> None:
+    """Attack a release in every way that is built in, and count the successes beside what it promises.
+
+    For the custodian: it looks at the original table to score. Example: sfumato audit out --truth adult.parquet
+    """
+    from ..audit.score import audit as run
+    from ..query import open_release
+    from ..reports.audit_text import audit_page, render
+    from ..reports.report_files import check_places, write_html
+
+    check_places({"--report": report}, source=truth, force=force, twins=False)
+
+    other = None if second is None else open_release(second).opened
+    attacked = open_release(release).opened
+    document = run(attacked, where.source(truth), second=other, targets=targets)
+    for opened in filter(None, (attacked, other)):
+        opened.unchanged()
+    if report is not None:
+        write_html(report, audit_page(document), force=force)
+    if as_json:
+        say_json(document)
+    else:
+        say(render(document))

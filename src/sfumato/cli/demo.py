@@ -1,22 +1,19 @@
-"""`sfumato demo`: the bundled table published, asked, and compared with the truth."""
+"""The commands that show what the package does: demo, reproduce."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Annotated
 
-from .. import datasets
-from ..choosing import DEFAULT
-from ..choosing.default_choice import alternatives
-from ..engines.duckdb.connection import connect
-from ..methods import REGISTRY
-from ..model.public import Roles
-from ..publish import publish
-from ..query import open_release
-from ..reports.text import number, table
-from .options import DEMO
+import typer
 
+from .options import NONE, Json, option
+from .terminal import note, say, say_json
+
+DEMO = "demo-release"
 QUESTIONS = {
     "How many men and women work in sales?": (
         "SELECT sex, COUNT(*) AS n FROM release WHERE occupation = 'Sales' GROUP BY sex ORDER BY sex"
@@ -32,8 +29,18 @@ QUESTIONS = {
 }
 
 
-def run(out: Path) -> Iterator[str]:
+def demonstration(out: Path) -> Iterator[str]:
     """The lines of the demonstration; leaves the release in `out`."""
+    from .. import datasets
+    from ..choosing import DEFAULT
+    from ..choosing.default_choice import alternatives
+    from ..engines.duckdb.connection import connect
+    from ..methods import REGISTRY
+    from ..model.public import Roles
+    from ..publish import publish
+    from ..query import open_release
+    from ..reports.text import number, table
+
     source = datasets.adult()
     yield f"UCI Adult, {source.num_rows:,} people; the sensitive column is occupation."
     roles, rho1, rho2 = Roles(sensitive="occupation", rest="quasi"), Fraction(1, 5), Fraction(1, 2)
@@ -58,3 +65,44 @@ def run(out: Path) -> Iterator[str]:
             rows = [[*row, number(true)] for row, true in zip(rows, truth, strict=True)]
             yield f"\n{title}\n> {sql}\n" + table([*header, "truth"], rows)
     yield f'\nAsk your own: sfumato query {out} "SELECT ... FROM release ..."; what is promised: sfumato inspect {out}'
+
+
+def demo(
+    out: Annotated[str, option("--out", "folder for the release", example="try", metavar="FOLDER")] = DEMO,
+) -> None:
+    """Publish the bundled table, ask it questions, and show every answer beside the truth.
+
+    Example: sfumato demo
+    """
+    for line in demonstration(Path(out)):
+        say(line)
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="pp, splu, distribution, rr or channels", metavar="PAPER")],
+    report: Annotated[
+        str | None, option("--report", "HTML file to write", example="rr.html", without=NONE, metavar="FILE")
+    ] = None,
+    force: Annotated[bool, option("--force", "let reports replace files that are no reports")] = False,
+    as_json: Json = False,
+) -> None:
+    """Repeat a paper's tables and figures: published numbers beside ours, one line on every difference.
+
+    Adult is in the package; larger tables are read from the folder SFUMATO_DATA. Example: sfumato reproduce rr
+    """
+    from ..papers import render
+    from ..papers import reproduce as run
+    from ..reports.report_files import check_places
+
+    check_places({"--report": report}, force=force)
+    shown = sys.stderr.isatty()
+    document = run(paper, (lambda item: typer.echo(f"  {item}", err=True)) if shown else None)
+    if report:
+        from ..reports.reproduction import write_reproduction
+
+        for path in write_reproduction(document, report, force=force):
+            note(f"written: {path}")
+    if as_json:
+        say_json(document)
+    else:
+        say(render(document))

@@ -1,22 +1,40 @@
-"""Options that several commands take, said once; a command names a group and gets it as one object."""
+"""Options of commands: groups that several commands take, and one for every field of a method's specification.
+
+A command names a group and gets one object; `with_single_options` spells groups out for typer, each option under the
+heading of its group. A new method brings its own options. Every option says what it does, an example
+("e.g. --qi age,sex") and what holds without it ("default: ..."); tests/unit/test_help.py walks all of them.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+from typer.models import OptionInfo
 
+from ..choosing import DEFAULT
 from ..engines.source import MEMORY
 from ..errors import SpecError
-from .teaching import option
+from ..model.option_names import option_name
 
 if TYPE_CHECKING:
     from ..engines.contract import Engine
+    from ..methods.specifications import Field
     from ..model.public import Roles
     from ..publishing.files import RolesFile
+
+
+def option(name: str, says: str, *, example: str = "", without: str | bool = True, **more: Any) -> Any:
+    """An option that says what it does, an example of its value, and what holds without it (True: its default)."""
+    shown = f"{says}; e.g. {name} {example}" if example else says
+    return typer.Option(name, help=shown, show_default=without, **more)
+
 
 Source = Annotated[
     str, typer.Argument(help="file, folder or glob, address of a database, or - for standard input", metavar="SOURCE")
@@ -24,9 +42,12 @@ Source = Annotated[
 ReleasePath = Annotated[str, typer.Argument(help="folder or zip archive of a release", metavar="RELEASE")]
 Json = Annotated[bool, option("--json", "one JSON document on stdout", rich_help_panel="Output")]
 Columns = list[str] | None
-DEMO = "demo-release"
 NONE = "none"
 ROLES, READING, COARSER, ENGINE = "Roles of columns", "Reading the table", "Making columns coarser", "Engine"
+GENERAL = frozenset({"bins"})  # options of every table, whatever the method
+PARAMETERS = "Parameters of"
+METAVARS = {int: "NUMBER", float: "NUMBER", tuple: "COLUMNS"}
+PREFIX = "m_"  # of the parameters that stand for fields of a specification
 Sensitive = Annotated[
     Columns,
     option("--sa", "sensitive column(s)", example="occupation", without=NONE, metavar="COLUMNS", rich_help_panel=ROLES),
@@ -389,3 +410,141 @@ def _domains(given: Columns) -> dict[str, list[str | None]]:
             raise SpecError(f'the domain file "{Path(file).name}" cannot be read', field="domain") from None
         domains[column] = [line or None for line in lines]
     return domains
+
+
+GROUPS = {RoleOptions: ROLES, SourceOptions: READING, ReadingOptions: None, EngineOptions: ENGINE}  # and its heading
+
+
+def option_names(function: Callable[..., None]) -> frozenset[str]:
+    """The options of a command as they are typed, those of its groups included."""
+    kinds = inspect.get_annotations(function, eval_str=True).values()
+    hints = [hint for kind in kinds if kind in GROUPS for hint in inspect.get_annotations(kind, eval_str=True).values()]
+    parts = [part for hint in (*kinds, *hints) for part in get_args(hint)]
+    found = [part for part in parts if isinstance(part, OptionInfo)]
+    # the first name of an annotated option stands where the default would
+    names = [name for option in found for name in (option.default, *(option.param_decls or ()))]
+    return frozenset(name for name in names if isinstance(name, str))
+
+
+def with_single_options(function: Callable[..., None], extra: dict[str, Any] | None = None) -> Callable[..., None]:
+    """The function as typer takes it: every group of options in its signature spelled out as single options.
+
+    `extra` are options to add at the end (name -> annotation); they arrive as the function's keyword arguments.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    groups: dict[str, tuple[type, list[str]]] = {}
+    parameters = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        if parameter.annotation not in GROUPS:
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+            continue
+        fields = dataclasses.fields(parameter.annotation)
+        hints = inspect.get_annotations(parameter.annotation, eval_str=True)
+        groups[parameter.name] = (parameter.annotation, [f.name for f in fields])
+        for hint in hints.values():
+            (option_info,) = hint.__metadata__
+            option_info.rich_help_panel = option_info.rich_help_panel or GROUPS[parameter.annotation]
+        parameters += [
+            inspect.Parameter(f.name, parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
+            for f in fields
+        ]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in (extra or {}).items()
+    ]
+
+    def call(**arguments: Any) -> None:
+        for name, (group, fields) in groups.items():
+            arguments[name] = group(**{field: arguments.pop(field) for field in fields})
+        function(**arguments)
+
+    call.__doc__, call.__name__ = function.__doc__, function.__name__
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+    return call
+
+
+def asked_method(arguments: list[str]) -> str | None:
+    """The one method that the arguments name, or the default; None where all may be needed: help, a roles file."""
+    from ..methods import REGISTRY
+    from ..methods.registry import BUILT_IN
+
+    if any(a == "--help" or a.split("=")[0] == "--roles" for a in arguments):
+        return None
+    named = [a.partition("=")[2] for a in arguments if a.startswith("--method=")]
+    named += [b for a, b in pairwise(arguments) if a == "--method"]
+    method = named[0] if named else DEFAULT
+    known = method in BUILT_IN or method in list(REGISTRY)  # which reads what every installed package offers
+    return method if len(named) < 2 and known else None
+
+
+def method_options(
+    taken: frozenset[str] = frozenset(), only: str | None = None, own: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """Parameter name -> annotation, for every field of every method, or of one, but those that the command reads.
+
+    `own` are the options of the command: SpecError where the one method has a field that would be typed like one.
+    """
+    from ..methods import REGISTRY
+    from ..methods.specifications import fields_of
+
+    found: dict[str, dict[str, Field]] = {}  # name of a field -> method -> the field as the method has it
+    for name in REGISTRY if only is None else (only,):
+        for field in fields_of(REGISTRY[name].spec):
+            if field.name not in GENERAL:
+                found.setdefault(field.name, {})[name] = field
+    options = {}
+    for name, fields in found.items():
+        if name in taken:
+            continue
+        if option_name(name) in own:
+            if only is None:
+                continue
+            raise SpecError(
+                f'{only} has a field "{name}", but {option_name(name)} is an option of every method; rename the field',
+                field="method",
+            )
+        first, flag = next(iter(fields.values())), any(f.kind is bool for f in fields.values())
+        required = all(f.required for f in fields.values())
+        made = option(
+            option_name(name),
+            "; ".join(part for part in (_helps(fields), "required" if required else "") if part),
+            example="" if flag else first.example,
+            without=not flag and not required and _defaults(fields),
+            metavar=None if flag else METAVARS.get(first.kind, "TEXT"),
+            rich_help_panel=f"{PARAMETERS} {', '.join(fields)}",
+        )
+        options[PREFIX + name] = Annotated[bool | None if flag else str | None, made]
+    return options
+
+
+def _helps(fields: dict[str, Field]) -> str:
+    """What the option does: one sentence where the methods agree, else by method."""
+    said_by = {method: field.help for method, field in fields.items()}
+    if len(set(said_by.values())) == 1:
+        return next(iter(said_by.values()))
+    return "; ".join(f"{method}: {text}" for method, text in said_by.items())
+
+
+def _defaults(fields: dict[str, Field]) -> str:
+    """What holds without the option: one word where the methods agree, else by method."""
+    by_default: dict[str, list[str]] = {}
+    for method, field in fields.items():
+        by_default.setdefault("required" if field.required else _shown(field.default), []).append(method)
+    first, *others = by_default
+    return "; ".join((first, *(f"{default} for {', '.join(by_default[default])}" for default in others)))
+
+
+def _shown(default: Any) -> str:
+    return "none" if default in (None, ()) else str(default)
+
+
+def specification(method: str, options: dict[str, Any]) -> Any:
+    """The specification that the options of a command stand for."""
+    from ..methods.specifications import build
+    from ..publishing.files import READERS
+
+    given = {name.removeprefix(PREFIX): value for name, value in options.items() if value is not None}
+    return build(method, given, option_name=option_name, readers=READERS)

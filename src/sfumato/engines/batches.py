@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import DataError, SpecError
-from ..lazily import compute as pc
 
 ONCE = "the source can be read once and publishing needs two passes; its rows were copied to the private folder"
 BATCH_CELLS = 1 << 22  # of a batch of a wide table: several are under way at a time, each in several copies

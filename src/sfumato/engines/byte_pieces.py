@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
-
-from ..lazily import compute as pc
 
 Bytes = NDArray[np.uint8]
 RARE = 32  # one piece in so many may have another length than most, where those are copied as numbers

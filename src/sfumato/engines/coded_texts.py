@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from ..lazily import compute as pc
-from ..lazily import parquet as pq
 from .batches import TEXT_BYTES, text_bytes
 
 PIECE = TEXT_BYTES >> 3  # bytes of text in rows that are written out, of which there are several copies at a time

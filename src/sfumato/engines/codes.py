@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import DataError, ReleaseError
-from ..lazily import compute as pc
 from ..model.public import Codes, Domain, Integers, Listed, Scalar, SetWeights
 from ..model.types import DOUBLE, SMALLINT, ColumnType
 from ..model.types import INTEGER as WIDE

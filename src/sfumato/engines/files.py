@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from ..errors import DataError, ReleaseError, SfumatoError
-from ..lazily import dataset as ds
-from ..lazily import parquet as pq
 from . import scratch
 from .source import address_of
 

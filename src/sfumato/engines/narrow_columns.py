@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-
-from ..lazily import compute as pc
+import pyarrow.compute as pc
 
 NARROW = (pa.uint8(), pa.int8(), pa.int16(), pa.int32())
 

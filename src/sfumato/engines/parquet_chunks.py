@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ..lazily import parquet as pq
 from .parquet_footer import FALSE, I32, I64, LIST, STRUCT, Struct, parsed, parsed_at, read_footer, varint, written
 
 CODEC, LEVEL = "zstd", 1

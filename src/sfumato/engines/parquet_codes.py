@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..lazily import compute as pc
 from .parquet_chunks import (
     COMPRESSION,
     DIFFERENCES,

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..lazily import compute as pc
 from .byte_pieces import Pieces
 from .contract import FollowingColumn
 from .parquet_chunks import (

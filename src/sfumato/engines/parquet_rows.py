@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ..lazily import parquet as pq
 from .ahead import ahead
 from .contract import FollowingColumn
 from .parquet_chunks import (

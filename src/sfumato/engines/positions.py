@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from ..lazily import compute as pc
 from ..model.public import Codes
 
 RANGE = 1 << 16  # whole numbers that lie as close are looked up without hashing

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import DataError, SpecError
-from ..lazily import compute as pc
 from ..model.private import Histogram, JointCells, Needs, Profile
 from ..model.public import Domain, Scalar
 from ..model.types import ColumnType, Kind

@@ -1,8 +1,12 @@
-"""The one private folder of a run: spilled rows, copies in clear, releases that nobody saved.
+"""What makes an end at any moment harmless: the private folder of a run, and results that take their place whole.
 
-It lies in the temporary folder, only its owner may enter it, and it goes when the process ends or is told to end
-(SIGTERM, SIGHUP, Ctrl-C). A process that is killed outright leaves it behind; its name and a lock that died with the
-process let the next run find it. docs/limitations.md says what that means.
+**The private folder** holds spilled rows, copies in clear and releases that nobody saved. It lies in the temporary
+folder, only its owner may enter it, and it goes when the process ends, also by SIGTERM and SIGHUP, which become
+SystemExit. A process that is killed outright leaves it behind; its name and a lock that died with the process let the
+next run find it. docs/limitations.md says what that means.
+
+**A result** is made in a folder beside its place, which goes when the run fails or ends, and takes its place by a
+rename: it is there as a whole or not at all, and at most one of several runs gets the place.
 """
 
 from __future__ import annotations
@@ -14,13 +18,12 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
+from typing import NoReturn
 
-from .forks import at_fork
-from .undivided import later, undivided
+from ..errors import ReleaseError
 
 try:
     import fcntl
@@ -30,26 +33,26 @@ except ImportError:  # no such locks on this system: left-overs are not told fro
 NAME = "sfumato-scratch-"
 LOCK = "lock"
 _ATTEMPTS = 5  # another thread may still write into a folder that is being removed
+_SIGNALLED = 128  # added to the number of a signal, as shells report an end by one
 
 _folder: Path | None = None
-_owner: int | None = None
-_lock: int | None = None
-_doomed: set[Path] = set()  # folders elsewhere that must not outlive an ended process either
+_temporary: set[Path] = set()  # folders elsewhere that must not outlive the process either
+_watching = False
 _guard = threading.Lock()
 
 
 def run_folder() -> Path:
     """The private folder of this process, made when first asked for."""
-    global _folder, _lock  # noqa: PLW0603 - one folder for a process is the point
+    global _folder  # noqa: PLW0603 - one folder for a process is the point
     with _guard:
-        _own()
+        _watch()
         if _folder is None:
             # locked before it gets the name by which others look for left-overs
-            made = Path(tempfile.mkdtemp(prefix="sfumato-new-"))
-            _lock = os.open(made / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            _folder = Path(tempfile.mkdtemp(prefix="sfumato-new-"))
+            lock = os.open(_folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)  # open until the process ends
             if fcntl is not None:
-                fcntl.flock(_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _folder = made.rename(made.with_name(f"{NAME}{os.getpid()}-{secrets.token_hex(8)}"))
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _folder = _folder.rename(_folder.with_name(f"{NAME}{os.getpid()}-{secrets.token_hex(8)}"))
         return _folder
 
 
@@ -76,16 +79,16 @@ def link(file: Path) -> Path:
 
 
 @contextmanager
-def doomed(path: Path) -> Iterator[None]:
-    """After the block, and after an end by a signal, this folder is gone."""
+def temporary(path: Path) -> Iterator[None]:
+    """After the block, and when the process ends, this folder is gone."""
     with _guard:
-        _own()
-        _doomed.add(path)
+        _watch()
+        _temporary.add(path)
     try:
         yield
     finally:
         remove(path)
-        _doomed.discard(path)
+        _temporary.discard(path)
 
 
 def left_overs() -> tuple[Path, ...]:
@@ -114,15 +117,6 @@ def remove_left_overs() -> int:
     return len(found)
 
 
-def clear() -> None:
-    """Remove everything of this run that must not outlive it."""
-    global _folder  # noqa: PLW0603
-    if _owner == os.getpid():  # not in a child that was forked off
-        for path in (*_doomed, *([_folder] if _folder else [])):
-            remove(path)
-        _folder = None
-
-
 def remove(path: Path) -> None:
     """Remove a folder, even while another thread still writes into it."""
     for _ in range(_ATTEMPTS):
@@ -132,43 +126,114 @@ def remove(path: Path) -> None:
                 return
 
 
-def _own() -> None:
-    """What a parent process owns is not ours; what we own goes with us."""
-    global _folder, _owner
-    if _owner != os.getpid():
-        _folder, _owner = None, os.getpid()
-        _doomed.clear()
+def clear() -> None:
+    """Remove everything of this process that must not outlive it."""
+    global _folder  # noqa: PLW0603
+    for path in (*_temporary, *([_folder] if _folder else [])):
+        remove(path)
+    _folder = None
+
+
+def _watch() -> None:
+    """Clear when the process ends, also by a signal; handlers that others have set stay as they are."""
+    global _watching  # noqa: PLW0603
+    if not _watching:
         from multiprocessing.util import Finalize
 
         Finalize(None, clear, exitpriority=0)  # workers of multiprocessing end without atexit
-    _watch_signals()
+        _watching = True
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number: signal.Signals | None = vars(signal).get(name)
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, _exit)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
-    """Leave nothing behind, then end as the signal would have ended us."""
-    if undivided(frame):
-        later(number)
-        return
-    clear()
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
+def _exit(number: int, _: object) -> NoReturn:
+    raise SystemExit(_SIGNALLED + number)
 
 
-def _watch_signals() -> None:
-    """Where a signal would end the process at once, clean up first; handlers of others stay as they are."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    for name in ("SIGTERM", "SIGHUP"):
-        number: signal.Signals | None = vars(signal).get(name)
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _end)
-
-
-def _let_go() -> None:
-    """Nothing; in a process that was forked off no thread of the parent holds the lock."""
-    global _guard  # noqa: PLW0603
-    _guard = threading.Lock()
+def _forget() -> None:
+    """In a process that was forked off: what the parent made is the parent's, and its threads hold no lock."""
+    global _folder, _watching, _guard
+    _folder, _watching, _guard = None, False, threading.Lock()
+    _temporary.clear()
 
 
 atexit.register(clear)
-at_fork(in_child=_let_go)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def place_folder(new: Path, out: Path, aside: Path, *, check: Callable[[Path, str], None] | None = None) -> None:
+    """Move the finished folder `new` to `out`, on the disk; or leave all as it was and raise.
+
+    With `check` it may replace a folder of which `check(folder, its name)` does not raise. For a moment the old folder
+    lies in `aside`, where a kill between two renames leaves it whole.
+    """
+    replaces = check is not None and (out.exists() or out.is_symlink())
+    try:
+        if check is not None and replaces:
+            check(out, out.name)
+            out.rename(aside)
+            check(aside, out.name)  # somebody may have put files there meanwhile
+        _move(new, out)
+        sync(out.parent)
+    except BaseException:  # a name that is not on the disk may be gone tomorrow: as if nothing had been done
+        _move_back(new, out, aside)
+        raise
+    if replaces:
+        remove(aside)
+
+
+def _move(new: Path, out: Path) -> None:
+    """Rename `new` to `out`; ReleaseError where something is there, even since a moment ago."""
+    try:
+        out.mkdir()  # one winner: the empty folder is our claim, and a rename may replace it
+    except FileExistsError:
+        raise ReleaseError(f'"{out.name}" appeared while the release was made; it is not touched') from None
+    try:
+        new.rename(out)
+    except BaseException:
+        if new.exists():
+            out.rmdir()
+        raise
+
+
+def _move_back(new: Path, out: Path, aside: Path) -> None:
+    """Undo `place_folder`; where the disk refuses that too, ReleaseError says which folder lies where."""
+    try:
+        if out.exists() and not new.exists():
+            out.rename(new)
+        if aside.exists():
+            _move(aside, out)
+    except (OSError, ReleaseError):
+        old = f'the old release is whole in "{aside.name}" beside it' if aside.exists() else ""
+        if new.exists() or not out.exists():
+            raise ReleaseError(f'"{out.name}" could not be put back, and nothing was published; {old}') from None
+        unsure = "but it may be gone after a power failure: the disk does not answer"
+        raise ReleaseError(f'"{out.name}" holds the new release, {unsure}{"; " if old else ""}{old}') from None
+
+
+def check_free(files: Iterable[Path], *, force: bool) -> None:
+    """Raise ReleaseError where one of the files exists that `force` does not let us replace."""
+    for file in files:
+        if file.is_dir() or ((file.exists() or file.is_symlink()) and not force):
+            raise ReleaseError(f'"{file.name}" exists; choose another place, or say --force to replace a file')
+
+
+def place_files(made: Sequence[Path], folder: Path, *, force: bool) -> None:
+    """Move the files into the folder, the last one last; or none, where one exists since a moment ago."""
+    finals = [folder / file.name for file in made]
+    check_free(finals, force=force)
+    for file, final in zip(made, finals, strict=True):
+        file.replace(final)
+
+
+def sync(path: Path) -> None:
+    """Have the file, or the names in the folder, on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -9,8 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+import sqlglot
+from sqlglot import exp
+
 from ..errors import QueryError
-from ..lazily import exp, sqlglot
 from ..model.types import ColumnType
 
 DIALECT = "duckdb"  # of the texts that come in; what goes out is the engine's

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 
 from ..engines import scratch
 from ..engines.source import address_of
 from ..errors import ReleaseError, SpecError
-from ..release import placing
 from ..release.opened import OpenedRelease
 from .contents import Contents, contents_of
 from .databases import to_duckdb, to_postgresql, to_sqlite
@@ -27,13 +25,8 @@ ENDINGS = {
 }
 
 
-def export(
-    release: OpenedRelease, target: str | Path, *, force: bool = False, placed: Callable[[], None] | None = None
-) -> Contents:
-    """Write the release to a file or a database, by the ending of its name or its address; what was written.
-
-    `placed` is called in the moment from which on all files are there.
-    """
+def export(release: OpenedRelease, target: str | Path, *, force: bool = False) -> Contents:
+    """Write the release to a file or a database, by the ending of its name or its address; what was written."""
     address = address_of(str(target))
     contents = contents_of(release)
     if address is not None and address.kind == "postgresql":
@@ -46,11 +39,11 @@ def export(
         known = ", ".join(ENDINGS)
         raise SpecError(f'"{path.name}" ends in none of {known}, and is no postgresql:// address', field="target")
     names = [path.name, *(path.stem + ending for ending in (csv_endings(contents) if kind == "csv" else ()))]
-    placing.check_free([path.with_name(name) for name in names], force=force)
+    scratch.check_free([path.with_name(name) for name in names], force=force)
     folder = path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial")
     partial, *beside = (folder / name for name in names)
     try:
-        with scratch.doomed(folder):
+        with scratch.temporary(folder):
             folder.mkdir(mode=0o700)
             if kind == "csv":
                 to_csv(contents, partial, beside)
@@ -63,7 +56,7 @@ def export(
             else:
                 to_duckdb(contents, partial)
             release.unchanged()
-            placing.put_files([*beside, partial], path.parent, force=force, placed=placed)
+            scratch.place_files([*beside, partial], path.parent, force=force)
     except OSError as error:
         raise ReleaseError(f'cannot write "{path.name}": {error.strerror}') from None
     return contents

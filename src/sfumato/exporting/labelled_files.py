@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import ReleaseError, SpecError
-from ..lazily import compute as pc
 from ..release.manifest import ColumnModel
 from .contents import WARNING, Contents, flat
 

@@ -7,11 +7,11 @@ A method is loaded when it is first asked for. Another package adds one by an en
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SpecError
-from ..model.kept import kept
 from .contract import Method, Specification
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Registry(Mapping[str, AnyMethod]):
     def __init__(self) -> None:
         self._loaded: dict[str, AnyMethod] = {}
 
-    @kept
+    @cached_property
     def _plugins(self) -> dict[str, EntryPoint]:
         """Entry points of other packages; a built-in name is not theirs to take."""
         from importlib.metadata import entry_points  # which reads e-mail and archives

@@ -24,7 +24,7 @@ class Field:
     help: str
     example: str = ""
     default: Any = None  # of a field that is not required
-    file: str | None = None  # the text may name a file of this sort (see parameter_files)
+    file: str | None = None  # the text may name a file of this sort (see publishing.files)
 
 
 def fields_of(spec: type) -> list[Field]:
@@ -64,26 +64,28 @@ def build(
     method: str,
     given: Mapping[str, Any],
     *,
-    said: Callable[[str], str] = str,
+    option_name: Callable[[str], str] = str,
     readers: Mapping[str, Callable[[str], Any]] | None = None,
 ) -> Any:
     """The specification of the method from named options.
 
-    `said` is how a person writes an option's name; `readers[sort]` reads an option that names a file of that sort.
+    `option_name` tells how a person types an option; `readers[sort]` reads an option that names a file of that sort.
     """
     spec = method_named(method).spec
     fields = {field.name: field for field in fields_of(spec)}
     for name in given:
         if name not in fields:
-            known = ", ".join(said(n) for n in fields) or "none"
-            raise SpecError(f"{said(name)} is not an option of {method}; its options: {known}", field=name)
+            known = ", ".join(option_name(n) for n in fields) or "none"
+            raise SpecError(f"{option_name(name)} is not an option of {method}; its options: {known}", field=name)
     missing = [name for name, field in fields.items() if field.required and name not in given]
     if missing:
-        raise SpecError(f"{method} needs {' and '.join(said(n) for n in missing)}", field=missing[0])
-    return spec(**{name: _convert(value, fields[name], said(name), readers or {}) for name, value in given.items()})
+        raise SpecError(f"{method} needs {' and '.join(option_name(n) for n in missing)}", field=missing[0])
+    return spec(
+        **{name: _convert(value, fields[name], option_name(name), readers or {}) for name, value in given.items()}
+    )
 
 
-def _convert(value: Any, field: Field, said: str, readers: Mapping[str, Callable[[str], Any]]) -> Any:
+def _convert(value: Any, field: Field, option_name: str, readers: Mapping[str, Callable[[str], Any]]) -> Any:
     if (
         field.file is not None
         and field.file in readers
@@ -99,7 +101,7 @@ def _convert(value: Any, field: Field, said: str, readers: Mapping[str, Callable
         return field.kind(value)
     except ValueError:
         what = "a whole number" if field.kind is int else "a number"
-        raise SpecError(f'{said} must be {what}, got "{value}"', field=field.name) from None
+        raise SpecError(f'{option_name} must be {what}, got "{value}"', field=field.name) from None
 
 
 def _names_questions(sort: str, value: str) -> bool:

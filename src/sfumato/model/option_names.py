@@ -5,6 +5,6 @@ from __future__ import annotations
 RENAMED = {"keep": "keep-probability"}  # --keep is a role
 
 
-def said(field: str) -> str:
+def option_name(field: str) -> str:
     """A field of a specification as it is typed."""
     return f"--{RENAMED.get(field, field.replace('_', '-'))}"

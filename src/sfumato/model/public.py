@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecError, VerificationError
-from .option_names import said
+from .option_names import option_name
 from .sparse_table import SparseTable
 from .types import ColumnType
 
@@ -244,7 +244,7 @@ class Candidate:
 
     def options(self) -> str:
         """The parameters as typed on the command line; what is empty is not typed."""
-        typed = ((said(name), text) for name, text in self.texts().items() if text)
+        typed = ((option_name(name), text) for name, text in self.texts().items() if text)
         return shlex.join(["--method", self.method, *(part for pair in typed for part in pair)])
 
 

@@ -1,4 +1,4 @@
-"""Exact numbers from what people type."""
+"""Numbers as people type them, and as releases and answers state them."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def exact(value: Ratio, field: str) -> Fraction:
         ) from None
 
 
+SMALLEST_P = 1e-300  # a smaller p-value is stated as this bound
 STEPS = (100, 50, 20, 10, 5, 2, 1)  # parts of one that a stated share is rounded to
 STEP_ROWS = 10  # rows that a step holds at least, so that no stated share tells a count
 

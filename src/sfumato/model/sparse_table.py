@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..lazily import sparse as sp
-
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 MANY = 100_000  # entries, or products of entries, that scipy is loaded for
@@ -32,6 +30,8 @@ class SparseTable:
     def of(cls, data: Floats, rows: NDArray[Any], columns: NDArray[Any], shape: tuple[int, int]) -> SparseTable:
         """The table with the numbers at (row, column); those at one place are added."""
         if len(data) > MANY:
+            import scipy.sparse as sp
+
             return cls._from_scipy(sp.csr_array((data, (rows, columns)), shape=shape))
         place = rows.astype(np.int64) * shape[1] + columns
         if (place[1:] <= place[:-1]).any():
@@ -53,6 +53,8 @@ class SparseTable:
         return cls(found.data, found.indices.astype(np.intp), found.indptr.astype(np.intp), found.shape)
 
     def _scipy(self) -> Any:
+        import scipy.sparse as sp
+
         return sp.csr_array((self.data, self.indices, self.indptr), shape=self.shape)
 
     @property

@@ -22,6 +22,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import secrets
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -124,13 +125,17 @@ def quoted(text: str) -> str:
 
 def write_roles(path: str, text: str) -> None:
     """Write a new file; one that exists is not touched."""
+    file = Path(path)
+    partial = file.with_name(f".{file.name}.{secrets.token_hex(6)}.partial")
     try:
-        with Path(path).open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise ReleaseError(f'"{Path(path).name}" exists; name another file for the roles') from None
+        if file.exists() or file.is_symlink():
+            raise ReleaseError(f'"{file.name}" exists; name another file for the roles')
+        partial.write_text(text, encoding="utf-8")
+        partial.rename(file)
     except OSError as error:
-        raise ReleaseError(f'"{Path(path).name}" cannot be written: {error.strerror}') from None
+        raise ReleaseError(f'"{file.name}" cannot be written: {error.strerror}') from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 MAX_PARAMETER_BYTES = 64 * 2**20

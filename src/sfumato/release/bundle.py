@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ..engines import scratch
 from ..errors import ReleaseError, VerificationError
-from ..lazily import parquet as pq
 from . import placing
 from .datapackage import datapackage
 from .digests import digest
@@ -40,12 +40,8 @@ def writing(
     *,
     force: bool = False,
     check: Callable[[Path], None] | None = None,
-    placed: Callable[[], None] | None = None,
 ) -> Iterator[Path]:
-    """A temporary folder that becomes `out` when the block and `check` end well, and vanishes when they do not.
-
-    `placed` is called in the moment from which on `out` is there.
-    """
+    """A temporary folder that becomes `out` when the block and `check` end well, and vanishes when they do not."""
     placing.check_place(out)
     name = out.name or str(out)
     if out.exists() or out.is_symlink():
@@ -54,7 +50,7 @@ def writing(
         placing.check_replaceable(out)
     token = secrets.token_hex(6)
     partial, old = out.parent / f".{name}.{token}.partial", out.parent / f".{name}.{token}.old"
-    with scratch.doomed(partial):
+    with scratch.temporary(partial):
         try:
             partial.mkdir(mode=0o700)
         except OSError as error:
@@ -69,8 +65,8 @@ def writing(
             for folder in (partial / PARTS, partial):
                 if folder.is_dir():
                     folder.chmod(0o755)
-            placing.sync(partial)
-            placing.put(partial, out, old, force=force, placed=placed)
+            scratch.sync(partial)
+            scratch.place_folder(partial, out, old, check=placing.check_replaceable if force else None)
         except OSError as error:
             reason = "the disk is full" if error.errno == ENOSPC else error.strerror
             raise ReleaseError(f'cannot write "{name}": {reason}; nothing was published') from None
@@ -78,7 +74,7 @@ def writing(
 
 def _sync_all(folder: Path) -> None:
     for file in folder.rglob("*"):
-        placing.sync(file)
+        scratch.sync(file)
 
 
 def write_side(table: pa.Table, path: Path) -> str:

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ..engines.batches import OFFSETS, text_bytes
 from ..engines.coded_texts import open_coded
 from ..engines.positions import above
 from ..errors import VerificationError
-from ..lazily import compute as pc
-from ..lazily import parquet as pq
 from ..stats.tails import FALSE_ALARM, crowded
 from ..version import __version__
 from .bundle import readable

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ..engines.coded_texts import open_coded
 from ..engines.parquet_chunks import CHILDREN, CHUNKS, KIND, META, ROW_GROUPS, SCHEMA, STATISTICS, VALUE_SIZES
 from ..engines.parquet_footer import MAGIC, Struct, parsed, parsed_at, written
 from ..errors import VerificationError
-from ..lazily import compute as pc
-from ..lazily import parquet as pq
 from .bundle import readable
 
 WRITER, WRITERS = 6, re.compile(rb"[A-Za-z-]{1,30} version v?[0-9][0-9A-Za-z.+-]{0,30}( \(build [0-9a-z]{1,40}\))?")

@@ -9,13 +9,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..engines.contract import FollowingColumn
 from ..engines.parquet_lists import ListChunks
 from ..errors import VerificationError
-from ..lazily import compute as pc
-from ..lazily import parquet as pq
 from .bundle import readable
 from .opened import OpenedRelease
 

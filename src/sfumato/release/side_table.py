@@ -9,13 +9,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ..engines.codes import Coder, narrow_part_numbers
 from ..engines.parquet_chunks import UNPACKED, ZSTD, chunks_of
 from ..engines.parquet_steps import read_steps
 from ..engines.parquet_values import KnownValues
 from ..errors import ReleaseError
-from ..lazily import parquet as pq
 from ..model.public import Codes, Domain
 from ..model.side_columns import Runs, SideColumns, joined, rising, rising_runs, runs_of
 from .bundle import readable

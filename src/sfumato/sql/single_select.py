@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from ..errors import QueryError
-from ..lazily import sqlglot
 from .scalar import Node, refuse
 
 CLAUSES = {"kind", "hint", "distinct", "expressions", "limit", "offset", "from_", "where", "group", "having", "order"}

@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ..lazily import special
+from scipy import special
 
 Floats = NDArray[np.float64]
 Chance = Callable[[Floats], Floats]  # of a tail, at true counts x

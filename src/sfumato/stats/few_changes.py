@@ -11,8 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ..lazily import special
+from scipy import special
 
 Floats = NDArray[np.float64]
 

@@ -17,10 +17,10 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from sfumato.errors import SpecError
 
-from ..lazily import special
 from .farthest_allowed import farthest_allowed
 
 Floats = NDArray[np.float64]

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ..lazily import special
+from scipy import special
 
 FALSE_ALARM = 1e-9  # of one run of `verify` on an honest release, for all tests of one kind together
 MOST_TILT = 20.0  # of the exponent in a limit on a tail: beyond it the limit hardly moves

@@ -6,11 +6,11 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..errors import SpecError, VerificationError
-from ..model.kept import kept
 from ..model.public import ADDED
 from ..query import open_release
 from ..release.checks import SIGNATURE
@@ -65,7 +65,7 @@ class Served:
     document: Mapping[str, Any]  # of `sfumato inspect --json`
     states: FileStates | None = None  # of its files when it was opened; None: of one that nobody asks
 
-    @kept
+    @cached_property
     def columns(self) -> tuple[ServedColumn, ...]:
         """The columns that may be asked for, in the order of the release."""
         declared = {n for unit in self.document["units"] if unit["declared"] for n in unit["columns"]}

@@ -11,9 +11,9 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...lazily import compute as pc
 from ..ahead import ahead
 from ..batches import GROUP_CELLS, TEXT_BYTES, rows_at_once, rows_in, text_bytes
 from ..contract import FollowingColumn, Keys, Transform

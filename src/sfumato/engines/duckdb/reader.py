@@ -9,9 +9,9 @@ from threading import RLock
 
 import duckdb
 import pyarrow as pa
+from sqlglot import exp
 
 from ...errors import QueryError, ReleaseError
-from ...lazily import exp
 from ...model.types import ColumnType
 from ..codes import unreadable_dates
 from ..statements import COUNT

@@ -16,7 +16,6 @@ import duckdb
 import pyarrow as pa
 
 from ...errors import DataError, SpecError
-from ...lazily import dataset as ds
 from ...model.coarsening import in_order
 from ..batches import ONCE, Batches, check_sound, of_function, of_iterator
 from ..files import (
@@ -173,6 +172,8 @@ def _of_files(files: Sequence[str], source: Source, allowed: Allowance) -> Sourc
     from pyarrow.fs import LocalFileSystem  # with it come those of clouds
 
     places = [str(Path(f).absolute()) for f in files]
+    import pyarrow.dataset as ds  # it loads pandas
+
     dataset = ds.dataset(places, format=kind, filesystem=LocalFileSystem())
     return SourceView(bind=lambda con: con.from_arrow(dataset))
 

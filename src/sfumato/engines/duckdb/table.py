@@ -12,10 +12,10 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ...errors import DataError, ReleaseError, SfumatoError, SpecError
-from ...lazily import parquet as pq
 from ...model.bin_labels import bin_labels
 from ...model.coarsening import Recoding
 from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile

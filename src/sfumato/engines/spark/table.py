@@ -253,7 +253,7 @@ class SparkTable:
         path = path.absolute()  # tasks run elsewhere, even in another folder of this machine
         folder = path.with_suffix("")
         attempts = path.parent.with_name(path.parent.name + ".attempts")
-        with self._pinned(columns) as frame, scratch.doomed(attempts):
+        with self._pinned(columns) as frame, scratch.temporary(attempts):
             try:
                 folder.mkdir(mode=0o777)
                 attempts.mkdir(mode=0o777)

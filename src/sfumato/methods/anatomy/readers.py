@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+from scipy import sparse as sp
 
-from ...lazily import sparse as sp
 from ...model.private import Known
 from ...model.public import Claim, ReaderBound
 from ..shared.readers import Found, in_parts, linked

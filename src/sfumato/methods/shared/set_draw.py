@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.kept import kept
 from ...stats.row_choice import either
 from .set_channel import SetChannel
 
@@ -51,7 +51,7 @@ class SetSampler:
         alone = self._alone
         return alone.draw(codes, alone.every, alone.keep, rng)
 
-    @kept
+    @cached_property
     def _alone(self) -> JoinedSamplers:
         return JoinedSamplers([self])
 

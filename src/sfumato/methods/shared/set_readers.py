@@ -10,8 +10,8 @@ so that the worst set for x is the listed one that holds x and the fewest record
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse as sp
 
-from ...lazily import sparse as sp
 from ...model.private import Known
 from ...model.public import Claim, Codes, Floats, ReaderBound
 from .readers import Found, whole_domain

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import SpecError
-from ...model.kept import kept
 from ...model.public import Codes, Floats, Integers, Listed, SetWeights
 from .set_answers import SetAnswers, set_answers
 from .set_channel import SetChannel, channel_of_blocks, channel_of_sets
@@ -88,7 +88,7 @@ class SetTables:
         shown += draws.start.take(at)
         return shown
 
-    @kept
+    @cached_property
     def _draws(self) -> _Draws:
         """A channel that serves several sub-tables has its tables once."""
         channels = {id(channel): channel for channel in self.channels}
@@ -112,7 +112,7 @@ class SetTables:
         first = np.cumsum([0, *map(len, self.values)])
         return np.searchsorted(held, cells) - first[part] + self._draws.first[part]
 
-    @kept
+    @cached_property
     def _held(self) -> tuple[int, NDArray[np.intp], NDArray[np.intp] | None]:
         """(values, the pairs of sub-table and value that occur as ascending numbers, their tables by number if few)."""
         width = max(int(values[-1]) for values in self.values) + 1
@@ -124,7 +124,7 @@ class SetTables:
         everywhere[held] = np.concatenate([first + np.arange(len(values)) for first, values in tables])
         return width, held, everywhere
 
-    @kept
+    @cached_property
     def _members(self) -> tuple[Integers, Codes]:
         """(start, members) of all sets, as domain codes."""
         sizes = np.concatenate([c.members.sum(axis=1) for c in self.channels])

@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import linalg as sl
 
-from ...lazily import linalg as sl
 from .set_channel import Floats, Members
 
 STEPS = 60  # of one solution; about fifteen are used

@@ -17,11 +17,11 @@ docs/explanation/inference.md, section 3.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from ...model.kept import kept
 from ...model.public import Asked, Floats
 from .decoy_channel import DecoyChannel, FullMatrix
 from .decoy_weights import DecoyWeights
@@ -50,7 +50,7 @@ class TotalsOfColumn:
     def __init__(self, channel: DecoyChannel, rows: int) -> None:
         self.channel, self.rows, self.keep = channel, rows, 1.0 / channel.size
 
-    @kept
+    @cached_property
     def inverse(self) -> Floats | None:
         """G+; None where the values are too many for a table."""
         matrix = self.channel.matrix

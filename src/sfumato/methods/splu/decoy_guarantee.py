@@ -11,9 +11,9 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from ...errors import SpecError
-from ...lazily import special
 from ..shared.grouping import Counts
 
 CHUNK = 65_536

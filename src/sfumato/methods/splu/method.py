@@ -20,9 +20,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse as sp
 
 from ...errors import PlanError, ReleaseError, SpecError
-from ...lazily import sparse as sp
 from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse as sp
 
-from ...lazily import sparse as sp
 from ...model.private import Known
 from ...model.public import Claim, Evidence, Floats, ReaderBound
 from ..shared.readers import Found, in_parts, linked

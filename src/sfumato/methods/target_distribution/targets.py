@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from ...errors import SpecError
-from ...lazily import special
 from .blocktree import BlockTree
 
 Number = int | float | Fraction

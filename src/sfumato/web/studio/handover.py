@@ -9,7 +9,7 @@ from typing import Any
 from ...methods import method_named
 from ...methods.specifications import fields_of
 from ...model.names import quoted_name
-from ...model.option_names import said
+from ...model.option_names import option_name
 from .studio_choices import Choices
 
 ROLE_OPTIONS = {"sensitive": "--sa", "quasi": "--qi", "keep": "--keep", "drop": "--drop"}
@@ -38,7 +38,10 @@ def command_line(choices: Choices) -> str:
             if choices.rows_per_person is not None:
                 words.append(f"--max-rows-per-person {choices.rows_per_person}")
         words.append(f"--method {choices.method}")
-        words += [said(name) if text == "true" else _joined(said(name), text) for name, text in choices.options.items()]
+        words += [
+            option_name(name) if text == "true" else _joined(option_name(name), text)
+            for name, text in choices.options.items()
+        ]
     else:
         words.append(_joined("--roles", file_name(choices)))
     for name, value in choices.reading.items():

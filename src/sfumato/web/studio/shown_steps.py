@@ -9,7 +9,7 @@ from ...choosing.candidates import parse_bound
 from ...errors import SpecError
 from ...methods import REGISTRY
 from ...methods.specifications import fields_of
-from ...model.option_names import said
+from ...model.option_names import option_name
 from ...model.public import READERS
 from ...reports.readers_text import name_of, reached, render_cells, render_unprotected, verdict
 from ...reports.text import number
@@ -124,7 +124,7 @@ def plan_view(here: Studio) -> dict[str, Any] | None:
     fields = [
         {
             "name": field.name,
-            "said": said(field.name),
+            "said": option_name(field.name),
             "help": field.help,
             "required": field.required,
             "value": given.options.get(field.name, ""),

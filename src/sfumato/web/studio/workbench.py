@@ -15,7 +15,7 @@ from ...engines.source import paths_of
 from ...errors import DataError, SfumatoError
 from ...methods import REGISTRY
 from ...methods.specifications import build
-from ...model.option_names import said
+from ...model.option_names import option_name
 from ...model.public import Candidate
 from ...publish import check_covered, prepare, publish
 from ...publishing.files import READERS
@@ -152,7 +152,7 @@ def reading(choices: Choices) -> dict[str, Any]:
     return {
         "source": choices.as_source(),
         "roles": choices.as_roles(),
-        "method": build(choices.method, choices.options, said=said, readers=READERS),
+        "method": build(choices.method, choices.options, option_name=option_name, readers=READERS),
         "engine": engine(),
         "null_as_value": choices.null_as_value,
     }

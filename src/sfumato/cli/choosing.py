@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ..errors import SpecError
-from .options import NONE, Json, ReadingOptions, RoleOptions, Source, SourceOptions
-from .teaching import option
+from .options import NONE, Json, ReadingOptions, RoleOptions, Source, SourceOptions, option
 from .terminal import ProgressBar, note, say, say_json
 
 BOUND, ASKED, OUTPUT = "What must hold", "What is asked", "Output"
