@@ -20,7 +20,7 @@ import sfumato as sf
 from benchmarks.small_domain_errors import QUASI, SEED, SELECTIVITIES, answers, census, pool, truths
 from sfumato.choosing.foresee import ExpectedRelease
 from sfumato.choosing.original import Original
-from sfumato.engines.directory import engine_named
+from sfumato.engines import engine_named
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .engines import scratch
+from .engines import engine_for, engine_named, scratch
 from .engines.contract import Engine, Table
-from .engines.directory import engine_for, engine_named
 from .engines.source import paths_of
 from .errors import DataError, PlanError, SpecError
 from .methods import AnyMethod, ladder, method_of
@@ -23,7 +22,7 @@ from .model.private import Known, Needs, Profile
 from .model.public import Claim, Curve, Domain, Roles, Scalar, Unprotected
 from .publishing import knowledge
 from .publishing.applier import Applier
-from .publishing.parameter_files import read_column_hierarchy
+from .publishing.files import read_column_hierarchy
 from .publishing.person_rows import one_person
 from .publishing.randomness import Secret
 from .publishing.roles import check_added, settled_roles
@@ -316,7 +315,7 @@ def _read_back(folder: Path) -> None:
 
 
 def check_covered(prepared: Prepared) -> None:
-    """Nothing; PlanError where the guarantee covers less than half of the rows."""
+    """Raise PlanError where the guarantee covers less than half of the rows."""
     found = prepared.unprotected()
     if found is not None and found[1] > knowledge.MOST_UNPROTECTED:
         left, share = found

@@ -62,7 +62,7 @@ def ask(
     options = Options(level=level, simultaneous=simultaneous, estimator=estimator)
     lookups = {}
     if tables:
-        from .engines.small_tables import small_table
+        from .engines.files import small_table
 
         lookups = {name: small_table(given, name) for name, given in tables.items()}
     known = Remembered() if lookups else subject.known

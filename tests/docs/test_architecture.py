@@ -86,7 +86,7 @@ def calls(*arguments: object, cwd: Path) -> list[str]:
     def note(frame: FrameType, event: str, _: object) -> None:
         file = frame.f_code.co_filename
         if event == "call" and file.startswith(inside):
-            module = file.removeprefix(inside).removesuffix(".py").replace(os.sep, ".")
+            module = file.removeprefix(inside).removesuffix(".py").replace(os.sep, ".").removesuffix(".__init__")
             found.append(f"{module}.{frame.f_code.co_qualname}")
 
     before = sys.getprofile()

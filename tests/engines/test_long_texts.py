@@ -14,8 +14,8 @@ import pytest
 import sfumato as sf
 from sfumato.engines.batches import exactly, rows_in, text_bytes
 from sfumato.engines.duckdb import ordered_rows, table
+from sfumato.engines.duckdb.connection import Session
 from sfumato.engines.duckdb.engine import LocalEngine
-from sfumato.engines.duckdb.session import Session
 from sfumato.methods import REGISTRY
 from sfumato.release import checks
 

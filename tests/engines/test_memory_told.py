@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import sfumato
-from sfumato.engines.duckdb.session import Session, reading_error
+from sfumato.engines.duckdb.connection import Session, reading_error
 from sfumato.errors import DataError, EngineError
 
 COLUMNS, ROWS = 500, 24_000

@@ -12,7 +12,7 @@ import pytest
 from commands import METHODS, sfumato
 from forged_folders import again
 from forging import forged, verified
-from sfumato.engines.directory import reader_of
+from sfumato.engines import reader_of
 from sfumato.errors import VerificationError
 from sfumato.methods import REGISTRY
 from sfumato.model.types import Kind, cell_type_named

@@ -15,7 +15,7 @@ import pytest
 import sfumato as sf
 from commands import sfumato
 from sfumato.choosing.foresee import foreseen_fit
-from sfumato.engines.directory import engine_named
+from sfumato.engines import engine_named
 from sfumato.errors import PlanError, UnsupportedQuery
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret

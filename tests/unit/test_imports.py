@@ -97,7 +97,7 @@ def test_imports_point_one_way(part: str) -> None:
         ("stats", "from ..methods import uniform"),
         ("stats", "import pyarrow"),
         ("methods", "import duckdb"),
-        ("methods", "from sfumato.engines.directory import run"),
+        ("methods", "from sfumato.engines import run"),
         ("methods", "import secrets"),
         ("sql", "from ..model.private import Profile"),
         ("release", "from ..model import private"),

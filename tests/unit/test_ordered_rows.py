@@ -17,8 +17,8 @@ from sfumato.engines import key_order as orders
 from sfumato.engines.batches import BATCH_CELLS, GROUP_CELLS, rows_at_once
 from sfumato.engines.duckdb import ordered_rows
 from sfumato.engines.duckdb import table as duckdb_table
+from sfumato.engines.duckdb.connection import Session
 from sfumato.engines.duckdb.engine import LocalEngine
-from sfumato.engines.duckdb.session import Session
 from sfumato.engines.key_order import coarse_order, key_order, range_ends
 from sfumato.publishing.applier import Applier
 from tables import people

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato
-from sfumato.engines.duckdb import session as sessions
+from sfumato.engines.duckdb import connection as sessions
 from sfumato.engines.duckdb.engine import LocalEngine
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
+from ..engines import engine_named
 from ..engines.contract import Engine
-from ..engines.directory import engine_named
 from ..engines.source import as_published
 from ..errors import DataError
 from ..model.private import Needs

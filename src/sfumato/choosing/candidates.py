@@ -25,7 +25,7 @@ def spec_of(candidate: Candidate) -> Any:
 
 
 def check_hierarchies(given: Any, names: Iterable[str]) -> None:
-    """Nothing; SpecError where hierarchies are given and none of the methods that are looked at takes them."""
+    """Raise SpecError where hierarchies are given and none of the methods that are looked at takes them."""
     takers = [name for name, method in REGISTRY.items() if "hierarchies" in {f.name for f in fields(method.spec)}]
     if given and not set(takers) & set(names):
         raise SpecError(

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
+from ..engines import engine_named
 from ..engines.contract import Engine, Table
-from ..engines.directory import engine_named
 from ..errors import DataError, SpecError
 from ..model.private import Needs
 from ..model.ratios import Ratio, exact

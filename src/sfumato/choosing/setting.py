@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..answering.subject import KnownQuestions
+from ..engines import engine_named
 from ..engines.contract import Engine, Table
-from ..engines.directory import engine_named
 from ..errors import DataError
 from ..model.people import People
 from ..model.private import Facts

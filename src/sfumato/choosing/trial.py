@@ -9,9 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..engines import scratch
+from ..engines import reader_of, scratch
 from ..engines.contract import Reader, Table
-from ..engines.directory import reader_of
 from ..errors import EngineError
 from ..publish import Prepared, applier_of, described, write
 from ..publishing.randomness import Secret

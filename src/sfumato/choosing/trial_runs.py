@@ -17,7 +17,7 @@ import numpy as np
 
 from ..model.public import Candidate, Roles
 from ..publish import Prepared
-from ..publishing.parameter_files import read_column_hierarchy
+from ..publishing.files import read_column_hierarchy
 from ..publishing.randomness import Secret
 from ..query import Release
 from .candidates import spec_of

@@ -109,7 +109,7 @@ def look(
     Example: sfumato look adult.parquet --sa occupation --qi age,sex,education --rho1 1/5
     """
     from ..choosing.look import look as run
-    from ..engines.directory import engine_named
+    from ..engines import engine_named
 
     found = run(
         where.source(source),
@@ -122,8 +122,8 @@ def look(
     for line in found.notes:
         note(line)
     if write_roles is not None:
-        from ..publishing.roles_file import roles_text
-        from ..publishing.roles_file import write_roles as write
+        from ..publishing.files import roles_text
+        from ..publishing.files import write_roles as write
 
         write(write_roles, roles_text(found.roles(), found.reasons(), DEFAULT))
         note(f"written: {write_roles}; check every role before publishing with --roles")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..engines.contract import Engine
     from ..methods.specifications import Field
     from ..model.public import Roles
-    from ..publishing.roles_file import RolesFile
+    from ..publishing.files import RolesFile
 
 
 def option(name: str, says: str, *, example: str = "", without: str | bool = True, **more: Any) -> Any:
@@ -148,7 +148,7 @@ class RoleOptions:
 
     def file(self) -> RolesFile:
         """What the roles file says; SpecError where roles are said on the command line as well."""
-        from ..publishing.roles_file import SAID_BY, read_roles
+        from ..publishing.files import SAID_BY, read_roles
 
         assert self.roles_file is not None
         for field in dataclasses.fields(self):
@@ -379,7 +379,7 @@ class ReadingOptions:
 
 def _engine(name: str, master: str | None, remote: str | None, *, memory: str | None = None) -> Engine:
     """The engine of that name; SpecError for an option that is not its own."""
-    from ..engines.directory import LOCAL, SPARK, engine_named
+    from ..engines import LOCAL, SPARK, engine_named
 
     if name == LOCAL:
         for option, given in (("master", master), ("remote", remote)):
@@ -544,7 +544,7 @@ def _shown(default: Any) -> str:
 def specification(method: str, options: dict[str, Any]) -> Any:
     """The specification that the options of a command stand for."""
     from ..methods.specifications import build
-    from ..publishing.parameter_files import READERS
+    from ..publishing.files import READERS
 
     given = {name.removeprefix(PREFIX): value for name, value in options.items() if value is not None}
     return build(method, given, option_name=option_name, readers=READERS)

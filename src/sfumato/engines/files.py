@@ -10,6 +10,7 @@ import glob as globbing
 import gzip
 import io
 import os
+import re
 import sys
 import weakref
 import zipfile
@@ -18,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from errno import ENOSPC
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -303,7 +304,7 @@ def compression_of(file: str) -> str:
 
 
 def check_unpacked(file: str) -> None:
-    """Nothing; DataError where the plain bytes of the file are packed still, as its name does not say."""
+    """Raise DataError where the plain bytes of the file are packed still, as its name does not say."""
     with unpacked(file) as handle:
         begins = handle.read(4)
     for mark, kind in BEGINNINGS.items():
@@ -397,3 +398,47 @@ class _InUtf8:
 
     def read(self, size: int, /) -> bytes:
         return self._text.read(size).encode("utf-8")
+
+
+# --- look-up tables that a reader brings along: small files or data frames, read into columns of plain values
+
+
+MOST_ROWS = 10_000
+MOST_BYTES = 20_000_000
+LOOKUP_NAME = re.compile(r"[A-Za-z_]\w{0,62}")
+
+
+def small_table(given: Any, name: str) -> dict[str, list[Any]]:
+    """Column -> values, row by row, of a CSV or Parquet file or of any data frame."""
+    if not LOOKUP_NAME.fullmatch(name) or name.lower() == "release":
+        raise DataError(f'"{name[:60]}" is no name for a look-up table')
+    table = _lookup_file(Path(given), name) if isinstance(given, str | Path) else _lookup_frame(given, name)
+    if table.num_rows > MOST_ROWS:
+        raise DataError(f'the look-up table "{name}" has {table.num_rows:,} rows; at most {MOST_ROWS:,} are read')
+    return {column: table[column].to_pylist() for column in table.column_names}
+
+
+def _lookup_file(path: Path, name: str) -> pa.Table:
+    from pyarrow import csv
+
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise DataError(f'the file "{path.name}" is too large for a look-up table')
+        if path.suffix.lower() == ".csv":
+            return csv.read_csv(path)
+        if path.suffix.lower() in {".parquet", ".pq"}:
+            return pq.read_table(path)
+    except (OSError, pa.ArrowInvalid):  # the library's own message may quote a cell
+        raise DataError(f'the file "{path.name}" of the look-up table "{name}" cannot be read') from None
+    raise DataError(f'a look-up table is a CSV or Parquet file, "{path.name}" is neither')
+
+
+def _lookup_frame(given: Any, name: str) -> pa.Table:
+    if isinstance(given, pa.Table):
+        return given
+    try:
+        import narwhals as nw
+
+        return nw.from_native(given, eager_only=True).to_arrow()
+    except (TypeError, ImportError):
+        raise DataError(f'the look-up table "{name}" is no path and no data frame') from None

@@ -84,7 +84,7 @@ class Source:
         return "<source>"
 
     def refuse(self, *fields: str, why: str) -> None:
-        """Nothing; SpecError for the first of these fields that is set and would not be honoured."""
+        """Raise SpecError for the first of these fields that is set and would not be honoured."""
         for name in fields:
             if getattr(self, name) not in (None, (), {}):
                 raise SpecError(f"--{name} {why}", field=name)
@@ -225,7 +225,7 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def check_no_password(typed: str) -> None:
-    """Nothing; SpecError for an address with a password, which stands in the arguments of a process for all to see."""
+    """Raise SpecError for an address with a password: everybody can read the arguments of a process."""
     address = address_of(typed)
     if address is not None and address.secret:
         raise SpecError(

@@ -24,7 +24,7 @@ class Field:
     help: str
     example: str = ""
     default: Any = None  # of a field that is not required
-    file: str | None = None  # the text may name a file of this sort (see parameter_files)
+    file: str | None = None  # the text may name a file of this sort (see publishing.files)
 
 
 def fields_of(spec: type) -> list[Field]:

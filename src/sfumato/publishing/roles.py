@@ -47,7 +47,7 @@ def settled_roles(roles: Roles, table: Table, *, reserved: str | None = None, be
 
 
 def check_named(names: Iterable[str], columns: Iterable[str]) -> None:
-    """Nothing; SpecError for a name that no column has, with the nearest one."""
+    """Raise SpecError for a name that no column has, with the nearest one."""
     columns = dict.fromkeys(columns)  # in their order
     missing = [name for name in names if name not in columns]
     if missing:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
+from ..engines import engine_named
 from ..engines import scratch as scratch_folders
 from ..engines.codes import (
     Coder,
@@ -28,7 +29,6 @@ from ..engines.codes import (
     weights_table,
 )
 from ..engines.contract import Engine, Reader
-from ..engines.directory import engine_named
 from ..engines.statements import COUNT
 from ..errors import EngineError, ReleaseError, SfumatoError
 from ..methods import REGISTRY, AnyMethod

@@ -98,7 +98,7 @@ class _SQLite(Moment):
             raise DataError("the query is not one SELECT that SQLite can answer, or the database is damaged") from None
 
     def check_table(self, name: str) -> None:
-        """Nothing; DataError where there is no such table or view."""
+        """Raise DataError where there is no such table or view."""
         known = [n for (n,) in self._asked("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")]
         if name.lower() not in {n.lower() for n in known}:
             shown = ", ".join(sorted(known)[:10]) or "none"

@@ -13,8 +13,7 @@ import duckdb
 from ...errors import DataError, ReleaseError, SpecError
 from ...model.coarsening import Recoding
 from ...model.types import MOST_DIGITS, ColumnType, Kind, type_named
-from .connection import connect, quoted
-from .session import SourceView
+from .connection import SourceView, connect, quoted
 
 SHOWN_ROWS = 5
 WHOLE = 2**53  # a real number below it stands for one whole number

@@ -21,8 +21,7 @@ import pyarrow as pa
 from ...errors import DataError
 from ..files import check_names, check_unpacked, compression_of, in_plain, shown, unpacked
 from ..source import Source, date_format, date_pattern
-from .connection import plain_path, quoted
-from .session import Allowance, Session, SourceView, csv_error, engine_error, out_of_memory
+from .connection import Allowance, Session, SourceView, csv_error, engine_error, out_of_memory, plain_path, quoted
 
 UTF_8 = "utf-8-sig"
 DELIMITERS = (",", ";", "\t", "|")

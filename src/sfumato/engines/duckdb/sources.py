@@ -5,8 +5,9 @@ Messages of the reading libraries may quote cells of the table, so none of them 
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,23 @@ import pyarrow as pa
 from ...errors import DataError, SpecError
 from ...model.coarsening import in_order
 from ..batches import ONCE, Batches, check_sound, of_function, of_iterator
-from ..files import SAID, PrivateCopy, check_digits, check_names, check_same, files_of, kind_of, shown
-from ..source import SCHEMES, Address, Source, address_of
+from ..files import (
+    SAID,
+    PrivateCopy,
+    check_digits,
+    check_names,
+    check_same,
+    compression_of,
+    files_of,
+    in_plain,
+    kind_of,
+    shown,
+    unpacked,
+)
+from ..source import MORE_DIGITS, SCHEMES, Address, Source, address_of
 from .columns import projected, recoded, typed, without_excess
-from .connection import in_plain_types, plain_path, quoted
+from .connection import Allowance, Bind, SourceView, connect, in_plain_types, plain_path, quoted
 from .csv import csv_view
-from .json import json_view
-from .session import Allowance, Bind, SourceView
 
 LABELLED = "titles and value labels of the file are published with the columns that are"
 
@@ -170,12 +181,12 @@ def _of_files(files: Sequence[str], source: Source, allowed: Allowance) -> Sourc
 def _by_extra(file: str, kind: str, source: Source) -> SourceView:
     """A file that an optional library reads."""
     if kind == "excel":
-        from ..optional_files import sheet
+        from .optional_files import sheet
 
         table = sheet(file, source.table)
         check_names(table.column_names, shown(file))
         return SourceView(bind=lambda con: con.from_arrow(table))
-    from ..optional_files import statistics_file
+    from .optional_files import statistics_file
 
     opened = statistics_file(file, source.encoding)
     return replace(spooled(opened.reader), labels=opened.labels, notes=(LABELLED,) if opened.labels else ())
@@ -188,3 +199,75 @@ def _check_some(file: str) -> None:
                 raise DataError(f"{shown(file)} is empty")
     except OSError as error:
         raise DataError(f"cannot read {shown(file)}: {error.strerror}") from None
+
+
+# --- JSON lines: one object a line, types from all of them
+
+
+MARK = codecs.BOM_UTF8
+NEWLINES = "newline_delimited"
+KINDS = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "TIME", "UUID", "HUGEINT", "UBIGINT")
+PLAIN = {*KINDS, "TIMESTAMP WITH TIME ZONE"}
+
+
+def json_view(files: Sequence[str], source: Source) -> SourceView:
+    """The files as one table. A column that holds several kinds of values, or objects, is refused."""
+    plain, kept = in_plain(files, "utf-8-sig", copied=any(_begins(file).startswith(MARK) for file in files))
+    paths = [plain_path(Path(file)) for file in plain]
+    options: dict[str, Any] = {"compression": compression_of(plain[0]), "format": NEWLINES, "hive_partitioning": False}
+    if not _lines(paths):
+        options["format"] = "array"
+    try:
+        with connect() as con:
+            found = con.read_json(paths, sample_size=-1, union_by_name=True, **options)  # type: ignore[arg-type] # it takes lists
+            types = {name: str(kind) for name, kind in zip(found.columns, found.types, strict=True)}
+            rows = found.aggregate("count(*)").fetchall()[0][0]
+    except duckdb.Error:
+        raise DataError("the file cannot be read as JSON lines: one object a line, all with the same names") from None
+    check_names(list(types))
+    if not rows or list(types) == ["json"]:
+        raise DataError("the JSON file holds no rows, or its rows are not objects with names")
+    for name, kind in types.items():
+        if kind == "JSON" and name in source.types:
+            types[name] = "VARCHAR"
+        elif kind == "JSON":
+            raise DataError(
+                f'column "{name}" holds values of several kinds, or none; say which it shall be with --types',
+                column=name,
+            )
+        elif kind not in PLAIN:
+            raise DataError(f'column "{name}" holds lists or objects; leave it out, or make it plain', column=name)
+
+    wide = _wide(paths, types, options)
+    types |= dict.fromkeys(wide, "VARCHAR")
+
+    def bind(con: duckdb.DuckDBPyConnection, _: object = kept) -> duckdb.DuckDBPyRelation:
+        return con.read_json(paths, columns=types, **options)  # type: ignore[arg-type] # it takes lists
+
+    notes = tuple(f'"{name}" {MORE_DIGITS}' for name in wide if name not in source.types)
+    return SourceView(bind=bind, notes=notes, utf8=True)
+
+
+def _wide(paths: list[str], types: Mapping[str, str], options: Mapping[str, Any]) -> list[str]:
+    """Columns of real numbers that hold whole ones of more digits than a real number has."""
+    real = [name for name, kind in types.items() if kind == "DOUBLE"]
+    if not real:
+        return []
+    tests = [f"count(CASE WHEN regexp_matches({quoted(name)}, '^-?[0-9]{{16,}}$') THEN 1 END)" for name in real]
+    try:
+        with connect() as con:
+            texts = con.read_json(paths, columns=dict.fromkeys(real, "VARCHAR"), **options)  # type: ignore[arg-type] # it takes lists
+            counts = texts.aggregate(", ".join(tests)).fetchall()[0]
+    except duckdb.Error:
+        raise DataError("the file cannot be read as JSON lines: one object a line, all with the same names") from None
+    return [name for name, count in zip(real, counts, strict=True) if count]
+
+
+def _begins(file: str) -> bytes:
+    with unpacked(file) as handle:
+        return handle.read(64)
+
+
+def _lines(paths: list[str]) -> bool:
+    """Whether the first character that is no space begins an object, not a list of them."""
+    return not _begins(paths[0]).lstrip().startswith(b"[")

@@ -27,10 +27,9 @@ from ..contract import FollowingColumn, Keys, Progress, Transform, Written
 from ..files import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..source import source_of
-from .connection import quoted
+from .connection import Session, SourceView, engine_error, left, quoted
 from .engine import LocalEngine
 from .ordered_rows import KEY, transformed, write_ordered
-from .session import Session, SourceView, engine_error, left
 from .sources import view_of
 
 NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly

@@ -93,7 +93,7 @@ def is_connect(session: Any) -> bool:
 
 
 def _check_connect(remote: str) -> None:
-    """Nothing; EngineError where Spark's client is missing, or nobody listens: it would knock for ten minutes."""
+    """Raise EngineError where Spark's client is missing, or nobody listens: it would knock for ten minutes."""
     if find_spec("grpc") is None or find_spec("grpc_status") is None:
         raise EngineError("--remote needs the client of Spark Connect; install sfumato[spark]")
     if remote.startswith("local"):
@@ -181,3 +181,26 @@ def disk_only() -> Any:
     from pyspark import StorageLevel
 
     return StorageLevel.DISK_ONLY
+
+
+# --- how the secret reaches the tasks: no plan, log, page or event of Spark shows it
+#
+# With a cluster's own driver it is a broadcast, which is destroyed when the block ends: the blocks on the executors'
+# memory and disks and the file on the driver go. Spark Connect has no broadcasts: there it is part of the pickled
+# function, which a server keeps in memory as long as the operation lasts. docs/spark.md says who can see what.
+
+
+@contextmanager
+def door(session: Any, thing: Any) -> Iterator[Callable[[], bytes]]:
+    """A function that gives the pickled thing to a task, while the block lasts."""
+    from pyspark import cloudpickle
+
+    pickled: bytes = cloudpickle.dumps(thing)
+    if is_connect(session):
+        yield lambda: pickled
+        return
+    sent = session.sparkContext.broadcast(pickled)
+    try:
+        yield lambda: sent.value
+    finally:
+        sent.destroy(blocking=True)

@@ -30,10 +30,8 @@ from . import tasks
 from .chunks import CHUNK, ORDER, PART, RANGE
 from .chunks import NUMBER as CHUNK_NUMBER
 from .reader import SparkReader
-from .secret_door import door
-from .session import disk_only, forget, parallelism, plainly, silence, start
-from .sources import frame_of, is_frame
-from .spark_types import arrow_type, released_type, struct
+from .session import disk_only, door, forget, parallelism, plainly, silence, start
+from .sources import arrow_type, frame_of, is_frame, released_type, struct
 
 ROWS_A_PART = 4_000_000
 FEWEST_A_PART = 100_000  # a table with fewer rows is not cut further

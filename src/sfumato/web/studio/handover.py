@@ -110,7 +110,7 @@ def _method(choices: Choices) -> tuple[list[str], str]:
         fields[name].file and Path(text).suffix.lower() in {".csv", ".txt"} for name, text in choices.options.items()
     ):
         imports = ["import sfumato as sf", "from sfumato.methods.specifications import build"]
-        imports.append("from sfumato.publishing.parameter_files import READERS")
+        imports.append("from sfumato.publishing.files import READERS")
         return imports, f"build({choices.method!r}, {dict(choices.options)!r}, readers=READERS)"
     given = ", ".join(f"{name}={_value(fields[name].kind, text)!r}" for name, text in choices.options.items())
     if spec.__name__ in sfumato.__all__:

@@ -1,6 +1,6 @@
 """What the custodian has chosen, and the small file that keeps it: names and parameters, no data.
 
-The file is a roles file (see publishing/roles_file.py) with a part [studio] for what only the page needs, so
+The file is a roles file (see publishing/files.py) with a part [studio] for what only the page needs, so
 `sfumato publish --roles` takes it as it is.
 """
 
@@ -17,7 +17,7 @@ from ...engines.source import Source
 from ...errors import SpecError
 from ...model.names import assigned
 from ...model.public import READERS, Roles
-from ...publishing.roles_file import LISTS, MAX_BYTES, quoted
+from ...publishing.files import LISTS, MAX_BYTES, quoted
 
 ROLES = ("sensitive", "quasi", "keep", "drop", "person")
 ALWAYS = "histogram"  # the reader that makes methods equal

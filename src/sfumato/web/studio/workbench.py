@@ -8,8 +8,8 @@ from typing import Any
 from ...choosing.look import look
 from ...choosing.recommend import expected
 from ...choosing.setting import Setting, make_setting
+from ...engines import engine_named
 from ...engines.contract import Engine
-from ...engines.directory import engine_named
 from ...engines.files import OPTIONS
 from ...engines.source import paths_of
 from ...errors import DataError, SfumatoError
@@ -18,7 +18,7 @@ from ...methods.specifications import build
 from ...model.option_names import option_name
 from ...model.public import Candidate
 from ...publish import check_covered, prepare, publish
-from ...publishing.parameter_files import READERS
+from ...publishing.files import READERS
 from ...publishing.randomness import Secret
 from ...query import open_release
 from ...release.verify import describe, unseen, verified_lines

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..errors import DataError, SpecError
-from ..model.codebook import Labels
+from ...errors import DataError, SpecError
+from ...model.codebook import Labels
 
 NO_FASTEXCEL = "reading Excel needs the extra: pip install 'sfumato[files]'"
 NO_PYREADSTAT = "reading SPSS, Stata and SAS needs the extra: pip install 'sfumato[files]'"
