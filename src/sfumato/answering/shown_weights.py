@@ -7,6 +7,7 @@ import numpy as np
 from ..model.public import Floats, Listed
 from ..release.opened import OpenedRelease
 from ..sql.nodes import TRUE, Query
+from ..stats.ties import as_printed
 from .explanation import explanation
 from .layout import Layout, coefficients, functionals
 from .observation import Observation
@@ -49,7 +50,8 @@ def shown_weights(query: Query, place: Layout, opened: OpenedRelease) -> list[st
 
 
 def _by_set(weights: Floats, listed: Listed, opened: OpenedRelease, unit: int) -> list[str]:
-    """The largest and the smallest weights, with the values of their sets."""
+    """The largest and the smallest weights, with the values of their sets; sets that print alike by number."""
+    weights = as_printed(weights, 4)
     order = np.argsort(-weights, kind="stable")
     shown = order if len(order) <= 2 * MOST else np.concatenate([order[:MOST], order[-MOST:]])
     values, lines = opened.domains[unit].values, []
