@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from collections.abc import Mapping
@@ -58,6 +59,12 @@ class Desk:
     def __init__(self, served: Mapping[str, Served], max_rows: int) -> None:
         self._served, self._max_rows = dict(served), max_rows
         self._open: dict[str, Release] = {}
+
+    def prepare(self, task: Task | Conclusion) -> None:
+        """Open the release of a task, and load what reads questions, before the time of the task begins."""
+        if task.release not in self._open:
+            with contextlib.suppress(Exception):  # said, as a refusal, in the reply
+                self._release(task.release).explain("SELECT COUNT(*) FROM release")
 
     def __call__(self, task: Task | Conclusion) -> Reply | Refusal:
         """The reply, or why there is none: nothing is said of other files than those that the server opened."""

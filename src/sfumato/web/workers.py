@@ -3,6 +3,9 @@
 A question may run long in DuckDB or in numpy; only a process can be stopped whatever it does. So each worker is a
 process that answers one question at a time: past the time limit it is ended and another takes its place, while the
 others go on. What waits is bounded too; beyond that a caller hears `Busy` at once.
+
+The time of a question runs from when a worker is ready for it: until then it waits in the queue, whatever starts or
+loads meanwhile. A question that is stopped is answered at its limit; its worker's successor starts beside.
 """
 
 from __future__ import annotations
@@ -17,11 +20,21 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Protocol
 
-Answerer = Callable[[Any], Any]
 CONTEXT = multiprocessing.get_context("spawn")  # forking a process that has threads may freeze the child
-START_LIMIT = 120.0  # seconds until a new worker must be ready
+START_LIMIT = 120.0  # seconds until a new worker must be ready, and one that loads what a task needs
+READY = "ready"
+
+
+class Answerer(Protocol):
+    """What a worker process holds."""
+
+    def prepare(self, task: Any) -> None:
+        """Load what the task needs; no part of its time."""
+
+    def __call__(self, task: Any) -> Any:
+        """The reply to a task."""
 
 
 class Busy(Exception):  # noqa: N818 - reads as the answer it becomes
@@ -38,7 +51,7 @@ class WorkerLost(Exception):  # noqa: N818
 
 @dataclass(slots=True)
 class Pool:
-    """`size` processes, each with what `make()` returns: a function that answers one task.
+    """`size` processes, each with what `make()` returns.
 
     Both `make` and the tasks and replies travel between processes, so they can be pickled.
     """
@@ -51,8 +64,9 @@ class Pool:
     _free: asyncio.LifoQueue[_Worker] = field(default_factory=asyncio.LifoQueue)
     _threads: ThreadPoolExecutor | None = None
     _workers: list[_Worker] = field(default_factory=list)
+    _replacing: set[asyncio.Task[None]] = field(default_factory=set)
     waiting: int = 0
-    busy: int = 0
+    busy: int = 0  # workers that answer, or start again
     replaced: int = 0
 
     async def start(self) -> None:
@@ -81,30 +95,41 @@ class Pool:
         return await asyncio.shield(running)
 
     async def _take(self, limit: float) -> _Worker:
+        """A free worker; `Busy` after `limit` seconds, but where one is about to be ready it is waited for."""
         if self._free.empty() and self.waiting >= self.queue:
             raise Busy
         self.waiting += 1
         try:
-            async with asyncio.timeout(limit):
-                return await self._free.get()
-        except TimeoutError:
-            raise Busy from None
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(limit):
+                        return await self._free.get()
+                if not self._replacing:
+                    raise Busy
         finally:
             self.waiting -= 1
 
     async def _run(self, worker: _Worker, task: Any, limit: float) -> Any:
-        assert self._threads is not None
-        loop = asyncio.get_running_loop()
         self.busy += 1
         try:
-            return await loop.run_in_executor(self._threads, worker.ask, task, limit)
+            reply = await asyncio.get_running_loop().run_in_executor(self._threads, worker.ask, task, limit)
         except (OutOfTime, WorkerLost):
             self.replaced += 1
-            await loop.run_in_executor(self._threads, worker.start)
+            starting = asyncio.ensure_future(self._replace(worker))
+            self._replacing.add(starting)
+            starting.add_done_callback(self._replacing.discard)
             raise
-        finally:
-            self.busy -= 1
-            self._free.put_nowait(worker)
+        self._give_back(worker)
+        return reply
+
+    async def _replace(self, worker: _Worker) -> None:
+        with contextlib.suppress(WorkerLost):  # it is started again by who asks it next
+            await asyncio.get_running_loop().run_in_executor(self._threads, worker.start)
+        self._give_back(worker)
+
+    def _give_back(self, worker: _Worker) -> None:
+        self.busy -= 1
+        self._free.put_nowait(worker)
 
 
 def begin(process: Any) -> None:
@@ -144,8 +169,7 @@ class _Worker:
             begin(self._process)
             theirs.close()  # so that the end of the process is seen as the end of the pipe
             self._pipe = ours
-        if not ours.poll(START_LIMIT) or ours.recv() != "ready":
-            raise WorkerLost
+        self._wait_until_ready(ours)
 
     def ask(self, task: Any, limit: float) -> Any:
         if self._pipe is None:  # the last start failed
@@ -154,11 +178,20 @@ class _Worker:
             raise WorkerLost
         try:
             self._pipe.send(task)
+            self._wait_until_ready(self._pipe)
             if not self._pipe.poll(limit):
                 raise OutOfTime
             return self._pipe.recv()
-        except (EOFError, OSError, BrokenPipeError):
+        except (EOFError, OSError):
             raise WorkerLost from None
+
+    def _wait_until_ready(self, pipe: Connection) -> None:
+        try:
+            if pipe.poll(START_LIMIT) and pipe.recv() == READY:
+                return
+        except (EOFError, OSError):
+            pass
+        raise WorkerLost
 
     def end(self) -> None:
         with self._lock:
@@ -180,9 +213,12 @@ def _serve(pipe: Connection, make: Callable[[], Answerer], memory_mib: int) -> N
     _bound_memory(memory_mib)
     answer = make()
     with contextlib.suppress(EOFError, OSError, MemoryError):  # without memory this process ends, and is replaced
-        pipe.send("ready")
+        pipe.send(READY)
         while True:
-            pipe.send(answer(pipe.recv()))
+            task = pipe.recv()
+            answer.prepare(task)
+            pipe.send(READY)
+            pipe.send(answer(task))
 
 
 def _bound_memory(mib: int) -> None:
