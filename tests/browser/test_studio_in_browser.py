@@ -32,7 +32,10 @@ from serving import ARABIC, SCRIPT, WIDE, RunningStudio, awkward_table, running_
 from tables import MARK, people
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")]
-SLOW = 90_000  # milliseconds for work on a busy machine
+SLOW = 90_000  # milliseconds until a studio that is not at work is given up
+GIVEN_UP = 1_800_000  # and until one that is at work is: it works for ever
+AT_WORK = "() => document.querySelector('[aria-busy=true], .htmx-request') !== null"
+LISTENING = "() => document.querySelector('.htmx-added, .htmx-settling') === null"  # new parts hear a choice
 COLUMNS = people().column_names
 QUESTIONS = (
     "SELECT disease, COUNT(*) AS n FROM release GROUP BY disease; "
@@ -80,9 +83,23 @@ def page(browser: Any, studio: RunningStudio) -> Iterator[Any]:
 
 def invited(page: Any, studio: RunningStudio) -> None:
     """The page is open and its scripts are there; the address no longer holds the token."""
-    page.goto(studio.invitation)
-    page.wait_for_url(f"{studio.url}/", timeout=SLOW)
+    page.goto(studio.invitation, timeout=GIVEN_UP)
+    page.wait_for_url(f"{studio.url}/", timeout=GIVEN_UP)
     page.locator("#step-source").wait_for()
+
+
+def appears(page: Any, wanted: Any) -> None:
+    """It is on the page, which listens: waited for while the studio is at work, however long that takes."""
+    from playwright.sync_api import TimeoutError as NotYet
+
+    for _ in range(GIVEN_UP // SLOW):
+        try:
+            wanted.wait_for(timeout=SLOW)
+            return until(page, LISTENING)
+        except NotYet:
+            if not page.evaluate(AT_WORK):
+                raise
+    raise AssertionError(f"the studio is still at work, without {wanted}")
 
 
 def opened(page: Any, path: Path, columns: int) -> None:
@@ -90,14 +107,14 @@ def opened(page: Any, path: Path, columns: int) -> None:
     page.evaluate("document.getElementById('step-roles').dataset.old = 'yes'")
     page.fill("#source", str(path))
     page.get_by_role("button", name="Open", exact=True).click()
-    page.locator("#step-source .facts", has_text=f"{path.name}:").wait_for(timeout=SLOW)
-    page.locator("#step-roles:not([data-old]) .column").nth(columns - 1).wait_for(timeout=SLOW)
+    appears(page, page.locator("#step-source .facts", has_text=f"{path.name}:"))
+    appears(page, page.locator("#step-roles:not([data-old]) .column").nth(columns - 1))
 
 
 def role(page: Any, column: int, name: str) -> None:
     """The column has the role, by the list beside its name."""
     page.select_option(f"#role-{column}", name)
-    page.locator(f'.lane[data-role="{name}"] #role-{column}').wait_for()
+    appears(page, page.locator(f'.lane[data-role="{name}"] #role-{column}'))
 
 
 def test_from_a_file_to_a_verified_release(page: Any, folder: Path, tmp_path: Path) -> None:
@@ -116,7 +133,7 @@ def test_from_a_file_to_a_verified_release(page: Any, folder: Path, tmp_path: Pa
     page.locator("#slider").focus()
     page.keyboard.press("ArrowRight")
     page.locator("#bound-words", has_text="1/4").wait_for()
-    page.locator("#asked", has_text="at the bound 1/4").wait_for(timeout=SLOW)
+    appears(page, page.locator("#asked", has_text="at the bound 1/4"))
     page.check("#hold-value")
     until(page, HOLDING, seconds=SLOW / 1000)  # methods that do not hold this reader step back, at once
     best = page.locator("tr.fits").first.get_by_role("rowheader").inner_text()
@@ -125,7 +142,7 @@ def test_from_a_file_to_a_verified_release(page: Any, folder: Path, tmp_path: Pa
     page.locator(".chart[data-drawn]").wait_for()
     assert page.locator(".chart svg .mark-rect path").count() >= 7
     page.locator("#plan-best").click()
-    page.locator("#publish").wait_for(timeout=SLOW)
+    appears(page, page.locator("#publish"))
     assert "1/4" in page.inner_text("#step-plan .promise")
     page.reload()  # leaving the page loses nothing
     page.locator("#publish").wait_for()
@@ -133,7 +150,7 @@ def test_from_a_file_to_a_verified_release(page: Any, folder: Path, tmp_path: Pa
     out = folder / "handed"
     page.fill("#out", str(out))
     page.locator("#publish").click()
-    page.locator(".checks").wait_for(timeout=SLOW)
+    appears(page, page.locator(".checks"))
     assert "made without a seed" in page.inner_text(".checks")
     release = sfumato.open_release(out)
     assert release.manifest.rows == 1246
@@ -171,7 +188,7 @@ def _hand_over(page: Any, out: Path, tmp_path: Path) -> None:
 
 def test_a_file_dialog_keeps_its_copy_private(page: Any, folder: Path) -> None:
     page.set_input_files("#upload", folder / "people.parquet")
-    page.locator("#step-source .facts", has_text="a copy in a private folder").wait_for(timeout=SLOW)
+    appears(page, page.locator("#step-source .facts", has_text="a copy in a private folder"))
     assert page.locator(".column").count() == len(COLUMNS)
     page.set_input_files("#upload", files=[{"name": "x.exe", "mimeType": "text/plain", "buffer": b"x"}])
     page.locator("#problems .refusal").wait_for()
@@ -186,13 +203,13 @@ def test_choices_are_saved_and_loaded(page: Any, folder: Path, tmp_path: Path) -
     saved.value.save_as(tmp_path / "mine.toml")
     role(page, COLUMNS.index("disease"), "drop")
     page.set_input_files("#load-choices", tmp_path / "mine.toml")
-    page.locator(f'.lane[data-role="sensitive"] #role-{COLUMNS.index("disease")}').wait_for(timeout=SLOW)
+    appears(page, page.locator(f'.lane[data-role="sensitive"] #role-{COLUMNS.index("disease")}'))
 
 
 def test_browsing_this_machine(page: Any, folder: Path) -> None:
     page.get_by_text("Browse this machine").click()
     page.get_by_role("button", name="people.parquet").click()
-    page.locator("#step-source .facts", has_text="people.parquet: 1,246 rows").wait_for(timeout=SLOW)
+    appears(page, page.locator("#step-source .facts", has_text="people.parquet: 1,246 rows"))
 
 
 def test_awkward_names_stay_text(page: Any, folder: Path) -> None:
@@ -200,17 +217,17 @@ def test_awkward_names_stay_text(page: Any, folder: Path) -> None:
     opened(page, folder / "awkward.parquet", WIDE)
     role(page, 0, "sensitive")
     page.select_option("#method", "uniform")
-    page.get_by_role("alert").wait_for(timeout=SLOW)  # it needs its parameters
+    appears(page, page.get_by_role("alert"))  # it needs its parameters
     page.fill("#option-rho1", "1/20")
     page.fill("#option-rho2", "1/2")
     page.get_by_role("button", name="Plan again").click()
-    page.locator("#publish").wait_for(timeout=SLOW)
+    appears(page, page.locator("#publish"))
     page.get_by_text("Errors to expect").click()
     assert page.get_by_role("rowheader", name=SCRIPT).is_visible()
     out = folder / "odd <b>"
     page.fill("#out", str(out))
     page.locator("#publish").click()
-    page.locator(".checks").wait_for(timeout=SLOW)
+    appears(page, page.locator(".checks"))
     assert "--roles awkward-choices.toml" in page.inner_text("#repeat-shell")
     assert page.evaluate("window.broken") is None
     names = page.locator(".column label").all_inner_texts()
@@ -228,7 +245,7 @@ def test_awkward_names_stay_text(page: Any, folder: Path) -> None:
 def test_a_refusal_is_said_and_nothing_is_lost(page: Any, folder: Path) -> None:
     page.fill("#source", str(folder / "nothing.parquet"))
     page.get_by_role("button", name="Open", exact=True).click()
-    page.get_by_role("alert").filter(has_text='there is no file "nothing.parquet"').wait_for(timeout=SLOW)
+    appears(page, page.get_by_role("alert").filter(has_text='there is no file "nothing.parquet"'))
     opened(page, folder / "people.parquet", len(COLUMNS))
     role(page, COLUMNS.index("disease"), "sensitive")
     page.locator(".cm-content").click()
@@ -236,7 +253,7 @@ def test_a_refusal_is_said_and_nothing_is_lost(page: Any, folder: Path) -> None:
     page.keyboard.press("Backspace")
     page.keyboard.insert_text("SELECT COUNT(*) AS n FROM release WHERE nothing = 1")
     page.keyboard.press("Control+Enter")
-    page.locator("#step-methods [role=alert]").wait_for(timeout=SLOW)
+    appears(page, page.locator("#step-methods [role=alert]"))
 
 
 def test_cancel_leaves_nothing(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,16 +275,16 @@ def test_cancel_leaves_nothing(browser: Any, tmp_path: Path, monkeypatch: pytest
     before = {"large.parquet", "c.toml", "scratch"}
     with running_studio(*arguments, folder=tmp_path) as found, watched_page(browser, found.url) as page:
         invited(page, found)
-        page.locator("#method").wait_for(timeout=SLOW)
+        appears(page, page.locator("#method"))
         page.select_option("#method", "subset-response")
         page.fill("#option-rho1", "1/20")
         page.fill("#option-rho2", "1/2")
         page.fill("#option-workload", "ranges")
         page.get_by_role("button", name="Plan again").click()
-        page.locator("#publish").wait_for(timeout=SLOW)
+        appears(page, page.locator("#publish"))
         page.locator("#publish").click()
         page.locator("#cancel").click(timeout=SLOW)
-        page.get_by_text("Cancelled; nothing was published").wait_for(timeout=SLOW)
+        appears(page, page.get_by_text("Cancelled; nothing was published"))
         assert {p.name for p in tmp_path.iterdir()} == before
         left = [p for p in scratch.iterdir() if p.name.startswith("sfumato-scratch")]
         assert len(left) <= 2  # of the server and of the process that looked
@@ -343,7 +360,7 @@ def test_pictures(browser: Any, tmp_path: Path, update_golden: bool) -> None:
     pq.write_table(table, tmp_path / "adult.parquet")
     with running_studio("adult.parquet", folder=tmp_path) as found, watched_page(browser, found.url) as page:
         invited(page, found)
-        page.locator("#role-5").wait_for(timeout=SLOW)
+        appears(page, page.locator("#role-5"))
         page.check("#null_as_value")
         role(page, 5, "sensitive")
         page.locator(".cm-content").click()
@@ -353,7 +370,7 @@ def test_pictures(browser: Any, tmp_path: Path, update_golden: bool) -> None:
             "WHERE occupation = 'Sales' GROUP BY education;"
         )
         page.select_option("#trust", "conditional")
-        page.locator("#asked").wait_for(timeout=4 * SLOW)
+        appears(page, page.locator("#asked"))
         page.locator(".chart[data-drawn]").wait_for()
         page.set_viewport_size({"width": 1200, "height": 1420})
         page.evaluate("document.getElementById('step-promise').scrollIntoView()")
