@@ -2,6 +2,7 @@
 #
 #   make demo     publish the bundled table, ask it questions, show the truth beside every answer
 #   make test     the whole suite
+#   make test-processors  golden, contract and recorded tests as other processors and a busy machine would run them
 #   make quick    the tests that need neither minutes nor luck: before each commit
 #   make check    format, lint, strict types, import rules, no private names of other packages
 #   make bench    the ratios of docs/performance.md, measured here   (BENCH="--rows 1000000 --only publish")
@@ -22,7 +23,7 @@ EXTRAS ?= dev,docs,report,web,files,databases
 comma := ,
 READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo compiled test quick check bench audit docs package golden clean setup
+.PHONY: demo compiled test test-processors quick check bench audit docs package golden clean setup
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -41,6 +42,16 @@ compiled: $(READY)
 
 test: compiled
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(PYTEST)
+
+# One machine plays others: linear algebra by OPENBLAS_CORETYPE, numpy by NPY_DISABLE_CPU_FEATURES; then both cores are
+# kept busy by processes that end with the shell that started them.
+PLAYED := tests/sql/test_golden.py tests/contract tests/frozen
+PLAY := $(BIN)/python -m pytest -q -n 2 -m "not slow and not statistical" $(PLAYED) $(PYTEST)
+test-processors: export OMP_NUM_THREADS ?= 1
+test-processors: compiled
+	OPENBLAS_CORETYPE=Nehalem NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" $(PLAY)
+	OPENBLAS_CORETYPE=Sandybridge NPY_DISABLE_CPU_FEATURES="X86_V4" $(PLAY)
+	$(BIN)/python -m tools.keep_busy $(PLAY)
 
 quick: compiled
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not statistical and not slow" $(PYTEST)

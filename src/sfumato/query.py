@@ -123,12 +123,14 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
         numbers = listed.true_count * len(query.columns)
         whole, kind, notes = with_derived(frame, subject, whole, kind, z=options.z(numbers), target=options.target)
         caveats += notes
-    columns = whole.append_column(ROW, pa.array(range(whole.num_rows), type=pa.int64())).filter(listed)
+    numbered = whole.append_column(ROW, pa.array(range(whole.num_rows), type=pa.int64()))
+    columns = numbered.filter(listed)
     if query.refined:
         statement = refined(
-            table=ANSWER, having=query.having, order=query.order, limit=query.limit, offset=query.offset
+            table=ANSWER, row=ROW, having=query.having, order=query.order, limit=query.limit, offset=query.offset
         )
-        columns = subject.reader.run(statement, text=text, tables={ANSWER: columns})
+        compared = estimate.without_last_bits(columns)
+        columns = numbered.take(subject.reader.run(statement, text=text, tables={ANSWER: compared})[ROW])
     shown, names = estimate.shown(query, columns)
     for name, digits in query.digits:
         shown = estimate.rounded(shown, name, digits)

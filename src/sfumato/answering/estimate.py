@@ -18,6 +18,7 @@ from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import Aggregate, Query
 from ..stats.joint_codes import distinct_rows
 from ..stats.tail_inversion import cut
+from ..stats.ties import to_digits
 from .functionals import (
     Functional,
     Limits,
@@ -34,6 +35,7 @@ from .observe import Frame
 from .strata import Strata, estimate_apart, key_columns, put_together, sort_into_strata
 from .totals import Numbers, Result, hang_on_few_rows, is_exact, order_bounds, selected
 
+COMPARED = 12  # digits of estimates that HAVING and ORDER BY look at
 MOST_TOGETHER = 5_000_000  # observed entries of grouping sets that are estimated at once
 
 
@@ -315,6 +317,16 @@ def _inverted(
     value, low, high = (column.reshape(-1, combos) for column in numbers.T)
     note = f"{aggregate.name or aggregate.text}: a value of the column, as QUANTILE_DISC has it"
     return Result(value, np.full_like(value, np.nan), low, high, "confidence", notes=(note,))
+
+
+def without_last_bits(table: pa.Table) -> pa.Table:
+    """The answer as HAVING and ORDER BY compare it: estimates that are equal in exact arithmetic are equal here."""
+    for at, field in enumerate(table.schema):
+        if field.name[0] in "ad" and pa.types.is_float64(field.type):
+            column = table.column(at)
+            numbers = pa.array(to_digits(column.to_numpy(), COMPARED), mask=column.is_null().to_numpy())
+            table = table.set_column(at, field, numbers)
+    return table
 
 
 def shown(query: Query, refined: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:

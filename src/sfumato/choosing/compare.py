@@ -17,6 +17,7 @@ from ..methods import REGISTRY
 from ..model.public import Roles, Trust
 from ..model.ratios import Ratio
 from ..publishing.randomness import Secret
+from ..stats.ties import settled
 from .candidates import LAPLACE, check_hierarchies
 from .measure import foresee, laplace, measure, releases_of
 from .setting import Setting, make_setting
@@ -144,7 +145,7 @@ def rank(entries: list[dict[str, Any]]) -> None:
     ]
     for readers in {held(e) for e in able}:
         equal = [e for e in able if held(e) == readers]
-        for place, entry in enumerate(sorted(equal, key=lambda e: float(main_error(e) or 0.0)), start=1):
+        for place, entry in enumerate(sorted(equal, key=lambda e: settled(main_error(e) or 0.0)), start=1):
             entry["rank"] = place
 
 

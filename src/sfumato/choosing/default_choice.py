@@ -17,6 +17,7 @@ from ..model.public import Candidate, Roles, Trust
 from ..publish import Prepared
 from ..publishing.randomness import Secret
 from ..sql.scalar import quoted
+from ..stats.ties import settled
 from . import DEFAULT
 from .foresee import ExpectedRelease, mean_absolute_error
 from .measure import reached
@@ -57,7 +58,7 @@ def alternatives(
     setting = make_setting(source, roles=alone, bound=rho2, rho1=rho1, workload=counts, secret=secret, **reading)
     found = list(_foreseen(setting, secret))
     own = next(f for f in found if f.method == DEFAULT)
-    better = sorted((f for f in found if f.error < NOTICED * own.error), key=lambda f: f.error)
+    better = sorted((f for f in found if f.error < NOTICED * own.error), key=lambda f: settled(f.error))
     return own, tuple({f.method: f for f in reversed(better)}.values())[::-1]
 
 

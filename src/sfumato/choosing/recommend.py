@@ -17,6 +17,7 @@ from ..model.public import Candidate, Roles, Trust
 from ..model.ratios import Ratio, exact
 from ..publishing.randomness import Secret
 from ..release.manifest import guarantee_model
+from ..stats.ties import settled
 from .candidates import check_hierarchies
 from .compare import held
 from .measure import EQUAL, foresee, measure, reached
@@ -87,7 +88,7 @@ def choose(
             raise PlanError(f"no {trust} method can be planned: {refused[0]['reason']}")
         reasons = "; ".join(f"{r['method']}: {r['reason']}" for r in refused[:2])
         raise PlanError(f"no {trust} method reaches the bound {setting.tau} ({reasons})")
-    found.sort(key=lambda r: _score(r) or 0.0)
+    found.sort(key=lambda r: settled(_score(r) or 0.0))
     best, second = found[0], next((r for r in found[1:] if r["method"] != found[0]["method"]), None)
     return {
         "bound": str(setting.tau),

@@ -123,13 +123,14 @@ def on_domain(expressions: Sequence[str], columns: Mapping[str, ColumnType], *, 
     return exp.select(*wanted).from_(inner).order_by(column(order))
 
 
-def refined(*, table: str, having: str | None, order: str | None, limit: int | None, offset: int | None) -> exp.Query:
-    """HAVING, ORDER BY and LIMIT applied to an answer's own columns."""
-    made = exp.select("*").from_(exp.table_(table))
+def refined(
+    *, table: str, row: str, having: str | None, order: str | None, limit: int | None, offset: int | None
+) -> exp.Query:
+    """The numbers of an answer's rows after HAVING, ORDER BY and LIMIT; equal rows by number."""
+    made = exp.select(column(row)).from_(exp.table_(table))
     if having:
         made = made.where(expression(having), copy=False)
-    if order:
-        made = made.order_by(*_order(order), copy=False)
+    made = made.order_by(*(_order(order) if order else ()), column(row), copy=False)
     if limit is not None:
         made = made.limit(limit, copy=False)
     return made if offset is None else made.offset(offset, copy=False)

@@ -7,6 +7,7 @@ without those bits, and among equals the first wins.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,15 @@ def as_printed(numbers: ArrayLike, decimals: int) -> NDArray[np.float64]:
 def settled(number: float) -> float:
     """The number to ten significant digits: a key to sort by."""
     return float(f"{number:.10g}")
+
+
+def to_digits(numbers: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
+    """The numbers rounded to so many digits of the largest of them: keys to sort by, where some may cancel to 0."""
+    finite = np.abs(numbers[np.isfinite(numbers)])
+    largest = float(finite.max(initial=0.0))
+    if not largest:
+        return numbers
+    return np.add(np.round(numbers, digits - 1 - math.floor(math.log10(largest))), 0.0, dtype=np.float64)
 
 
 def first_least(costs: NDArray[Any]) -> int:

@@ -2,7 +2,8 @@
 
 A cyclic list with blocks of one size has total variance c + c' * sum over frequencies j of 1 / S_j, where S is the sum
 of the blocks' power spectra (docs/explanation/set-channels.md, section 4). The sum of S is fixed by the sizes, so a
-flat spectrum is best: every difference of positions occurs alike often. Everything here is deterministic.
+flat spectrum is best: every difference of positions occurs alike often. Everything here is deterministic, and the same
+on every processor: many swaps are alike by symmetry, and costs are compared without their last bits.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ...stats.ties import NEAR, first_least, settled, to_digits
 
 Floats = NDArray[np.float64]
 Block = tuple[int, ...]
@@ -94,7 +97,7 @@ class BlockSearch:
     def spread(self, width: int, count: int) -> tuple[Block, ...]:
         """`count` blocks of `width` positions whose shifts cover pairs evenly: swap search from seeded starts."""
         starts = next((n for limit, n in STARTS if self.size <= limit), 1)
-        found = sorted((self.run(width, count, start) for start in range(starts)), key=lambda made: made[0])
+        found = sorted((self.run(width, count, start) for start in range(starts)), key=lambda made: settled(made[0]))
         later = (self.run(width, count, start) for start in range(starts, starts + MORE_STARTS))
         best = next((blocks for _, blocks in chain(found, later) if _shifts_differ(blocks)), None)
         if best is None:
@@ -114,7 +117,7 @@ class BlockSearch:
         for step in range(STEPS * count):
             b = step % count
             found, out, into = self.best_swap(blocks[b], spectra[b], power)
-            still = still + 1 if found >= cost * (1 - 1e-12) else 0
+            still = still + 1 if found >= cost * (1 - NEAR) else 0
             if still == count:
                 break
             if not still:
@@ -146,7 +149,7 @@ class BlockSearch:
         """(cost after it, position out, position in) of the best swap weighed."""
         inside, outside = np.flatnonzero(block), np.flatnonzero(~block)
         if self.size > FULL_TABLE:
-            gain = self.gains(spectrum, power)
+            gain = to_digits(self.gains(spectrum, power), 10)
             inside = inside[np.argsort(gain[inside], kind="stable")[:BEST_EACH]]
             outside = outside[np.argsort(-gain[outside], kind="stable")[:BEST_EACH]]
         # |F + e_o - e_i|^2 = |F|^2 + P_o - P_i + |e_o - e_i|^2 with P_x = 2 Re(conj(F) e_x)
@@ -155,5 +158,5 @@ class BlockSearch:
         new += 2 * (np.conj(spectrum) * self.waves(outside)).real[None, :]
         np.maximum(new, NOTHING, out=new)
         costs = np.reciprocal(new, out=new) @ self.times
-        i, o = divmod(int(np.argmin(costs)), len(outside))
+        i, o = divmod(first_least(costs), len(outside))
         return float(costs[i, o]), int(inside[i]), int(outside[o])

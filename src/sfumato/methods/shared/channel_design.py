@@ -1,8 +1,8 @@
 """A set channel made for declared questions: the list and its weights with the least total variance.
 
 Sets are added where they help and weights chosen by a convex programme, in turns, until the distance to the optimum
-is small (docs/explanation/set-channels.md, section 7). The same input and seed give the same channel, on
-processors that round alike; no clock.
+is small (docs/explanation/set-channels.md, section 7). The same input and seed give the same channel: digits that
+depend on the processor decide nothing; no clock.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import SpecError
 
+from ...stats.ties import to_digits
 from .least_error import least_total
 from .set_answers import checked_prior
 from .set_channel import Floats, Integers, Members, SetChannel
-from .set_pricing import ALL_SETS, Prices, cut_normals, distinct, every_set
+from .set_pricing import ALL_SETS, Prices, cut_normals, distinct, every_set, square_root
 from .set_weights import WeightProgramme, feasible, shares
 from .workload_matrices import centred
 
@@ -33,6 +35,9 @@ ADDED = 3  # sets per value added in a round, at most
 LOOSE = 0.01  # how far from their best, relative, the weights of an early list may stay
 LIFT = 0.05  # share of even weights in the start of a round
 UNIT = 2**40  # of the whole-number weights
+DECIMALS = 10  # of weights that are kept; later ones depend on the processor
+DIGITS = 6  # of weights, and
+WORTH_DIGITS = 8  # of what sets are worth, that decide which sets are taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +124,7 @@ class _Search:
             self.gram = (self.gram + self.gram[::-1, ::-1]) / 2
         self.programme = WeightProgramme(gram=self.gram, prior=prior, excess=self.gamma - 1, mirrored=self.mirrored)
         r = np.sqrt(prior)
-        values, vectors = np.linalg.eigh(r[:, None] * self.gram * r)
-        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T  # (G')^1/2: what the best M' is like
+        root = square_root(r[:, None] * self.gram * r)  # (G')^1/2: what the best M' is like
         drawn = cut_normals(root, 4 * size, self.gamma, rng)
         self.singles = (size + 1) // 2 if self.mirrored else size
         singletons = np.eye(size, dtype=bool)[: self.singles]
@@ -157,10 +161,8 @@ class _Search:
 
     def turn(self) -> None:
         """Takes in the sets that help most, drops the lightest, weighs the list and prices again."""
-        heavy = (
-            self.singles
-            + np.argsort(-self.found.c[self.singles :], kind="stable")[: max(KEPT * self.size, KEPT_ALWAYS)]
-        )
+        most = max(KEPT * self.size, KEPT_ALWAYS)
+        heavy = self.singles + _heaviest(self.found.c[self.singles :], most)
         kept = np.concatenate([np.arange(self.singles), np.sort(heavy)])
         self.members = np.concatenate([self.members[kept], self.fresh])
         old = np.concatenate([self.found.c[kept], np.zeros(len(self.fresh))])
@@ -200,16 +202,21 @@ class _Search:
         if self.size <= ALL_SETS:
             tried = every_set(self.size)
         else:
-            heavy = self.members[np.argsort(-self.found.c, kind="stable")[: 4 * self.size]]
+            heavy = self.members[_heaviest(self.found.c, 4 * self.size)]
             drawn = cut_normals(self.found.Y, 2 * self.size, self.gamma, self.rng)
             tried = np.concatenate([self.members, prices.climb(np.concatenate([heavy, drawn]), 2 * self.size)])
         tried = distinct(self._one_of_two(tried))
-        self.worth = prices.worth(tried)
+        self.worth = to_digits(prices.worth(tried), WORTH_DIGITS)
         order = np.argsort(-self.worth, kind="stable")
         helping = tried[order[self.worth[order] > 0]]
         known = {row.tobytes() for row in np.packbits(self.members, axis=1)}
         new = [i for i, row in enumerate(np.packbits(helping, axis=1)) if row.tobytes() not in known]
         self.fresh = helping[new[: ADDED * self.size]]
+
+
+def _heaviest(c: Floats, most: int) -> NDArray[np.intp]:
+    """Where the largest weights are, the largest first."""
+    return np.argsort(-to_digits(c, DIGITS), kind="stable")[:most]
 
 
 def _same(first: Floats, second: Floats) -> bool:
@@ -219,10 +226,10 @@ def _same(first: Floats, second: Floats) -> bool:
 def exact_weights(members: Members, c: Floats, unit: int = UNIT) -> tuple[Members, Integers]:
     """Whole numbers: n_Z = floor(unit c_Z), then singletons so that every value is covered by the same weight.
 
-    Ratios need no mending: they are gamma by construction.
+    Ratios need no mending: they are gamma by construction. Decimals of c that depend on the processor are left out.
     """
     size = members.shape[1]
-    weights = np.floor(c * unit).astype(np.int64)
+    weights = np.floor(np.round(c, DECIMALS) * unit).astype(np.int64)
     table: dict[bytes, tuple[Members, int]] = {}
     for row, weight in zip(members, weights.tolist(), strict=True):
         if weight > 0:

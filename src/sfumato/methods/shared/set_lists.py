@@ -17,6 +17,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from ...stats.ties import as_printed, settled
 from .block_search import NOTHING, BlockSearch, difference_set
 from .set_channel import SetChannel, channel_of_blocks, channel_of_sets
 from .set_tables import MOST_CELLS
@@ -114,14 +115,14 @@ def _unevenness(size: int, blocks: Sequence[Sequence[int]]) -> float:
     if not blocks:
         return 0.0
     power = _power(size, blocks)
-    return float((1 / power).sum() * power.sum()) / (size - 1) ** 2 - 1
+    return as_printed(float((1 / power).sum() * power.sum()) / (size - 1) ** 2 - 1, 10).item()
 
 
 def list_for(size: int, gamma: Fraction) -> SetList:
     """The list to publish: that of the best width, or singletons where a short list would lose what sets gain."""
     listed = best_list(size, best_width(size, gamma))
-    one = float(total_variance(size, gamma, 1))
-    if listed.width > 1 and float(total_variance(size, gamma, listed.width)) * (1 + loss(listed, gamma)) >= one:
+    sets, single = (float(total_variance(size, gamma, width)) for width in (listed.width, 1))
+    if listed.width > 1 and settled(sets * (1 + loss(listed, gamma))) >= settled(single):
         return best_list(size, 1)
     return listed
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...stats.ties import NEAR, to_digits
 from .set_channel import Floats, Members
 
 ALL_SETS = 12  # up to so many values every set is tried, and the gap is certain
@@ -48,10 +49,10 @@ class Prices:
             # never empty, never everything
             new[(held[active] == 1)[:, None] & sets[active]] = -np.inf
             new[(held[active] == sets.shape[1] - 1)[:, None] & ~sets[active]] = -np.inf
-            x = new.argmax(axis=1)
+            x = (new >= (best := new.max(axis=1, keepdims=True)) - NEAR * np.abs(best)).argmax(axis=1)
             rows = np.arange(len(active))
             now = (square[active] / p[active] - cost[active]) / p[active]
-            better = new[rows, x] > now + 1e-12 * np.abs(now)
+            better = new[rows, x] > now + NEAR * np.abs(now)
             rows, x, active = rows[better], x[better], active[better]
             if not len(active):
                 break
@@ -77,15 +78,20 @@ def distinct(members: Members) -> Members:
     return members[np.sort(first)]
 
 
+def square_root(matrix: Floats) -> Floats:
+    """The symmetric root, which is one and the same whatever eigenvectors a processor finds for equal eigenvalues."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    values = np.where(values > NEAR * values.max(), values, 0.0)
+    return np.asarray((vectors * np.sqrt(values)) @ vectors.T, dtype=np.float64)
+
+
 def cut_normals(covariance: Floats, count: int, gamma: float, rng: np.random.Generator) -> Members:
     """Random sets: the values where a normal vector of this covariance is largest, about 1 / (gamma + 1) of them."""
-    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    drawn = rng.standard_normal((count, len(values))) @ root.T
+    drawn = to_digits(rng.standard_normal((count, len(covariance))) @ square_root(covariance), 9)
     # around the share that shows most of a record; a spread of thresholds gives sets of several sizes
     share = np.clip(1 / (gamma + 1) * np.exp(0.5 * rng.standard_normal(count)), 0.02, 0.98)
     order = np.argsort(-drawn, axis=1, kind="stable")
     ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.arange(len(values))[None, :], axis=1)
-    width = np.clip(np.rint(share * len(values)), 1, len(values) - 1)
+    np.put_along_axis(ranks, order, np.arange(len(covariance))[None, :], axis=1)
+    width = np.clip(np.rint(share * len(covariance)), 1, len(covariance) - 1)
     return ranks < width[:, None]
