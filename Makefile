@@ -3,6 +3,7 @@
 #   make demo     publish the bundled table, ask it questions, show the truth beside every answer
 #   make test     the whole suite
 #   make quick    the tests that need neither minutes nor luck: before each commit
+#   make test-processors   golden, contract and frozen tests as other processors compute, and with busy cores
 #   make check    format, lint, strict types, import rules
 #   make bench    the ratios of docs/performance.md, measured here   (BENCH="--rows 1000000 --only publish")
 #   make audit    kills, faults and fuzzers on publishing and reading      (AUDIT="--record docs/campaigns.md")
@@ -22,14 +23,14 @@ EXTRAS ?= dev,docs,report,web,files,databases
 comma := ,
 READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo compiled test quick check bench audit docs package golden clean setup
+.PHONY: demo compiled test quick test-processors check bench audit docs package golden clean setup
 .DELETE_ON_ERROR:
 
 demo: $(READY)
 	$(BIN)/sfumato demo
 
 # The workers share the cores out among themselves: linear algebra takes one thread in each.
-test quick: export OMP_NUM_THREADS ?= 1
+test quick test-processors: export OMP_NUM_THREADS ?= 1
 
 # Tests wait for browsers, servers and processes a quarter of the time: three workers keep two cores busy.
 WORKERS ?= $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
@@ -44,6 +45,13 @@ test: compiled
 
 quick: compiled
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not statistical and not slow" $(PYTEST)
+
+# Last digits depend on the processor: on its linear algebra (OPENBLAS_CORETYPE) and on numpy's loops.
+PORTABLE := tests/sql/test_golden.py tests/contract tests/frozen
+test-processors: compiled
+	OPENBLAS_CORETYPE=Nehalem $(BIN)/python -m pytest -q -n $(WORKERS) $(PORTABLE)
+	OPENBLAS_CORETYPE=Sandybridge NPY_DISABLE_CPU_FEATURES="AVX2 FMA3" $(BIN)/python -m pytest -q -n $(WORKERS) $(PORTABLE)
+	$(BIN)/python -m tools.busy_cores $(BIN)/python -m pytest -q -n $(WORKERS) $(PORTABLE) tests/web/test_security.py tests/web/test_workers.py
 
 check: $(READY)
 	$(BIN)/ruff format --check $(SOURCES)
