@@ -35,7 +35,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no C
 SLOW = 90_000  # milliseconds until a studio that is not at work is given up
 GIVEN_UP = 1_800_000  # and until one that is at work is: it works for ever
 AT_WORK = "() => document.querySelector('[aria-busy=true], .htmx-request') !== null"
-LISTENING = "() => document.querySelector('.htmx-added, .htmx-settling') === null"  # new parts hear what is chosen in them
+# new parts of a page hear what is chosen in them
+LISTENING = "() => document.querySelector('.htmx-added, .htmx-settling') === null"
 COLUMNS = people().column_names
 QUESTIONS = (
     "SELECT disease, COUNT(*) AS n FROM release GROUP BY disease; "

@@ -20,7 +20,8 @@ def as_printed(numbers: ArrayLike, decimals: int) -> NDArray[np.float64]:
 
     Ten decimals first: a number in the middle between two printed ones goes the same way everywhere.
     """
-    return np.round(np.round(np.asarray(numbers, dtype=np.float64), 10), decimals) + 0.0
+    rounded = np.round(np.round(np.asarray(numbers, dtype=np.float64), 10), decimals)
+    return np.add(rounded, 0.0, dtype=np.float64)
 
 
 def settled(number: float) -> float:
