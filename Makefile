@@ -2,7 +2,7 @@
 #
 #   make demo     publish the bundled table, ask it questions, show the truth beside every answer
 #   make test     the whole suite
-#   make test-processors  golden, contract and recorded tests as other processors and a busy machine would run them
+#   make test-processors  golden, contract and frozen tests as other processors compute, and with busy cores
 #   make quick    the tests that need neither minutes nor luck: before each commit
 #   make check    format, lint, strict types, import rules, no private names of other packages
 #   make bench    the ratios of docs/performance.md, measured here   (BENCH="--rows 1000000 --only publish")
@@ -30,7 +30,7 @@ demo: $(READY)
 	$(BIN)/sfumato demo
 
 # The workers share the cores out among themselves: linear algebra takes one thread in each.
-test quick: export OMP_NUM_THREADS ?= 1
+test quick test-processors: export OMP_NUM_THREADS ?= 1
 
 # Tests wait for browsers, servers and processes a quarter of the time: three workers keep two cores busy.
 WORKERS ?= $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
@@ -43,18 +43,15 @@ compiled: $(READY)
 test: compiled
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(PYTEST)
 
-# One machine plays others: linear algebra by OPENBLAS_CORETYPE, numpy by NPY_DISABLE_CPU_FEATURES; then both cores are
-# kept busy by processes that end with the shell that started them.
-PLAYED := tests/sql/test_golden.py tests/contract tests/frozen
-PLAY := $(BIN)/python -m pytest -q -n 2 -m "not slow and not statistical" $(PLAYED) $(PYTEST)
-test-processors: export OMP_NUM_THREADS ?= 1
-test-processors: compiled
-	OPENBLAS_CORETYPE=Nehalem NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" $(PLAY)
-	OPENBLAS_CORETYPE=Sandybridge NPY_DISABLE_CPU_FEATURES="X86_V4" $(PLAY)
-	$(BIN)/python -m tools.keep_busy $(PLAY)
-
 quick: compiled
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not statistical and not slow" $(PYTEST)
+
+# Last digits depend on the processor: on its linear algebra (OPENBLAS_CORETYPE) and on numpy's loops.
+PORTABLE := tests/sql/test_golden.py tests/contract tests/frozen
+test-processors: compiled
+	OPENBLAS_CORETYPE=Nehalem $(BIN)/python -m pytest -q -n $(WORKERS) $(PORTABLE)
+	OPENBLAS_CORETYPE=Sandybridge NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" $(BIN)/python -m pytest -q -n $(WORKERS) $(PORTABLE)
+	$(BIN)/python -m tools.busy_cores $(BIN)/python -m pytest -q -n $(WORKERS) $(PORTABLE) tests/web/test_security.py tests/web/test_workers.py
 
 check: $(READY)
 	$(BIN)/ruff format --check $(SOURCES)
