@@ -16,7 +16,7 @@
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-SOURCES := src tests benchmarks tools examples
+SOURCES := src tests benchmarks papers tools examples
 PYTEST ?=
 EXTRAS ?= dev,docs,report,web,files,databases
 comma := ,
