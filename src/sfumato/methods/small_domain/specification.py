@@ -38,9 +38,12 @@ class SmallDomain(Specification):
         default="strict", metadata=told("strict: proved; paper: the partition as it was printed", "paper")
     )
     objective: Literal["variance", "bound"] = field(
-        default="variance", metadata=told("what sub-tables are chosen for: variance, or the paper's bound", "bound")
+        default="variance",
+        metadata=told("what sub-tables are chosen for: variance, or the paper's bound", "bound", python_only=True),
     )
-    delta: float = field(default=0.05, metadata=told("of the bound objective; never changes the plan", "0.01"))
+    delta: float = field(
+        default=0.05, metadata=told("of the bound objective; never changes the plan", "0.01", python_only=True)
+    )
     min_size: int = field(default=1000, metadata=told("least rows of a sub-table", "500"))
     protect_groups: Mapping[str, Any] | str | None = field(
         default=None,
