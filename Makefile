@@ -5,6 +5,7 @@
 #   make quick    the tests that need neither minutes nor luck: before each commit
 #   make check    format, lint, strict types, import rules
 #   make bench    the ratios of docs/performance.md, measured here   (BENCH="--rows 1000000 --only publish")
+#   make size     lines and files of src by room, and what a publication and a question run through
 #   make audit    kills, faults and fuzzers on publishing and reading      (AUDIT="--record docs/campaigns.md")
 #   make docs     the documentation as pages in site/, complete without a network
 #   make package  source archive and wheel in dist/, checked
@@ -22,7 +23,7 @@ EXTRAS ?= dev,docs,report,web,files,databases
 comma := ,
 READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo compiled test quick check bench audit docs package golden clean setup
+.PHONY: demo compiled test quick check bench size audit docs package golden clean setup
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -53,6 +54,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(BENCH)
+
+size: $(READY)
+	$(BIN)/python -m tools.size
 
 audit: $(READY)
 	$(BIN)/python -m benchmarks.campaigns $(AUDIT)
