@@ -17,11 +17,11 @@ from tables import people
 RHOS = {"rho1": "1/5", "rho2": "1/3"}
 PYTHON_ONLY = [
     ("small-domain", "objective", "bound"),
-    ("small-domain", "delta", "0.01"),
     ("target-distribution", "max_weight", "8"),
     ("target-distribution", "randomise_depth", "true"),
 ]
 GONE = [
+    ("small-domain", "delta", "0.01"),
     ("target-distribution", "choose_fakes", "paper"),
     ("target-distribution", "work_limit", "1000"),
     ("splu", "t_e", "1/100"),
@@ -56,7 +56,7 @@ def test_one_row_is_typed_as_a_number(tmp_path: Path) -> None:
 
 
 def test_python_still_sets_it() -> None:
-    assert sf.SmallDomain(**RHOS, mode="paper", objective="bound", delta=0.01).objective == "bound"
+    assert sf.SmallDomain(**RHOS, mode="paper", objective="bound").objective == "bound"
     assert sf.TargetDistribution(max_weight=8, randomise_depth=True).max_weight == 8
     for method, field, _ in GONE:
         with pytest.raises(TypeError):

@@ -79,7 +79,6 @@ def _costs(spec: SmallDomain, rows: int, rows_per_person: int) -> Costs:
         min_size=spec.min_size,
         strict=spec.mode == "strict",
         objective=spec.objective,
-        delta=spec.delta,
         conceal=True,
         rows_per_person=rows_per_person,
     )
@@ -121,8 +120,6 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             *BAD_RHOS,
             {"mode": "lax"},
             {"objective": "size"},
-            {"delta": 0},
-            {"delta": "x"},
             {"min_size": 0},
             {"min_size": 2.5},
             {"protect_groups": "disease"},
