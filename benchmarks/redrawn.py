@@ -20,7 +20,7 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 import sfumato as sf
-from sfumato.engines.duckdb.reader import CELLS, WEIGHT, DuckDBReader
+from sfumato.engines.duckdb.reader import DuckDBReader
 from sfumato.methods import method_of
 from sfumato.publish import Prepared, applier_of, prepare
 from sfumato.publishing.parameter_files import read_column_hierarchy
@@ -35,26 +35,19 @@ _idle: list[duckdb.DuckDBPyConnection] = []
 
 
 class MemoryReader(DuckDBReader):
-    """Rows in memory instead of data.parquet, counted into distinct cells at once."""
+    """Rows in memory instead of data.parquet."""
 
     def __init__(self, rows: pa.Table) -> None:
-        super().__init__(rows, rows.num_rows)
+        super().__init__(rows)
         weakref.finalize(self, _idle.append, self._con)
-        self._seen = frozenset(self._plain)
-        self._cells[self._seen] = self._counted(self._seen)
 
     def _confined(self, files: str) -> duckdb.DuckDBPyConnection:
         """One that has no tables any more, if there is one."""
         if not _idle:
             return super()._confined(files)
         con = _idle.pop()
-        for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
-            con.execute(f"DROP TABLE {name}")
+        con.execute("DROP TABLE release")
         return con
-
-    def source(self, *, whole: bool = False) -> tuple[str, str | None]:  # noqa: ARG002 - the contract's
-        """Always the cells."""
-        return CELLS, WEIGHT
 
 
 class MemoryEngine:

@@ -11,18 +11,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .answering import assembly
+from .answering import estimate
 from .answering.answer import Answer
-from .answering.domain_views import checked_views
-from .answering.layout import layout
-from .answering.observation import direct, wanted_of
-from .answering.observing import observe
-from .answering.over_answers import TABLE as INNER
-from .answering.over_answers import over
-from .answering.release_subject import subject_of
-from .answering.shown_weights import explained
-from .answering.strata import Frame
-from .answering.subject import Remembered, Subject
+from .answering.domains import checked_views
+from .answering.explain import explained
+from .answering.functionals import layout
+from .answering.nested import TABLE as INNER
+from .answering.nested import over
+from .answering.observe import Frame, direct, observe, wanted_of
+from .answering.subject import Remembered, Subject, subject_of
 from .engines.statements import refined
 from .model.public import Domain, Floats
 from .release.bundle import check_digests, copy_files, writing
@@ -105,19 +102,19 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
     """The answer to one question."""
     text, level = query.text, options.level
     frame = observe(query, subject)
-    asking = assembly.Asking(
+    asking = estimate.Asking(
         z=options.z,
         full=options.simultaneous,
         options={"estimator": options.estimator} if options.estimator else {},
         estimate=subject.estimate,
-        merged=not subject.handfuls,
+        additive=subject.additive,
         bound=subject.bound,
         direct=lambda aggregate, keys: subject.reader.run(direct(query, aggregate, keys), text=text),
         quantile=lambda aggregate, keys, comparisons: _quantile(
             subject, query, aggregate, keys, options.one_of(comparisons), options
         ),
     )
-    whole, listed, kind, caveats = assembly.answer(frame, asking)
+    whole, listed, kind, caveats = estimate.answer(frame, asking)
     if query.derived:
         from .answering.computed import with_derived
 
@@ -130,9 +127,9 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
             table=ANSWER, having=query.having, order=query.order, limit=query.limit, offset=query.offset
         )
         columns = subject.reader.run(statement, text=text, tables={ANSWER: columns})
-    shown, names = assembly.shown(query, columns)
+    shown, names = estimate.shown(query, columns)
     for name, digits in query.digits:
-        shown = assembly.rounded(shown, name, digits)
+        shown = estimate.rounded(shown, name, digits)
     return Answer(
         method=subject.method,
         level=level,
@@ -145,10 +142,9 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
 
 
 def _joint(frame: Frame, subject: Subject, whole: pa.Table, rows: NDArray[np.int64], target: Target) -> Floats:
-    from .answering.influence import shown_covariance
+    from .answering.covariance import shown_covariance
 
-    seen = frame if frame.inside is None else observe(frame.query, subject, by_row=True)
-    return shown_covariance(seen, subject, whole, rows, target)
+    return shown_covariance(frame, subject, whole, rows, target)
 
 
 def _quantile(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.answering import influence
+from sfumato.answering import covariance
 from sfumato.errors import QueryError, UnsupportedQuery
 from sfumato.methods import REGISTRY
 from sfumato.methods.registry import BUILT_IN
@@ -105,13 +105,13 @@ def test_a_total_is_worked_out_once_however_many_rows_it_stands_in(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A share of 15,000 rows took 28 seconds of processor time, and four times as much for twice the rows."""
-    asked, before = [], influence.Influence.variance
+    asked, before = [], covariance.Influence.variance
 
-    def variance(self: influence.Influence, slopes: influence.Slopes, target: influence.Target) -> np.ndarray:
+    def variance(self: covariance.Influence, slopes: covariance.Slopes, target: covariance.Target) -> np.ndarray:
         asked.append(len(slopes.row))
         return before(self, slopes, target)
 
-    monkeypatch.setattr(influence.Influence, "variance", variance)
+    monkeypatch.setattr(covariance.Influence, "variance", variance)
     answer = published(method).sql(
         "SELECT wage, s, COUNT(*) / SUM(COUNT(*)) OVER () AS p FROM release GROUP BY wage, s"
     )
@@ -126,7 +126,7 @@ def test_a_total_is_worked_out_once_however_many_rows_it_stands_in(
 def test_arithmetic_that_would_take_minutes_is_refused(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = "SELECT wage, COUNT(*) / SUM(COUNT(*)) OVER () AS p FROM release WHERE s = 1 AND g = 'a' GROUP BY wage"
     assert len(published(method).sql(sql).rows()) > 40
-    monkeypatch.setattr(influence, "MOST_WORK", 1_000)
+    monkeypatch.setattr(covariance, "MOST_WORK", 1_000)
     with pytest.raises(UnsupportedQuery, match=r"too many for numbers.*\n(.*\n)*Group by fewer") as refused:
         published(method).sql(sql)
     assert refused.value.position is not None

@@ -19,7 +19,8 @@ from commands import sfumato
 from forging import forged
 from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.methods import REGISTRY
-from sfumato.methods.anatomy import anatomised
+from sfumato.methods.anatomy import channel as channels
+from sfumato.methods.anatomy.groups import groups_of
 from sfumato.query import open_release
 from sfumato.release.verify import verify
 
@@ -151,11 +152,11 @@ def test_a_number_of_values_that_the_domain_does_not_have(releases: dict[str, Pa
 def test_groups_as_large_as_they_may_be() -> None:
     """Every group holds all of many values, which is what l says: pairs of its places are not gone through."""
     values = 400
-    groups = anatomised.groups_of(
+    groups = groups_of(
         np.repeat(np.arange(values), values), np.tile(np.arange(values), values).astype(np.int32), values
     )
     tracemalloc.start()
-    channel = anatomised.Channel(groups)
+    channel = channels.Channel(groups)
     assert tracemalloc.get_traced_memory()[1] < MOST_BYTES
     tracemalloc.stop()
     np.testing.assert_allclose(channel.mean(np.eye(values)[:2]), 1 / values)
@@ -163,10 +164,8 @@ def test_groups_as_large_as_they_may_be() -> None:
 
 def test_more_values_than_can_be_solved_for() -> None:
     """Where a matrix of them would fill the memory they are refused by their number, before it is made."""
-    values = 2 * anatomised.MOST_SOLVED
+    values = 2 * channels.MOST_SOLVED
     pairs = np.stack([np.arange(values), np.roll(np.arange(values), 1)], axis=1)
-    groups = anatomised.groups_of(
-        np.repeat(np.arange(values), 2), np.sort(pairs, axis=1).ravel().astype(np.int32), values
-    )
+    groups = groups_of(np.repeat(np.arange(values), 2), np.sort(pairs, axis=1).ravel().astype(np.int32), values)
     with pytest.raises(SfumatoError, match="too many to solve for"):
-        anatomised.Channel(groups)
+        channels.Channel(groups)

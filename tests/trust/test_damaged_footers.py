@@ -25,9 +25,7 @@ from sfumato.engines.parquet_footer import BINARY, I32, STRUCT, Struct, closing,
 ASKING = """
 import sys
 import sfumato as sf
-from sfumato.engines.duckdb import reader
 from sfumato.errors import SfumatoError
-reader.FEW_ROWS = 0
 for folder in sys.argv[1:]:
     for ask in (lambda: sf.verify(folder, test=True), lambda: [*map(sf.open_release(folder).sql, TEXTS)]):
         try:

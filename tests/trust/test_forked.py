@@ -180,9 +180,3 @@ def test_a_property_that_another_thread_works_out_is_worked_out_in_the_child() -
     done.set()
     thread.join()
     assert slow.number == vars(slow)["number"] == 7
-
-
-def test_no_property_holds_a_lock() -> None:
-    source = Path(sf.__file__).parent
-    users = [file.name for file in source.rglob("*.py") if "cached_property" in file.read_text(encoding="utf-8")]
-    assert users == ["kept.py"]

@@ -50,21 +50,3 @@ def test_bounds_are_the_sums_over_groups(release: sf.Release, values: set[int]) 
     ).table.to_pylist()
     assert (answer[0]["n_min"], answer[0]["n_max"]) == (low, high)
     assert low < high
-
-
-def test_what_fails_beside_counting_is_told_where_it_is_needed(
-    release: sf.Release, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Groups are laid out while rows are counted; an answer does not hang on it, and an exact one does not ask."""
-    question = "SELECT COUNT(*) AS n FROM release WHERE disease = 1 AND area = 2"
-    expected, asked = release.sql(question).table.to_pydict(), []
-
-    def fails(*_: object) -> None:
-        asked.append(1)
-        raise ValueError("groups that cannot be")
-
-    monkeypatch.setattr(type(release.opened.method), "prepare", fails)
-    assert release.sql(question).table.to_pydict() == expected
-    assert asked == [1]
-    release.sql("SELECT COUNT(*) AS n FROM release")
-    assert asked == [1]

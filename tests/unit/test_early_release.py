@@ -27,10 +27,6 @@ QUESTIONS = (
 ASKED = """
 import contextlib, io, json, sys
 from sfumato.cli import early_release, main
-from sfumato.engines.duckdb.reader import DuckDBReader
-counted = []
-count = DuckDBReader._counted
-DuckDBReader._counted = lambda self, columns: (counted.append(sorted(columns)), count(self, columns))[1]
 out, told = io.StringIO(), io.StringIO()
 with contextlib.redirect_stdout(out), contextlib.redirect_stderr(told):
     try:
@@ -38,17 +34,17 @@ with contextlib.redirect_stdout(out), contextlib.redirect_stderr(told):
     except SystemExit as end:
         code = end.code
 assert not early_release._begun, "it is still held"
-print(json.dumps([code, out.getvalue(), told.getvalue(), counted]))
+print(json.dumps([code, out.getvalue(), told.getvalue()]))
 """
 
 
-def asked(*arguments: object) -> tuple[int, str, str, list[list[str]]]:
-    """(exit code, stdout, stderr, the columns whose cells were counted) of a command in a process of its own."""
+def asked(*arguments: object) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr) of a command in a process of its own."""
     line = [sys.executable, "-c", ASKED, *map(str, arguments)]
     done = subprocess.run(line, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    code, out, told, counted = json.loads(done.stdout.splitlines()[-1])
-    return code, out, told, counted
+    code, out, told = json.loads(done.stdout.splitlines()[-1])
+    return code, out, told
 
 
 def asked_late(*arguments: object) -> tuple[int, str, str]:
@@ -74,21 +70,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("method", BUILT_IN)
 def test_answers_are_those_of_a_release_that_was_opened_in_time(method: str, folder: Path) -> None:
     for question in QUESTIONS:
-        early, late = asked("query", folder / method, question)[:3], asked_late("query", folder / method, question)
+        early, late = asked("query", folder / method, question), asked_late("query", folder / method, question)
         assert early == late
         assert early[0] == 0 or "AVG" in question, early
-
-
-def test_cells_are_counted_by_the_names_in_the_text_and_once(folder: Path) -> None:
-    question = QUESTIONS[0]
-    assert asked("query", folder / "uniform", question)[3] == [["age", "disease"]]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sfumato.engines.duckdb.reader.DuckDBReader._counted", None)  # nobody calls it
-        assert asked_late("query", folder / "uniform", question)[0] == 0
-    assert asked("query", folder / "uniform", QUESTIONS[2])[3] == []
-    sets = asked("query", folder / "subset-response", "SELECT COUNT(*) AS n FROM release WHERE disease = 2")
-    assert sets[3] == [["disease_set"]]
-    assert asked("query", folder / "uniform", question, "--explain")[3] == []
 
 
 def test_errors_are_the_commands_own(folder: Path, tmp_path: Path) -> None:
@@ -107,34 +91,7 @@ def test_errors_are_the_commands_own(folder: Path, tmp_path: Path) -> None:
         ("query", folder / "uniform", QUESTIONS[0], "--engine", "abacus"),
         ("query", folder / "uniform", QUESTIONS[0], "--remote", "sc://nowhere"),
     ):
-        early, late = asked(*arguments)[:3], asked_late(*arguments)
+        early, late = asked(*arguments), asked_late(*arguments)
         assert early == late
         assert early[0] != 0
         assert early[2].startswith("error: ")
-
-
-def test_many_cells_are_left_to_the_question(folder: Path) -> None:
-    """Whole numbers of a wide range are not counted before it is known that a question needs them."""
-    text = """
-import sys
-from sfumato.engines.duckdb import reader
-from sfumato.release.opened import open_path
-opened = open_path(sys.argv[1]).reader
-reader.FORESEEN = 2 * opened._rows - 1
-opened.foresee(frozenset({"age", "sex"}))
-opened.foresee(frozenset())
-opened.foresee(frozenset({"no such column"}))
-reader.ARRAY_BITS = 5
-opened.foresee(frozenset({"age"}))
-with opened.turn:
-    assert not opened._cells and opened.source() == ("release", None)
-reader.ARRAY_BITS = 20
-opened.foresee(frozenset({"age"}))
-while not opened._cells:
-    pass
-assert opened.source()[0] == "cells"
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", text, str(folder / "uniform")], check=False, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr

@@ -44,8 +44,6 @@ def estimated(release: Any, grid: Any, h: np.ndarray) -> Any:
         key=np.zeros(cells.cells, dtype=np.intp),
         pattern=np.arange(cells.cells),
         keys=1,
-        inside=None if cells.lying is None else cells.lying.inside,
-        cell=None if cells.lying is None else cells.lying.number,
     )
     asked = Asked(
         units=(0,),

@@ -12,7 +12,7 @@ from sfumato.choosing import held_cells
 from sfumato.choosing.held_cells import HeldReader, TrialRows
 from sfumato.engines.contract import Reader
 from sfumato.engines.directory import reader_of
-from sfumato.engines.statements import CELL, COUNT, WEIGHT, column, counted, double, expression, grouped, rows_of
+from sfumato.engines.statements import COUNT, WEIGHT, column, counted, double, expression, grouped, rows_of
 
 ROWS = 3_000
 RNG = np.random.default_rng(5)
@@ -105,20 +105,3 @@ def test_rows_are_read_where_cells_are_too_many() -> None:
 def test_a_statement_about_the_rows_reads_them() -> None:
     asked = counted(["age"], table="release")
     assert rows_in(held(lambda: reader_of(RELEASE)).run(asked)) == rows_in(reader_of(RELEASE).run(asked))
-
-
-def test_parts_have_the_cells_of_their_rows() -> None:
-    part = pa.array(np.random.default_rng(1).permutation(np.repeat(np.arange(ROWS // 5), 5)).astype(np.int32))
-    release = ORIGINAL.append_column("part", part)
-    reader = HeldReader(release, UNTOUCHED, TrialRows(ORIGINAL.to_batches(), ORIGINAL.schema), left_to_the_engine)
-    found = reader.in_parts(["age", "town"], "part", 1_000)
-    assert found is not None
-    name, inside = found
-    table = reader.run(expression(f'SELECT "age", "town", {CELL}, {WEIGHT} FROM {name} ORDER BY {CELL}'))
-    shown = table.select(["age", "town"]).take(pa.array(inside.cell))
-    assert table[WEIGHT].to_pylist() == np.bincount(inside.cell, minlength=inside.cells).tolist()
-    own = release.select(["part", "age", "town"])
-    whose = np.repeat(np.arange(len(inside)), np.diff(inside.start))
-    assert rows_in(shown.add_column(0, "part", pa.array(whose))) == rows_in(own)
-    assert reader.in_parts(["age", "town"], "part", 3) is None, "more cells than asked for"
-    assert reader.in_parts(["own"], "part", 1_000) is None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.anatomy.functionals import GroupedValues, GroupFunctionals, assignment_covariance
-from sfumato.methods.anatomy.held_values import Groups
+from sfumato.methods.anatomy.groups import groups_of
 from sfumato.methods.shared import linear_functionals
 from sfumato.methods.shared.linear_functionals import (
     Cells,
@@ -228,10 +228,8 @@ RECORDS = {0: [0, 1, 0], 1: [0, 0, 1], 2: [1, 0, 1]}  # value -> cell of each of
 
 
 def grouped() -> GroupedValues:
-    members = np.full((3, len(GROUPS)), 3)
-    for g, held in enumerate(GROUPS):
-        members[: len(held), g] = held
-    return GroupedValues(Groups(members=members, sizes=np.array([len(g) for g in GROUPS], dtype=np.int32), values=3))
+    number = np.repeat(np.arange(len(GROUPS)), [len(held) for held in GROUPS])
+    return GroupedValues(groups_of(number, np.concatenate(GROUPS).astype(np.int32), 3))
 
 
 def assignments() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:

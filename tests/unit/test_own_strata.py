@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.answering.own_strata import asked_alone, estimate_apart
+from sfumato.answering.strata import asked_alone, estimate_apart
 from sfumato.model.public import Asked, Estimated, Observed
 from sfumato.model.sparse_table import SparseTable
 

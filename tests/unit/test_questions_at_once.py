@@ -11,7 +11,6 @@ import pytest
 from commands import METHODS, sfumato
 from same_numbers import assert_same_numbers
 from sfumato import open_release
-from sfumato.engines.duckdb import reader
 from sfumato.errors import QueryError
 from tables import ROLES, people
 
@@ -45,9 +44,7 @@ def _asked(release: object, question: str) -> list[dict[str, object]]:
     return rows
 
 
-@pytest.mark.parametrize("few_rows", [reader.FEW_ROWS, 100], ids=["rows", "cells"])
-def test_threads_get_the_answers_of_one(few_rows: int, release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "FEW_ROWS", few_rows)
+def test_threads_get_the_answers_of_one(release: Path) -> None:
     alone = {question: _asked(open_release(release), question) for question in QUESTIONS}
     shared = open_release(release)
     order = [QUESTIONS[(3 * i + i // len(QUESTIONS)) % len(QUESTIONS)] for i in range(4 * len(QUESTIONS))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.answering.ratio_range import ratio_range
+from sfumato.answering.totals import ratio_range
 from sfumato.model.public import Asked, Floats, Observed
 from sfumato.model.sparse_table import SparseTable
 

@@ -8,7 +8,7 @@ import pytest
 
 import sfumato
 from comparing import people, roles
-from sfumato.answering import assembly
+from sfumato.answering import estimate
 from sfumato.methods.registry import BUILT_IN
 from sfumato.methods.specifications import build
 
@@ -26,19 +26,19 @@ def test_the_same_answers_together_and_apart(method: str, tmp_path: Path, monkey
     spec = build(method, sfumato.methods.REGISTRY[method].example.options)
     release = sfumato.publish(people(), tmp_path / "out", roles=roles(), method=spec, seed=3)
     calls: list[int] = []
-    one = assembly._estimated
-    monkeypatch.setattr(assembly, "_estimated", lambda *a: calls.append(1) or one(*a))
+    one = estimate._estimated
+    monkeypatch.setattr(estimate, "_estimated", lambda *a: calls.append(1) or one(*a))
 
     def answers() -> list[dict[str, list[object]]]:
         return [release.sql(text).table.to_pydict() for text in ASKED]
 
     together, once = answers(), len(calls)
-    monkeypatch.setattr(assembly, "MOST_TOGETHER", 0)
+    monkeypatch.setattr(estimate, "MOST_TOGETHER", 0)
     for mine, alone in zip(together, answers(), strict=True):
         assert mine.keys() == alone.keys()
         for name, cells in mine.items():
             expected = [pytest.approx(x, rel=1e-9, nan_ok=True) if isinstance(x, float) else x for x in alone[name]]
             assert cells == expected, name
-    apart = sfumato.methods.REGISTRY[method].handfuls or "sex" in release.schema.units
+    apart = sfumato.methods.REGISTRY[method].additive or "sex" in release.schema.units
     assert once == (9 if apart else 3), "4, 2 and 3 grouping sets"
     assert len(calls) - once == 9

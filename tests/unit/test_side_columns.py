@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato
-from sfumato.methods.anatomy.held_values import groups_of
+from sfumato.methods.anatomy.groups import groups_of
 from sfumato.model.side_columns import SideColumns, bytes_kept, joined, part_sizes, runs_of
 from sfumato.release import bundle
 from tables import people
@@ -58,7 +58,7 @@ def test_groups_hold_their_values_whatever_their_sizes(sizes: list[int]) -> None
     held = [np.sort(rng.permutation(6)[:size]).tolist() for size in sizes]
     number = np.repeat(np.arange(len(sizes)), sizes)
     groups = groups_of(number, np.array([u for values in held for u in values], dtype=np.int32), 6)
-    found = [[int(u) for u in column if u < 6] for column in groups.members.T]
+    found = [groups.held[[g]].indices.tolist() for g in range(len(groups))]
     last = max((g for g, size in enumerate(sizes) if size), default=-1)  # empty groups at the end are not told
     assert found == held[: last + 1]
     assert groups.sizes.tolist() == sizes[: last + 1]

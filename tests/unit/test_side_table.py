@@ -18,7 +18,6 @@ from sfumato.engines.parquet_codes import packed, unpacked_codes
 from sfumato.engines.parquet_footer import BINARY, I32, I64, STRUCT, Struct, closing, read_footer
 from sfumato.engines.parquet_rows import write_rows
 from sfumato.errors import SfumatoError
-from sfumato.model.array_counts import BLOCK, count_up, joint_numbers
 from sfumato.model.public import Domain
 from sfumato.model.side_columns import SideColumns, rising_runs, runs_of
 from sfumato.release import side_table
@@ -84,16 +83,6 @@ def test_runs_by_steps_are_those_of_the_column(sizes: list[int], skipped: int) -
     assert found.numbers == expected.numbers
     assert found.lengths.tolist() == expected.lengths.tolist()
     assert found.column().tolist() == column.tolist()
-
-
-@pytest.mark.parametrize("rows", [0, 1, BLOCK, 2 * BLOCK + 5])
-def test_joint_numbers_are_counted_as_one_by_one(rows: int) -> None:
-    first, second, third = (RNG.integers(0, size, rows).astype(np.uint8) for size in (4, 7, 50))
-    expected = np.zeros((4, 7, 50), dtype=np.int64)
-    np.add.at(expected, (first, second, third), 1)
-    found = np.zeros(4 * 7 * 50, dtype=np.int64)
-    count_up(found, joint_numbers([first, second, third], [7, 50], rows, len(found)))
-    assert found.reshape(4, 7, 50).tolist() == expected.tolist()
 
 
 # --- the table -----------------------------------------------------------------------------------------------------

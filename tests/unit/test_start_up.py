@@ -151,8 +151,6 @@ except SystemExit:
     assert done.stdout.split()[-1] == (own or "4")
 
 
-# Of scipy a count may need its compiled special functions; the packages around them take longer than the answer.
-SLOW = {"scipy.special", "scipy.sparse", "scipy.linalg", "numpy.testing", "numpy.f2py", "pyarrow.dataset"}
 # How the custodian's tables are read is nothing to whoever asks a release.
 CUSTODIANS = {
     "sfumato.engines.duckdb.table",
@@ -166,7 +164,7 @@ CUSTODIANS = {
 }
 
 
-def test_counts_to_the_end_load_their_methods_and_of_scipy_only_functions(table: Path) -> None:
+def test_counts_to_the_end_load_their_methods_and_nothing_of_the_custodian(table: Path) -> None:
     """Opening, counting under a condition on both kinds of columns, and printing: by one method, then by all."""
     roles = sfumato.Roles(sensitive="disease", quasi=("age", "sex"), rest="drop")
     question = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND sex = 'f'"
@@ -180,7 +178,7 @@ def test_counts_to_the_end_load_their_methods_and_of_scipy_only_functions(table:
     assert {m.split(".")[0] for m in seen} & (HEAVY - {"scipy"}) == set()
     seen = loaded_at_the_end(*commands)
     assert folders(seen) == set(BUILT_IN.values()), "not all were asked"
-    assert seen & (SLOW | CUSTODIANS) == set()
+    assert seen & CUSTODIANS == set()
 
 
 def test_a_command_leaves_the_collector_as_it_was() -> None:

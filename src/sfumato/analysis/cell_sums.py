@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from ..answering.observation import ROWS_AS_THEY_ARE, lying_cells
-from ..answering.observing import beside
 from ..answering.subject import Subject
-from ..engines.statements import CELL, WEIGHT, column, double, expression, grouped
+from ..engines.statements import column, double, expression, grouped
 from ..errors import QueryError
-from ..model.part_cells import PartCells
 from ..model.public import Floats
 
 NO_ROW = "no row of the release meets the condition"
-PART, FINE = "part", "fine"  # columns of what was observed: group or sub-table; number of the cell in `PartCells`
+PART = "part"  # column of what was observed: group or sub-table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,71 +39,51 @@ def observe(
     units: tuple[int, ...],
     pushed: Sequence[str],
     measures: Sequence[Measure],
-) -> tuple[Any, PartCells | None]:
+) -> Any:
     """One GROUP BY over the release: columns c0.., leaves l0.., published values u.., part, moments m_a_b.
 
-    Of every measure also the fourth powers (q0..), how many are missing (v0..), the least and the largest. Where parts
-    are of a few rows each, hardly two rows agree: the cells of all columns that are read are looked at instead, and how
-    they lie in the parts, or rows are taken as they are.
+    Of every measure also the fourth powers (q0..), how many are missing (v0..), the least and the largest.
     """
-
-    def statement(table: str, weight: str | None, *, by_row: bool = False, by_cell: bool = False) -> exp.Select:
-        columns = _keys(subject, plain, leaves, units, by_cell=by_cell)
-        return grouped(columns, _sums(measures, weight, by_row=by_row), table=table, where=pushed, group=not by_row)
-
-    prepare = subject.prepare_sums if units else None
-    with beside(None if prepare is None else partial(prepare, None)):
-        table, weight = subject.reader.source(whole=subject.whole and bool(units))
-        wanted, lying = statement(table, weight), None
-        if units and (found := lying_cells(wanted, subject, WEIGHT)) is not None:
-            cells, lying = found
-            wanted = statement(cells, WEIGHT, by_cell=True)
-        elif units and subject.part and subject.handfuls and subject.rows <= ROWS_AS_THEY_ARE:
-            wanted = statement(table, weight, by_row=True)
-        seen = subject.reader.run(wanted)
-    if lying is not None and prepare is not None:
-        with suppress(Exception):  # what fails fails again, where it is told
-            prepare(lying)
+    table, weight = subject.reader.source()
+    keys = _keys(subject, plain, leaves, units)
+    seen = subject.reader.run(grouped(keys, _sums(measures, weight), table=table, where=pushed))
     if seen.num_rows == 0 or seen["m0_0"].null_count:
         raise QueryError(NO_ROW)
-    return seen, lying
+    return seen
 
 
 def _keys(
-    subject: Subject, plain: Sequence[str], leaves: Sequence[str], units: tuple[int, ...], *, by_cell: bool
+    subject: Subject, plain: Sequence[str], leaves: Sequence[str], units: tuple[int, ...]
 ) -> list[tuple[exp.Expression, str]]:
     keys: list[tuple[exp.Expression, str]] = [(column(c), f"c{j}") for j, c in enumerate(plain)]
     keys += [(expression(sql), f"l{j}") for j, sql in enumerate(leaves)]
     if not subject.withheld:
         keys += [(column(c), f"u{u}_{j}") for u in units for j, c in enumerate(subject.coders[u].domain.columns)]
     if units and subject.part:
-        keys.append((column(CELL), FINE) if by_cell else (column(subject.part), PART))
+        keys.append((column(subject.part), PART))
     return keys
 
 
-def _sums(measures: Sequence[Measure], weight: str | None, *, by_row: bool) -> list[tuple[exp.Expression, str]]:
+def _sums(measures: Sequence[Measure], weight: str | None) -> list[tuple[exp.Expression, str]]:
     one = exp.Literal.number(1) if weight is None else column(weight)
     numbers = [one, *(double(expression(m.sql)) for m in measures)]
+
+    def total(*factors: int) -> exp.Expression:
+        product: exp.Expression = one.copy()
+        for m in factors:
+            if m:
+                product = exp.Mul(this=product, expression=numbers[m].copy())
+        return double(exp.Sum(this=product))
+
     sums: list[tuple[exp.Expression, str]] = []
     for b in range(len(numbers)):
-        for a in range(b + 1):
-            product: exp.Expression = one.copy()
-            for m in (a, b):
-                if m:
-                    product = exp.Mul(this=product, expression=numbers[m].copy())
-            sums.append((double(product if by_row else exp.Sum(this=product)), f"m{a}_{b}"))
+        sums += [(total(a, b), f"m{a}_{b}") for a in range(b + 1)]
     for j, measure in enumerate(measures):
-        fourth: exp.Expression = one.copy()
-        for _ in range(4):
-            fourth = exp.Mul(this=fourth, expression=numbers[j + 1].copy())
-        sums.append((double(fourth if by_row else exp.Sum(this=fourth)), f"q{j}"))
-        missing: exp.Expression = exp.Is(this=numbers[j + 1].copy(), expression=exp.Null())
-        if not by_row:
-            missing = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=numbers[j + 1].copy()))
-        sums.append((missing, f"v{j}"))
+        there = exp.Count(this=numbers[j + 1].copy())
+        sums.append((total(*[j + 1] * 4), f"q{j}"))
+        sums.append((exp.Sub(this=exp.Count(this=exp.Star()), expression=there), f"v{j}"))
         number = double(expression(measure.ends))
-        ends = ((exp.Min, "least"), (exp.Max, "most"))
-        sums += [(number.copy() if by_row else end(this=number.copy()), f"{name}{j}") for end, name in ends]
+        sums += [(exp.Min(this=number.copy()), f"least{j}"), (exp.Max(this=number.copy()), f"most{j}")]
     return sums
 
 

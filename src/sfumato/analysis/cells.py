@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..answering.domain_views import check_literals, look_at_domains
-from ..answering.strata import truth
+from ..answering.domains import check_literals, look_at_domains, truth
 from ..answering.subject import Subject
 from ..engines.codes import factorise, part_numbers
 from ..engines.statements import distinct
@@ -26,14 +25,13 @@ from ..methods.shared.linear_functionals import (
     IndependentRows,
     KroneckerWeights,
 )
-from ..model.part_cells import LyingCells
 from ..model.public import Codes, Floats, Scalar
 from ..model.types import Kind
 from ..sql.nodes import TRUE, Truth
 from ..sql.parse import parse
 from ..sql.scalar import nearest
 from ..stats.joint_codes import distinct_rows
-from .cell_sums import FINE, NO_ROW, PART, Measure, moments_of, observe
+from .cell_sums import NO_ROW, PART, Measure, moments_of, observe
 from .expressions import Variable
 from .recoding import Recode, Recoder
 from .wording import listed
@@ -91,7 +89,7 @@ def read(
     units = tuple(sorted(asked.union(*(c.query.units() for c in conditions))))
     plain = [c for c in dict.fromkeys(columns) if c not in subject.schema.units]
     leaves = [sql for c in conditions for sql in c.rows]
-    seen, lying = observe(subject, plain, leaves, units, conditions[0].query.pushed, measures)
+    seen = observe(subject, plain, leaves, units, conditions[0].query.pushed, measures)
     keys = [factorise(seen[f"c{j}"]) for j in range(len(plain))]
     truths = [truth(seen[f"l{j}"]) for j in range(len(leaves))]
     distinct, cell = distinct_rows([*(codes for codes, _ in keys), *truths], seen.num_rows)
@@ -119,7 +117,6 @@ def read(
         moments=moments_of(seen, measures, inside),
         cells=len(distinct),
         rows=subject.rows,
-        lying=None if lying is None else LyingCells(inside=lying, number=seen[FINE].to_numpy()),
     )
     functionals = functionals_of(subject, cells, axes.coded)
     return Grid(

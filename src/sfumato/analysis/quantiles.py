@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from ..answering.frames import pandas_frame
+from ..answering.answer import pandas_frame
 from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functionals, Functions, Planes, Target

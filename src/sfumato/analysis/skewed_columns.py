@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..answering.few_rows import FEW
+from ..answering.totals import FEW
 from ..model.public import Floats
 from ..reports.text import visible
 

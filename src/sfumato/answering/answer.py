@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..errors import UnsupportedQuery
+from ..errors import SpecError, UnsupportedQuery
 from ..model.names import ENDS, ERROR_ENDS
 from ..model.public import Floats
 from ..reports.text import csv_cell, json_text, number, percent, table, visible
-from .frames import pandas_frame, polars_frame
 
+MISSING = "a data frame of {0} needs {0}: pip install {0}; to_arrow() and rows() need nothing more"
 MAY_BE_ZERO = "  (may be 0)"
 WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
@@ -154,3 +154,20 @@ def _range(low: float | None, high: float | None) -> str:
 def _endless(value: Any) -> bool:
     """Whether it is a float that is no finite number."""
     return isinstance(value, float) and not math.isfinite(value)
+
+
+def pandas_frame(table: pa.Table) -> Any:
+    """The table as a pandas data frame."""
+    try:
+        return table.to_pandas()
+    except ModuleNotFoundError:
+        raise SpecError(MISSING.format("pandas")) from None
+
+
+def polars_frame(table: pa.Table) -> Any:
+    """The table as a Polars data frame."""
+    try:
+        import polars as pl
+    except ModuleNotFoundError:
+        raise SpecError(MISSING.format("polars")) from None
+    return pl.from_arrow(table)

@@ -17,8 +17,8 @@ from ..methods.shared.linear_functionals import Target
 from ..model.public import Floats
 from ..sql.nodes import Aggregate, Arithmetic
 from ..stats.fieller import fieller
-from .influence import Influence, Slopes, aggregate_slopes, sets_of
-from .strata import Frame
+from .covariance import Influence, Slopes, aggregate_slopes, sets_of
+from .observe import Frame
 from .subject import Subject
 
 CERTAIN_DENOMINATOR = 3.0  # standard errors that a denominator must be away from 0

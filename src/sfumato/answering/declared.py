@@ -14,8 +14,8 @@ from ..errors import SfumatoError, SpecError
 from ..model.public import Domain, Floats
 from ..sql.nodes import FALSE, TRUE, Query, Schema
 from ..sql.parse import parse
-from .domain_views import check_literals, look_at_domains
-from .layout import coefficients, functionals, layout
+from .domains import check_literals, look_at_domains
+from .functionals import coefficients, functionals, layout
 from .subject import Subject, nothing_randomised
 
 LINEAR = ("sum", "ratio")

@@ -1,50 +1,35 @@
-"""What was observed, sorted into strata: rows that agree on everything asked of untouched columns."""
+"""What was observed, sorted into strata: rows that agree on everything asked of untouched columns.
+
+Every aggregate is then estimated from strata and units of its own, so that its error does not depend on what else is
+asked. An aggregate that does not ask for some of what a SELECT asks would have its rows cut into more pieces than it
+needs, and pieces are not added up without loss: variances are clipped and bounds are sharp piece by piece. So pieces
+that one aggregate cannot tell apart are put together first, and units whose value does not matter to it are left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..engines.codes import factorise, narrow_part_numbers
+from ..engines.codes import factorise
 from ..errors import QueryError
-from ..lazily import compute as pc
-from ..model.array_counts import count_up
-from ..model.part_cells import PartCells, PartCounts
-from ..model.public import Codes, Floats
-from ..sql.nodes import FALSE, TRUE, UNKNOWN, Query, Truth
-from ..stats.joint_codes import distinct_rows, joint_ranks
-from .layout import Layout
-from .observation import Observation
+from ..model.public import Asked, Codes, Estimated, Floats, Observed
+from ..model.sparse_table import SparseTable
+from ..sql.nodes import UNKNOWN, Truth
+from ..stats.joint_codes import distinct_numbers, distinct_rows, joint_ranks
+from .domains import truth
+from .functionals import Layout
+from .observe import Frame
 
-
-def truth(column: pa.ChunkedArray | pa.Array) -> Truth:
-    """A Boolean column as three-valued truth."""
-    if not (pa.types.is_boolean(column.type) or pa.types.is_null(column.type)):
-        raise QueryError("a condition must be true or false; compare the value with something")
-    filled = (
-        pc.fill_null(pc.cast(column, pa.int8()), -1).to_numpy(zero_copy_only=False)
-        if isinstance(column, pa.Array)
-        else (pc.fill_null(pc.cast(column, pa.int8()), -1).to_numpy())
-    )
-    return np.select([filled == 1, filled == 0], [TRUE, FALSE], UNKNOWN).astype(np.int8)
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A question and what was observed for it."""
-
-    query: Query
-    wanted: Observation
-    seen: pa.Table
-    place: Layout
-    codes: Mapping[int, Codes]  # unit -> published code of every observed row
-    labels: Mapping[int, pa.Array]  # unit key -> value of every group
-    inside: PartCells | PartCounts | None = None  # how observed cells lie in the parts, where cells were observed
+Estimate = Callable[[Observed, Asked], Estimated]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +45,8 @@ class Strata:
     moments: Floats
     positive: Floats
     keys: Mapping[int, tuple[Codes, pa.Array]]  # untouched key -> (group of every observed row, values)
-    cell: NDArray[np.intp] | None = None  # number of every observed cell, where cells were observed
     numbers: Floats | None = None  # the measures of every observed row, where it has rows of one number each only
+    memo: dict[object, object] = field(default_factory=dict)  # of a method, for all grouping sets
 
 
 def sort_into_strata(frame: Frame) -> Strata:
@@ -113,7 +98,6 @@ def sort_into_strata(frame: Frame) -> Strata:
         moments=moments,
         positive=positive,
         keys=keys,
-        cell=None if wanted.cell is None else seen[wanted.cell].to_numpy().astype(np.intp),
         numbers=np.column_stack([np.ones(rows), _floats(seen, wanted.numbers)]) if wanted.numbers else None,
     )
 
@@ -130,27 +114,6 @@ def _floats(table: pa.Table, names: Sequence[str]) -> Floats:
 def _array(column: pa.ChunkedArray) -> NDArray[Any]:
     """A column without nulls; of one chunk without a copy, which takes longer than what is done with it."""
     return column.combine_chunks().to_numpy()
-
-
-def in_parts(seen: pa.Table, wanted: Observation, rows: int) -> pa.Table:
-    """What was observed, added up by part where that was left to us; ReleaseError for parts that cannot be."""
-    part = narrow_part_numbers(seen[wanted.part], rows) if wanted.part else None
-    if part is None or not wanted.by_row:
-        return seen
-    if not wanted.keys and not wanted.leaves:
-        return _add_up_parts(seen, part)
-    return seen if "m0" in seen.column_names else seen.append_column("m0", pa.array(np.ones(len(part))))
-
-
-def _add_up_parts(rows: pa.Table, part: NDArray[np.integer]) -> pa.Table:
-    """The sums of every column by `part`; a table without row weights has one row of weight 1 each."""
-    count = np.zeros(int(part.max(initial=-1)) + 1, dtype=np.int32)
-    count_up(count, (part,))
-    there = np.flatnonzero(count)
-    columns = {"part": there, "m0": count[there].astype(float)}
-    for name in rows.column_names[1:]:
-        columns[name] = np.bincount(part, weights=rows[name].to_numpy())[there]
-    return pa.table(columns)
 
 
 def _class_of_bits(bits: list[Truth], place: Layout, u: int, leaves: tuple[int, ...], rows: int) -> NDArray[np.intp]:
@@ -190,3 +153,215 @@ def key_columns(
             picks = groups[:, plain.index(i)].astype(np.int64)
             columns[f"k{i}"] = values.take(pa.array(np.repeat(picks, len(combos))))
     return columns
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """Functionals of aggregates that cut the rows alike: their numbers, a class for every pattern, the axes they use.
+
+    Two patterns of one class have the same coefficients in all of them.
+    """
+
+    chosen: NDArray[np.intp]
+    class_: NDArray[np.intp]
+    axes: tuple[int, ...]
+
+
+def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked, *, merged: bool = True) -> Estimated:
+    """What `estimate` says of every aggregate when it is asked alone, laid out as if all were asked together.
+
+    Functionals whose covariance is wanted belong to one aggregate; aggregates that cut the rows alike share a call.
+    Unless they are to be `merged`, strata stay as they are: several may belong to one output row and pattern.
+    """
+    K, F = observed.keys, asked.functionals
+    value, variance, low, high = (np.zeros((K, F)) for _ in range(4))
+    minimum, maximum, inverted = np.full((K, F), np.nan), np.full((K, F), np.nan), np.zeros((K, F), dtype=bool)
+    covariance, caveats = np.zeros((K, len(asked.pairs))), dict[str, None]()
+    bounded = assumed = False
+    for family in _families(asked):
+        chosen = family.chosen
+        found = estimate(*_own(observed, asked, family, merged=merged))
+        value[:, chosen], variance[:, chosen] = found.value, found.variance
+        low[:, chosen], high[:, chosen] = found.low, found.high
+        if found.minimum is not None and found.maximum is not None:
+            minimum[:, chosen], maximum[:, chosen], bounded = found.minimum, found.maximum, True
+        if found.inverted is not None:
+            inverted[:, chosen] = found.inverted
+        covariance[:, np.isin(asked.pairs[:, 0], chosen)] = found.covariance
+        caveats |= dict.fromkeys(found.caveats)
+        assumed |= found.assumed
+    return Estimated(
+        value=value,
+        variance=variance,
+        low=low,
+        high=high,
+        covariance=covariance,
+        minimum=minimum if bounded else None,
+        maximum=maximum if bounded else None,
+        caveats=tuple(caveats),
+        inverted=inverted,
+        assumed=assumed,
+    )
+
+
+def put_together(sets: Sequence[Observed], patterns: int) -> Observed:
+    """What grouping sets observed, one after the other, as if they were one: output rows are numbered on.
+
+    A set's strata of one output row and pattern are one stratum, entries of one part and value one entry.
+    """
+    own = [_merged(seen, seen.value, np.arange(patterns), patterns) for seen in sets]
+    strata, keys = (np.cumsum([0, *sizes]) for sizes in ([o.strata for o in own], [o.keys for o in own]))
+    return Observed(
+        stratum=np.concatenate([o.stratum + first for o, first in zip(own, strata, strict=False)]),
+        part=np.concatenate([o.part for o in own]),
+        value=np.concatenate([o.value for o in own]),
+        moments=np.concatenate([o.moments for o in own]),
+        key=np.concatenate([o.key + first for o, first in zip(own, keys, strict=False)]),
+        pattern=np.concatenate([o.pattern for o in own]),
+        keys=int(keys[-1]),
+        numbers=_one_below_the_other([o.numbers for o in own]),
+    )
+
+
+def _one_below_the_other(some: Sequence[Floats | None]) -> Floats | None:
+    there = [numbers for numbers in some if numbers is not None]
+    return np.concatenate(there) if len(there) == len(some) else None
+
+
+def asked_alone(
+    observed: Observed, asked: Asked, top: Sequence[int], bottom: Sequence[int]
+) -> tuple[Observed, Asked, list[int], list[int]]:
+    """The question about one aggregate, and where its functionals above and below (of a group) stand in it."""
+    J = asked.functionals // asked.groups
+    (family,) = [f for f in _families(asked) if top[0] in f.chosen]
+    mine = family.chosen[family.chosen < J]
+    above, below = (np.searchsorted(mine, np.array(side, dtype=np.intp)).tolist() for side in (top, bottom))
+    return *_own(observed, asked, family), above, below
+
+
+def _families(asked: Asked) -> list[_Family]:
+    """Functionals j of all groups of unit keys stay together; those connected by pairs are one aggregate."""
+    J = asked.functionals // asked.groups
+    of_functional = _connected(asked.pairs % J, J)
+    rows = [_row_keys(H) for H in asked.coefficients]
+    indicator, varies = asked.indicator, _varies(asked)
+    alike: dict[tuple[tuple[int, ...], bool, tuple[int, ...]], list[int]] = {}
+    for aggregate in np.unique(of_functional):
+        mine = np.flatnonzero(of_functional == aggregate)
+        chosen = (np.arange(asked.groups)[:, None] * J + mine).ravel()
+        label: dict[tuple[bytes, ...], int] = {}
+        classes = tuple(label.setdefault(tuple(keys[f] for f in chosen), len(label)) for keys in rows)
+        axes = tuple(np.flatnonzero(varies[:, chosen].any(axis=1)).tolist()) or ((0,) if asked.units else ())
+        alike.setdefault((classes, bool(indicator[chosen].all()), axes), []).extend(mine.tolist())
+    return [
+        _Family((np.arange(asked.groups)[:, None] * J + np.sort(mine)).ravel(), np.array(classes, dtype=np.intp), axes)
+        for (classes, _, axes), mine in alike.items()
+    ]
+
+
+def _connected(pairs: NDArray[np.intp], size: int) -> NDArray[np.intp]:
+    """For each of `size` numbers the least one that pairs connect it with."""
+    least, before = np.arange(size), np.empty(0, dtype=np.intp)
+    while not np.array_equal(least, before):
+        before = least.copy()
+        np.minimum.at(least, pairs[:, 0], before[pairs[:, 1]])
+        np.minimum.at(least, pairs[:, 1], before[pairs[:, 0]])
+        least = least[least]  # halves the way to the least
+    return least
+
+
+def _varies(asked: Asked) -> NDArray[np.bool_]:
+    """(axes, F): does the coefficient of a functional depend on the unit's value, in any pattern?"""
+    shape = asked.shape
+    found = np.zeros((len(shape), asked.functionals), dtype=bool)
+    if len(shape) == 1:
+        return ~found
+    for axis in range(len(shape)):
+        first = _first_along(shape, axis)
+        for H in asked.coefficients:
+            found[axis] |= np.diff((H - H[:, first]).indptr) > 0
+    return found
+
+
+def _first_along(shape: tuple[int, ...], axis: int) -> NDArray[np.intp]:
+    """For every joint class the one that has the first class along an axis."""
+    places = np.arange(int(np.prod(shape))).reshape(shape)
+    return np.broadcast_to(places.take([0], axis=axis), shape).reshape(-1)
+
+
+def _row_keys(H: SparseTable) -> list[bytes]:
+    """The coefficients of every functional in one pattern, as something to compare."""
+    H = H.with_data(H.data)
+    return [H.indices[a:b].tobytes() + H.data[a:b].tobytes() for a, b in pairwise(H.indptr)]
+
+
+def _own(observed: Observed, asked: Asked, family: _Family, *, merged: bool = True) -> tuple[Observed, Asked]:
+    """The question about one family, over strata that differ in output row or in coefficients only."""
+    chosen = family.chosen
+    first = np.unique(family.class_, return_index=True)[1]
+    value, kept_classes = observed.value, np.arange(math.prod(asked.shape))
+    if merged or len(family.axes) < len(asked.shape):
+        value, kept_classes = _without(observed.value, asked.shape, family.axes)
+        seen = _merged(observed, value, family.class_, len(first))
+    else:
+        seen = replace(observed, pattern=family.class_[observed.pattern])
+    coefficients = tuple(asked.coefficients[b][chosen][:, kept_classes] for b in first)
+    mine = asked.pairs[np.isin(asked.pairs[:, 0], chosen)]
+    question = replace(
+        asked,
+        units=tuple(asked.units[a] for a in family.axes),
+        classes=tuple(asked.classes[a] for a in family.axes),
+        coefficients=coefficients,
+        measure=asked.measure[chosen],
+        pairs=np.searchsorted(chosen, mine).reshape(-1, 2),
+        binary=all(bool(np.all(H.data == 1)) for H in coefficients),
+    )
+    return seen, question
+
+
+def _merged(observed: Observed, value: NDArray[np.intp], class_: NDArray[np.intp], width: int) -> Observed:
+    """The strata of one output row and class as one, entries of one stratum, part and value as one."""
+    pattern = class_[observed.pattern]
+    places, stratum = distinct_numbers(observed.key * width + pattern)
+    at = stratum[observed.stratum]
+    parts, values = int(observed.part.max(initial=0)) + 1, int(value.max(initial=0)) + 1
+    kept, row = distinct_numbers((at * parts + observed.part) * values + value)
+    numbers = None
+    if observed.numbers is not None:  # entries of other numbers stay apart
+        kept, row, numbers = _by_number(kept, row, observed.numbers)
+    sums = [np.bincount(row, weights=m, minlength=len(kept)) for m in observed.moments.T]
+    moments = np.stack(sums, axis=1).astype(np.float64)
+    return Observed(
+        stratum=(kept // (parts * values)).astype(np.intp),
+        part=(kept // values % parts).astype(np.int64),
+        value=(kept % values).astype(np.intp),
+        moments=moments,
+        key=(places // width).astype(np.intp),
+        pattern=(places % width).astype(np.intp),
+        keys=observed.keys,
+        numbers=numbers,
+    )
+
+
+def _by_number(
+    kept: NDArray[np.int64], row: NDArray[np.intp], numbers: Floats
+) -> tuple[NDArray[np.int64], NDArray[np.intp], Floats]:
+    """Entries cut into those of equal numbers: what each was before, where every old entry goes, and its numbers."""
+    codes = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in numbers.T]
+    joint, _ = joint_ranks([row, *codes], len(row))
+    _, first, place = np.unique(joint, return_index=True, return_inverse=True)
+    return kept[row[first]], place.reshape(-1).astype(np.intp), numbers[first]
+
+
+def _without(
+    value: NDArray[np.intp], shape: tuple[int, ...], axes: tuple[int, ...]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """(joint classes over some axes only, the first of the old joint classes that each stands for)."""
+    if len(axes) == len(shape):
+        return value, np.arange(int(np.prod(shape)))
+    codes = np.unravel_index(value, shape)
+    small = tuple(shape[a] for a in axes)
+    first = np.arange(int(np.prod(shape))).reshape(shape)
+    for axis in set(range(len(shape))) - set(axes):
+        first = first.take([0], axis=axis)
+    return np.ravel_multi_index(tuple(codes[a] for a in axes), small).astype(np.intp), first.reshape(-1)

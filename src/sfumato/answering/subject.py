@@ -13,12 +13,12 @@ from ..engines.contract import Reader
 from ..errors import SpecError
 from ..methods.contract import Bounds
 from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals
-from ..model.part_cells import PartCells
-from ..model.public import Asked, Domain, Estimated, Observed
-from ..model.types import Kind
+from ..model.public import ADDED, Asked, Domain, Estimated, Observed
+from ..release.hostile import as_stated
+from ..release.opened import OpenedRelease
 from ..sql.nesting import Nested
 from ..sql.nodes import Query, Schema
-from .layout import Views
+from .functionals import Views
 
 # (kind, observed, asked, functionals above, functionals below, share of a quantile)
 Bound = Callable[[str, Observed, Asked, Sequence[int], Sequence[int], float | None], Bounds | None]
@@ -83,19 +83,11 @@ class Subject:
     functionals: Callable[[Cells, Sequence[CodedUnit]], Functionals | None]
     rows: int
     estimators: tuple[str, ...]  # that a question may name
-    whole: bool = False  # estimates look at counts of the whole release
-    prepare: Callable[[], None] | None = None  # works out what estimates need whatever is asked; None: nothing
-    prepare_sums: Callable[[PartCells | None], None] | None = None  # the same of functionals, then of cells in parts
-    handfuls: bool = False  # parts are of a few rows each, which no statement counts together
+    additive: bool = False  # estimates of an output row do not depend on the strata that its rows are cut into
     by_number: bool = False  # bounds need the numbers that are added up row by row
     caveats: tuple[str, ...] = ()  # that every answer carries
     sampling: tuple[str, ...] = ()  # those of errors of a population
     known: Remembered = field(default_factory=Remembered, repr=False)
-
-    def whole_numbers(self, unit: int) -> bool:
-        """Whether a unit is one column of whole numbers, published as such."""
-        columns = self.coders[unit].domain.columns
-        return len(columns) == 1 and unit not in self.sets and self.schema.types[columns[0]].kind is Kind.INTEGER
 
     def said(self, target: str) -> tuple[str, ...]:
         """The caveats of an answer whose errors are those of a target."""
@@ -127,6 +119,36 @@ class KnownQuestions:
         known = Remembered(again=True)
         self._known.append((subject.schema, subject.domains, known))
         return replace(subject, known=known)
+
+
+def subject_of(opened: OpenedRelease) -> Subject:
+    """The release with its method's estimate and bounds."""
+    method, plan, people = opened.method, opened.plan, opened.manifest.people.noun()
+    schema = Schema(
+        types=opened.types,
+        units={name: u for u, domain in enumerate(opened.domains) for name in domain.columns},
+        hidden=frozenset(c.name for c in opened.columns if c.role in ADDED),
+    )
+    return Subject(
+        method=method.name,
+        schema=schema,
+        domains=opened.domains,
+        coders=opened.coders,
+        reader=opened.reader,
+        lumpable=method.lumpable and not any(opened.listed),
+        withheld=method.withheld,
+        part=opened.part,
+        additive=method.additive,
+        by_number=method.by_number,
+        sets={u: len(sets) for u, sets in enumerate(opened.listed) if sets is not None},
+        estimate=as_stated()(lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked)),
+        bound=as_stated()(lambda *question: method.bound(plan, opened.evidence, *question)),
+        estimators=method.estimators,
+        functionals=as_stated()(lambda cells, units: method.functionals(plan, opened.evidence, cells, units)),
+        rows=opened.manifest.rows,
+        caveats=(*method.caveats(plan), *people.caveats),
+        sampling=people.sampling,
+    )
 
 
 def nothing_randomised(

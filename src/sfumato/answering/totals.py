@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,16 +11,19 @@ from numpy.typing import NDArray
 
 from ..errors import UnsupportedQuery
 from ..model.public import Asked, Estimated, Floats, Observed
+from ..model.sparse_table import SparseTable
 from ..sql.nodes import TRUE, Aggregate, Query, conjunction
 from ..stats.fieller import fieller
 from ..stats.tail_inversion import cut
-from .layout import Limits
-from .own_strata import asked_alone
-from .ratio_range import Extremes, quotient_range, ratio_range
-from .strata import Strata
+from .functionals import Limits
+from .strata import Strata, asked_alone
 
 NO_BOUNDS = "no bounds are known for an average or a quotient of this kind, over rows that are not certain"
+FEW = 30.0  # rows of equal size that a sum must at least amount to
 EXACT = 1e-9  # relative gap of the limits below which a number is exact
+
+# measure -> its least and largest number in every output row, as the engine knows them, each (K,)
+Extremes = Callable[[int], tuple[Floats, Floats]]
 
 
 def is_exact(possible: Limits) -> NDArray[np.bool_]:
@@ -290,7 +293,7 @@ def selected(aggregate: Aggregate, query: Query, keys: tuple[int, ...], strata: 
         part=observed.part[stay],
         value=observed.value[stay],
         moments=observed.moments[stay],
-        cell=None if observed.cell is None else observed.cell[stay],
+        memo={},
         numbers=None if observed.numbers is None else observed.numbers[stay],
     )
 
@@ -322,3 +325,128 @@ def order_bounds(
     return Result(
         value, np.where(exact, 0.0, nothing), low, high, "exact" if exact.all() else "bounds", notes=tuple(notes)
     )
+
+
+def ratio_range(
+    observed: Observed, asked: Asked, top: Sequence[int], bottom: Sequence[int], extremes: Extremes
+) -> tuple[Floats, Floats]:
+    """(least, most), each (output rows, groups of unit keys), of a ratio whose denominator counts rows.
+
+    A row that is counted adds sum over the functionals above of g h: h among the coefficients that its value may have,
+    g between the extremes of the measure. Without limits where the denominator is not a count.
+    """
+    shape = (observed.keys, asked.groups)
+    if len(bottom) != 1 or asked.measure[bottom[0]]:
+        return np.full(shape, -np.inf), np.full(shape, np.inf)
+    least, most = np.zeros(shape), np.zeros(shape)
+    rows = np.bincount(observed.stratum, weights=observed.moments[:, 0], minlength=observed.strata)
+    there = np.flatnonzero(rows > 0)
+    key, pattern = observed.key[there], observed.pattern[there]
+    for j in top:
+        h_low, h_high = np.full(shape, np.inf), np.full(shape, -np.inf)
+        ends = [_counted(H, j, bottom[0], asked.groups) for H in asked.coefficients]
+        if ends:
+            np.minimum.at(h_low, key, np.array([low for low, _ in ends])[pattern])
+            np.maximum.at(h_high, key, np.array([high for _, high in ends])[pattern])
+        if measure := int(asked.measure[j]):
+            g_low, g_high = (x[:, None] for x in extremes(measure))
+            with np.errstate(invalid="ignore"):
+                corners = [h_low * g_low, h_low * g_high, h_high * g_low, h_high * g_high]
+            h_low, h_high = np.min(corners, axis=0), np.max(corners, axis=0)
+        least, most = least + h_low, most + h_high
+    nothing = ~(least <= most)  # no row is counted
+    return np.where(nothing, np.nan, least), np.where(nothing, np.nan, most)
+
+
+def _counted(H: SparseTable, top: int, bottom: int, groups: int) -> tuple[Floats, Floats]:
+    """Least and largest coefficient of a functional among the values that another one counts, for every group."""
+    J = H.shape[0] // groups
+    above, below = H[top::J], H[bottom::J]
+    counted = below.with_data((below.data != 0).astype(np.float64))
+    inside = above.multiply(counted)
+    inside = inside.with_data(inside.data)
+    return _ends(inside.data, np.diff(inside.indptr), np.diff(counted.indptr))
+
+
+def quotient_range(observed: Observed, asked: Asked, top: int, bottom: int) -> tuple[Floats, Floats]:
+    """(least, most), each (output rows, groups of unit keys), of two sums of one measure that is nowhere below 0.
+
+    sum g t / sum g b lies between the least and the largest t / b, where b is above 0 wherever t is not 0: a part is at
+    most the whole. Without limits elsewhere.
+    """
+    shape = (observed.keys, asked.groups)
+    least, most = np.full(shape, np.inf), np.full(shape, -np.inf)
+    rows = np.bincount(observed.stratum, weights=observed.moments[:, 0], minlength=observed.strata)
+    there = np.flatnonzero(rows > 0)
+    ends = [_quotients(H, top, bottom, asked.groups) for H in asked.coefficients]
+    if ends and asked.measure[top] == asked.measure[bottom]:
+        key, pattern = observed.key[there], observed.pattern[there]
+        np.minimum.at(least, key, np.array([low for low, _ in ends])[pattern])
+        np.maximum.at(most, key, np.array([high for _, high in ends])[pattern])
+    nothing = ~(least <= most)
+    return np.where(nothing, -np.inf, least), np.where(nothing, np.inf, most)
+
+
+def _quotients(H: SparseTable, top: int, bottom: int, groups: int) -> tuple[Floats, Floats]:
+    """Least and largest quotient of two functionals' coefficients, for every group."""
+    J = H.shape[0] // groups
+    above, below = H[top::J], H[bottom::J]
+    inside = above.multiply(below.with_data(1 / below.data))
+    low, high = _ends(inside.data, np.diff(inside.indptr), np.diff(below.indptr))
+    loose = (np.diff(inside.indptr) < np.diff(above.indptr)) | (below.extreme(np.minimum) < 0)
+    return np.where(loose, -np.inf, low), np.where(loose, np.inf, high)
+
+
+def _ends(numbers: Floats, filled: NDArray[np.intp], held: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """Least and largest of the numbers of every group, 0 among them where fewer are filled than there are."""
+    low, high = np.where(filled < held, 0.0, np.inf), np.where(filled < held, 0.0, -np.inf)
+    row = np.repeat(np.arange(len(filled)), filled)
+    np.minimum.at(low, row, numbers)
+    np.maximum.at(high, row, numbers)
+    return low, high
+
+
+def hang_on_few_rows(observed: Observed, asked: Asked, found: Estimated, *, shown: bool) -> NDArray[np.bool_]:
+    """(K, F): whether a functional sums a measure that few rows carry; False for counts and where no row is seen.
+
+    `shown`: the published value stands in the rows; else every row counts that may have a counted value.
+    A row that carries most of a sum may have a counted value and show another: the estimate is then too low, and so is
+    the error that is estimated from what is shown. So the rows that may count are looked at too, as many of them as the
+    estimate takes of their sum, where the interval does not reach as far as one row of all their squares.
+    """
+    if not asked.measure.any():
+        return np.zeros((observed.keys, asked.functionals), dtype=bool)
+    first, squares = _sums(observed, asked, shown=False)
+    amount = amount_of(first, squares)
+    few = amount < FEW
+    if shown and int(observed.value.max(initial=0)) < int(np.prod(asked.shape)):  # else sets are published
+        few = amount_of(*_sums(observed, asked, shown=True)) < FEW
+    share = np.clip(np.divide(found.value, first, out=np.ones_like(first), where=first != 0), 0.0, 1.0)
+    narrow = asked.z**2 * found.variance < squares
+    return np.asarray(few | (narrow & (share * amount < FEW)))
+
+
+def amount_of(first: Floats, squares: Floats) -> Floats:
+    """How many rows of equal size a sum amounts to; infinite where nothing is summed."""
+    return np.asarray(np.divide(first**2, squares, out=np.full(first.shape, np.inf), where=squares > 0))
+
+
+def _sums(observed: Observed, asked: Asked, *, shown: bool) -> tuple[Floats, Floats]:
+    """(K, F) twice: sums of g and of g^2 over the rows that show a counted value, or may have one."""
+    K, F = observed.keys, asked.functionals
+    first, squares = np.zeros((K, F)), np.zeros((K, F))
+    key, pattern = observed.key[observed.stratum], observed.pattern[observed.stratum]
+    for g in np.unique(asked.measure[asked.measure > 0]):
+        mine = np.flatnonzero(asked.measure == g)
+        for b, H in enumerate(asked.coefficients):
+            at = np.flatnonzero(pattern == b)
+            counted = H[mine]
+            counted = counted.with_data((counted.data != 0).astype(np.float64))
+            value = observed.value[at]
+            if not shown:
+                counted = SparseTable.dense(counted.sum(axis=1)[:, None] > 0)
+                value = np.zeros(len(at), dtype=np.intp)
+            for total, column in ((first, asked.products[0, g]), (squares, asked.products[g, g])):
+                seen = SparseTable.of(observed.moments[at, column], key[at], value, (K, counted.shape[1]))
+                total[:, mine] += seen.product(counted.T).toarray()
+    return first, squares

@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 from ..engines.codes import factorise
 from ..engines.contract import Reader
 from ..engines.directory import reader_of
-from ..engines.statements import CELL, COUNT, WEIGHT, column, columns_of, over_rows
+from ..engines.statements import COUNT, WEIGHT, column, columns_of, over_rows
 from ..lazily import compute as pc
 from ..lazily import exp
-from ..model.part_cells import MOST_CELLS, MOST_ROWS, PartCells
 from ..model.public import Floats
 from ..model.types import ColumnType
 from ..stats.joint_codes import distinct_numbers, distinct_rows, joint_ranks
 
+CELL = "__cell__"
+MOST_CELLS = (1 << 16) - 1  # that an array may have, whatever the rows
 MOST_SHARE = 0.25  # of the rows: cells of untouched columns for which numbers are found
 MOST_PLACES = 4  # of an array for each row: beyond that the engine counts
 MOST_TALLIED = 1 << 20  # cells of which the engine is told all, whether they have rows or not
@@ -216,14 +217,9 @@ class HeldReader:
         self._left_to: Reader | None = None
         self._own: dict[str, Numbered | None] = {}
         self._last: tuple[tuple[str, ...], Counted | None] | None = None
-        self._parts: dict[str, tuple[pa.Table, PartCells]] = {}
-        self._order: tuple[NDArray[np.intp], NDArray[np.int64]] | None = None  # rows by part; where parts begin
 
-    def source(self, *, whole: bool = False) -> tuple[str, str | None]:  # noqa: ARG002
+    def source(self) -> tuple[str, str | None]:
         return CELLS, WEIGHT
-
-    def collapse(self) -> bool:
-        return True
 
     def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
         with ENGINES.one() as engine:
@@ -233,7 +229,7 @@ class HeldReader:
         self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None
     ) -> pa.Table:
         known = self._original.known(statement)
-        given = {**(tables or {}), **{name: self._parts[name][0] for name in known.tables & self._parts.keys()}}
+        given = dict(tables or {})
         if CELLS in known.tables:
             cells = self._counts_of(known.columns)
             if cells is None:
@@ -247,40 +243,11 @@ class HeldReader:
         with ENGINES.one() as engine:
             return engine.run(statement, text=text, tables=given)
 
-    def pieces(self, statement: exp.Query, *, text: str | None = None) -> Iterator[pa.RecordBatch]:
-        yield from self.run(statement, text=text).to_batches()
-
     def count(self, columns: Sequence[str]) -> pa.Table:
         cells = self._counts_of(tuple(columns))
         if cells is None or not all(self._distinct(name) for name in columns):
             return self._rest.count(columns)
         return cells.there.rename_columns([*columns, COUNT])
-
-    def in_parts(self, columns: Sequence[str], part: str, most: int) -> tuple[str, PartCells] | None:
-        """Of untouched columns; rows are put in the order of their parts once for all of them."""
-        asked = tuple(columns)
-        found = self._original.numbered(asked) if asked and self._untouched.issuperset(asked) else None
-        if found is None or found.size > min(most, MOST_CELLS):
-            return None
-        table = "_".join([CELLS, *(str(self.columns.index(name)) for name in asked)])
-        if table not in self._parts:
-            if self._order is None:
-                number = self._rows[part].to_numpy()
-                start = np.concatenate([[0], np.cumsum(np.bincount(number))])
-                self._order = np.argsort(number, kind="stable"), start.astype(np.int64)
-            order, start = self._order
-            if int(np.diff(start).max(initial=0)) > MOST_ROWS:
-                return None
-            cells = pa.table(
-                {
-                    **found.values,
-                    WEIGHT: np.bincount(found.number, minlength=found.size),
-                    CELL: np.arange(found.size, dtype=np.int32),
-                }
-            )
-            cell = found.number.astype(np.uint16, copy=False)[order]
-            self._parts[table] = cells, PartCells(cell=cell, start=start, cells=found.size)
-        return table, self._parts[table][1]
 
     def _counts_of(self, columns: tuple[str, ...]) -> Counted | None:
         """Rows of every cell over some columns; None where an array would not pay."""

@@ -39,7 +39,6 @@ class Original:
         self.held = None if copied.room < 0 or not hold else TrialRows(copied.held, schema)
         self.types = {name: table.columns[name] for name in columns}
         self._counter = counter = engine.read([path], self.rows)
-        counter.collapse()  # many questions follow
         rows = self.held
         self.reader = counter if rows is None else HeldReader(rows.rows, frozenset(columns), rows, lambda: counter)
 

@@ -29,9 +29,7 @@ def trial(prepared: Prepared, secret: Secret) -> Iterator[Release]:
         with bundle.writing(place / "release", force=False) as folder:
             manifest = write(prepared, folder, secret, reproducible=True)
             bundle.finish(folder, manifest)
-        release = Release.at(place / "release", manifest)
-        release.opened.reader.collapse()  # many questions follow, most of them about columns of their own
-        yield release
+        yield Release.at(place / "release", manifest)
 
 
 @contextmanager
@@ -56,14 +54,8 @@ def drawn(prepared: Prepared, secret: Secret, held: TrialRows) -> Iterator[Relea
         # a release that leaves rows out shares none of its columns
         same = set(rows.column_names) - applier.dictionaries.keys() if rows.num_rows == held.rows.num_rows else set()
         untouched = frozenset(same & set(held.rows.column_names))
-        reader = HeldReader(rows, untouched, held, lambda: _collapsed(rows))
+        reader = HeldReader(rows, untouched, held, lambda: reader_of(rows))
         yield Release(OpenedRelease(place, manifest, engine=_HeldEngine(reader)))
-
-
-def _collapsed(rows: pa.Table) -> Reader:
-    reader = reader_of(rows)
-    reader.collapse()
-    return reader
 
 
 class _HeldEngine:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,22 +33,7 @@ def begin(arguments: Sequence[str]) -> None:
         prepare(begun_connection.begin)
         from ..release.opened import begin_path
 
-        _begun[given] = found = begin_path(given)
-        found.then(partial(_foresee, " ".join(arguments[2:])))
-
-
-def _foresee(text: str, release: OpenedRelease) -> None:
-    """Nothing; rows are being counted by the columns that are named in a text, as questions look at them."""
-    from ..engines.duckdb.reader import DuckDBReader
-
-    words = frozenset("".join(c if c.isalnum() or c == "_" else " " for c in text.lower()).split())
-    named = {name for name in release.reader.columns if name.lower() in words}
-    for domain, sets in zip(release.domains, release.listed, strict=True):
-        if any(name.lower() in words for name in domain.columns):
-            named |= {sets.column} if sets is not None else set()
-            named |= {release.part} if release.part is not None else set()
-    if isinstance(release.reader, DuckDBReader):
-        release.reader.foresee(frozenset(named))
+        _begun[given] = begin_path(given)
 
 
 def begin_path(path: str, engine: Engine) -> Opening[OpenedRelease]:

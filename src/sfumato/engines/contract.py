@@ -6,7 +6,7 @@ SQL goes to a reader as an expression tree (see `statements`), so that its diale
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from ..model.coarsening import Recoding
 from ..model.codebook import Labels
-from ..model.part_cells import PartCells
 from ..model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ..model.public import Domain, Scalar
 from ..model.types import ColumnType
@@ -154,30 +153,16 @@ class Reader(Protocol):
     def columns(self) -> Sequence[str]:
         """Names of the columns of the published rows."""
 
-    def source(self, *, whole: bool = False) -> tuple[str, str | None]:
-        """(table to ask, its weight column): `release`, or a smaller table whose rows stand for several each.
+    def source(self) -> tuple[str, str | None]:
+        """(table that a question is asked of, its weight column): `release`, or one whose rows stand for several each.
 
-        Asked once for each question, before its statement is built. The weight column is a whole number.
-        `whole`: beside it the whole release is counted by a column of the question, which the smaller table tells too.
-        """
-
-    def collapse(self) -> bool:
-        """Count the distinct cells once, where that pays, before many questions; whether `source` is now smaller."""
-
-    def in_parts(self, columns: Sequence[str], part: str, most: int) -> tuple[str, PartCells] | None:
-        """(table of the distinct cells over at least these columns, how they lie in the parts), counted once and kept;
-        None where there are more than `most` of them, or it does not pay.
-
-        The table has the columns, `statements.WEIGHT`, and `statements.CELL`, the number of the cell.
+        The weight column is a whole number.
         """
 
     def run(
         self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None
     ) -> pa.Table:
         """The result; errors of types or arithmetic are QueryErrors about `text`. `tables` are there while it runs."""
-
-    def pieces(self, statement: exp.Query, *, text: str | None = None) -> Iterator[pa.RecordBatch]:
-        """The same, piece by piece, of a statement about the rows as they are."""
 
     def count(self, columns: Sequence[str]) -> pa.Table:
         """Rows of every combination of some columns of the published rows, as `statements.COUNT`."""

@@ -50,7 +50,7 @@ def reader_of(rows: pa.Table) -> Reader:
     """A reader of rows in memory, on this machine."""
     from .duckdb.reader import DuckDBReader
 
-    return DuckDBReader(rows, rows.num_rows)
+    return DuckDBReader(rows)
 
 
 def engine_for(source: Any) -> Engine:

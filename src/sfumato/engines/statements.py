@@ -15,7 +15,7 @@ from ..model.types import ColumnType
 
 DIALECT = "duckdb"  # of the texts that come in; what goes out is the engine's
 COUNT = "__count__"
-WEIGHT, CELL = "__n__", "__cell__"  # of a table of cells: rows that each stands for, and its number
+WEIGHT = "__n__"  # of a table of cells: rows that each stands for
 MOST_LISTED = 10_000
 OWN_NAME = re.compile(r"[a-z]\d+(_\d+)?|part|v")
 
@@ -100,23 +100,6 @@ def over_rows(statement: exp.Query, cells: str, weight: str) -> exp.Query:
 
     changed = statement.transform(change)
     assert isinstance(changed, exp.Query)
-    return changed
-
-
-def text_over_rows(statement: exp.Query, cells: str, weight: str, *, dialect: str) -> str:
-    """The text of `over_rows`; it stays with the statement, which may be asked of many releases."""
-    name = f"over rows {cells} {weight} {dialect}"
-    if name not in statement.meta:
-        statement.meta[name] = over_rows(statement, cells, weight).sql(dialect=dialect)
-    return str(statement.meta[name])
-
-
-def renamed(statement: exp.Query, table: str, new: str) -> exp.Query:
-    """The statement about another table."""
-    changed = statement.copy()
-    for found in changed.find_all(exp.Table):
-        if found.name == table:
-            found.set("this", exp.to_identifier(new))
     return changed
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ..model.law import Law
-from ..model.part_cells import PartCells
 from ..model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ..model.public import (
     Asked,
@@ -97,11 +96,9 @@ class Method(ABC, Generic[S, P]):
     formula: str = ""  # weights and variance, for --explain
     lumpable: bool = False  # values the question does not tell apart may be counted together
     part: str | None = None  # name of the sub-table or group id column in data.parquet, if there is one
-    whole: bool = False  # estimates look at the whole release's counts of the columns that are asked for
     adds: tuple[str, ...] = ()  # columns of sensitive.parquet besides the part: no sensitive column may be called so
     withheld: bool = False  # the changed units are not in data.parquet but in sensitive.parquet, by group
-    # Parts are of a few rows each: estimates add up the entries of an output row in a part, and take cells (`inside`).
-    handfuls: bool = False
+    additive: bool = False  # estimates of an output row do not depend on the strata that its rows are cut into
     by_number: bool = False  # bounds need the numbers that a question adds up row by row (`Observed.numbers`)
     classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: bool = False  # the plan itself is random: every release needs its own
@@ -229,13 +226,6 @@ class Method(ABC, Generic[S, P]):
     ) -> Bounds | None:
         """Certain bounds of a ratio or an order statistic of the functionals; None where the method has none."""
         return None
-
-    def prepare(self, plan: P, evidence: Evidence) -> None:
-        """Nothing; `evidence.memo` knows what estimates need whatever is asked. Called while rows are counted."""
-
-    def prepare_sums(self, plan: P, evidence: Evidence, inside: PartCells | None) -> None:
-        """The same of `functionals`: first, while rows are counted, what they need whatever is fitted, then what they
-        need of cells that lie in the parts so. A model looks at cells and values from then on, not at rows or parts."""
 
     def caveats(self, plan: P) -> tuple[str, ...]:
         """What every answer from such a release must say, exact ones too."""

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from ..errors import SpecError, VerificationError
 from .option_names import said
-from .part_cells import PartCells, PartCounts
 from .sparse_table import SparseTable
 from .types import ColumnType
 
@@ -270,7 +269,6 @@ class Observed:
     Rows of the release fall into *strata*: rows that agree on everything the question asks of untouched columns.
     Stratum t belongs to output row `key[t]` and uses coefficients `pattern[t]`.
     `moments[r, j]` is the sum over rows of the j-th product of measures; `moments[:, 0]` counts rows.
-    Where parts are of a few rows each, entries may be cells of `inside`, which says how they lie in the parts.
     """
 
     stratum: NDArray[np.intp]
@@ -280,9 +278,8 @@ class Observed:
     key: NDArray[np.intp]  # (T,)
     pattern: NDArray[np.intp]  # (T,)
     keys: int  # K, the number of output rows
-    inside: PartCells | PartCounts | None = None  # `part` says nothing then
-    cell: NDArray[np.intp] | None = None  # of every entry
     numbers: Floats | None = None  # (R, G): the measures of an entry's rows, where entries are told apart by them
+    memo: dict[object, object] = field(default_factory=dict, compare=False, repr=False)  # about these entries
 
     @property
     def strata(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -13,7 +13,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ...errors import QueryError, ReleaseError, SfumatoError
-from ...model.part_cells import PartCells
 from ...model.types import ColumnType
 from ..codes import unreadable_dates
 from ..duckdb.connection import arrow_types, connect
@@ -48,17 +47,9 @@ class SparkReader:
             frame.createOrReplaceTempView(self._view)
             self.columns = tuple(frame.columns)
 
-    def source(self, *, whole: bool = False) -> tuple[str, str | None]:  # noqa: ARG002 - the contract's
+    def source(self) -> tuple[str, str | None]:
         """The distinct cells of the columns that a question will name."""
         return "cells", WEIGHT
-
-    def collapse(self) -> bool:
-        """Cells are counted question by question."""
-        return True
-
-    def in_parts(self, columns: Sequence[str], part: str, most: int) -> tuple[str, PartCells] | None:  # noqa: ARG002 - the contract's
-        """None: rows stay where they are."""
-        return None
 
     @in_turn
     def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
@@ -82,9 +73,6 @@ class SparkReader:
         if unreadable_dates(found):
             raise QueryError("the question leads to a date outside the years 1 to 9999", sql=text)
         return found
-
-    def pieces(self, statement: exp.Query, *, text: str | None = None) -> Iterator[pa.RecordBatch]:
-        yield from self.run(statement, text=text).to_batches()
 
     def count(self, columns: Sequence[str]) -> pa.Table:
         return self.run(counted(columns, table="release"))

@@ -10,20 +10,15 @@ with K_u the covariance of 1[s in g] / |g| over the groups that hold u. Everythi
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 
 import numpy as np
 
 from ...errors import UnsupportedQuery
-from ...model.part_cells import LyingCells, PartCells
 from ...model.public import Evidence
 from ..shared.linear_functionals import Cells, DependentRows, Floats, Functions, runs
-from .group_cells import shares_by_cell
-from .held_values import Groups, inverse_sizes, released_groups
-from .values_together import triples_of
+from .groups import Groups, released_groups, triples
 
-BLOCK = 1 << 18  # rows that are looked at together: they stay near
 MOST_VALUES = 200  # K is V^3 numbers
 SINGULAR = 1e-6  # eigenvalues below this share of the largest belong to values that the groups do not tell apart
 
@@ -32,27 +27,19 @@ class GroupedValues:
     """Groups with M, its inverse and K over all of them."""
 
     def __init__(self, groups: Groups) -> None:
-        members, sizes, values = groups.members, groups.sizes, groups.values
+        values = groups.values
         if values > MOST_VALUES:
             raise UnsupportedQuery(
                 f"the column has {values} values; covariances from groups are worked out for up to {MOST_VALUES}",
                 hint="Ask for counts, sums and averages by SQL, or have the column published with fewer values.",
             )
-        self.members, self.sizes, self.values = members, sizes, values
-        self._groups = groups
-        self._shares: weakref.WeakKeyDictionary[PartCells, Floats] = weakref.WeakKeyDictionary()
-        pairs, held = groups.together, triples_of(members, sizes, inverse_sizes(groups) ** 2, values)
+        self.groups, self.values = groups, values
+        pairs, held = groups.together, triples(groups, 1 / np.maximum(groups.sizes, 1) ** 2)
         self.true_counts = groups.true_counts
         safe = np.maximum(self.true_counts, 1.0)
         self.M = pairs / safe[:, None]
         self.K = held / safe[:, None, None] - self.M[:, :, None] * self.M[:, None, :]
         self.inverse, self.identified = self._invert(pairs)
-
-    def shares_of(self, inside: PartCells) -> Floats:
-        """(cells, values): the rows of a cell, each in equal parts to the values of its group; added up once."""
-        if inside not in self._shares:
-            self._shares[inside] = shares_by_cell(self._groups, inside)
-        return self._shares[inside]
 
     def _invert(self, pairs: Floats) -> tuple[Floats, bool]:
         """M^-1 over the values that occur, by the symmetric F^-1/2 C F^-1/2; and whether it is regular."""
@@ -110,39 +97,13 @@ class GroupFunctionals(_Assigned):
         return self._counts[key]
 
     def _all_counts(self) -> dict[tuple[int, int], Floats]:
-        """All of them at once: whose rows share a group with which values is looked up once."""
-        cells = self.cells
-        found = self._by_row() if cells.lying is None else self._by_cell(cells.lying)
-        return {key: shared.reshape(cells.cells, -1) @ self.groups.inverse for key, shared in found.items()}
+        cells, groups = self.cells, self.groups.groups
 
-    def _by_cell(self, lying: LyingCells) -> dict[tuple[int, int], Floats]:
-        """From how cells lie in the groups; each row of one has the mean of its numbers."""
-        cells, values = self.cells, self.groups.values
-        mine = self.groups.shares_of(lying.inside)[lying.number] / cells.moments[:, :1, 0]
-        place, size = (cells.cell[:, None] * values + np.arange(values)).ravel(), cells.cells * values
+        def count(a: int, b: int) -> Floats:
+            by_group = groups.rows_by_group(cells.cell, cells.cells, cells.part, cells.moments[:, a, b])
+            return np.asarray((by_group @ groups.shares).toarray() @ self.groups.inverse, dtype=np.float64)
 
-        def added(moment: Floats) -> Floats:
-            found = np.bincount(place, weights=(mine * moment[:, None]).ravel(), minlength=size)
-            return np.asarray(found, dtype=np.float64)
-
-        return {(a, b): added(cells.moments[:, a, b]) for b in range(cells.measures) for a in range(b + 1)}
-
-    def _by_row(self) -> dict[tuple[int, int], Floats]:
-        """Row by row."""
-        cells, groups = self.cells, self.groups
-        width = groups.values + 1
-        size = cells.cells * width
-        shared = {(a, b): np.zeros(size) for b in range(cells.measures) for a in range(b + 1)}
-        step = max(BLOCK, 4 * size)  # each block adds as many numbers as there are
-        for first in range(0, len(cells.cell), step):
-            at = slice(first, first + step)
-            start, part = cells.cell[at] * width, cells.part[at]
-            weights = {(a, b): cells.moments[at, a, b] / groups.sizes[part] for a, b in shared}
-            for row in groups.members:
-                place = start + row[part]
-                for key, weight in weights.items():
-                    shared[key] += np.bincount(place, weights=weight, minlength=size)
-        return {key: found.reshape(cells.cells, width)[:, :-1] for key, found in shared.items()}
+        return {(a, b): count(a, b) for b in range(cells.measures) for a in range(b + 1)}
 
 
 class AssignmentFunctionals(_Assigned):

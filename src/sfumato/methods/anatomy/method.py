@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from ...errors import PlanError, SpecError
 from ...model.law import Law
-from ...model.part_cells import PartCells
 from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -54,9 +53,10 @@ from ..shared.left_out import rows_left_out
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..shared.option_help import told
 from ..shared.restricted import value_label
-from . import anatomised
+from .channel import Channel, expected_se
+from .estimate import estimate, kinds, variances
 from .functionals import AssignmentFunctionals, GroupedValues, GroupFunctionals, checked, grouped_values
-from .held_values import released_groups
+from .groups import groups_of, released_groups
 from .readers import readers
 from .verify import check_release
 
@@ -176,12 +176,12 @@ def _groups_of_values(
     return labels
 
 
-def _channel(plan: AnatomyPlan, evidence: Evidence) -> anatomised.Channel:
+def _channel(plan: AnatomyPlan, evidence: Evidence) -> Channel:
     """The release's own channel, worked out once."""
     if "channel" not in evidence.memo:
-        evidence.memo["channel"] = anatomised.Channel(released_groups(evidence, plan.l))
+        evidence.memo["channel"] = Channel(released_groups(evidence, plan.l))
     found = evidence.memo["channel"]
-    assert isinstance(found, anatomised.Channel)
+    assert isinstance(found, Channel)
     return found
 
 
@@ -194,7 +194,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
     trust = Trust.CONDITIONAL
     part = "group_id"
     withheld = True
-    handfuls = True
+    additive = True
     formula = "M w = h over the groups' own channel; Var = sum over values u of x(F-x)/(F-1) times the variance of w"
     answers = "estimate, interval, certain bounds"
     spec = Anatomy
@@ -271,17 +271,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
 
     def estimate(self, plan: AnatomyPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Debiased by the release's own channel; certain bounds beside it."""
-        return anatomised.estimate(_channel(plan, evidence), observed, asked)
-
-    def prepare(self, plan: AnatomyPlan, evidence: Evidence) -> None:
-        """The groups, how often values share one, and how many of a sample hold each."""
-        _ = _channel(plan, evidence).held
-
-    def prepare_sums(self, plan: AnatomyPlan, evidence: Evidence, inside: PartCells | None) -> None:
-        """How often two and three values share a group, and values with the rows of each cell."""
-        groups = grouped_values(evidence, plan.l)
-        if inside is not None:
-            groups.shares_of(inside)
+        return estimate(_channel(plan, evidence), observed, asked)
 
     def functionals(
         self, plan: AnatomyPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
@@ -295,11 +285,9 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
 
     def report(self, plan: AnatomyPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """Groups, what was left out, and the error to expect."""
-        groups = anatomised.groups_of(
-            work.side["group_id"].astype(np.int64), work.side["unit0"], len(profile.domains[0])
-        )
-        channel = anatomised.Channel(groups)
-        se = anatomised.expected_se(channel, 0.01), anatomised.expected_se(channel, 0.1)
+        groups = groups_of(work.side["group_id"].astype(np.int64), work.side["unit0"], len(profile.domains[0]))
+        channel = Channel(groups)
+        se = expected_se(channel, 0.01), expected_se(channel, 0.1)
         return {
             "groups": plan.groups,
             "suppressed_rows": int(profile.rows - groups.sizes.sum()),
@@ -330,8 +318,8 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
     def foresee(self, plan: AnatomyPlan, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
         """By the channel of the planned groups."""
         m = len(profile.domains[0])
-        planned = anatomised.groups_of(work.side["group_id"].astype(np.int64), work.side["unit0"], m)
-        made = anatomised.Channel(planned)
+        planned = groups_of(work.side["group_id"].astype(np.int64), work.side["unit0"], m)
+        made = Channel(planned)
         kept = np.divide(made.true_counts, np.maximum(profile.true_counts(), 1))  # below 1 where suppressed
 
         def answer(observed: Observed, asked: Asked) -> Estimated:
@@ -350,12 +338,12 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
                     known[name] = np.asarray(flat.reshape(observed.keys, m) * kept, dtype=np.float64)
                 return known[name]
 
-            value, alike = np.zeros((observed.keys, asked.functionals)), anatomised.kinds(h)
+            value, alike = np.zeros((observed.keys, asked.functionals)), kinds(h)
             for f, found in enumerate(alike):
                 for b, where in found:
                     (mean,) = made.mean(w[b, f : f + 1])  # of W over the groups that hold a value
                     value[:, f] += sums(where, int(asked.products[0, asked.measure[f]])) @ mean
-            variance, covariance = anatomised.variances(made, sums, asked, w, alike, observed.keys)
+            variance, covariance = variances(made, sums, asked, w, alike, observed.keys)
             half = asked.z * np.sqrt(variance)
             return Estimated(value=value, variance=variance, low=value - half, high=value + half, covariance=covariance)
 

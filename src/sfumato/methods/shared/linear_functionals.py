@@ -11,13 +11,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ...model.part_cells import LyingCells
 
 Floats = NDArray[np.float64]
 Target = Literal["population", "table"]
@@ -36,7 +34,6 @@ class Cells:
     moments: Floats  # (R, G, G)
     cells: int
     rows: int  # all rows of the release, inside these cells or not
-    lying: LyingCells | None = None  # `part` says nothing then
 
     @property
     def measures(self) -> int:
@@ -51,8 +48,6 @@ class Cells:
 
     def merged(self, label: NDArray[np.intp], size: int) -> Cells:
         """The same rows where cells of one label, of `size`, are one cell."""
-        if self.lying is not None:
-            return replace(self, cell=label[self.cell], cells=size)
         parts, values = int(self.part.max(initial=0)) + 1, int(self.value.max(initial=0)) + 1
         key = (label[self.cell] * parts + self.part) * values + self.value
         kept, place = np.unique(key, return_inverse=True)

@@ -105,7 +105,6 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     independent_rows = True
     lumpable = True
     part = "sub_table"
-    whole = True
     answers = "estimate, interval"
     spec = SmallDomain
     plan_type = SmallDomainPlan

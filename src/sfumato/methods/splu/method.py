@@ -158,7 +158,6 @@ class SpluMethod(Method[Splu, SpluPlan]):
     title = "Small sum privacy, large sum utility"
     trust = Trust.CONDITIONAL
     answers = "estimate, interval"
-    whole = True
     spec = Splu
     plan_type = SpluPlan
     unseen = ("true values put back: totals are kept by design",)

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..engines.codes import factorise
 from ..engines.statements import distinct, on_domain
@@ -14,15 +15,22 @@ from ..errors import QueryError, UnsupportedQuery
 from ..model.public import Scalar
 from ..model.types import Kind
 from ..sql.aggregates import LARGEST
-from ..sql.nodes import TRUE, Query, Truth
+from ..sql.nodes import FALSE, TRUE, UNKNOWN, Query, Truth
 from ..sql.scalar import nearest, quoted
-from .layout import UnitView, Views
-from .plain_comparisons import plain_comparison
-from .strata import truth
+from .functionals import UnitView, Views
 from .subject import Subject
 
 NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
 DOMAIN, CODE = "__domain__", "__code__"
+
+
+def truth(column: pa.ChunkedArray | pa.Array) -> Truth:
+    """A Boolean column as three-valued truth."""
+    if not (pa.types.is_boolean(column.type) or pa.types.is_null(column.type)):
+        raise QueryError("a condition must be true or false; compare the value with something")
+    filled = pc.fill_null(pc.cast(column, pa.int8()), -1)
+    flat = filled.to_numpy() if isinstance(filled, pa.ChunkedArray) else filled.to_numpy(zero_copy_only=False)
+    return np.select([flat == 1, flat == 0], [TRUE, FALSE], UNKNOWN).astype(np.int8)
 
 
 def checked_views(query: Query, subject: Subject) -> Views:
@@ -43,13 +51,11 @@ def look_at_domains(query: Query, subject: Subject) -> Views:
         keys = [i for i, key in enumerate(query.keys) if key.unit == u]
         values = [i for i, (unit, _) in enumerate(query.values) if unit == u]
         _check_numbers(query, subject, values)
-        truths = _plain_truths(query, subject, u, leaves)
-        asked = [i for i in leaves if i not in truths]
-        expressions = [query.leaves[i].sql for i in asked]
+        expressions = [query.leaves[i].sql for i in leaves]
         expressions += [query.keys[i].sql for i in keys]
         expressions += [f"COALESCE(CAST({query.values[i][1]} AS DOUBLE), 0)" for i in values]
         columns = iter(_evaluated(subject, u, expressions, query.text).columns if expressions else ())
-        truths |= {i: truth(next(columns)) for i in asked}
+        truths = {i: truth(next(columns)) for i in leaves}
         groups = {}
         for i in keys:
             groups[i], labels[i] = factorise(next(columns))
@@ -58,14 +64,6 @@ def look_at_domains(query: Query, subject: Subject) -> Views:
             raise QueryError("the question adds up numbers that are infinite or too large", sql=query.text)
         views[u] = UnitView(size=len(subject.domains[u]), leaves=truths, groups=groups, numbers=numbers)
     return Views(views, labels)
-
-
-def _plain_truths(query: Query, subject: Subject, unit: int, leaves: Sequence[int]) -> dict[int, Truth]:
-    """The truth of those leaves of a unit that compare its column with constants."""
-    domain = subject.domains[unit]
-    kind = subject.schema.types[domain.columns[0]]
-    found = {i: plain_comparison(query.leaves[i].sql, domain, kind) for i in leaves}
-    return {i: truths for i, truths in found.items() if truths is not None}
 
 
 def _evaluated(subject: Subject, unit: int, expressions: Sequence[str], text: str) -> pa.Table:

@@ -21,6 +21,7 @@ from ..model.public import Floats
 from ..sql.nodes import Key
 from ..sql.scalar import ALLOWED, Node, nearest, refuse, span
 from .answer import Answer
+from .computed import ROUNDING
 
 TABLE, ROW, KEY = "__inner__", "__row__", "__key{}__"
 MOST_NUMBERS = 400  # estimates that are moved one by one
@@ -229,5 +230,7 @@ def _errors(
         for r, key in enumerate(start):
             slopes[r, :, i] = (moved[0][key] - moved[1][key]) / (2 * STEP * se[i])
     variance = np.einsum("rci,ij,rcj->rc", slopes, S, slopes, optimize=True)
+    error = np.sqrt(np.maximum(variance, 0.0))
+    error = np.where(error <= ROUNDING * (np.abs(slopes) @ se), 0.0, error)
     found = np.stack(list(start.values())) if start else np.zeros(variance.shape)
-    return np.where(np.isnan(found), np.nan, np.sqrt(np.maximum(variance, 0.0)))
+    return np.where(np.isnan(found), np.nan, error)

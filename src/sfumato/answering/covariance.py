@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +18,12 @@ from numpy.typing import NDArray
 
 from ..errors import UnsupportedQuery
 from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, Functions, Planes, Target, runs
-from ..model.kept import kept
 from ..model.public import Floats
 from ..sql.nodes import Aggregate
 from ..stats.joint_codes import distinct_rows
-from .layout import Functional, coefficients, functionals
-from .strata import Frame, Strata, sort_into_strata
+from .functionals import Functional, coefficients, functionals
+from .observe import Frame
+from .strata import Strata, sort_into_strata
 from .subject import Subject
 
 TOGETHER = 64  # numbers whose covariances are worked out at once
@@ -91,7 +92,7 @@ class Influence:
             found[some] = release.value(self._functions(chosen))
         return found
 
-    @kept
+    @cached_property
     def functionals(self) -> Functionals | None:
         """The method's sums over the strata; None where it has none."""
         units = [

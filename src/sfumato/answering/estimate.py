@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import UnsupportedQuery
-from ..lazily import compute as pc
 from ..model.names import ENDS, ERROR_ENDS
 from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import Aggregate, Query
 from ..stats.joint_codes import distinct_rows
 from ..stats.tail_inversion import cut
-from .few_rows import hang_on_few_rows
-from .layout import (
+from .functionals import (
     Functional,
     Limits,
     Totals,
@@ -31,9 +30,9 @@ from .layout import (
     stratum_totals,
     unscaled,
 )
-from .own_strata import estimate_apart, put_together
-from .strata import Frame, Strata, key_columns, sort_into_strata
-from .totals import Numbers, Result, is_exact, order_bounds, selected
+from .observe import Frame
+from .strata import Strata, estimate_apart, key_columns, put_together, sort_into_strata
+from .totals import Numbers, Result, hang_on_few_rows, is_exact, order_bounds, selected
 
 MOST_TOGETHER = 5_000_000  # observed entries of grouping sets that are estimated at once
 
@@ -49,7 +48,7 @@ class Asking:
     full: bool
     options: Mapping[str, str]
     estimate: Callable[[Observed, Asked], Estimated]
-    merged: bool  # strata of one output row are merged before they are estimated
+    additive: bool  # estimates do not depend on strata: those of one output row need not be put together first
     bound: Callable[..., Any]
     direct: Callable[[Aggregate, tuple[int, ...]], pa.Table]
     quantile: Quantile | None = None
@@ -113,9 +112,8 @@ def _posed(frame: Frame, asking: Asking, strata: Strata, totals: Totals, keys: t
         key=key,
         pattern=strata.pattern,
         keys=len(groups),
-        inside=frame.inside,
-        cell=strata.cell,
         numbers=strata.numbers,
+        memo=strata.memo,
     )
     seen = np.zeros((len(groups), len(strata.patterns)), dtype=np.bool_)
     seen[key, strata.pattern] = True
@@ -145,7 +143,7 @@ def _found(frame: Frame, posed: list[_Posed], asking: Asking) -> list[Estimated]
     """
     entries = sum(len(one.observed.stratum) for one in posed)
     alike = all(key.unit is None for key in frame.query.keys) and len({one.asked.z for one in posed}) == 1
-    if len(posed) == 1 or not (alike and asking.merged) or entries > MOST_TOGETHER:
+    if len(posed) == 1 or not alike or asking.additive or entries > MOST_TOGETHER:
         return [_estimated(one.observed, one.asked, one.possible, asking) for one in posed]
     observed = put_together([one.observed for one in posed], len(posed[0].asked.coefficients))
     low, high = (np.concatenate(ends) for ends in zip(*((p.possible.low, p.possible.high) for p in posed), strict=True))
@@ -253,7 +251,7 @@ def _estimated(observed: Observed, asked: Asked, possible: Limits, asking: Askin
         zero = np.zeros(shape)
         covariance = np.zeros((shape[0], len(asked.pairs)))
         return Estimated(value=possible.low, variance=zero, low=possible.low, high=possible.low, covariance=covariance)
-    found = estimate_apart(asking.estimate, observed, asked, merged=asking.merged)
+    found = estimate_apart(asking.estimate, observed, asked, merged=not asking.additive)
     covariance = found.covariance.copy()
     for k, (a, b) in enumerate(asked.pairs):
         covariance[exact[:, a] | exact[:, b], k] = 0.0
