@@ -6,6 +6,7 @@
 #   make quick    the tests that need neither minutes nor luck: before each commit
 #   make check    format, lint, strict types, import rules, no private names of other packages
 #   make bench    the ratios of docs/performance.md, measured here   (BENCH="--rows 1000000 --only publish")
+#   make size     lines and files of src by room, and what a publication and a question run through
 #   make audit    kills, faults and fuzzers on publishing and reading      (AUDIT="--record docs/campaigns.md")
 #   make docs     the documentation as pages in site/, complete without a network
 #   make package  source archive and wheel in dist/, checked
@@ -17,13 +18,13 @@
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-SOURCES := src tests benchmarks tools examples
+SOURCES := src tests benchmarks papers tools examples
 PYTEST ?=
 EXTRAS ?= dev,docs,report,web,files,databases
 comma := ,
 READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo compiled test test-processors quick check bench audit docs package golden clean setup
+.PHONY: demo compiled test test-processors quick check bench size audit docs package golden clean setup
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -62,6 +63,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(BENCH)
+
+size: $(READY)
+	$(BIN)/python -m tools.size
 
 audit: $(READY)
 	$(BIN)/python -m benchmarks.campaigns $(AUDIT)

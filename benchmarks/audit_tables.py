@@ -39,7 +39,7 @@ CENSUS = ADULT | {
     "uniform": {"rho1": "1/10", "rho2": "1/3"},
     "subset-response": {"rho1": "1/10", "rho2": "1/3"},
     "small-domain": {"rho1": "1/10", "rho2": "1/3"},
-    "target-distribution": {"partition_by": "gender", "work_limit": "10000000"},
+    "target-distribution": {"partition_by": "gender"},
 }
 MOST_ROWS = 100_000  # of the census stand-in, chosen at random
 TABLES = {

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from papers import rr as tables
 
 from sfumato.errors import PlanError
-from sfumato.papers import rr_tables as tables
 from sfumato.stats.association import uncertainty_coefficient
 from sfumato.stats.table_distance import base_error, chi_square_distance, cube_error, euclidean_distance, kl_distance
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from papers.distribution import SEED, AgeTable, BlockSetting, adult, publish, sweep, synthetic
 
 from sfumato.methods.target_distribution import blocktree, targets, transform
 from sfumato.methods.target_distribution.fake_choice import allowed_fakes, choose_fakes
-from sfumato.papers.distribution_runs import SEED, AgeTable, BlockSetting, adult, publish, sweep, synthetic
 
 
 def experiments(quick: bool) -> dict[str, Any]:

@@ -31,7 +31,7 @@ Messages are those of the command line, and name its options. In Python:
 | option | is |
 |---|---|
 | `--sa`, `--qi`, `--drop`, `--keep` | `Roles(sensitive=..., quasi=..., identifying=..., insensitive=...)` |
-| `--rest`, `--person`, `--max-rows-per-person` | fields of `Roles`; `--one-row` is `max_rows_per_person=1` |
+| `--rest`, `--person`, `--max-rows-per-person` | fields of `Roles` |
 | `--delimiter`, `--encoding`, `--null`, `--decimal`, `--dates` | fields of `Source` |
 | `--types`, `--table`, `--query` | fields of `Source`; `--also`: a list of paths |
 | `--bins`, `--round`, `--top-code` | `Source(recode=...)`; see [sources](../sources.md) |

@@ -16,7 +16,6 @@ FIGURE = ROOT / "docs" / "figures" / "architecture.svg"
 CAPTIONS = {
     "cli": "commands, options, terminal",
     "web": "pages for analysts and custodians",
-    "papers": "the papers reproduced",
     "choosing": "compare, recommend",
     "audit": "one attack each; score sees the truth",
     "publish": "read, profile, plan, apply, write",

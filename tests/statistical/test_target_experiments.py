@@ -19,7 +19,7 @@ QI_SA_W8 = {5: 1.33, 10: 1.23, 20: 1.10, 30: 1.02, 40: 0.97, 50: 0.94, 60: 0.96}
 
 def test_adult_errors_stay_where_they_were() -> None:
     """Means of 100 random ranges agree within four standard errors of a difference of two such means (< 1e-4)."""
-    from sfumato.papers import distribution_runs as experiment
+    from papers import distribution as experiment
 
     table = experiment.adult()
     for setting, stated, slack in (
@@ -34,7 +34,7 @@ def test_adult_errors_stay_where_they_were() -> None:
 
 
 def test_granularity_of_adult_groups_by_age() -> None:
-    from sfumato.papers import distribution_runs as experiment
+    from papers import distribution as experiment
 
     table = experiment.adult()
     rounded = experiment.publish(table, experiment.BlockSetting(by_age=True))

@@ -127,7 +127,7 @@ DESCRIBED = {
     "anatomy": {"grouping", "suppressed"},
     "l-diversity": {"suppressed"},
     "randomized-response": {"intervals"},
-    "target-distribution": {"hierarchy", "target_by", "fakes", "choose_fakes", "randomise_depth"},
+    "target-distribution": {"hierarchy", "target_by", "fakes", "randomise_depth"},
 }  # fmt: skip
 
 

@@ -28,7 +28,7 @@ PUBLIC = {
     "response_report.py",
     "workload.py",
 }
-FOLDERS = {"audit", "datasets", "papers"}
+FOLDERS = {"audit", "datasets"}
 GENERATORS = {"default_rng", "RandomState", "seed", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}
 
 

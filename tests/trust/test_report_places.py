@@ -19,7 +19,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "public": (
         "compare", "t.parquet", *ROLE, "--bound", "1/3", "--methods", "uniform", "--releases", "1", "--public-report",
     ),
-    "reproduce": ("reproduce", "rr", "--report"),
 }  # fmt: skip
 WITH_TWIN = [name for name in COMMANDS if name != "plan"]
 

@@ -42,7 +42,6 @@ CALLS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "audit": ({"release": "out"}, ("--truth", "t.parquet")),
     "compare": ({"source": "t.parquet"}, (*ROLES, "--bound", "1/3")),
     "recommend": ({"source": "t.parquet"}, (*ROLES, "--bound", "1/3")),
-    "reproduce": ({}, ("splu",)),
     "export": ({"release": "out", "target": "new.csv"}, ()),
     "serve": ({"releases": "out"}, ()),
 }

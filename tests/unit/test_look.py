@@ -194,7 +194,14 @@ def test_bad_roles_files_are_refused_in_one_line(text: str, says: str, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "more", [("--sa", "disease"), ("--one-row",), ("--method", "anatomy"), ("--rho1", "1/4"), ("--rest", "drop")]
+    "more",
+    [
+        ("--sa", "disease"),
+        ("--max-rows-per-person", "1"),
+        ("--method", "anatomy"),
+        ("--rho1", "1/4"),
+        ("--rest", "drop"),
+    ],
 )
 def test_what_the_file_says_is_not_said_again(more: tuple[str, ...], table: pa.Table, tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "t.parquet")

@@ -83,8 +83,7 @@ def test_several_rows_are_refused_with_the_figures_and_two_ways_out(tmp_path: Pa
     assert done.code == 3
     assert f"{sum(n > 1 for n in count.values())} of {len(count)} people" in done.err
     assert f"up to {max(count.values())} each" in done.err
-    assert "--max-rows-per-person" in done.err
-    assert "--one-row" in done.err
+    assert "--max-rows-per-person 1" in done.err
     assert MARK not in done.text
     assert not (tmp_path / "out").exists()
 
@@ -106,15 +105,6 @@ def test_bad_limits_are_refused(most: object) -> None:
 def test_a_limit_needs_people() -> None:
     with pytest.raises(SpecError, match="--person"):
         sf.Roles(sensitive="race", max_rows_per_person=2)
-
-
-def test_both_limits_are_one_too_many() -> None:
-    done = sfumato(
-        "plan", "no.csv", "--sa", "race", "--person", "patient", "--one-row", "--max-rows-per-person", 2,
-        "--rho1", "1/5", "--rho2", "1/2",
-    )  # fmt: skip
-    assert done.code == 2
-    assert "--one-row" in done.err
 
 
 # --- a random k of each person's rows ---------------------------------------------------------------------------
@@ -265,7 +255,7 @@ def test_epsilons_add() -> None:
     four = sf.publish(visits(), roles=roles(max_rows_per_person=4), method=method, seed=1).guarantee
     assert four.parameters["epsilon_person"] == pytest.approx(4 * one.parameters["epsilon_total"], abs=2e-6)
     assert four.parameters["epsilon_person"] >= 4 * one.parameters["epsilon_total"]
-    with pytest.raises(PlanError, match="--one-row"):
+    with pytest.raises(PlanError, match="--max-rows-per-person 1"):
         sf.publish(visits(), roles=roles(max_rows_per_person=4), method=sf.RandomizedResponse(risk="1/2"))
 
 
@@ -281,10 +271,9 @@ def test_every_method_holds_several_rows_or_refuses(name: str, tmp_path: Path) -
     pq.write_table(table, tmp_path / "people.parquet")
     pq.write_table(table.slice(0, table.num_rows // 2), tmp_path / "kept.parquet")
     named = ("--sa", "disease", "--qi", "age,sex", "--rest", "drop", "--person", "who", "--method", name)
-    two = sfumato(
-        "publish", tmp_path / "people.parquet", tmp_path / "two", *named, *METHODS[name], "--max-rows-per-person", 2
-    )
-    one = sfumato("publish", tmp_path / "people.parquet", tmp_path / "one", *named, *METHODS[name], "--one-row")
+    publish = ("publish", tmp_path / "people.parquet")
+    two = sfumato(*publish, tmp_path / "two", *named, *METHODS[name], "--max-rows-per-person", 2)
+    one = sfumato(*publish, tmp_path / "one", *named, *METHODS[name], "--max-rows-per-person", 1)
     assert one.code == 0, one.text
     checked = sfumato("verify", tmp_path / "one", "--truth", tmp_path / "people.parquet")
     assert checked.code == 0, checked.text
@@ -296,7 +285,7 @@ def test_every_method_holds_several_rows_or_refuses(name: str, tmp_path: Path) -
         assert json.loads((tmp_path / "two" / "release.json").read_text())["people"]["rows_per_person"] == 2
     else:
         assert two.code == 3, two.text
-        assert "--one-row" in two.err
+        assert "--max-rows-per-person 1" in two.err
     assert MARK not in two.text + one.text
 
 

@@ -184,7 +184,10 @@ EMGRW_ROLES = sf.Roles(sensitive="workclass", quasi=list(EMGRW[:4]))
 
 def test_plan_report_names_every_reader() -> None:
     prepared = prepare(
-        adult_emgrw(), roles=EMGRW_ROLES, method=sf.RandomizedResponse(scope="qi", l=5), secret=Secret.from_seed(1)
+        adult_emgrw(),
+        roles=EMGRW_ROLES,
+        method=sf.RandomizedResponse(scope="qi", risk="1/5"),
+        secret=Secret.from_seed(1),
     )
     report = prepared.report()
     assert report["keep"] == pytest.approx(
@@ -242,7 +245,7 @@ def test_a_quantity_without_bins_is_refused() -> None:
     table = people().append_column("income", pa.array(np.random.default_rng(1).normal(size=4000)))
     roles = sf.Roles(sensitive="disease", quasi=["income"], rest="drop")
     with pytest.raises(DataError, match="--bins income="):
-        sf.publish(table, roles=roles, method=sf.RandomizedResponse(l=2))
+        sf.publish(table, roles=roles, method=sf.RandomizedResponse(risk="1/2"))
 
 
 def test_missing_values_are_refused_or_a_category() -> None:
@@ -265,9 +268,9 @@ def test_missing_values_are_refused_or_a_category() -> None:
     [
         ({"scope": "qi", "keep": {"town": "1/4"}}, "needs one above 1/4"),
         ({"keep": {"name": 0.5}}, "neither a quasi-identifier nor sensitive"),
-        ({"l": 3, "bins": {"name": [1, 2]}}, "neither a quasi-identifier nor sensitive"),
-        ({"l": 3, "bins": "age"}, "bins are written"),
-        ({"l": 3, "bins": {"town": [3, 2]}}, "edges that rise"),
+        ({"risk": "1/3", "bins": {"name": [1, 2]}}, "neither a quasi-identifier nor sensitive"),
+        ({"risk": "1/3", "bins": "age"}, "bins are written"),
+        ({"risk": "1/3", "bins": {"town": [3, 2]}}, "edges that rise"),
     ],
 )
 def test_bad_requests(arguments, what) -> None:
@@ -324,7 +327,7 @@ def test_twelve_quasi_identifiers_published_and_queried() -> None:
              "native_country", "income", "capital_loss", "education_num"]  # fmt: skip
     table = adult().select([*quasi, "occupation"])
     roles = sf.Roles(sensitive="occupation", quasi=quasi)
-    method = sf.RandomizedResponse(scope="qi", l=2, bins="age=17,25,35,45,55,65,hours_per_week=0,20,40,60")
+    method = sf.RandomizedResponse(scope="qi", risk="1/2", bins="age=17,25,35,45,55,65,hours_per_week=0,20,40,60")
     start = time.process_time()
     prepared = prepare(table, roles=roles, method=method, secret=Secret.from_seed(1))
     report = prepared.report()
@@ -334,7 +337,7 @@ def test_twelve_quasi_identifiers_published_and_queried() -> None:
     assert report["risk_is"] == "upper bound"
     assert report["risk"] <= 0.5
     assert all(c["risk_sampled"] - c["half_width"] <= c["risk_bound"] for c in report["targets"][0]["worst_cells"])
-    wide = sf.publish(table, roles=roles, method=sf.RandomizedResponse(scope="qi", l=2), seed=1)
+    wide = sf.publish(table, roles=roles, method=sf.RandomizedResponse(scope="qi", risk="1/2"), seed=1)
     assert np.prod([float(len(d)) for d in wide.domains]) > 1e12
     row = wide.sql("SELECT COUNT(*) AS n FROM release WHERE sex = 'Female' AND income = '>50K'").rows()[0]
     pairs = zip(table["sex"].to_pylist(), table["income"].to_pylist(), strict=True)
@@ -367,7 +370,7 @@ def test_a_forged_release_is_refused(release, tmp_path, change) -> None:
 def test_too_many_cells_for_the_risk_is_said_and_given_keeps_still_publish(monkeypatch) -> None:
     monkeypatch.setattr("sfumato.methods.randomized_response.disclosure.TABLE_LIMIT", 10)
     with pytest.raises(PlanError, match="too many to compute the risk"):
-        sf.publish(people(), roles=ROLES, method=sf.RandomizedResponse(l=2))
+        sf.publish(people(), roles=ROLES, method=sf.RandomizedResponse(risk="1/2"))
     prepared = prepare(people(), roles=ROLES, method=sf.RandomizedResponse(keep=KEEP), secret=Secret.from_seed(1))
     report = prepared.report()
     assert report["risk"] is None

@@ -16,7 +16,6 @@ pytest.importorskip("vl_convert", reason="the report extra is not installed")
 
 from sfumato.choosing.compare import compare
 from sfumato.reports.comparison import drawn, public_document, write_comparison
-from sfumato.reports.reproduction import write_reproduction
 
 METHODS = ["uniform", "small-domain", "anatomy", "target-distribution", "distribution-draw", "laplace"]
 
@@ -80,11 +79,3 @@ def test_texts_are_escaped(document: dict[str, Any], tmp_path: Path) -> None:
     methods[0]["method"] = attack
     list(write_comparison(document | {"sensitive": [attack], "methods": methods}, custodian=str(tmp_path / "c.html")))
     assert attack not in (tmp_path / "c.html").read_text()
-
-
-def test_a_reproduction_is_written(tmp_path: Path) -> None:
-    finding = {"item": "Table 1", "published": "1", "ours": "2", "verdict": "differs", "note": "because"}
-    document = {"paper": "pp", "title": "A paper", "counts": {"differs": 1}, "findings": [finding]}
-    html, twin = write_reproduction(document, str(tmp_path / "r.html"))
-    assert "because" in html.read_text()
-    assert json.loads(twin.read_text())["paper"] == "pp"

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from papers import channels, findings, pp, rr
+from papers.__main__ import main
+from papers.findings import PAPERS, markdown, page, published_against_ours, render, reproduce
 
 from commands import sfumato
-from sfumato.errors import SpecError
-from sfumato.papers import PAPERS, findings, markdown, render, reproduce
 
 EXPLAINED = {findings.DIFFERS, findings.PAPER, findings.LOST, findings.NO_DATA, findings.CLOSE}
 
@@ -47,15 +48,11 @@ def test_distribution_needs_no_larger_table(no_data: None) -> None:
 
 
 def test_pp_examples_are_exact() -> None:
-    from sfumato.papers import pp_paper as pp
-
     found = [*pp.section_1(), *pp.examples()]
     assert {f.verdict for f in found} == {findings.REPRODUCED, findings.TREND, findings.PAPER}
 
 
 def test_rr_original_associations_are_exact() -> None:
-    from sfumato.papers import rr_paper as rr
-
     assert {f.verdict for f in rr.original()} == {findings.REPRODUCED}
 
 
@@ -66,19 +63,33 @@ def test_every_paper_on_the_larger_tables(paper: str, data_dir: object) -> None:
     check(reproduce(paper))
 
 
-def test_the_command(no_data: None) -> None:
-    done = sfumato("reproduce", "splu", "--json")
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["paper"] == "splu"
-    assert sfumato("reproduce", "nothing").code == 2
-    with pytest.raises(SpecError):
-        reproduce("nothing")
+def test_the_command(no_data: None, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["splu", "--json"])
+    assert json.loads(capsys.readouterr().out)["paper"] == "splu"
+    main(["splu"])
+    assert "Figures 7 to 9" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        main(["nothing"])
+
+
+def test_the_installed_command_says_where_the_reproductions_are() -> None:
+    for paper in ((), ("splu",)):
+        done = sfumato("reproduce", *paper)
+        assert done.code == 2
+        assert "repository: python -m papers" in done.err
+        assert len(done.err.splitlines()) == 1
+
+
+def test_a_page_shows_the_findings_and_their_figure() -> None:
+    found = {"item": "Table 1", "published": "1 %", "ours": "2 %", "verdict": findings.DIFFERS, "note": "because"}
+    document = {"paper": "pp", "title": "A paper", "counts": {findings.DIFFERS: 3}, "findings": [found] * 3}
+    assert "| because |" in page(document, figure=True)
+    assert published_against_ours(document) is not None
+    assert published_against_ours(document | {"findings": [found]}) is None
 
 
 def test_set_channels_reach_what_is_published() -> None:
     """Without the two long searches, which the page shows."""
-    from sfumato.papers import channels_paper as channels
-
     found = [*channels.counts(), *channels.small()]
     assert {f.verdict for f in found} == {findings.TREND}
 
@@ -96,7 +107,6 @@ def test_the_published_optimiser_is_passed() -> None:
     from sfumato.methods.shared.set_answers import set_answers
     from sfumato.methods.shared.set_lists import best_list
     from sfumato.methods.shared.workload_matrices import subset_variance
-    from sfumato.papers import channels_paper as channels
 
     document = reproduce("channels")
     check(document)
@@ -127,9 +137,8 @@ def test_a_hierarchy_is_unbiased_and_worse_than_its_bound() -> None:
 
     from sfumato.methods.shared.least_error import least_total
     from sfumato.methods.shared.workload_matrices import prefixes
-    from sfumato.papers.channels_paper import hierarchy
 
-    tree = hierarchy(13, Fraction(4), prefixes(13))
+    tree = channels.hierarchy(13, Fraction(4), prefixes(13))
     assert np.allclose(tree.matrix.sum(axis=0), 1)
     assert np.allclose(tree.matrix.T @ tree.unit_weights, np.eye(13), atol=1e-9)
     assert tree.matrix.max(axis=1) / tree.matrix.min(axis=1) == pytest.approx(np.full(len(tree.matrix), 4.0), rel=1e-6)

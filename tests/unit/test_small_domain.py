@@ -53,8 +53,6 @@ def applied(found, codes, rng, batches=1):
         ({"rho1": "much"}, "rho1"),
         ({"mode": "lax"}, "mode"),
         ({"objective": "size"}, "objective"),
-        ({"delta": 0.0}, "delta"),
-        ({"delta": 1.0}, "delta"),
         ({"min_size": 0}, "min_size"),
     ],
 )

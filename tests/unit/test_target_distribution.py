@@ -213,7 +213,6 @@ def test_small_groups_are_merged_with_their_neighbours_or_sent_to_the_root(tmp_p
         {"fakes": "3/2"},
         {"max_weight": 1},
         {"min_group": 0},
-        {"choose_fakes": "best"},
         {"partition_by": "age//0"},
     ],
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import sfumato as sf
 from salaries import ROLES, SALARIES, by_zip
@@ -54,11 +55,12 @@ def test_publishing_tells_the_custodian_what_planning_noticed(tmp_path: Path) ->
     assert not any("no mass" in path.read_text(errors="ignore") for path in (tmp_path / "o").iterdir())
 
 
-def test_the_work_limit_is_told(tmp_path: Path) -> None:
+def test_the_work_limit_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfumato.methods.target_distribution.target_planning.WORK_LIMIT", 20_000)
     rng = np.random.default_rng(97)
     told: list[str] = []
     table = pa.table({"x": rng.integers(0, 40, 400), "y": np.arange(400)})
-    method = sf.TargetDistribution(target="zipf(1)", fakes="0.2", work_limit=20_000)
+    method = sf.TargetDistribution(target="zipf(1)", fakes="0.2")
     sf.publish(table, tmp_path / "o", roles=sf.Roles(sensitive="x", quasi=["y"]), method=method, notify=told.append)
     assert any("instead of up to 80" in note for note in told)
 

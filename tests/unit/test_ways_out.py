@@ -44,8 +44,8 @@ def test_the_suggested_roles_lead_to_a_release(visits: Path, tmp_path: Path) -> 
     file = tmp_path / "roles.toml"
     assert sfumato("look", visits, "--sa", "disease", "--write-roles", file).code == 0
     publish = ("publish", visits, tmp_path / "out", "--roles", file, "--null-as-value", *PLAN)
-    assert "--one-row" in sfumato(*publish).err
-    refused = sfumato(*publish, "--one-row").err
+    assert "--max-rows-per-person 1" in sfumato(*publish).err
+    refused = sfumato(*publish, "--max-rows-per-person", 1).err
     assert "in the file by max_rows_per_person = 1" in refused
     text = file.read_text(encoding="utf-8")
     assert text.count("# max_rows_per_person = 1") == 1

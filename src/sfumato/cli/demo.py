@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from .options import NONE, Json, option
-from .terminal import note, say, say_json
+from ..errors import SpecError
+from .options import option
+from .terminal import say
 
 DEMO = "demo-release"
 QUESTIONS = {
@@ -79,30 +79,12 @@ def demo(
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="pp, splu, distribution, rr or channels", metavar="PAPER")],
-    report: Annotated[
-        str | None, option("--report", "HTML file to write", example="rr.html", without=NONE, metavar="FILE")
-    ] = None,
-    force: Annotated[bool, option("--force", "let reports replace files that are no reports")] = False,
-    as_json: Json = False,
+    paper: Annotated[
+        str, typer.Argument(help="pp, splu, distribution, rr or channels", metavar="PAPER", show_default=False)
+    ] = "pp|splu|distribution|rr|channels",
 ) -> None:
-    """Repeat a paper's tables and figures: published numbers beside ours, one line on every difference.
+    """Say where the papers' tables and figures are repeated: not here, but in the repository.
 
-    Adult is in the package; larger tables are read from the folder SFUMATO_DATA. Example: sfumato reproduce rr
+    Example: sfumato reproduce rr
     """
-    from ..papers import render
-    from ..papers import reproduce as run
-    from ..reports.report_files import check_places
-
-    check_places({"--report": report}, force=force)
-    shown = sys.stderr.isatty()
-    document = run(paper, (lambda item: typer.echo(f"  {item}", err=True)) if shown else None)
-    if report:
-        from ..reports.reproduction import write_reproduction
-
-        for path in write_reproduction(document, report, force=force):
-            note(f"written: {path}")
-    if as_json:
-        say_json(document)
-    else:
-        say(render(document))
+    raise SpecError(f"the papers are reproduced from sfumato's repository: python -m papers {paper}", field="paper")

@@ -120,7 +120,6 @@ class RoleOptions:
             metavar="K",
         ),
     ] = None
-    one_row: Annotated[bool, option("--one-row", "one random row kept of each person")] = False
     roles_file: Annotated[
         str | None,
         option(
@@ -134,8 +133,6 @@ class RoleOptions:
 
         if self.roles_file is not None:
             return self.file().roles
-        if self.one_row and self.max_rows_per_person is not None:
-            raise SpecError("--one-row is --max-rows-per-person 1; say one of them", field="one_row")
         return Roles(
             sensitive=names(self.sa),
             quasi=names(self.qi),
@@ -143,7 +140,7 @@ class RoleOptions:
             insensitive=names(self.keep),
             rest=self.rest,
             person=self.person,
-            max_rows_per_person=1 if self.one_row else self.max_rows_per_person,
+            max_rows_per_person=self.max_rows_per_person,
         )
 
     def file(self) -> RolesFile:

@@ -28,10 +28,12 @@ class Field:
 
 
 def fields_of(spec: type) -> list[Field]:
-    """The fields people may set, in order."""
+    """The fields that options set, in order; those that only Python sets are left out."""
     hints = typing.get_type_hints(spec)
     found = []
     for field in dataclasses.fields(spec):
+        if field.metadata.get("python_only"):
+            continue
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         text = field.metadata.get("help", "")
         kind, file = _kind(hints[field.name]), field.metadata.get("file")

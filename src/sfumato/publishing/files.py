@@ -42,8 +42,7 @@ SAID_BY = {  # what an option of the command line says, as a line of the file
     "keep": 'keep = ["COLUMN"]',
     "rest": 'rest = "drop"',
     "person": 'person = "COLUMN"',
-    "max_rows_per_person": "max_rows_per_person = 3",
-    "one_row": "max_rows_per_person = 1",
+    "max_rows_per_person": "max_rows_per_person = 1",
 }
 
 

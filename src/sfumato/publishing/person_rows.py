@@ -24,7 +24,7 @@ def one_person(table: Table, roles: Roles, method: AnyMethod, secret: Secret) ->
         others = ", ".join(name for name, other in REGISTRY.items() if other.several_rows)
         raise PlanError(
             f"{method.name} cannot hold a person with {most} rows: two of them might meet in one group, or tell more "
-            f"together than one row may; take --one-row, or a method that holds several ({others})",
+            f"together than one row may; take --max-rows-per-person 1, or a method that holds several ({others})",
             limit=1,
         )
     return found
@@ -45,9 +45,8 @@ def kept_rows(table: Table, roles: Roles, secret: Secret) -> tuple[Table, People
     if most is None:
         if found.several:
             raise PlanError(
-                f"{found.several:,} of {found.people:,} people have several rows, up to {found.most:,} each; keep a "
-                "random few of each person's with --max-rows-per-person K (more noise in every row), or one with "
-                "--one-row",
+                f"{found.several:,} of {found.people:,} people have several rows, up to {found.most:,} each; keep one "
+                "random row of each person with --max-rows-per-person 1, or K of them (more noise in every row)",
                 limit=found.most,
             )
         return table, People(checked=True)

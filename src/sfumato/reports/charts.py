@@ -169,59 +169,6 @@ def frontier(document: Mapping[str, Any]) -> Any | None:
     )
 
 
-def verdicts(document: Mapping[str, Any]) -> Any | None:
-    """How many findings have each verdict."""
-    alt = altair()
-    rows = [{"verdict": name, "findings": n} for name, n in document["counts"].items()]
-    if not rows:
-        return None
-    return (
-        alt.Chart(_values(rows))
-        .mark_bar()
-        .encode(
-            y=alt.Y("verdict:N", sort=[r["verdict"] for r in rows], title=None),
-            x=alt.X("findings:Q", title="findings"),
-            tooltip=["verdict:N", "findings:Q"],
-        )
-        .properties(width=WIDTH, height=alt.Step(26), title="Verdicts")
-    )
-
-
-def published_against_ours(document: Mapping[str, Any]) -> Any | None:
-    """One point per finding that is a single number on both sides; on the line ours is the published one."""
-    alt = altair()
-    rows = []
-    for finding in document["findings"]:
-        published, ours = (_single(finding[name]) for name in ("published", "ours"))
-        if published and ours:
-            rows.append({"published": published, "ours": ours, "item": finding["item"], "verdict": finding["verdict"]})
-    if len(rows) < 3:
-        return None
-    log = alt.Scale(type="log")
-    points = (
-        alt.Chart(_values(rows))
-        .mark_point(size=60, filled=True, opacity=0.7)
-        .encode(
-            x=alt.X("published:Q", scale=log),
-            y=alt.Y("ours:Q", scale=log),
-            color=alt.Color("verdict:N", title=None, legend=alt.Legend(labelLimit=260)),
-            tooltip=["item:N", "published:Q", "ours:Q", "verdict:N"],
-        )
-    )
-    ends = [min(min(r["published"], r["ours"]) for r in rows), max(max(r["published"], r["ours"]) for r in rows)]
-    line = alt.Chart(_values([{"a": x} for x in ends])).mark_line(color="#999", strokeDash=[4, 4])
-    line = line.encode(x=alt.X("a:Q", scale=log, title="published"), y=alt.Y("a:Q", scale=log, title="ours"))
-    return (line + points).properties(width=WIDTH - 160, height=HEIGHT + 40, title="Published numbers and ours")
-
-
-def _single(text: str) -> float | None:
-    """The number that the text is, with or without a unit."""
-    try:
-        return float(text.removesuffix(" %"))
-    except ValueError:
-        return None
-
-
 def _values(rows: list[dict[str, Any]]) -> Any:
     return altair().Data(values=rows)
 

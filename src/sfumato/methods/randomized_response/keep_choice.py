@@ -104,14 +104,14 @@ def searched(
     cells = cells_of(profile)
     sensitive = list(profile.sensitive)
     quasi = [u for u in range(len(cells.sizes)) if u not in sensitive]
-    seen = views(cells, quasi=quasi, sensitive=sensitive, randomised=randomised, cell_limit=spec.cell_limit)
+    seen = views(cells, quasi=quasi, sensitive=sensitive, randomised=randomised)
     try:
         return search_keep(seen, sizes=cells.sizes, randomised=randomised, tau=tau, limits=limits)
     except PlanError as refusal:
         reached = {}
         for scope in SCOPES:
             moves = [scope == "both" or (scope == "s") == (u in sensitive) for u in range(len(cells.sizes))]
-            others = views(cells, quasi=quasi, sensitive=sensitive, randomised=moves, cell_limit=spec.cell_limit)
+            others = views(cells, quasi=quasi, sensitive=sensitive, randomised=moves)
             reached[scope] = infimum(others, moves)
         able = [scope for scope, low in reached.items() if low < tau and scope != spec.scope]
         hint = f"scope {' or '.join(able)} could reach it" if able else "no scope reaches it: merge or drop columns"

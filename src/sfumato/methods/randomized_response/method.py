@@ -118,10 +118,9 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         options={"risk": "1/3"},
         bad=(
             {"keep": None}, {"keep": None, "risk": 0}, {"keep": None, "risk": "3/2"}, {"keep": None, "risk": "1/0"},
-            {"keep": None, "risk": float("nan")}, {"keep": None, "l": "1/2"}, {"keep": None, "l": 0},
-            {"keep": None, "risk": "1/3", "l": 3}, {"keep": "disease"}, {"keep": {"disease": 0}},
+            {"keep": None, "risk": float("nan")}, {"risk": "1/3"}, {"keep": "disease"}, {"keep": {"disease": 0}},
             {"keep": {"disease": 1.1}}, {"keep": {"disease": float("nan")}},
-            {"keep": None, "risk": "1/3", "scope": "all"}, {"keep": None, "l": 3, "cell_limit": 0},
+            {"keep": None, "risk": "1/3", "scope": "all"},
         ),
     )  # fmt: skip
 
@@ -165,8 +164,9 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         given, tau = spec.keeps(), spec.tau()
         if tau is not None and profile.rows_per_person > 1:
             raise PlanError(
-                "the disclosure risk is that of one row and says nothing about a person with several; take --one-row, "
-                "or give keep probabilities (--keep-probability): their epsilons add over a person's rows"
+                "the disclosure risk is that of one row and says nothing about a person with several; take "
+                "--max-rows-per-person 1, or give keep probabilities (--keep-probability): their epsilons add over a "
+                "person's rows"
             )
         found: KeepPlan | None = None
         limits, rhos = limits_of(spec, profile), spec.rhos()
@@ -191,7 +191,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             rho2=rhos and rhos[1],
             rows_per_person=profile.rows_per_person if rhos else 1,
         )
-        return Planned(public=public, work=Work(secret=(found, spec.cell_limit)))
+        return Planned(public=public, work=Work(secret=found))
 
     def apply(self, plan: RandomizedResponsePlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
         """Every randomised column on its own; the others are left as they are."""
@@ -262,10 +262,8 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             theta_of_keep(keep[n], len(d)) if n in keep else 1.0 for n, d in zip(names, profile.domains, strict=True)
         ]
         thetas = [1.0 if keep.get(n, 1.0) >= 1 else t for n, t in zip(names, thetas, strict=True)]
-        found, cell_limit = work.secret
-        return {"keep": keep} | response_report.risk_report(
-            cells_of(profile), profile, thetas, keep, found=found, cell_limit=cell_limit
-        )
+        found: KeepPlan | None = work.secret
+        return {"keep": keep} | response_report.risk_report(cells_of(profile), profile, thetas, keep, found=found)
 
     def law(self, plan: RandomizedResponsePlan, evidence: Evidence, unit: int) -> Law:
         """The column's own channel."""

@@ -99,7 +99,6 @@ def risk_report(
     keep: Mapping[str, float],
     *,
     found: KeepPlan | None,
-    cell_limit: int,
 ) -> dict[str, Any]:
     """risk, infimum, epsilon and the readers the paper leaves out, each with a sentence; expected errors."""
     names = [domain.columns[0] for domain in profile.domains]
@@ -114,7 +113,7 @@ def risk_report(
         "expected_error": expected_error(cells, profile, thetas, sensitive[0]),
     }
     try:
-        seen = views(cells, quasi=quasi, sensitive=sensitive, randomised=randomised, cell_limit=cell_limit)
+        seen = views(cells, quasi=quasi, sensitive=sensitive, randomised=randomised)
     except PlanError as refusal:  # keep probabilities were given, and nobody asked for the risk
         return {"risk": None, "infimum": None, "notes": [str(refusal)]} | stated
     exact = all(v.grid is not None or not v.moving for v in seen)

@@ -14,7 +14,6 @@ from ..contract import Specification
 from ..shared.column_bins import BINS_FIELD, parse_bins
 from ..shared.option_help import RHO1, RHO2, told
 from ..shared.restricted import parse_rhos
-from .disclosure import CELL_LIMIT
 
 SCOPES = ("s", "qi", "both")
 
@@ -23,9 +22,9 @@ SCOPES = ("s", "qi", "both")
 class RandomizedResponse(Specification):
     """Randomise the sensitive columns (scope "s"), the quasi-identifiers ("qi") or both.
 
-    `risk` (or `l`, for risk = 1/l) lets the method choose keep probabilities; `keep` gives them, per column, and
-    columns it does not name are published as they are. `rho1` and `rho2` limit the sensitive columns' channels
-    together, so that a prior of at most rho1 ends at most at rho2; beside `risk`, or alone with scope "s".
+    `risk` lets the method choose keep probabilities; `keep` gives them, per column, and columns it does not name are
+    published as they are. `rho1` and `rho2` limit the sensitive columns' channels together, so that a prior of at most
+    rho1 ends at most at rho2; beside `risk`, or alone with scope "s".
     """
 
     method: ClassVar[str] = "randomized-response"
@@ -34,22 +33,17 @@ class RandomizedResponse(Specification):
         default="both", metadata=told("randomise sensitive columns (s), quasi-identifiers (qi), or both", "s")
     )
     risk: Ratio | None = field(default=None, metadata=told("bound on the paper's disclosure risk", "1/3"))
-    l: Ratio | None = field(default=None, metadata=told("risk = 1/l", "3"))
     keep: Mapping[str, Ratio] | str | None = field(
         default=None, metadata=told("keep probabilities of columns", "occupation=0.6")
     )
     bins: Mapping[str, Sequence[Ratio]] | str | None = field(default=None, metadata=BINS_FIELD)
-    cell_limit: int = field(
-        default=CELL_LIMIT, metadata=told("cells up to which the risk is computed exactly", "100000")
-    )
     rho1: Ratio | None = field(default=None, metadata=RHO1)
     rho2: Ratio | None = field(default=None, metadata=RHO2)
 
     def __post_init__(self) -> None:
         if self.scope not in SCOPES:
             raise SpecError(f'scope must be one of {", ".join(SCOPES)}, got "{self.scope}"', field="scope")
-        ways = {"risk": self.risk, "l": self.l, "keep": self.keep}
-        given = [name for name, value in ways.items() if value is not None]
+        given = [value for value in (self.risk, self.keep) if value is not None]
         limited = self.rhos() is not None
         if limited and self.keep is not None:
             raise SpecError("keep probabilities are given: leave rho1 and rho2 out", field="keep")
@@ -58,10 +52,8 @@ class RandomizedResponse(Specification):
                 "rho1 and rho2 alone randomise the sensitive columns: say scope s, or give a risk too", field="scope"
             )
         if len(given) != 1 and not (limited and not given):
-            what = "none was given" if not given else " and ".join(given) + " were given"
-            raise SpecError(f"give one of risk, l and keep probabilities; {what}", field="risk")
-        if self.cell_limit < 1:
-            raise SpecError(f"cell_limit must be at least 1, got {self.cell_limit}", field="cell_limit")
+            what = "both were given" if given else "neither was given"
+            raise SpecError(f"give either a risk or keep probabilities; {what}", field="risk")
         if self.keep is not None:
             self.keeps()
         self.tau()
@@ -77,17 +69,12 @@ class RandomizedResponse(Specification):
 
     def tau(self) -> Fraction | None:
         """The bound on the risk; None with given keep probabilities."""
-        if self.risk is not None:
-            tau = exact(self.risk, "risk")
-            if not 0 < tau <= 1:
-                raise SpecError(f"risk must lie above 0 and at most 1, got {tau}; state it as 1/l", field="risk")
-            return tau
-        if self.l is not None:
-            l = exact(self.l, "l")
-            if l < 1:
-                raise SpecError(f"l must be at least 1, got {l}", field="l")
-            return 1 / l
-        return None
+        if self.risk is None:
+            return None
+        tau = exact(self.risk, "risk")
+        if not 0 < tau <= 1:
+            raise SpecError(f"risk must lie above 0 and at most 1, got {tau}; state it as 1/3", field="risk")
+        return tau
 
     def edges(self) -> dict[str, tuple[float, ...]]:
         """Lower edges of the bins of each binned column; the last bin has no upper end."""

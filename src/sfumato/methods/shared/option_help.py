@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-def told(says: str, example: str, **more: str) -> dict[str, str]:
-    """The metadata of a field."""
+def told(says: str, example: str, **more: object) -> dict[str, object]:
+    """The metadata of a field; `python_only=True` keeps it from the command line, roles files and the studio."""
     return {"help": says, "example": example, **more}
 
 

@@ -48,7 +48,7 @@ def row_gamma(rho1: Fraction, rho2: Fraction, rows: int) -> Fraction:
         raise PlanError(f"rho1 = {rho1} and rho2 = {rho2} are too close: gamma rounds down to {gamma}")
     raise PlanError(
         f"{rows} rows per person leave a row a gamma of {gamma}: nothing would be kept; "
-        "lower --max-rows-per-person, take --one-row, or raise rho2"
+        "lower --max-rows-per-person, or raise rho2"
     )
 
 

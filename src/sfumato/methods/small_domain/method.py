@@ -70,7 +70,7 @@ NOT_COVERED = (
 def _costs(spec: SmallDomain, rows: int, rows_per_person: int) -> Costs:
     rho1, rho2 = parse_rhos(spec.rho1, spec.rho2)
     if rows_per_person > 1 and spec.mode != "strict":
-        raise PlanError("mode paper holds one row of a person; take --mode strict, or --one-row")
+        raise PlanError("mode paper holds one row of a person; take --mode strict, or --max-rows-per-person 1")
     row_gamma(rho1, rho2, rows_per_person)  # refused here, where the way out can be named
     return Costs(
         rho1=rho1,
@@ -79,7 +79,6 @@ def _costs(spec: SmallDomain, rows: int, rows_per_person: int) -> Costs:
         min_size=spec.min_size,
         strict=spec.mode == "strict",
         objective=spec.objective,
-        delta=spec.delta,
         conceal=True,
         rows_per_person=rows_per_person,
     )
@@ -120,8 +119,6 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             *BAD_RHOS,
             {"mode": "lax"},
             {"objective": "size"},
-            {"delta": 0},
-            {"delta": "x"},
             {"min_size": 0},
             {"min_size": 2.5},
             {"protect_groups": "disease"},

@@ -38,9 +38,9 @@ class SmallDomain(Specification):
         default="strict", metadata=told("strict: proved; paper: the partition as it was printed", "paper")
     )
     objective: Literal["variance", "bound"] = field(
-        default="variance", metadata=told("what sub-tables are chosen for: variance, or the paper's bound", "bound")
+        default="variance",
+        metadata=told("what sub-tables are chosen for: variance, or the paper's bound", "bound", python_only=True),
     )
-    delta: float = field(default=0.05, metadata=told("of the bound objective; never changes the plan", "0.01"))
     min_size: int = field(default=1000, metadata=told("least rows of a sub-table", "500"))
     protect_groups: Mapping[str, Any] | str | None = field(
         default=None,
@@ -66,8 +66,6 @@ class SmallDomain(Specification):
             raise SpecError("a workload needs set reports; leave out report=value", field="workload")
         if self.mode == "paper" and (self.report == "set" or self.workload is not None):
             raise SpecError("the paper's mode publishes one value; sets and workloads need strict mode", field="report")
-        if not isinstance(self.delta, int | float) or not 0 < self.delta < 1:
-            raise SpecError(f"delta must be a number between 0 and 1, got {self.delta!r}", field="delta")
         if isinstance(self.min_size, bool) or not isinstance(self.min_size, int) or self.min_size < 1:
             raise SpecError(f"min_size must be a whole number of at least 1, got {self.min_size!r}", field="min_size")
         parse_bins(self.bins)

@@ -58,7 +58,7 @@ from .decoy_guarantee import amplification, error_probability, large_sum_utility
 from .decoys import draw_slots
 from .functionals import check_units, decoy_functionals
 from .readers import readers
-from .specification import RULES, Splu, check_thresholds, parse_gamma
+from .specification import RULES, T_E, Splu, check_thresholds, parse_gamma
 from .verify import check_release
 
 RULE_VERSION = 1
@@ -167,7 +167,7 @@ class SpluMethod(Method[Splu, SpluPlan]):
         options={"gamma": "3"},
         bad=(
             {"gamma": 1}, {"gamma": 2.5}, {"gamma": "x"}, {"gamma": True}, {"gamma": "disease=1"}, {"epsilon": 0},
-            {"epsilon": 1}, {"t_e": "1"}, {"alpha": 0}, {"grouping": "alphabetic"},
+            {"epsilon": 1}, {"alpha": 0}, {"grouping": "alphabetic"},
         ),
     )  # fmt: skip
 
@@ -193,7 +193,7 @@ class SpluMethod(Method[Splu, SpluPlan]):
             grouping_version=RULE_VERSION,
             epsilon=exact(spec.epsilon, "epsilon"),
             alpha=spec.alpha,
-            t_e=exact(spec.t_e, "t_e"),
+            t_e=T_E,
         )
         return Planned(public=public, work=Work(deals=tuple(deals), secret=tuple(groupings)))
 

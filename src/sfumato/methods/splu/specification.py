@@ -15,6 +15,7 @@ from ..shared.option_help import told
 
 RULES = {"random": "random-margins", "largest": "largest-buckets"}
 MOST_GAMMA, LEAST_EPSILON, MOST_ALPHA = 1000, Fraction(1, 1000), 10_000
+T_E = Fraction(1, 20)  # how seldom a total of T_f or more may be missed by epsilon
 
 
 def parse_gamma(gamma: int | str | Mapping[str, int], columns: tuple[str, ...] | None = None) -> tuple[int, ...]:
@@ -54,7 +55,7 @@ def check_thresholds(epsilon: Fraction, alpha: int, t_e: Fraction) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Splu(Specification):
-    """Decoy groups of gamma; (epsilon, alpha) and (epsilon, t_e) say what T_p and T_f are computed for.
+    """Decoy groups of gamma; epsilon and alpha say what T_p and T_f are computed for.
 
     `silent` allows a value that is in every group: the release then says nothing about who has it.
     """
@@ -66,7 +67,6 @@ class Splu(Specification):
     )
     epsilon: Ratio = field(default="3/10", metadata=told("relative error that T_p and T_f speak of", "1/10"))
     alpha: int = field(default=3, metadata=told("totals up to this one are small: hidden", "5"))
-    t_e: Ratio = field(default="1/20", metadata=told("how seldom a large total may be missed", "1/100"))
     grouping: str = field(
         default="random", metadata=told("random: by random margins; largest: from the largest buckets", "largest")
     )
@@ -74,6 +74,6 @@ class Splu(Specification):
 
     def __post_init__(self) -> None:
         parse_gamma(self.gamma)
-        check_thresholds(exact(self.epsilon, "epsilon"), self.alpha, exact(self.t_e, "t_e"))
+        check_thresholds(exact(self.epsilon, "epsilon"), self.alpha, T_E)
         if self.grouping not in RULES:
             raise SpecError(f'grouping must be one of {", ".join(RULES)}, got "{self.grouping}"', field="grouping")

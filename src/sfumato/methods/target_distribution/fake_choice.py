@@ -75,7 +75,7 @@ def choose_fakes(
 ) -> FakeChoice:
     """The best fakes of every group under the rule; `ends` are the lowest and highest value of every node."""
     if rule not in ("width", "paper"):
-        raise SpecError(f"choose_fakes must be 'width' or 'paper', got {rule!r}", field="choose_fakes")
+        raise SpecError(f"rule must be 'width' or 'paper', got {rule!r}", field="rule")
     fakes = np.zeros_like(true_counts)
     allowed = allowed if tree.leaves > 1 else np.zeros_like(allowed)
     tried = np.minimum(allowed, _cap(tree, weights, true_counts, allowed, work_limit))

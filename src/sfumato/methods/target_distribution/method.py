@@ -48,7 +48,6 @@ from . import target_parsing as parsing
 from . import target_planning as planning
 from .block_columns import ADDED, block_columns
 from .blocktree import BlockTree, from_blocks
-from .fake_choice import WORK_LIMIT
 from .readers import knowing, readers
 from .targets import MAX_WEIGHT
 from .verify import check_release
@@ -69,7 +68,7 @@ class TargetDistribution(Specification):
     these per part {part: target}. hierarchy: "balanced(2)", "width(2)", nested lists, or rows of (value, label, ..).
     partition_by, target_by: columns, or rules such as "age//10" (ranges of ten) and "zip[:3]" (first three characters).
     fakes: a share of each group's rows, or a number. max_weight: largest sum of weights at a node.
-    min_group: smaller groups are merged with their neighbours. choose_fakes: "width" or "paper".
+    min_group: smaller groups are merged with their neighbours.
     randomise_depth: pass on a random share of the blocks at every node, so that they cannot be inverted exactly; wider
     bounds, and how much it hides was not measured.
     """
@@ -91,14 +90,13 @@ class TargetDistribution(Specification):
         default=(), metadata=told("columns or rules whose parts have a target each", "sex")
     )
     fakes: Ratio = field(default="0.05", metadata=told("fake values of a group: a share of its rows, or a number", "0"))
-    max_weight: int = field(default=MAX_WEIGHT, metadata=told("largest sum of weights at a node", "8"))
-    min_group: int = field(default=5, metadata=told("smaller groups are merged with their neighbours", "20"))
-    choose_fakes: str = field(default="width", metadata=told("for narrow bounds: width; as printed: paper", "paper"))
-    randomise_depth: bool = field(
-        default=False, metadata={"help": "pass on a random share of the blocks at every node; wider bounds"}
+    max_weight: int = field(
+        default=MAX_WEIGHT, metadata=told("largest sum of weights at a node", "8", python_only=True)
     )
-    work_limit: int = field(
-        default=WORK_LIMIT, metadata=told("cell updates spent on fakes; beyond it fewer are tried", "1000000")
+    min_group: int = field(default=5, metadata=told("smaller groups are merged with their neighbours", "20"))
+    randomise_depth: bool = field(
+        default=False,
+        metadata=told("pass on a random share of the blocks at every node; wider bounds", "True", python_only=True),
     )
 
     def __post_init__(self) -> None:
@@ -112,16 +110,9 @@ class TargetDistribution(Specification):
         share = exact(self.fakes, "fakes")
         if share < 0 or (share >= 1 and share.denominator != 1):
             raise SpecError(f"fakes must be a share from 0 to 1 or a whole number, got {self.fakes}", field="fakes")
-        whole = (
-            ("max_weight", self.max_weight, 2),
-            ("min_group", self.min_group, 1),
-            ("work_limit", self.work_limit, 1),
-        )
-        for name, number, least in whole:
+        for name, number, least in (("max_weight", self.max_weight, 2), ("min_group", self.min_group, 1)):
             if isinstance(number, bool) or not isinstance(number, int) or number < least:
                 raise SpecError(f"{name} must be a whole number of at least {least}, got {number!r}", field=name)
-        if self.choose_fakes not in ("width", "paper"):
-            raise SpecError(f"choose_fakes must be width or paper, got {self.choose_fakes!r}", field="choose_fakes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +144,6 @@ class TargetDistributionPlan:
     max_weight: int
     min_group: int
     fakes: Fraction
-    choose_fakes: str
     randomise_depth: bool
 
     def __post_init__(self) -> None:
@@ -208,8 +198,8 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
         options={"partition_by": "sex"},
         bad=(
             {"target": "gauss"}, {"target": "zipf(-1)"}, {"hierarchy": "balanced(1)"}, {"fakes": -1}, {"fakes": 1.5},
-            {"max_weight": 1}, {"max_weight": "16"}, {"min_group": 0}, {"choose_fakes": "best"},
-            {"partition_by": "age//0"}, {"work_limit": 0},
+            {"max_weight": 1}, {"max_weight": "16"}, {"min_group": 0},
+            {"partition_by": "age//0"},
         ),
     )  # fmt: skip
 
@@ -262,7 +252,6 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
             max_weight=spec.max_weight,
             min_group=spec.min_group,
             fakes=exact(spec.fakes, "fakes"),
-            choose_fakes=spec.choose_fakes,
             randomise_depth=spec.randomise_depth,
         )
         return Planned(public=public, work=Work(side=target_report.side_table(made), notes=made.notices, secret=made))

@@ -16,7 +16,7 @@ from ...errors import PlanError
 from ...model.private import Histogram, Profile
 from ...model.public import Domain, Integers
 from . import transform
-from .fake_choice import FakeChoice, allowed_fakes, choose_fakes
+from .fake_choice import WORK_LIMIT, FakeChoice, allowed_fakes, choose_fakes
 from .group_audit import only_homogeneous
 from .target_parsing import GroupRule, Shape, parse_rule, shape_of, target_of
 from .targets import Target
@@ -185,7 +185,7 @@ def _notices(spec: Any, shape: Shape, made: list[Target], groups: _Groups) -> It
         if small:
             yield (
                 f"{small} groups have fewer rows than the {unit} units of the root's weights and go to the root whole; "
-                "use larger groups or a smaller max_weight"
+                "use larger groups"
             )
         empty = sum(p == 0 for p in target.probabilities)
         if empty:
@@ -226,7 +226,7 @@ def _plan_groups(
             mine = np.flatnonzero(groups.part[first:last] == part)
             rows = groups.rows[first:last][mine]
             small = rows < spec.min_group
-            limit = max(1, spec.work_limit * int(rows.sum()) // all_rows)
+            limit = max(1, WORK_LIMIT * int(rows.sum()) // all_rows)
             choice = _fakes(spec, shape, target, true[mine], work_limit=limit)
             available = true[mine] + choice.fakes
             planned = transform.plan(tree, target.weights, available, rng=rng)
@@ -259,14 +259,13 @@ def _fakes(spec: Any, shape: Shape, target: Target, true: Integers, *, work_limi
         spans=shape.spans,
         ends=shape.ends,
         allowed=np.where(rows < spec.min_group, 0, allowed_fakes(rows, Fraction(str(spec.fakes)))),
-        rule="paper" if spec.choose_fakes == "paper" else "width",
         work_limit=work_limit,
     )
 
 
 def replan(spec: Any, shape: Shape, target: Target, true: Integers) -> Integers:
     """What the algorithm would publish for other histograms: how a reader who knows it reasons."""
-    available = true + _fakes(spec, shape, target, true, work_limit=spec.work_limit).fakes
+    available = true + _fakes(spec, shape, target, true, work_limit=WORK_LIMIT).fakes
     return transform.plan(shape.tree, target.weights, available)
 
 

@@ -148,9 +148,9 @@ def _node_weights(masses: tuple[int, ...], max_weight: int | None) -> tuple[int,
     with_mass = sum(m > 0 for m in masses)
     if with_mass > max_weight:
         raise SpecError(
-            f"max_weight is {max_weight}, but a node of the hierarchy has {with_mass} children with mass; "
-            f"set max_weight to at least {with_mass} or use a hierarchy of smaller arity",
-            field="max_weight",
+            f"a node of the hierarchy has {with_mass} children with mass, and weights sum to {max_weight} at most; "
+            f"use a hierarchy of smaller arity, or in Python max_weight={with_mass}",
+            field="hierarchy",
         )
     if sum(reduced) <= max_weight:
         return reduced

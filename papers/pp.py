@@ -13,19 +13,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..choosing.measure import foresee
-from ..choosing.setting import Setting, make_setting
-from ..choosing.trial import trial
-from ..datasets import adult
-from ..errors import SfumatoError
-from ..methods.small_domain.balancing import Counts, balance, join
-from ..methods.small_domain.merging import Costs, merge
-from ..methods.small_domain.partitioning import partition
-from ..methods.small_domain.rearranging import candidate_orders
-from ..model.public import Candidate, Roles
-from ..publishing.randomness import Secret
-from ..stats.gamma import gamma_bound, keep_probabilities
-from .findings import DIFFERS, LOST, PAPER, REPRODUCED, Finding, data_file, missing, number, percents, rising, trend
+from papers.findings import (
+    DIFFERS,
+    LOST,
+    PAPER,
+    REPRODUCED,
+    Finding,
+    data_file,
+    missing,
+    number,
+    percents,
+    rising,
+    trend,
+)
+from sfumato.choosing.measure import foresee
+from sfumato.choosing.setting import Setting, make_setting
+from sfumato.choosing.trial import trial
+from sfumato.datasets import adult
+from sfumato.errors import SfumatoError
+from sfumato.methods.small_domain.balancing import Counts, balance, join
+from sfumato.methods.small_domain.merging import Costs, merge
+from sfumato.methods.small_domain.partitioning import partition
+from sfumato.methods.small_domain.rearranging import candidate_orders
+from sfumato.model.public import Candidate, Roles
+from sfumato.publishing.randomness import Secret
+from sfumato.stats.gamma import gamma_bound, keep_probabilities
 
 TITLE = "Small Domain Randomization: Same Privacy, More Utility"
 CENSUS = "census_like_acs2018.parquet"

@@ -1,19 +1,37 @@
-"""Tables and figures of "Limiting Attribute Disclosure in Randomization Based Microdata Release" (JCSE 2011)."""
+"""Tables and figures of "Limiting Attribute Disclosure in Randomization Based Microdata Release" (JCSE 2011).
+
+Adult as contingency tables, and three methods' estimates of them.
+"""
 
 from __future__ import annotations
 
+import csv
+import functools
+import os
 from collections.abc import Iterator
-from typing import Any
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..errors import PlanError
-from ..methods.randomized_response.disclosure import RiskCells, paper_risk, views
-from ..stats.association import uncertainty_coefficient
-from ..stats.table_distance import base_error, cube_error, euclidean_distance
-from . import rr_tables as tables
-from .findings import DIFFERS, PAPER, REPRODUCED, Finding, number, percents, rising, trend
+from papers.findings import DIFFERS, PAPER, REPRODUCED, Finding, number, percents, rising, trend
+from sfumato.datasets import adult
+from sfumato.errors import PlanError
+from sfumato.methods.l_diversity.class_tables import CellCounts
+from sfumato.methods.l_diversity.hierarchy import Hierarchy, from_rows, suppress
+from sfumato.methods.l_diversity.lattice import search_lattice
+from sfumato.methods.randomized_response.disclosure import RiskCells, paper_risk, views
+from sfumato.methods.randomized_response.keep_search import KeepPlan, search_keep
+from sfumato.methods.randomized_response.randomise import randomise_codes
+from sfumato.methods.shared.grouping import largest_buckets
+from sfumato.stats.association import uncertainty_coefficient
+from sfumato.stats.kronecker import apply_maps, channel, inverse, theta_of_keep
+from sfumato.stats.nonnegative import expectation_maximisation, project_to_simplex
+from sfumato.stats.table_distance import base_error, cube_error, euclidean_distance
 
 TITLE = "Limiting Attribute Disclosure in Randomization Based Microdata Release"
 ROWS = "the 30,162 complete training rows, which the published tables were computed on"
@@ -43,6 +61,12 @@ ANATOMY = {3: (0.90, 0.20, 0.25, 0.06), 4: (0.46, 0.12, 0.08, 0.02), 5: (0.26, 0
 DIVERSITY = {3: (8.86, 0, 0, 0), 4: (7.91, 2.74, 0, 0), 5: (7.91, 0, 0, 0.37)}
 REPEATS = 4
 SEED = 7
+Array = NDArray[Any]
+TRAINING = 32_561
+EMGRW = ("education", "marital_status", "sex", "race", "workclass")
+ESGRO = ("education", "income", "sex", "race", "occupation")
+SCOPES = {"s": (False,) * 4 + (True,), "qi": (True,) * 4 + (False,), "both": (True,) * 5}
+FILES = {"education": "education", "income": "salary-class", "sex": "sex", "race": "race"}
 
 
 def findings() -> Iterator[Finding]:
@@ -76,7 +100,7 @@ def table_3() -> Iterator[Finding]:
     names = "EMGRW"
     for scope, published in TABLE_3.items():
         for l, row in published.items():
-            found = tables.plan(tables.EMGRW, scope, l)
+            found = plan(EMGRW, scope, l)
             for name, printed, ours in zip(names, row, found.keep, strict=False):
                 note = ROWS if (l, name) == (2, "E") else ""
                 if abs(ours - printed) > 0.0025:
@@ -92,7 +116,7 @@ def table_3() -> Iterator[Finding]:
             )
     for l, printed in RR_S.items():
         try:
-            reached = f"{tables.plan(tables.EMGRW, 's', l).keep[-1]:.3f}"
+            reached = f"{plan(EMGRW, 's', l).keep[-1]:.3f}"
         except PlanError:
             reached = "cannot be reached"
         note = "283 of 603 cells of the quasi-identifiers hold one value of workclass: their risk is 1 whatever is done"
@@ -103,11 +127,11 @@ def table_3() -> Iterator[Finding]:
 
 def figures_3_and_4() -> Iterator[Finding]:
     """Distances of the estimated table, EMGRW."""
-    codes, sizes, _ = tables.codes_of(tables.EMGRW)
-    true, rng = tables.tensor(codes, sizes), np.random.default_rng(SEED)
+    codes, sizes, _ = codes_of(EMGRW)
+    true, rng = tensor(codes, sizes), np.random.default_rng(SEED)
     by: dict[str, list[float]] = {}
     for scope in ("qi", "both"):
-        keeps = [tables.plan(tables.EMGRW, scope, l).keep for l in (2, 3, 4, 5)]
+        keeps = [plan(EMGRW, scope, l).keep for l in (2, 3, 4, 5)]
         by[scope] = [_euclid(true, codes, sizes, keep, rng) for keep in keeps]
     yield trend(
         "Figure 3, RR-QI: distance against l",
@@ -122,11 +146,11 @@ def figures_3_and_4() -> Iterator[Finding]:
         " ".join(f"{x:.4f}" for x in by["both"]),
         holds=below and by["both"][-1] < by["qi"][-1],
     )
-    keep = tables.plan(tables.EMGRW, "both", 3).keep
+    keep = plan(EMGRW, "both", 3).keep
     found = []
     for r in (0.5, 1.0, 2.0):
         sample = codes[rng.integers(0, len(codes), int(r * len(codes)))]
-        found.append(_euclid(tables.tensor(sample, sizes), sample, sizes, keep, rng))
+        found.append(_euclid(tensor(sample, sizes), sample, sizes, keep, rng))
     yield trend(
         "Figure 4, RR-Both, l = 3: distance for 0.5, 1 and 2 times the rows",
         "falls with more rows",
@@ -137,28 +161,28 @@ def figures_3_and_4() -> Iterator[Finding]:
 
 
 def _euclid(
-    true: NDArray[Any], codes: NDArray[Any], sizes: tuple[int, ...], keep: tuple[float, ...], rng: np.random.Generator
+    true: Array, codes: Array, sizes: tuple[int, ...], keep: tuple[float, ...], rng: np.random.Generator
 ) -> float:
-    runs = [tables.randomised_tables(codes, sizes, keep, rng)["inverse"] for _ in range(REPEATS)]
+    runs = [randomised_tables(codes, sizes, keep, rng)["inverse"] for _ in range(REPEATS)]
     return float(np.mean([euclidean_distance(true, t) for t in runs]))
 
 
-def two_way(table: NDArray[Any], pair: str) -> NDArray[Any]:
+def two_way(table: Array, pair: str) -> Array:
     """The two-way table (X, Y) of two letters of ESGRO; the published G-R has the entropy of G below."""
     x, y = ("ESGRO".index(c) for c in (pair if pair != "GR" else "RG"))
     flat = table.sum(axis=tuple(i for i in range(5) if i not in (x, y)))
     return flat if x < y else flat.T
 
 
-def association(table: NDArray[Any], pair: str) -> float:
+def association(table: Array, pair: str) -> float:
     """100 times the uncertainty coefficient."""
     return 100 * uncertainty_coefficient(two_way(table, pair))
 
 
 def original() -> Iterator[Finding]:
     """Tables 4 and 5, first rows."""
-    codes, sizes, _ = tables.codes_of(tables.ESGRO)
-    true = tables.tensor(codes, sizes)
+    codes, sizes, _ = codes_of(ESGRO)
+    true = tensor(codes, sizes)
     for pair, printed in zip(PAIRS, ORIGINAL, strict=True):
         where = 4 if pair in PAIRS[:6] else 5
         note = "divided by the entropy of G, unlike the others" if pair == "GR" else ""
@@ -168,15 +192,15 @@ def original() -> Iterator[Finding]:
 
 def esgro() -> Iterator[Finding]:
     """Tables 4 and 5 by method, and figures 5 to 7."""
-    codes, sizes, _ = tables.codes_of(tables.ESGRO)
-    true, rng = tables.tensor(codes, sizes), np.random.default_rng(SEED)
+    codes, sizes, _ = codes_of(ESGRO)
+    true, rng = tensor(codes, sizes), np.random.default_rng(SEED)
     errors: dict[str, list[tuple[float, float, float]]] = {"RR-QI": [], "anatomy": [], "l-diversity": []}
     kept: dict[str, list[float]] = {"RR-QI": [], "anatomy": [], "l-diversity": []}
     for l in (3, 4, 5):
-        keep = tables.plan(tables.ESGRO, "qi", l).keep
-        runs = [tables.randomised_tables(codes, sizes, keep, rng) for _ in range(REPEATS)]
-        bucketed = tables.anatomy_table(codes, sizes, l, rng)
-        general, levels = tables.diversity_table(tables.ESGRO, l, "entropy")
+        keep = plan(ESGRO, "qi", l).keep
+        runs = [randomised_tables(codes, sizes, keep, rng) for _ in range(REPEATS)]
+        bucketed = anatomy_table(codes, sizes, l, rng)
+        general, levels = diversity_table(ESGRO, l, "entropy")
         for k, pair in enumerate(PAIRS):
             ours = float(np.mean([association(r["inverse"], pair) for r in runs]))
             truth = ORIGINAL[k]
@@ -229,3 +253,112 @@ def esgro() -> Iterator[Finding]:
         holds=all(r >= max(a, d) for r, a, d in zip(kept["RR-QI"], kept["anatomy"], kept["l-diversity"], strict=True)),
         note="the original mean is 4.40",
     )
+
+
+@functools.cache
+def codes_of(columns: tuple[str, ...]) -> tuple[Array, tuple[int, ...], tuple[tuple[object, ...], ...]]:
+    """Codes (rows, columns) of the 30,162 complete training rows, domain sizes, domains."""
+    table = adult().slice(0, TRAINING)
+    table = table.filter(functools.reduce(pc.and_, [pc.is_valid(table[c]) for c in table.column_names]))
+    domains = tuple(tuple(sorted(table[c].unique().to_pylist())) for c in columns)
+    codes = [
+        pc.index_in(table[c], pa.array(d, type=table[c].type)).to_numpy() for c, d in zip(columns, domains, strict=True)
+    ]
+    return np.column_stack(codes).astype(np.int32), tuple(map(len, domains)), domains
+
+
+def tensor(codes: Array, sizes: tuple[int, ...]) -> Array:
+    """Counts over the whole cross product."""
+    flat = np.ravel_multi_index(tuple(codes.T), sizes)
+    return np.bincount(flat, minlength=int(np.prod(sizes))).reshape(sizes).astype(float)
+
+
+def plan(columns: tuple[str, ...], scope: str, l: int) -> KeepPlan:
+    """Optimal keep probabilities of the last column's risk."""
+    codes, sizes, _ = codes_of(columns)
+    distinct, counts = np.unique(codes.astype(np.int64), axis=0, return_counts=True)
+    cells = RiskCells(codes=distinct, true_counts=counts.astype(np.int64), sizes=sizes)
+    randomised = SCOPES[scope]
+    seen = views(cells, quasi=range(4), sensitive=[4], randomised=randomised)
+    return search_keep(seen, sizes=sizes, randomised=randomised, tau=Fraction(1, l))
+
+
+def randomised_tables(
+    codes: Array, sizes: tuple[int, ...], keep: tuple[float, ...], rng: np.random.Generator
+) -> dict[str, Array]:
+    """One release and the estimates of its full table: plain inverse, EM, simplex projection, clipping."""
+    new = [
+        randomise_codes(codes[:, j], keep=p, size=d, rng=rng) for j, (p, d) in enumerate(zip(keep, sizes, strict=True))
+    ]
+    observed = tensor(np.column_stack(new), sizes)
+    channels = [channel(theta_of_keep(p, d), d) for p, d in zip(keep, sizes, strict=True)]
+    plain = apply_maps([inverse(m) for m in channels], observed)
+    rows = observed.sum()
+    clipped = np.maximum(plain, 0)
+    return {
+        "inverse": plain,
+        "em": rows * expectation_maximisation(observed, channels),
+        "simplex": rows * project_to_simplex(plain / rows),
+        "clipped": clipped * rows / clipped.sum(),
+    }
+
+
+def anatomy_table(codes: Array, sizes: tuple[int, ...], l: int, rng: np.random.Generator) -> Array:
+    """Anatomy (Xiao and Tao) and the estimate that spreads a group's values evenly over its rows.
+
+    Groups take one row from each of the l largest buckets; leftovers join a group that lacks their value.
+    """
+    sensitive = codes[:, -1]
+    grouping = largest_buckets(np.bincount(sensitive, minlength=sizes[-1]), l, rng)
+    values = np.concatenate([grouping.members.ravel(), grouping.leftover_values])
+    groups = np.concatenate([np.repeat(np.arange(grouping.groups), l), grouping.leftover_groups])
+    rows = rng.permutation(len(codes))
+    group_of = np.empty(len(codes), dtype=np.int64)
+    group_of[rows[np.argsort(sensitive[rows], kind="stable")]] = groups[np.argsort(values, kind="stable")]
+    n = grouping.groups
+    share = np.zeros((n, sizes[-1]))
+    np.add.at(share, (group_of, sensitive), 1.0)
+    share /= share.sum(axis=1, keepdims=True)
+    flat = np.ravel_multi_index(tuple(codes[:, :-1].T), sizes[:-1])
+    out = np.zeros((int(np.prod(sizes[:-1])), sizes[-1]))
+    np.add.at(out, flat, share[group_of])
+    return out.reshape(sizes)
+
+
+def hierarchies(columns: tuple[str, ...]) -> list[Hierarchy]:
+    """ARX hierarchies from the folder SFUMATO_DATA/hierarchies; without it, every column is kept or suppressed."""
+    _, _, domains = codes_of(columns)
+    folder = os.environ.get("SFUMATO_DATA")
+    out = []
+    for name, domain in zip(columns[:-1], domains, strict=False):
+        path = Path(folder or "") / "hierarchies" / f"adult_hierarchy_{FILES.get(name, name)}.csv"
+        if folder and path.exists():
+            with path.open() as file:
+                out.append(from_rows(name, domain, list(csv.reader(file, delimiter=";"))))
+        else:
+            out.append(suppress(name, domain))
+    return out
+
+
+def diversity_table(
+    columns: tuple[str, ...], l: int, kind: Literal["frequency", "entropy", "distinct"] = "entropy"
+) -> tuple[Array, tuple[int, ...]]:
+    """The l-diverse generalisation of least loss and its estimate, uniform inside a class; the levels."""
+    codes, sizes, _ = codes_of(columns)
+    chosen = hierarchies(columns)
+    full = tensor(codes, sizes)
+    observed = np.argwhere(full.sum(axis=-1) > 0)
+    found = search_lattice(
+        CellCounts.of_table(observed, full[tuple(observed.T)].astype(np.int64)),
+        chosen,
+        l=Fraction(l),
+        kind=kind,
+    )
+    estimate = full
+    for axis, (hierarchy, level) in enumerate(zip(chosen, found.levels, strict=True)):
+        member, size = hierarchy.levels[level], hierarchy.class_sizes(level)
+        moved = np.moveaxis(estimate, axis, 0)
+        summed = np.zeros((len(size), *moved.shape[1:]))
+        np.add.at(summed, member, moved)
+        estimate = np.moveaxis(summed[member] / size[member].reshape(-1, *[1] * (moved.ndim - 1)), 0, axis)
+    return estimate, found.levels

@@ -11,14 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..choosing.foresee import ExpectedRelease, mean_absolute_error
-from ..choosing.setting import Setting
-from ..choosing.workload import query_pool
-from ..methods.splu.decoy_guarantee import error_probability, large_sum_utility, small_sum_privacy, tail_probability
-from ..model.public import Candidate
-from ..publishing.randomness import Secret
-from .findings import DIFFERS, LOST, PAPER, Finding, data_file, missing, number, percents, rising, trend
-from .pp_paper import CENSUS, STANDIN, census_setting
+from papers.findings import DIFFERS, LOST, PAPER, Finding, data_file, missing, number, percents, rising, trend
+from papers.pp import CENSUS, STANDIN, census_setting
+from sfumato.choosing.foresee import ExpectedRelease, mean_absolute_error
+from sfumato.choosing.setting import Setting
+from sfumato.choosing.workload import query_pool
+from sfumato.methods.splu.decoy_guarantee import (
+    error_probability,
+    large_sum_utility,
+    small_sum_privacy,
+    tail_probability,
+)
+from sfumato.model.public import Candidate
+from sfumato.publishing.randomness import Secret
 
 TITLE = "Small sum privacy and large sum utility in data publishing"
 BANDS = ((0.005, 0.01), (0.01, 0.02), (0.02, 0.05))
