@@ -88,5 +88,5 @@ class CountedEngine:
     def open(self, source: Any, *, delimiter: str | None = None) -> Table:  # noqa: ARG002
         return self._table
 
-    def read(self, data: Sequence[Path], rows: int) -> Reader:
-        return self._engine.read(data, rows)
+    def read(self, data: Sequence[Path]) -> Reader:
+        return self._engine.read(data)

@@ -38,7 +38,7 @@ class Original:
         self.rows = table.write(columns, copied, schema, _no_order, path, lambda _: None).rows
         self.held = None if copied.room < 0 or not hold else TrialRows(copied.held, schema)
         self.types = {name: table.columns[name] for name in columns}
-        self._counter = counter = engine.read([path], self.rows)
+        self._counter = counter = engine.read([path])
         rows = self.held
         self.reader = counter if rows is None else HeldReader(rows.rows, frozenset(columns), rows, lambda: counter)
 

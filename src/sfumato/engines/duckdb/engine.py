@@ -74,5 +74,5 @@ class LocalEngine:
             if table is not None:
                 table.let_go()
 
-    def read(self, data: Sequence[Path], rows: int) -> DuckDBReader:  # noqa: ARG002 - the contract's
+    def read(self, data: Sequence[Path]) -> DuckDBReader:
         return DuckDBReader(data)
