@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ..model.public import Asked, Codes, Floats, Observed
-from ..model.sparse_table import SparseTable
 from ..sql.nodes import ALWAYS, TRUE, Aggregate, Condition, Query, Term, Truth, conjunction
 
 
@@ -160,7 +160,7 @@ class _Rows:
 
 def coefficients(
     query: Query, wanted: Sequence[Functional], keys: Sequence[int], place: Layout, patterns: NDArray[np.int8]
-) -> tuple[tuple[SparseTable, ...], list[tuple[int, ...]]]:
+) -> tuple[tuple[csr_array, ...], list[tuple[int, ...]]]:
     """One (F, V) matrix per pattern of untouched leaves, and the groups of unit keys that F enumerates.
 
     Functional f = group * len(wanted) + j. `patterns[b, i]` is the truth of leaf i where it is untouched.
@@ -178,7 +178,7 @@ def coefficients(
         order = np.argsort(row, kind="stable") if sizes else slice(None)  # else rows come one after the other
         start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=groups * len(wanted)))])
         column, data = (np.concatenate(part)[order] for part in zip(*found, strict=True))
-        matrices.append(SparseTable(data, column, start.astype(np.intp), (groups * len(wanted), int(np.prod(shape)))))
+        matrices.append(csr_array((data, column, start), shape=(groups * len(wanted), int(np.prod(shape)))))
     combos: list[tuple[int, ...]] = list(np.ndindex(*sizes)) if sizes else [()]
     return tuple(matrices), combos
 
@@ -244,7 +244,7 @@ def limits(observed: Observed, asked: Asked, totals: Totals) -> Limits:
     least, most = np.zeros((len(asked.coefficients), F)), np.zeros((len(asked.coefficients), F))
     for b, H in enumerate(asked.coefficients):
         if H.shape[1]:
-            most[b], least[b] = H.extreme(np.maximum), H.extreme(np.minimum)
+            most[b], least[b] = H.max(axis=1).toarray(), H.min(axis=1).toarray()
     up = totals.positive[:, asked.measure]
     down = totals.moments[:, asked.products[0, asked.measure]] - up
     h_least, h_most = least[observed.pattern], most[observed.pattern]

@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ..engines.codes import factorise
 from ..errors import QueryError
 from ..model.public import Asked, Codes, Estimated, Floats, Observed
-from ..model.sparse_table import SparseTable
 from ..sql.nodes import UNKNOWN, Truth
 from ..stats.joint_codes import distinct_numbers, distinct_rows, joint_ranks
 from .domains import truth
@@ -289,9 +289,8 @@ def _first_along(shape: tuple[int, ...], axis: int) -> NDArray[np.intp]:
     return np.broadcast_to(places.take([0], axis=axis), shape).reshape(-1)
 
 
-def _row_keys(H: SparseTable) -> list[bytes]:
+def _row_keys(H: csr_array) -> list[bytes]:
     """The coefficients of every functional in one pattern, as something to compare."""
-    H = H.with_data(H.data)
     return [H.indices[a:b].tobytes() + H.data[a:b].tobytes() for a, b in pairwise(H.indptr)]
 
 

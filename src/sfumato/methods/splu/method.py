@@ -20,9 +20,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, diags_array
 
 from ...errors import PlanError, ReleaseError, SpecError
-from ...lazily import sparse as sp
 from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
@@ -386,13 +386,13 @@ class SpluMethod(Method[Splu, SpluPlan]):
         return Foresight(lump=False, answer=answer, functionals=sums)
 
 
-def _sent(work: Work, profile: Profile, u: int) -> sp.csr_array:
+def _sent(work: Work, profile: Profile, u: int) -> csr_array:
     """Share of the records of every value of unit u that publish each value."""
     deal, true_counts = work.deals[u], profile.true_counts(u, u)
     owner = np.repeat(np.arange(len(true_counts)), np.diff(deal.start))
     counts = np.ones(len(owner)) if deal.counts is None else deal.counts
-    K = sp.csr_array((counts, (owner, deal.labels)), shape=(len(true_counts), len(true_counts)))
-    return sp.csr_array(sp.diags_array(1.0 / np.maximum(true_counts, 1)) @ K)
+    K = csr_array((counts, (owner, deal.labels)), shape=(len(true_counts), len(true_counts)))
+    return csr_array(diags_array(1.0 / np.maximum(true_counts, 1)) @ K)
 
 
 METHOD: Method[Splu, SpluPlan] = SpluMethod()
