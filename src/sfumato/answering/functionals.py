@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 
 from ..model.public import Asked, Codes, Floats, Observed
 from ..sql.nodes import ALWAYS, TRUE, Aggregate, Condition, Query, Term, Truth, conjunction
+from ..stats.joint_codes import sum_by_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +236,7 @@ class Totals:
 
 def stratum_totals(stratum: NDArray[np.intp], strata: int, moments: Floats, positive: Floats) -> Totals:
     """The totals of what was observed; they are the same for all grouping sets."""
-    return Totals(_add_rows(moments, stratum, strata), _add_rows(positive, stratum, strata))
+    return Totals(sum_by_group(moments, stratum, strata), sum_by_group(positive, stratum, strata))
 
 
 def limits(observed: Observed, asked: Asked, totals: Totals) -> Limits:
@@ -248,12 +249,6 @@ def limits(observed: Observed, asked: Asked, totals: Totals) -> Limits:
     up = totals.positive[:, asked.measure]
     down = totals.moments[:, asked.products[0, asked.measure]] - up
     h_least, h_most = least[observed.pattern], most[observed.pattern]
-    low = _add_rows(up * h_least + down * h_most, observed.key, observed.keys)
-    high = _add_rows(up * h_most + down * h_least, observed.key, observed.keys)
+    low = sum_by_group(up * h_least + down * h_most, observed.key, observed.keys)
+    high = sum_by_group(up * h_most + down * h_least, observed.key, observed.keys)
     return Limits(low, high)
-
-
-def _add_rows(values: Floats, place: NDArray[np.intp], size: int) -> Floats:
-    """Rows of `values` added up by place."""
-    columns = [np.bincount(place, weights=values[:, j], minlength=size) for j in range(values.shape[1])]
-    return np.stack(columns, axis=1) if columns else np.zeros((size, 0))

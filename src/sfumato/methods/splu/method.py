@@ -44,6 +44,7 @@ from ...model.public import (
     Trust,
 )
 from ...model.ratios import exact
+from ...stats.joint_codes import sum_by_group
 from ..contract import Example, Foresight, Method, Planned
 from ..shared import record_laws
 from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor
@@ -261,8 +262,7 @@ class SpluMethod(Method[Splu, SpluPlan]):
             said = crowded_caveats(channels, [evidence.domains[u] for u in asked.units])
             return decoy_answers.estimate(channels, evidence.rows, observed, asked, said)
         _, codes, count = evidence.totals(asked.units)
-        joint = np.zeros(asked.shape)
-        np.add.at(joint, tuple(codes.T), count)
+        joint = sum_by_group(count.astype(np.float64), tuple(codes.T), asked.shape)
         return decoy_comparison.estimate(
             channels, joint[np.ix_(*(c.active for c in channels))], observed, asked, chosen
         )

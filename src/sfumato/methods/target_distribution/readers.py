@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from ...model.private import Known
 from ...model.public import Claim, Evidence, Floats, ReaderBound
+from ...stats.joint_codes import sum_by_group
 from ..shared.readers import Found, in_parts, linked
 from .group_audit import audit_group
 from .target_planning import Made
@@ -96,8 +97,7 @@ def knowing(plan: TargetDistributionPlan, evidence: Evidence, counts: Floats) ->
     of_group, block, count = (np.asarray(evidence.side[name]) for name in ("group_id", "block", "count"))
 
     def likeliest(group: int, prior: Floats) -> int:
-        blocks = np.zeros(tree.nodes, dtype=np.int64)
-        np.add.at(blocks, block[of_group == group], count[of_group == group])
+        blocks = sum_by_group(count[of_group == group], block[of_group == group], tree.nodes)
         if blocks.sum() <= MOST_BLOCKS:
             weights = np.array(plan.parts[plan.group_part[group]].weights, dtype=np.int64)
             found = audit_group(tree, weights, blocks, np.maximum(prior[order], 1e-9).tolist())
