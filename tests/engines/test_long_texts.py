@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.batch_sizes import exactly, rows_in, text_bytes
-from sfumato.engines.duckdb import held_rows, ordered_rows, table
+from sfumato.engines.batches import exactly, rows_in, text_bytes
+from sfumato.engines.duckdb import ordered_rows, table
 from sfumato.engines.duckdb.engine import LocalEngine
-from sfumato.engines.duckdb.session import Rows
+from sfumato.engines.duckdb.session import Session
 from sfumato.methods import REGISTRY
 from sfumato.release import checks
 
@@ -74,15 +74,12 @@ def long_texts(tmp_path: Path) -> dict[str, object]:
 def test_rows_of_a_seed_do_not_depend_on_how_they_came(
     long_texts: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files of three kinds, rows held or read twice, sorted here or by the engine: the same bytes."""
+    """Files of three kinds, sorted here or by the engine: the same bytes."""
     monkeypatch.setattr(table, "TEXT_BYTES", MOST)
     monkeypatch.setattr(ordered_rows, "TEXT_BYTES", MOST)
     roles, spec = sf.Roles(sensitive="disease", quasi=["age"], insensitive=["note"]), REGISTRY["uniform"].spec
     found = set()
-    for number, (share, waiting) in enumerate(
-        [(held_rows.SHARE, ordered_rows.SHARE), (0.0, ordered_rows.SHARE), (0.0, 0.0)]
-    ):
-        monkeypatch.setattr(held_rows, "SHARE", share)
+    for number, waiting in enumerate([ordered_rows.SHARE, 0.0]):
         monkeypatch.setattr(ordered_rows, "SHARE", waiting)
         for name, source in long_texts.items():
             out = tmp_path / f"{name}{number}"
@@ -93,28 +90,22 @@ def test_rows_of_a_seed_do_not_depend_on_how_they_came(
     assert groups.num_row_groups == round(ROWS * 200 / MOST)
 
 
-@pytest.mark.parametrize("held", [True, False])
 def test_few_rows_are_read_at_a_time(
-    held: bool, long_texts: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    long_texts: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also of those that are held: no piece is as large as all that may be."""
     asked: list[int] = []
-    read = Rows.to_arrow_reader
+    read = Session.batches
 
-    def noted(self: Rows, rows: int) -> Iterator[pa.RecordBatch]:
+    def noted(self: Session, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
         asked.append(rows)
-        return read(self, rows)
+        return read(self, sql, rows)
 
-    monkeypatch.setattr(Rows, "to_arrow_reader", noted)
+    monkeypatch.setattr(Session, "batches", noted)
     monkeypatch.setattr(table, "TEXT_BYTES", MOST)
-    monkeypatch.setattr(held_rows, "PIECE", 1 / 80)
-    monkeypatch.setattr(held_rows, "SHARE", 1 / 8 if held else 0.0)
     roles = sf.Roles(sensitive="disease", quasi=["age"], insensitive=["note"])
-    engine, path = LocalEngine(memory="64MB"), long_texts["parquet"]
-    with engine.ahead(path, list):
-        spec = REGISTRY["uniform"].spec(rho1="1/3", rho2="1/2")
-        sf.publish(path, tmp_path / "out", roles=roles, method=spec, engine=engine)
-    assert (len(asked), 300 < asked[-1] < 500) == (1 if held else 2, True)
+    spec = REGISTRY["uniform"].spec(rho1="1/3", rho2="1/2")
+    sf.publish(long_texts["parquet"], tmp_path / "out", roles=roles, method=spec, engine=LocalEngine(memory="64MB"))
+    assert (len(asked), 300 < asked[-1] < 500) == (1, True)
 
 
 @pytest.mark.parametrize("sorted_", [False, True])

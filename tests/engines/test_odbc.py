@@ -15,7 +15,7 @@ import pytest
 import sfumato as sf
 from commands import sfumato
 from patients import METHOD, ROLES, digests, patients, rows_digest
-from sfumato.engines.addresses import address_of
+from sfumato.engines.source import address_of
 from sfumato.errors import DataError, SfumatoError, SpecError
 from sfumato.publish import prepare, write
 from sfumato.publishing.randomness import Secret

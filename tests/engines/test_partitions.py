@@ -14,7 +14,7 @@ from scipy.stats import chi2, hypergeom
 
 import sfumato as sf
 from constants import ALPHA
-from sfumato.engines.batch_sizes import exactly
+from sfumato.engines.batches import exactly
 from sfumato.engines.profiling import ROWS
 from sfumato.engines.spark.chunks import bucket
 from sfumato.errors import DataError

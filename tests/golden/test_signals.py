@@ -71,7 +71,6 @@ PLACED = [
     'pressing(os, "fsync", times=100)',
     'pressing(module("cli.terminal"), "_print")',
     'pressing(module("cli.custodian"), "mention_left_overs")',
-    'pressing(module("cli.early_rows"), "end")',
     'import atexit\npressing(atexit, "_run_exitfuncs")',
 ]
 
@@ -137,7 +136,6 @@ def test_a_private_folder_that_is_being_made_goes(moment: str, number: str, here
     [
         'pressing(module("cli.application"), "complain")',
         'pressing(module("cli.application"), "complain", after=True)',
-        'pressing(module("cli.early_rows"), "end")',
         'import atexit\npressing(atexit, "_run_exitfuncs")',
         'pressing(module("engines.scratch"), "clear")',
         'pressing(module("engines.scratch").shutil, "rmtree", times=9)',

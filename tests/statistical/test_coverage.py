@@ -19,7 +19,6 @@ from scipy.stats import binomtest, norm
 import sfumato as sf
 from constants import ALPHA
 from sfumato.answering.subject import KnownQuestions
-from sfumato.choosing.held_cells import TrialRows
 from sfumato.choosing.trial import drawn
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
@@ -62,7 +61,7 @@ def test_bias_and_coverage(name: str) -> None:
     questions = KnownQuestions()
     first = prepare(source, roles=roles, method=METHODS[name], secret=Secret.from_seed(0), null_as_value=True)
     schema = pa.schema([(name, first.table.arrow_types()[name]) for name in COLUMNS])
-    held = TrialRows(source.cast(schema).to_batches(), schema)
+    held = source.cast(schema).to_batches()
     for r in range(RELEASES):  # as publish does, with the counts of the first
         secret = Secret.from_seed(r)
         planned = first.method.plan(METHODS[name], first.profile, secret.stream("plan"))

@@ -22,7 +22,6 @@ from constants import ALPHA, SEED
 from sfumato.choosing.candidates import spec_of
 from sfumato.choosing.compare import make_setting
 from sfumato.choosing.foresee import ExpectedRelease
-from sfumato.choosing.held_cells import TrialRows
 from sfumato.choosing.trial import drawn
 from sfumato.methods import REGISTRY
 from sfumato.publish import prepare
@@ -48,7 +47,7 @@ def scores(method: str) -> np.typing.NDArray[np.float64]:
             foreseen = ExpectedRelease(prepared, setting.truth).sql(SQL).table
         if held is None:
             schema = pa.schema([(name, prepared.table.arrow_types()[name]) for name in TABLE.column_names])
-            held = TrialRows(TABLE.cast(schema).to_batches(), schema)
+            held = TABLE.cast(schema).to_batches()
         with drawn(prepared, secret, held) as release:  # the rows that would be published, of which no file is written
             seen = release.sql(SQL).table["n"].to_numpy()
         found.append((seen - foreseen["n"].to_numpy()) / foreseen["n_se"].to_numpy())

@@ -41,7 +41,7 @@ def _rows(source: Any) -> list[Any]:
     """The cells of column x, as the engine sees them."""
     table = _open(source)
     with table._session() as session:
-        return sorted(session.query("SELECT x FROM source").to_arrow_table()["x"].to_pylist())
+        return sorted(session.query("SELECT x FROM source")["x"].to_pylist())
 
 
 ODD = [

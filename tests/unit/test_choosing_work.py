@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from sfumato.choosing.measure import measure
 from sfumato.choosing.recommend import recommend
 from sfumato.choosing.setting import make_setting
 from sfumato.choosing.trial import drawn, trial
-from sfumato.engines.duckdb.table import LocalTable
 from sfumato.errors import PlanError
 from sfumato.methods import REGISTRY
 from sfumato.publishing.randomness import Secret
@@ -36,30 +34,6 @@ SPECS = [
 def table() -> pa.Table:
     rng = np.random.default_rng(2)
     return pa.table({name: rng.integers(0, n, 2_000) for name, n in (("age", 6), ("sex", 2), ("disease", 10))})
-
-
-def test_candidates_share_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two methods that need the same histogram, and the cells that readers are judged by: one scan for each."""
-    scans: list[str] = []
-
-    def counting(name: str) -> None:
-        own = getattr(LocalTable, name)
-
-        def counted(*arguments: Any, **options: Any) -> Any:
-            scans.append(name)
-            return own(*arguments, **options)
-
-        monkeypatch.setattr(LocalTable, name, counted)
-
-    for name in ("profile", "cells"):
-        counting(name)
-    setting = make_setting(table(), roles=ROLES, bound="1/3", secret=Secret.of(1))
-    for method in ("uniform", "distribution-draw"):
-        candidate = REGISTRY[method].at_bound(setting.facts, setting.tau, setting.rho1)[0]
-        prepared = setting.prepare(candidate, Secret.of(1))
-        prepared.readers(setting.claim)
-    assert scans == ["profile", "cells"]
-    assert setting.tau == Fraction(1, 3)
 
 
 def test_the_bar_names_the_method_and_moves_with_every_release() -> None:
@@ -164,7 +138,7 @@ def test_where_a_release_cannot_be_asked_those_after_it_are_not_made(monkeypatch
     made: list[int] = []
 
     def failing(prepared: Any, secret: Secret, held: Any) -> Any:
-        made.append(len(held.batches))
+        made.append(len(held))
         time.sleep(0.01)
         raise PlanError("no release")
 

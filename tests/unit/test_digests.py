@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.cli import early_rows
 from sfumato.release import digests
 
 TEXT = b"published" * 100_000
@@ -69,15 +68,6 @@ def test_what_is_no_file_is_left_to_who_needs_it(what: str, tmp_path: Path) -> N
     {"nothing": lambda: None, "folder": path.mkdir, "pipe": lambda: os.mkfifo(path)}[what]()
     digests.begin(path)
     assert not digests._begun
-
-
-@pytest.mark.parametrize("command", early_rows.ASKING)
-def test_commands_that_open_a_release_begin_with_its_files(command: str, file: Path) -> None:
-    early_rows.begin([command, str(file.parent), "SELECT 1"])
-    assert set(digests._begun) == {str(file)}
-    early_rows.begin([command])
-    early_rows.begin([])
-    assert digests.digest(file) == hashlib.sha256(TEXT).hexdigest()
 
 
 def test_digests_wait_while_somebody_else_is_waited_for(file: Path) -> None:

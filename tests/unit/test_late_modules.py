@@ -89,17 +89,3 @@ for text in ("SELECT RANDSTR(5, 1)", "SELECT ZIPF(1, 2, 3)", "SELECT ARRAY_EXCEP
     assert said[0][0] == "True"
     assert said[1][0] == "False"
     assert said[0][1:] == said[1][1:]
-
-
-def test_a_database_that_was_opened_early_is_given_to_one() -> None:
-    run("""
-from sfumato.engines.duckdb import begun_connection
-from sfumato.engines.duckdb.connection import connect
-begun_connection.begin()
-begun = begun_connection._begun[0].result()
-first, second = connect(), connect()
-assert first is begun and second is not begun
-for con in (first, second):
-    for name in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_progress_bar"):
-        assert con.execute(f"SELECT current_setting('{name}')").fetchall() == [(False,)]
-""")

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 import sfumato
 from commands import sfumato as command
 from sfumato.engines import key_order as orders
-from sfumato.engines.batch_sizes import BATCH_CELLS, GROUP_CELLS, rows_at_once
+from sfumato.engines.batches import BATCH_CELLS, GROUP_CELLS, rows_at_once
 from sfumato.engines.duckdb import ordered_rows
 from sfumato.engines.duckdb import table as duckdb_table
 from sfumato.engines.duckdb.engine import LocalEngine
-from sfumato.engines.duckdb.held_rows import CELLS
-from sfumato.engines.duckdb.session import Rows, Session
+from sfumato.engines.duckdb.session import Session
 from sfumato.engines.key_order import coarse_order, key_order, range_ends
 from sfumato.publishing.applier import Applier
 from tables import people
@@ -140,27 +139,27 @@ def test_wide_tables_come_in_batches_of_fewer_rows(columns: int, rows: int) -> N
 
 
 def test_no_batch_of_a_wide_table_holds_more_cells_than_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read ahead, as randomised, and as row groups."""
+    """As read, as randomised, and as row groups."""
     rows, columns = 30_000, 900
     table = pa.table({"s": np.arange(rows) % 5} | {f"c{j}": np.full(rows, j, np.int16) for j in range(columns)})
     pq.write_table(table, tmp_path / "t.parquet")
-    split, read, wide, long = Applier.split, Rows.to_arrow_reader, list[int](), list[int]()
+    split, read, wide, long = Applier.split, Session.batches, list[int](), list[int]()
 
     def splitting(self: Applier, number: int, batch: pa.RecordBatch) -> Any:
         wide.append(batch.num_rows * batch.num_columns)
         return split(self, number, batch)
 
-    def reading(self: Rows, at_once: int) -> Any:
+    def reading(self: Session, sql: str, at_once: int) -> Any:
         long.append(at_once * table.num_columns)
-        return read(self, at_once)
+        return read(self, sql, at_once)
 
     monkeypatch.setattr(Applier, "split", splitting)
-    monkeypatch.setattr(Rows, "to_arrow_reader", reading)
+    monkeypatch.setattr(Session, "batches", reading)
     done = command("publish", tmp_path / "t.parquet", tmp_path / "out", "--sa", "s", "--rest", "keep", *UNIFORM)
     assert done.code == 0, done.text
     assert len(wide) > 1
     assert max(wide) <= BATCH_CELLS
-    assert 0 < max(long) <= CELLS
+    assert 0 < max(long) <= BATCH_CELLS
     written = pq.read_metadata(tmp_path / "out" / "data.parquet")
     assert written.num_rows == rows
     assert all(written.row_group(g).num_rows * columns < 1.5 * GROUP_CELLS for g in range(written.num_row_groups))

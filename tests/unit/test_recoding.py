@@ -39,7 +39,7 @@ CASES: dict[str, tuple[list[Any], tuple[Recoding, ...], list[Any]]] = {
 
 def _cells(table: Any) -> list[Any]:
     with table._session() as session:
-        return session.query(f"SELECT {table._select(['x'])} FROM source").to_arrow_table()["x"].to_pylist()
+        return session.query(f"SELECT {table._select(['x'])} FROM source")["x"].to_pylist()
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -23,7 +23,7 @@ import sfumato as sf
 from commands import sfumato as command
 from serving import running_studio
 from sfumato.engines.duckdb.engine import LocalEngine
-from sfumato.engines.source_options import OPTIONS, options_of
+from sfumato.engines.files import OPTIONS, options_of
 from sfumato.errors import SfumatoError, SpecError
 from sfumato.web.studio.handover import command_line, python_lines
 from sfumato.web.studio.machine_files import proposed_release

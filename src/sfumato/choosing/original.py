@@ -16,7 +16,6 @@ from ..engines.contract import Engine, Table, Transform
 from ..engines.statements import counted
 from ..errors import EngineError
 from ..model.public import Scalar
-from .held_cells import HeldReader, TrialRows
 
 HELD_BYTES = 2**28  # of batches that stay in memory
 Key = tuple[Scalar, ...]
@@ -36,19 +35,17 @@ class Original:
         path = self._folder / "truth.parquet"
         copied = _AsItIs(HELD_BYTES if hold else 0)
         self.rows = table.write(columns, copied, schema, _no_order, path, lambda _: None).rows
-        self.held = None if copied.room < 0 or not hold else TrialRows(copied.held, schema)
+        self.held = None if copied.room < 0 or not hold else tuple(copied.held)
         self.types = {name: table.columns[name] for name in columns}
-        self._counter = counter = engine.read([path])
-        rows = self.held
-        self.reader = counter if rows is None else HeldReader(rows.rows, frozenset(columns), rows, lambda: counter)
+        self.reader = engine.read([path])
 
     def __repr__(self) -> str:
         return "<the original table>"
 
     def counts(self, columns: Sequence[str], where: Sequence[str] = ()) -> dict[Key, int]:
-        """True counts of the combinations of some columns; by the engine, because most are asked for once."""
-        table, weight = self._counter.source()
-        found = self._counter.run(counted(columns, table=table, weight=weight, where=where))
+        """True counts of the combinations of some columns."""
+        table, weight = self.reader.source()
+        found = self.reader.run(counted(columns, table=table, weight=weight, where=where))
         cells = [column.to_pylist() for column in found.columns]
         return {tuple(row[:-1]): row[-1] for row in zip(*cells, strict=True)}
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+import pyarrow as pa
+
 from ..answering.subject import KnownQuestions
-from ..engines.contract import Engine
+from ..engines.contract import Engine, Table
 from ..engines.directory import engine_named
 from ..errors import DataError
 from ..model.people import People
@@ -21,8 +23,6 @@ from ..publishing.person_rows import kept_rows
 from ..publishing.randomness import Secret
 from ..publishing.roles import settled_roles
 from .candidates import choose_rho1, parse_bound, spec_of
-from .counted_table import CountedEngine
-from .held_cells import TrialRows
 from .original import Original
 from .rebuilt_table import Reference
 from .workload import CONDITIONS, Workload, query_pool, sql_workload
@@ -36,6 +36,7 @@ class Setting:
     tau: Fraction
     rho1: Fraction
     facts: Facts
+    table: Table
     truth: Original
     workload: Workload
     reference: Reference | None
@@ -56,14 +57,14 @@ class Setting:
         rows = self.people.rows_per_person if self.people.checked else None
         return Claim(rho1=self.rho1, rho2=self.tau, rows_per_person=rows)
 
-    def held_rows(self, prepared: Prepared) -> TrialRows | None:
+    def held_rows(self, prepared: Prepared) -> Sequence[pa.RecordBatch] | None:
         """The rows of the table that a plan was made for, where they are held."""
-        return self.truth.held if prepared.table is self.engine.open(None) else None
+        return self.truth.held if prepared.table is self.table else None
 
     def prepare(self, candidate: Candidate, secret: Secret) -> Prepared:
         """The method's plan for the table."""
         return prepare(
-            None,  # it is open
+            self.table,
             roles=self.roles,
             method=spec_of(candidate),
             secret=secret,
@@ -120,10 +121,11 @@ def make_setting(
         tau=tau,
         rho1=choose_rho1(facts, tau, rho1),
         facts=facts,
+        table=table,
         truth=truth,
         workload=asked,
         reference=Reference.strongest(truth, sensitive, facts.sizes),
-        engine=CountedEngine(chosen, table),
+        engine=chosen,
         domains=domains or {},
         null_as_value=null_as_value,
         people=people,

@@ -19,7 +19,6 @@ from ..query import Release
 from ..release import bundle
 from ..release.manifest import FileModel
 from ..release.opened import OpenedRelease
-from .held_cells import HeldReader, TrialRows
 
 
 @contextmanager
@@ -33,14 +32,14 @@ def trial(prepared: Prepared, secret: Secret) -> Iterator[Release]:
 
 
 @contextmanager
-def drawn(prepared: Prepared, secret: Secret, held: TrialRows) -> Iterator[Release]:
+def drawn(prepared: Prepared, secret: Secret, held: Sequence[pa.RecordBatch]) -> Iterator[Release]:
     """The release with the same rows, of which no file is written: answers do not depend on their order.
 
-    `held` are those of the table. Neither lists of sets nor what stands beside the rows is made; the digest, from
+    `held` are the batches of the table. Neither lists of sets nor what stands beside the rows is made; the digest, from
     which some methods take the start of their random numbers, is drawn.
     """
     applier = applier_of(prepared, secret)
-    made = [applier.split(number, batch.select(applier.reads))() for number, batch in enumerate(held.batches)]
+    made = [applier.split(number, batch.select(applier.reads))() for number, batch in enumerate(held)]
     applier.close()
     rows = pa.Table.from_batches(made, schema=applier.schema)
     digest = secret.stream("digest").bytes(32).hex()
@@ -51,11 +50,7 @@ def drawn(prepared: Prepared, secret: Secret, held: TrialRows) -> Iterator[Relea
             bundle.write_side(side, place / "sensitive.parquet")
             files["sensitive.parquet"] = FileModel(sha256=digest, rows=side.num_rows)
         manifest = described(prepared, applier, files, reproducible=True)
-        # a release that leaves rows out shares none of its columns
-        same = set(rows.column_names) - applier.dictionaries.keys() if rows.num_rows == held.rows.num_rows else set()
-        untouched = frozenset(same & set(held.rows.column_names))
-        reader = HeldReader(rows, untouched, held, lambda: reader_of(rows))
-        yield Release(OpenedRelease(place, manifest, engine=_HeldEngine(reader)))
+        yield Release(OpenedRelease(place, manifest, engine=_HeldEngine(reader_of(rows))))
 
 
 class _HeldEngine:

@@ -40,17 +40,11 @@ def _run(arguments: list[str] | None = None) -> None:
     short = (sys.argv[1:] if arguments is None else arguments)[:1]
     gc.set_threshold(OF_SHORT if short and short[0] in SHORT else OBJECTS, *gc.get_threshold()[1:])
     sys.setswitchinterval(INTERVAL)
-    from . import early_rows
+    from .application import main as run
 
-    try:
-        early_rows.begin(sys.argv[1:] if arguments is None else arguments)
-        from .application import main as run
-
-        if signal.getsignal(signal.SIGINT) is _leave:
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on the application answers
-        run(arguments)
-    finally:
-        early_rows.end()
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on the application answers
+    run(arguments)
 
 
 def program() -> None:

@@ -89,7 +89,7 @@ def query(
     """
     one_command()
     without_pandas()
-    from .early_release import begin_path
+    from ..release.opened import begin_path
 
     if form not in {"table", "json", "csv"}:
         raise SpecError(f'--format is table, json or csv, got "{form}"', field="format")
@@ -111,7 +111,7 @@ def query(
         _refuse(said | {"--explain": explain}, "goes with a question; the prompt does not take it")
     elif explain:
         _refuse(said | {"--level": level != DEFAULT_LEVEL}, "goes with an answer; --explain gives none")
-    found, tables = begin_path(release, reading.chosen()), _tables(table)
+    found, tables = begin_path(release, engine=reading.chosen()), _tables(table)
     from ..query import Release  # with the parser: it takes longer than opening a release
 
     opened = Release(found)
@@ -252,7 +252,7 @@ def export(
 
     Example: sfumato export out out.duckdb
     """
-    from ..engines.addresses import check_no_password
+    from ..engines.source import check_no_password
     from ..exporting.export import export as run
     from ..release.opened import begin_path as begin
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..choosing import DEFAULT
-from ..engines.limits import MEMORY
+from ..engines.source import MEMORY
 from ..errors import SpecError
 from ..model.option_names import said
-from . import deaf, early_rows
+from . import deaf
 from .method_options import PREFIX, specification
 from .options import (
     NONE,
@@ -168,13 +168,11 @@ def publish(
     Example: sfumato publish adult.parquet out --sa occupation --rest quasi --null-as-value --method uniform
     --rho1 1/5 --rho2 1/3
     """
-    early_rows.prepare()
+    from ..publish import folder_of, into_folder
+
     own, arguments, table = _own_bins(roles, method, where), reading.arguments(spark=True), where.source(source)
     bare = _without_bins(table, own)
-    with early_rows.reading(arguments["engine"], bare, roles.roles().published), ProgressBar() as progress:
-        from ..publish import folder_of, into_folder  # this takes as long as reading many rows
-
-        early_rows.load_rest()
+    with ProgressBar() as progress:
         asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
         others = _more_accurate(table, roles, reading, asked) if _is_default(roles, method, reading) else ()
         manifest = into_folder(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..engines.limits import MEMORY
+from ..engines.source import MEMORY
 from ..errors import SpecError
 from .teaching import option
 
@@ -239,14 +239,14 @@ class SourceOptions:
 
     def source(self, given: str) -> Any:
         """The source as the library takes it; `-` is read to its end, privately."""
-        from ..engines.addresses import check_no_password
         from ..engines.source import Source as Read
+        from ..engines.source import check_no_password
         from ..model.coarsening import bins, rounded, top_coded
         from ..model.names import assigned
 
         check_no_password(given)
         if given == "-" and not Path(given).exists():
-            from .standard_input import standard_input
+            from ..engines.files import standard_input
 
             given = standard_input()
         types: dict[str, str] = {}

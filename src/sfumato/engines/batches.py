@@ -1,15 +1,26 @@
-"""A table that comes as Arrow batches and can be read again: what a database or a function gives."""
+"""Rows as Arrow batches: sources that give them again, batches of one size, cells that may be published."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from ..errors import DataError, SpecError
+from ..lazily import compute as pc
 
 ONCE = "the source can be read once and publishing needs two passes; its rows were copied to the private folder"
+BATCH_CELLS = 1 << 22  # of a batch of a wide table: several are under way at a time, each in several copies
+GROUP_CELLS = 1 << 24  # of a row group, for each column of which there is something to do besides its cells
+TEXT_BYTES = 1 << 26  # of text in a batch or a row group: of 131,072 rows, 512 bytes each
+LEAST_ROWS = 1 << 10
+OFFSETS = {pa.string(): np.int32, pa.binary(): np.int32, pa.large_string(): np.int64, pa.large_binary(): np.int64}
+# Databases keep "infinity" in the last numbers of a type, which drivers may shift: beyond these no calendar goes.
+ENDLESS = {"day": 2_147_000_000, "us": 9_220_000_000_000_000_000}
+A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 
 class Batches:
@@ -61,3 +72,100 @@ def of_iterator(batches: Iterator[Any]) -> pa.RecordBatchReader:
         yield from batches
 
     return pa.RecordBatchReader.from_batches(first.schema, all_of())
+
+
+# --- batches of one size: equal input, equal batches
+
+
+def rows_at_once(most: int, columns: int, cells: int) -> int:
+    """How many rows of so many columns are taken at a time: `most`, or of wide tables as many as have so many cells."""
+    return min(most, max(LEAST_ROWS, cells // max(columns, 1)))
+
+
+def rows_in(most: int, size: float, rows: int, room: float) -> int:
+    """How many rows are taken at a time where so many of them have that size: `most`, or as many as fit the room."""
+    return most if size * most <= room * rows else max(1, int(room * rows / size))
+
+
+def exactly(batches: Iterable[pa.RecordBatch], size: int, most_text: int | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of exactly `size`, but for the last, and for those whose text would be more than so many
+    bytes, which have as many rows as fit: however they came, the same batches."""
+    held: list[pa.RecordBatch] = []
+    rows, text = 0, 0
+    for batch in batches:
+        held.append(batch)
+        rows, text = rows + batch.num_rows, text + text_bytes(batch)
+        while rows >= size or (most_text is not None and text > most_text):
+            table = pa.Table.from_batches(held)
+            fit = _fitting(table, min(rows, size), text, most_text)
+            yield _one(table.slice(0, fit))
+            held, rows = table.slice(fit).to_batches(), rows - fit
+            text = sum(text_bytes(one) for one in held)
+    if rows:
+        yield _one(pa.Table.from_batches(held))
+
+
+def text_bytes(batch: pa.RecordBatch) -> int:
+    """Bytes of the texts in the columns of text; told by where they begin and end, whatever their number."""
+    kinds = ((j, kind) for j, kind in enumerate(batch.schema.types) if kind in OFFSETS)
+    return sum(int(ends[-1]) - int(ends[0]) for j, kind in kinds if len(ends := _ends(batch.column(j), kind)))
+
+
+def _ends(column: pa.Array, kind: pa.DataType) -> np.ndarray[tuple[int], np.dtype[np.signedinteger]]:
+    """Where each text of a column begins, and the last ends."""
+    whole = np.frombuffer(column.buffers()[1], dtype=OFFSETS[kind]) if len(column) else np.zeros(0, OFFSETS[kind])
+    return whole[column.offset : column.offset + len(column) + 1]
+
+
+def _fitting(table: pa.Table, rows: int, text: int, most: int | None) -> int:
+    """How many of the first rows have that much text at most; one at least."""
+    if most is None or text <= most:
+        return rows
+    first = table.slice(0, rows)
+    total = np.zeros(rows, dtype=np.int64)
+    for column, kind in zip(first.columns, first.schema.types, strict=True):
+        if kind in OFFSETS:
+            total += np.concatenate([np.diff(_ends(chunk, kind)) for chunk in column.chunks])
+    return max(1, int(np.searchsorted(np.cumsum(total), most, side="right")))
+
+
+def _one(table: pa.Table) -> pa.RecordBatch:
+    return table.combine_chunks().to_batches()[0]
+
+
+# --- cells that no reader of the release could read are refused before they are published
+
+
+def check_sound(rows: Rows, *, texts: bool) -> Rows:
+    """The rows; DataError where a date is infinite, a time 24:00, or, with `texts`, bytes are no text.
+
+    Texts are looked at where no engine has done so while it read them.
+    """
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        if pa.types.is_date32(field.type) or pa.types.is_timestamp(field.type):
+            _check_dates(field, column)
+        elif pa.types.is_time(field.type):
+            _check_times(field, column)
+        elif texts and (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid:
+                message = f'column "{field.name}" holds text that is not UTF-8; mend the source, or leave it out'
+                raise DataError(message, column=field.name) from None
+    return rows
+
+
+def _check_times(field: pa.Field, column: pa.Array | pa.ChunkedArray) -> None:
+    latest = pc.max(column).value
+    if latest is not None and latest >= A_DAY[field.type.unit]:
+        message = f'column "{field.name}" holds the time 24:00, which no reader knows; turn it into text, or into 00:00'
+        raise DataError(message, column=field.name)
+
+
+def _check_dates(field: pa.Field, column: pa.Array | pa.ChunkedArray) -> None:
+    end = ENDLESS.get("day" if pa.types.is_date32(field.type) else field.type.unit)
+    found = pc.min_max(column)
+    low, high = found["min"].value, found["max"].value
+    if end is not None and low is not None and max(-low, high) >= end:
+        message = f'column "{field.name}" holds an infinite date; turn it into null, or the column into text'
+        raise DataError(message, column=field.name)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..lazily import compute as pc
 from ..lazily import parquet as pq
-from .batch_sizes import TEXT_BYTES, text_bytes
+from .batches import TEXT_BYTES, text_bytes
 
 PIECE = TEXT_BYTES >> 3  # bytes of text in rows that are written out, of which there are several copies at a time
 

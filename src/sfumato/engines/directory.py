@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +11,6 @@ from .source import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from .duckdb.begun_table import BegunTable
 
 ENGINES = {
     "local": ("duckdb.engine", "LocalEngine"),
@@ -30,20 +26,6 @@ def engine_named(name: str = LOCAL, **options: Any) -> Engine:
     module, maker = ENGINES[name]
     engine: Engine = vars(import_module(f".{module}", __package__))[maker](**options)
     return engine
-
-
-def read_ahead(
-    engine: Engine,
-    source: Any,
-    wanted: Callable[[Sequence[str]], Sequence[str]],
-    begun: BegunTable | None = None,
-) -> AbstractContextManager[None]:
-    """While it is open, an engine that can reads the source beside other work; see `LocalEngine.ahead`."""
-    if engine.name != LOCAL:
-        return nullcontext()
-    from .duckdb.engine import LocalEngine
-
-    return engine.ahead(source, wanted, begun) if isinstance(engine, LocalEngine) else nullcontext()
 
 
 def reader_of(rows: pa.Table) -> Reader:

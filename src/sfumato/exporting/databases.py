@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from ..engines.addresses import Address
+from ..engines.source import Address
 from ..errors import ReleaseError, SpecError
 from ..model.names import free_name
 from .contents import Contents, flat

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..engines import scratch
-from ..engines.addresses import address_of
+from ..engines.source import address_of
 from ..errors import ReleaseError, SpecError
 from ..release import placing
 from ..release.opened import OpenedRelease

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..engines.batch_sizes import OFFSETS, text_bytes
+from ..engines.batches import OFFSETS, text_bytes
 from ..engines.coded_texts import open_coded
 from ..engines.positions import above
 from ..errors import VerificationError

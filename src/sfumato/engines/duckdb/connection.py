@@ -12,7 +12,6 @@ import pyarrow as pa
 from ...model.types import ColumnType
 from .. import scratch
 from ..forks import at_fork
-from . import begun_connection
 
 PATTERN = frozenset("*?[]{}\\")  # DuckDB reads a name with one of these as a pattern, even where such a file exists
 # Arrow would get bits as bytes of DuckDB's own, times without their zone, and 39 digits in 38
@@ -24,7 +23,7 @@ _inherited: list[duckdb.DuckDBPyConnection] = []  # by a process that was forked
 
 def connect() -> duckdb.DuckDBPyConnection:
     """A private in-memory database."""
-    con = begun_connection.taken() or duckdb.connect()
+    con = duckdb.connect()
     _open.add(con)
     con.execute("SET enable_progress_bar=false")  # it would write into --json output
     con.execute("SET autoinstall_known_extensions=false")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...lazily import compute as pc
 from ..ahead import ahead
-from ..batch_sizes import GROUP_CELLS, TEXT_BYTES, rows_at_once, rows_in, text_bytes
+from ..batches import GROUP_CELLS, TEXT_BYTES, rows_at_once, rows_in, text_bytes
 from ..contract import FollowingColumn, Keys, Transform
 from ..key_order import KEYS, Order, coarse_order, key_order, keys_between, range_ends
 from ..narrow_columns import alike, narrowed

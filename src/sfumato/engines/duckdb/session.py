@@ -1,21 +1,23 @@
-"""A connection of the local engine: limits, encrypted spill, the source bound; errors that quote no cell."""
+"""A connection of the local engine: limits, encrypted spill, the source bound as a view; errors that quote no cell."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from threading import Event
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import duckdb
 import pyarrow as pa
 
 from ...errors import DataError, EngineError, ReleaseError, SfumatoError, SpecError
+from ...model.coarsening import Recoding
+from ...model.codebook import Labels
 from .. import scratch
-from .bound import Bind
 from .connection import connect
-from .csv_errors import csv_error
+
+Bind = Callable[[duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
 
 # how DuckDB's errors begin, and Arrow's that pass them on
 OUT_OF_MEMORY = re.compile(r"(\w+Exception: |Invalid: |IOError: )*(Out of Memory Error|malloc of size)")
@@ -28,7 +30,20 @@ class Allowance(Protocol):
     memory: str
     threads: int
     encrypted_spill: bool
-    stop: Event  # set: nobody waits any more for what is being read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SourceView:
+    """How a session shows a source as its view `source`, and what is to be said about it.
+
+    `bind` gives the source as a fresh relation on a connection, once per pass.
+    """
+
+    bind: Bind
+    notes: tuple[str, ...] = ()  # for the custodian; they quote no cell
+    labels: Mapping[str, Labels] = field(default_factory=dict)
+    recoded: tuple[Recoding, ...] = ()  # columns that were made coarser
+    utf8: bool = False  # the engine itself reads its texts, and so sees that they are UTF-8
 
 
 def limited(allowed: Allowance, spill: str) -> duckdb.DuckDBPyConnection:
@@ -57,34 +72,25 @@ def limited(allowed: Allowance, spill: str) -> duckdb.DuckDBPyConnection:
 
 
 class Session:
-    """A connection with the source bound as `source`, and a spill folder that goes with it."""
+    """A connection with a source bound as the view `source`, and a spill folder that goes with it."""
 
-    def __init__(self, allowed: Allowance, bind: Bind | None) -> None:
-        self._allowed, self._bind = allowed, bind
+    def __init__(self, allowed: Allowance, view: SourceView | None = None) -> None:
+        self._allowed, self._view = allowed, view
 
     def __enter__(self) -> Session:
         with ExitStack() as stack:  # undone here when binding fails, kept for __exit__ when it does not
             spill = stack.enter_context(scratch.folder("spill"))
             self.con = stack.enter_context(limited(self._allowed, str(spill)))
-            self.bind()
+            if self._view is not None:
+                try:
+                    self.source = self._view.bind(self.con)
+                    self.source.create_view("source")
+                except (duckdb.Error, pa.ArrowException) as error:
+                    raise reading_error(error) from None
             self._stack = stack.pop_all()
         return self
 
-    def bind(self) -> None:
-        """Nothing; the source is bound, as fresh rows where it was before."""
-        if self._bind is None:
-            return
-        try:
-            self.source = self._bind(self.con)
-            self.source.create_view("source", replace=True)
-        except (duckdb.Error, pa.ArrowException) as error:
-            raise reading_error(error) from None
-
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Nothing is left of it."""
         self._stack.close()
 
     def room(self) -> float:
@@ -92,35 +98,28 @@ class Session:
         return _allowed(self.con)
 
     def leave(self, taken: int) -> None:
-        """Nothing; the engine holds so many bytes less."""
+        """Let the engine hold so many bytes less."""
         self.con.execute("SET memory_limit=?", [f"{int(left(self.room(), taken))}B"])
 
-    def query(self, sql: str) -> Rows:
-        return Rows(self.con, sql)
+    def query(self, sql: str) -> pa.Table:
+        """The rows of a statement, as one piece."""
+        try:
+            return self.con.sql(sql).to_arrow_table().combine_chunks()
+        except duckdb.Error as error:
+            raise reading_error(error) from None
+
+    def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a statement, about so many at a time."""
+        try:
+            yield from self.con.sql(sql).to_arrow_reader(rows)
+        except (duckdb.Error, pa.ArrowException, OSError) as error:  # the last of DuckDB's own, passed on by Arrow
+            raise reading_error(error) from None
 
     def run(self, sql: str) -> None:
+        """Run a statement that gives no rows."""
         try:
             self.con.execute(sql)
         except duckdb.Error as error:
-            raise reading_error(error) from None
-
-
-class Rows:
-    """A relation whose errors do not quote the table."""
-
-    def __init__(self, con: duckdb.DuckDBPyConnection, sql: str) -> None:
-        self._con, self._sql = con, sql
-
-    def to_arrow_table(self) -> pa.Table:
-        try:
-            return self._con.sql(self._sql).to_arrow_table()
-        except duckdb.Error as error:
-            raise reading_error(error) from None
-
-    def to_arrow_reader(self, rows: int) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from self._con.sql(self._sql).to_arrow_reader(rows)
-        except (duckdb.Error, pa.ArrowException, OSError) as error:  # the last of DuckDB's own, passed on by Arrow
             raise reading_error(error) from None
 
 
@@ -139,7 +138,11 @@ def _bytes(shown: str) -> float:
     return float(number) * 1024.0 ** ["b", "K", "M", "G", "T", "P"].index(unit[0])
 
 
+# --- errors: one line each, without the engine's own text, which may quote cells
+
+
 def reading_error(error: Exception) -> SfumatoError:
+    """What to say of a source that could not be read."""
     text = str(error)
     own = re.search(r"\nsfumato\.errors\.DataError: (.+)\s*$", text)
     if own:  # of a source of batches, in our own words
@@ -158,8 +161,30 @@ def reading_error(error: Exception) -> SfumatoError:
     return engine_error(error)
 
 
+def csv_error(error: Exception) -> DataError:
+    """What to say of a CSV file that could not be read."""
+    text = str(error)
+    line = re.search(r"CSV Error on Line: (\d+)", text)
+    where = f" (line {line.group(1)})" if line else ""
+    if "Invalid unicode" in text:
+        return DataError(f"the CSV file is not UTF-8 text{where}; say its encoding, for example --encoding latin-1")
+    if "Expected Number of Columns" in text:
+        return DataError(f"the CSV file is ragged: a line has more or fewer fields than the header{where}")
+    if "unterminated quote" in text:
+        return DataError(f"the CSV file has an unbalanced quote{where}")
+    if "Maximum line size" in text:
+        return DataError(f"the CSV file has a line of more than 2 MB{where}; leave its long text out, or write Parquet")
+    if "invalid state" in text:
+        return DataError(
+            f"the CSV file has two kinds of line ends, or quotes where none may stand{where}; write it again"
+        )
+    if "GZIP" in text or "gzip" in text:
+        return DataError("the compressed file is damaged or cut off")
+    return DataError(f"the file cannot be read as CSV{where}")
+
+
 def engine_error(error: Exception) -> SfumatoError:
-    """One line, without the engine's own text: it may quote cells."""
+    """What to say of an engine that failed."""
     text = str(error)
     if "No space left" in text or getattr(error, "errno", None) == 28:
         return ReleaseError("the disk is full: no space left on device; nothing was published")

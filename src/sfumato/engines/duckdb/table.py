@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...errors import DataError, ReleaseError, SfumatoError, SpecError
 from ...lazily import parquet as pq
@@ -19,71 +22,47 @@ from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, 
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.allocation import changed_between_passes
-from ..batch_sizes import BATCH_CELLS, OFFSETS, TEXT_BYTES, exactly, rows_at_once, rows_in
-from ..cell_counts import cell_counts
+from ..batches import BATCH_CELLS, OFFSETS, TEXT_BYTES, check_sound, exactly, rows_at_once, rows_in
 from ..contract import FollowingColumn, Keys, Progress, Transform, Written
-from ..private_copy import PrivateCopy
+from ..files import PrivateCopy
 from ..profiling import CELL, ROWS, joint_cells, profile_of
-from ..sound_cells import check_sound
 from ..source import source_of
-from .bound import Bound
 from .connection import quoted
-from .csv_rows import counted, plain_batches
 from .engine import LocalEngine
-from .held_rows import FIRST, HeldRows
-from .numbered_counts import numbered_counts
-from .ordered_rows import KEY, transformed, used_up, write_ordered
-from .people_rows import count_people, rows_that_stay
-from .session import Session, engine_error, left, reading_error
-from .sources import binder
+from .ordered_rows import KEY, transformed, write_ordered
+from .session import Session, SourceView, engine_error, left
+from .sources import view_of
 
 NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
 AT_ONCE = 64  # columns that one statement counts: its room grows with them, and 400 of two rows took all there is
-KEPT_ROWS = 1_000_000  # above these a database that has counted goes, with memory that it would not give back before
+FIRST = 1 << 10  # rows that tell how large others are
+FETCHED = 1_000_000  # row numbers at a time
 BELOW = "below the first bin"
-Wanted = Callable[[Sequence[str]], Sequence[str]]  # of the columns of a table those that both passes will look at
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
 
 
 def opened(engine: LocalEngine, source: Any, delimiter: str | None) -> LocalTable:
     """The source as a table of the engine."""
-    return (
-        source if isinstance(source, LocalTable) else LocalTable(engine, binder(source_of(source, delimiter), engine))
-    )
+    if isinstance(source, LocalTable):
+        return source
+    return LocalTable(engine, view_of(source_of(source, delimiter), engine))
 
 
 class LocalTable:
     """A source opened by the local engine; `repr` shows nothing of it."""
 
-    def __init__(self, engine: LocalEngine, bound: Bound, *, hold: Wanted | None = None) -> None:
-        """`hold` tells the columns whose rows are read from now on, for passes over no others to find in memory."""
-        self._engine, self._bind, self._seen = engine, bound.bind, bound.seen
-        self.notes, self.labels, self.recoded = bound.notes, bound.labels, bound.recoded
+    def __init__(self, engine: LocalEngine, view: SourceView) -> None:
+        self._engine, self._view = engine, view
+        self.notes, self.labels, self.recoded = view.notes, view.labels, view.recoded
         self._bins: dict[str, str] = {}  # column -> SQL of its bin's label
         self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
-        self._held: HeldRows | None = None  # cells as they are read without bins
-        self._idle = list[Session]()  # opened by an earlier pass, which takes a fortieth of a second
-        self._rows = None if bound.held is None else bound.held.rows  # so are these
-        if bound.held is not None:  # which tells all there is to know
-            self.columns = {name: _released_type(name, kind) for name, kind in bound.held.kinds.items()}
-            self._room = bound.held.room
-            self._arrow = {field.name: _cell_type(field.type) for field in bound.held.rows.schema}
-            return
-        with ExitStack() as stack:
-            session = stack.enter_context(self._session())
+        with self._session() as session:
             self.columns = {
                 name: _released_type(name, str(kind))
                 for name, kind in zip(session.source.columns, session.source.types, strict=True)
             }
-            sample = session.query(f"SELECT {self._select(list(self.columns))} FROM source LIMIT 0").to_arrow_table()
+            sample = session.query(f"SELECT {self._select(list(self.columns))} FROM source LIMIT 0")
             self._room = session.room()
-            held = hold(list(self.columns)) if hold is not None and not bound.large else ()
-            if held:
-                texts = any(sample.schema.field(name).type in OFFSETS for name in held)
-                self._held = HeldRows(session, held, f"SELECT {self._select(list(held))} FROM source", texts=texts)
-            else:
-                self._idle.append(session)
-            stack.pop_all()  # whoever has it closes it
         self._arrow = {field.name: field.type for field in sample.schema}
 
     def __repr__(self) -> str:
@@ -92,58 +71,15 @@ class LocalTable:
     def arrow_types(self) -> Mapping[str, pa.DataType]:
         return self._arrow
 
-    def holds(self, wanted: Wanted) -> bool:
-        """Whether these are the columns whose rows are read ahead."""
-        return self._held is not None and tuple(wanted(list(self.columns))) == self._held.columns
-
-    def let_go(self) -> None:
-        """No rows are held, and no database."""
-        if self._held is not None:
-            self._held.close()
-        self._held = None
-        self._end_idle()
-
-    def _end_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
-
-    def _at_hand(self, columns: Iterable[str]) -> list[pa.RecordBatch] | None:
-        """The rows of these columns, where there are any and they have been read ahead."""
-        held = self._held.batches() if self._held is not None and set(columns) <= set(self._held.columns) else None
-        return [batch.select(list(columns)) for batch in held] if held else None
-
-    def _counting(self, columns: Iterable[str]) -> AbstractContextManager[Session]:
-        """A session with these columns, from memory where they are held."""
-        rows = self._at_hand(columns)
-        if rows is None or self._held is None:
-            return self._reading()
-        session = self._held.session
-        session.con.from_arrow(pa.Table.from_batches(rows)).create_view("source", replace=True)
-        return nullcontext(session)
-
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
-        """Joint counts from rows that are held, or by one GROUP BY per joint; domains from them, or as declared."""
-        joints = [[c for u in joint for c in needs.units[u]] for joint in needs.joints]
-        numbered = [self._numbered_counts(columns) for columns in joints]
-        tables = [table for table in numbered if table is not None]
-        if len(tables) < len(joints):
-            with self._counting(dict.fromkeys(c for columns in joints for c in columns)) as session:
-                tables = [self._joint_counts(session, columns) for columns in joints]
-        found = profile_of(tables, needs, declared, self.columns, self._arrow, null_as_value=null_as_value)
-        if found.rows > KEPT_ROWS:
-            self._end_idle()
-        return found
-
-    def _numbered_counts(self, columns: list[str]) -> pa.Table | None:
-        return None if self._rows is None or self._bins else numbered_counts(self._rows.select(columns), ROWS)
+        """Joint counts by one GROUP BY per joint; domains from them, or as declared."""
+        with self._session() as session:
+            tables = [self._joint_counts(session, [c for u in joint for c in needs.units[u]]) for joint in needs.joints]
+        return profile_of(tables, needs, declared, self.columns, self._arrow, null_as_value=null_as_value)
 
     def _joint_counts(self, session: Session, columns: list[str]) -> pa.Table:
-        held = self._at_hand(columns)
-        found = cell_counts(held, ROWS, self._engine.threads) if held is not None else None
-        if found is not None:
-            return found
         counted = session.query(f"SELECT {self._select(columns)}, count(*) AS {ROWS} FROM source GROUP BY ALL")
-        return check_sound(counted.to_arrow_table().combine_chunks(), texts=not self._seen)
+        return check_sound(counted, texts=not self._view.utf8)
 
     def cells(
         self, quasi: Sequence[str], sensitive: Sequence[Domain], looked_at: Mapping[int, Domain], *, limit: int
@@ -157,11 +93,10 @@ class LocalTable:
         with self._session() as session:
             counted = f"SELECT {self._select(columns)}, count(*) AS {ROWS} FROM source GROUP BY ALL"
             session.run(f"CREATE TEMP TABLE joint AS {counted}")
-            if session.query("SELECT count(*) AS n FROM joint").to_arrow_table()["n"][0].as_py() > limit:
+            if session.query("SELECT count(*) AS n FROM joint")["n"][0].as_py() > limit:
                 return None
             found = session.query(f"SELECT {names}CAST({number} AS BIGINT) AS {CELL}, {ROWS} FROM joint")
-            table = found.to_arrow_table().combine_chunks()
-        return joint_cells(table, sensitive, looked_at, self._arrow)
+        return joint_cells(found, sensitive, looked_at, self._arrow)
 
     def write(
         self,
@@ -191,22 +126,14 @@ class LocalTable:
         room = left(self._room, transform.bytes_held)
 
         def sorting() -> duckdb.DuckDBPyConnection:
-            session = sessions.enter_context(self._session(bind=False))
+            session = sessions.enter_context(Session(self._engine))
             session.leave(transform.bytes_held)
             return session.con
 
         keyed = schema.append(pa.field(KEY, pa.uint64()))
-        held = self._at_hand(columns)
-        if self._held is not None:
-            self.let_go()  # to be used up
         with ExitStack() as sessions:
             try:
-                if held is not None:
-                    rows = stream(self._sound(used_up(held), columns))
-                elif self._rows is not None and not self._bins:
-                    rows = stream(self._sound(plain_batches(self._rows.select(list(columns))), columns))
-                else:
-                    rows = stream(self._batches(sessions.enter_context(self._reading()), columns))
+                rows = stream(self._batches(sessions.enter_context(self._session()), columns))
                 threads = self._engine.threads
                 sha256 = write_ordered(sorting, keyed, rows, path, following, keys, room=room, threads=threads)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
@@ -214,21 +141,14 @@ class LocalTable:
         return Written(rows=done, digests={path.name: sha256})
 
     def _batches(self, session: Session, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows in the source's order."""
+        """The rows in the source's order, in batches of one size: equal input, equal batches."""
         sql = f"SELECT {self._select(list(columns))} FROM source"
-        at_once = self._batch_rows(columns)
+        size = at_once = rows_at_once(self._engine.batch_rows, len(columns), BATCH_CELLS)
         if any(self._arrow[name] in OFFSETS for name in columns):  # of long texts fewer come at a time
-            some = session.query(f"{sql} LIMIT {FIRST}").to_arrow_table()
+            some = session.query(f"{sql} LIMIT {FIRST}")
             at_once = rows_in(at_once, some.nbytes, some.num_rows, TEXT_BYTES)
-        return self._sound(session.query(sql).to_arrow_reader(at_once), columns)
-
-    def _sound(self, rows: Iterator[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows in batches of one size: equal input, equal batches."""
-        batches = exactly(rows, self._batch_rows(columns), TEXT_BYTES)
-        return (check_sound(batch, texts=not self._seen) for batch in batches)
-
-    def _batch_rows(self, columns: Sequence[str]) -> int:
-        return rows_at_once(self._engine.batch_rows, len(columns), BATCH_CELLS)
+        batches = exactly(session.batches(sql, at_once), size, TEXT_BYTES)
+        return (check_sound(batch, texts=not self._view.utf8) for batch in batches)
 
     def _select(self, columns: list[str]) -> str:
         return ", ".join(f"{self._cast(c)} AS {quoted(c)}" for c in columns)
@@ -247,7 +167,6 @@ class LocalTable:
     def binned(self, edges: Mapping[str, Sequence[float]]) -> LocalTable:
         """Bins [edge, next edge), the last without upper end; a value below the first edge gets no known label."""
         result = copy.copy(self)
-        result._held = None
         result._bins, result.columns, result._arrow = dict(self._bins), dict(self.columns), dict(self._arrow)
         for binned, cuts in edges.items():
             kind = self.columns.get(binned)
@@ -264,27 +183,29 @@ class LocalTable:
         return result
 
     def people(self, column: str) -> PeopleCount:
+        grouped = f"SELECT {self._cast(column)} AS person, count(*) AS n FROM source GROUP BY 1"
         with self._session() as session:
-            try:
-                return count_people(session.con, self._cast(column))
-            except duckdb.Error as error:
-                raise reading_error(error) from None
+            found = session.query(
+                "SELECT coalesce(sum(n), 0), coalesce(sum(n) FILTER (person IS NULL), 0), count(person), "
+                "count(*) FILTER (person IS NOT NULL AND n > 1), coalesce(max(n) FILTER (person IS NOT NULL), 0) "
+                f"FROM ({grouped})"
+            )
+        rows, missing, people, several, most = (int(column[0].as_py()) for column in found.columns)
+        return PeopleCount(rows=rows, missing=missing, people=people, several=several, most=most)
 
     def keeping(self, column: str, most: int, columns: Sequence[str], keys: Keys) -> LocalTable:
         """Chosen in one pass over the column, copied in a second one to a file that goes with the table."""
-        with self._session() as reading, self._session(bind=False) as choosing:
+        with self._session() as reading, Session(self._engine) as choosing:
             try:
-                stay = rows_that_stay(choosing.con, self._batches(reading, [column]), most, keys)
+                stay = _rows_that_stay(choosing.con, self._batches(reading, [column]), most, keys)
             except (duckdb.Error, pa.ArrowException) as error:
                 raise engine_error(error) from None
-        result = copy.copy(self)
-        result._held = None
+        result, private = copy.copy(self), PrivateCopy()
+        path = private.folder / "rows.parquet"
         result.columns = {name: self.columns[name] for name in columns}
         result._arrow = {name: self._arrow[name] for name in columns}
-        result._bins, result._copy, result._seen, result._rows = {}, PrivateCopy(), True, None
-        result._idle = []  # others are bound to these rows
-        path = result._copy.folder / "rows.parquet"
-        result._bind = lambda con: con.read_parquet(str(path))
+        result._bins, result._copy = {}, private
+        result._view = SourceView(bind=lambda con: con.read_parquet(str(path)), utf8=True)
         done = 0
         with self._session() as reading, pq.ParquetWriter(path, pa.schema(result._arrow)) as writer:
             for batch in self._batches(reading, columns):
@@ -299,9 +220,7 @@ class LocalTable:
         names = list(columns)
         if not names:
             return {}
-        if self._rows is not None and not self._bins:
-            return {name: counted(self._rows[name]) for name in names}
-        with self._counting(names) as session:
+        with self._session() as session:
             rough = self._counts(session, names, "approx_count_distinct({})")
             near = [n for n in names if rough[n].distinct > NEAR * rough[n].rows]
             return rough | (self._counts(session, near, "count(DISTINCT {})") if near else {})
@@ -319,12 +238,12 @@ class LocalTable:
             "SELECT sum(n), coalesce(sum(n) FILTER (v IS NOT NULL), 0), count(v), "
             "coalesce(sum(n * length(CAST(v AS VARCHAR))) / sum(n) FILTER (v IS NOT NULL), 0), "
             f"coalesce(sum(n) FILTER ({words}) / sum(n) FILTER (v IS NOT NULL), 0) FROM ({counted})"
-        ).to_arrow_table()
+        )
         rows, filled, distinct, length, sentences = (column[0].as_py() for column in found.columns)
         shown: tuple[str, ...] = ()
         if examples:
             some = f"SELECT CAST(v AS VARCHAR) AS v FROM ({counted}) WHERE v IS NOT NULL ORDER BY n DESC, v"
-            shown = tuple(session.query(f"{some} LIMIT {int(examples)}").to_arrow_table()["v"].to_pylist())
+            shown = tuple(session.query(f"{some} LIMIT {int(examples)}")["v"].to_pylist())
         return Described(
             rows=int(rows or 0),
             filled=Filled(rows=int(filled), distinct=int(distinct)),
@@ -337,37 +256,16 @@ class LocalTable:
         numbers: list[int] = []
         for first in range(0, len(columns), AT_ONCE):
             cells = [self._cast(name) for name in columns[first : first + AT_ONCE]]
-            found = session.query(
-                f"SELECT {', '.join(f'count({c}), ' + distinct.format(c) for c in cells)} FROM source"
-            ).to_arrow_table()
+            counts = ", ".join(f"count({c}), " + distinct.format(c) for c in cells)
+            found = session.query(f"SELECT {counts} FROM source")
             numbers += [column[0].as_py() for column in found.columns]
         return {
             name: Filled(rows=numbers[2 * i], distinct=min(numbers[2 * i], numbers[2 * i + 1]))
             for i, name in enumerate(columns)
         }
 
-    @contextmanager
-    def _reading(self) -> Iterator[Session]:
-        """A session with the source bound anew, for a pass that leaves nothing behind in it."""
-        try:
-            session, bound = self._idle.pop(), False
-        except IndexError:
-            session, bound = self._session().__enter__(), True
-        try:
-            if not bound:
-                session.bind()
-            yield session
-        except BaseException:
-            session.close()
-            raise
-        self._idle.append(session)
-
-    def _session(self, *, bind: bool = True) -> Session:
-        return Session(self._engine, self._bind if bind else None)
-
-
-def _cell_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    def _session(self) -> Session:
+        return Session(self._engine, self._view)
 
 
 def _released_type(name: str, kind: str) -> ColumnType:
@@ -379,3 +277,37 @@ def _released_type(name: str, kind: str) -> ColumnType:
         raise DataError(
             f'column "{name}" has type {shown}; drop it or turn it into plain values', column=name
         ) from None
+
+
+def _rows_that_stay(
+    con: duckdb.DuckDBPyConnection, people: Iterator[pa.RecordBatch], most: int, keys: Keys
+) -> NDArray[np.bool_]:
+    """Which rows stay, one flag a row: of every person those with the `most` least keys.
+
+    Keys are random and drawn for each row alone, so every `most` rows of a person are equally likely. The engine sorts
+    (person, key, row number) and spills; here one byte a row is held.
+    """
+    rows = 0
+
+    def keyed() -> Iterator[pa.RecordBatch]:
+        nonlocal rows
+        for number, batch in enumerate(people):
+            key, place = keys(number, batch.num_rows), np.arange(rows, rows + batch.num_rows)
+            rows += batch.num_rows
+            yield pa.RecordBatch.from_arrays([batch.column(0), pa.array(key), pa.array(place)], schema=schema)
+
+    first = next(people, None)
+    if first is None:
+        return np.zeros(0, dtype=bool)
+    schema = pa.schema(
+        [pa.field("person", first.column(0).type), pa.field("key", pa.uint64()), pa.field("place", pa.int64())]
+    )
+    people = chain([first], people)
+    con.register("keyed", pa.RecordBatchReader.from_batches(schema, keyed()))
+    ranked = "SELECT place, row_number() OVER (PARTITION BY person ORDER BY key, place) AS rank FROM keyed"
+    leave = con.sql(f"SELECT place FROM ({ranked}) WHERE rank > {int(most)}").to_arrow_reader(FETCHED)
+    left = [batch.column(0).to_numpy() for batch in leave]
+    stay = np.ones(rows, dtype=bool)
+    for places in left:
+        stay[places] = False
+    return stay

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, SpecError
-from ..duckdb.csv_cells import PATTERNS
-from ..duckdb.csv_files import header
-from ..duckdb.files import check_names, check_same, files_of, kind_of, shown
+from ..duckdb.csv import PATTERNS, header
+from ..files import check_names, check_same, files_of, kind_of, shown
 from ..source import path_of
 from .session import plainly
 

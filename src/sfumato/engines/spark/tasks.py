@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from ...errors import EngineError, SfumatoError
 from ...stats.allocation import changed_between_passes
-from ..batch_sizes import exactly
+from ..batches import exactly
 from ..contract import FollowingColumn, Keys, Transform
 from ..parquet_rows import write_rows
 from .chunks import ORDER, by_part, packed

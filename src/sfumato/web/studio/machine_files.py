@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...engines import scratch
-from ...engines.duckdb.files import kind_of
+from ...engines.files import kind_of
 from ...errors import DataError, SfumatoError, SpecError
 
 MOST_ENTRIES = 400

@@ -11,8 +11,8 @@ from typing import Any
 from ...choosing.compare import held
 from ...choosing.recommend import LABELS
 from ...engines import scratch
-from ...engines.addresses import check_no_password
-from ...engines.source_options import OPTIONS, options_of
+from ...engines.files import OPTIONS, options_of
+from ...engines.source import check_no_password
 from ...errors import SfumatoError, SpecError
 from ...model.public import Trust
 from . import machine_files

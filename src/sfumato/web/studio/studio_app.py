@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ...engines.source_options import OPTIONS
+from ...engines.files import OPTIONS
 from ...errors import SfumatoError
 from ..api import refused
 from ..app import layout, look, nothing_here, static

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ...engines.files import OPTIONS
 from ...engines.source import Source
-from ...engines.source_options import OPTIONS
 from ...errors import SpecError
 from ...model.names import assigned
 from ...model.public import READERS, Roles

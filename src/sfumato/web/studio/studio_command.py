@@ -41,7 +41,7 @@ def studio(
     except ImportError:
         raise SfumatoError('the studio needs more packages: pip install "sfumato[web]"') from None
     from ...engines import scratch
-    from ...engines.addresses import check_no_password
+    from ...engines.source import check_no_password
     from ..command import bound, run
     from .state import Studio
     from .studio_app import application

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ...engines.addresses import check_no_password
-from ...engines.source_options import OPTIONS, options_of
+from ...engines.files import OPTIONS, options_of
+from ...engines.source import check_no_password
 from ...errors import SpecError
 from ...methods import method_named
 from ...reports.release_page import release_page

@@ -10,8 +10,8 @@ from ...choosing.recommend import expected
 from ...choosing.setting import Setting, make_setting
 from ...engines.contract import Engine
 from ...engines.directory import engine_named
+from ...engines.files import OPTIONS
 from ...engines.source import paths_of
-from ...engines.source_options import OPTIONS
 from ...errors import DataError, SfumatoError
 from ...methods import REGISTRY
 from ...methods.specifications import build

@@ -10,11 +10,10 @@ from typing import Any
 import duckdb
 
 from ...errors import DataError
+from ..files import check_names, compression_of, in_plain, unpacked
 from ..source import MORE_DIGITS, Source
-from .bound import Bound
 from .connection import connect, plain_path, quoted
-from .files import check_names
-from .packed_files import compression_of, in_plain, unpacked
+from .session import SourceView
 
 MARK = codecs.BOM_UTF8
 NEWLINES = "newline_delimited"
@@ -22,7 +21,7 @@ KINDS = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "TIME", 
 PLAIN = {*KINDS, "TIMESTAMP WITH TIME ZONE"}
 
 
-def json_bound(files: Sequence[str], source: Source) -> Bound:
+def json_view(files: Sequence[str], source: Source) -> SourceView:
     """The files as one table. A column that holds several kinds of values, or objects, is refused."""
     plain, kept = in_plain(files, "utf-8-sig", copied=any(_begins(file).startswith(MARK) for file in files))
     paths = [plain_path(Path(file)) for file in plain]
@@ -57,7 +56,7 @@ def json_bound(files: Sequence[str], source: Source) -> Bound:
         return con.read_json(paths, columns=types, **options)  # type: ignore[arg-type] # it takes lists
 
     notes = tuple(f'"{name}" {MORE_DIGITS}' for name in wide if name not in source.types)
-    return Bound(bind=bind, notes=notes, seen=True)
+    return SourceView(bind=bind, notes=notes, utf8=True)
 
 
 def _wide(paths: list[str], types: Mapping[str, str], options: Mapping[str, Any]) -> list[str]:

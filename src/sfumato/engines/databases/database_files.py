@@ -1,8 +1,8 @@
-"""SQLite through ADBC: the file is opened for reading only, and one transaction spans all passes.
+"""Databases that are files: SQLite through ADBC, and DuckDB. Both are opened for reading only.
 
-A cell of SQLite has its own type, whatever its column declares. All cells are looked at: whole numbers are BIGINT,
-with real ones among them DOUBLE; texts are VARCHAR, or dates where the column is declared so and every cell is one;
-bytes are BLOB. Numbers among texts become text, and a note says how many.
+SQLite: one transaction spans all passes. A cell of SQLite has its own type, whatever its column declares. All cells are
+looked at: whole numbers are BIGINT, with real ones among them DOUBLE; texts are VARCHAR, or dates where the column is
+declared so and every cell is one; bytes are BLOB. Numbers among texts become text, and a note says how many.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
+import duckdb
 import pyarrow as pa
 
 from ...errors import DataError, SpecError
-from ..addresses import Address
 from ..batches import Batches
-from ..duckdb.files import check_names
-from ..source import MORE_DIGITS, Source
-from .snapshot import MISSING, Moment, Snapshot, asked
+from ..duckdb.connection import in_plain_types, quoted
+from ..files import check_names
+from ..source import MORE_DIGITS, Address, Source
+from . import MISSING, Moment, Snapshot, asked, table_name
 
 KINDS = ("integer", "real", "text", "blob")
-BATCH = 65_536
+SQLITE_BATCH = 65_536
 EXACT = 2**53  # up to here every whole number is a real one
 # SQL of a cell, a value that stands for its type in a first row (the driver takes types from the first rows), and
 # Arrow's type
@@ -42,16 +43,11 @@ _DATES = {"DATE": ("DATE", _DAYS), "TIMESTAMP": ("TIMESTAMP", _MOMENTS)}
 _DATES["DATETIME"] = _DATES["TIMESTAMP"]
 
 
-def quoted(name: str) -> str:
-    """The name as an identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def snapshot(address: Address, source: Source) -> Snapshot:
+def sqlite_snapshot(address: Address, source: Source) -> Snapshot:
     """The rows that the address and the source ask for, as of now."""
     name = address.table if address.table is not None else source.table
     text = asked(source.table, source.query, address.table, quoted(name or ""))
-    database = _Database(address)
+    database = _SQLite(address)
     if source.query is None and name is not None:
         database.check_table(name)
     names = database.names(text)
@@ -65,7 +61,7 @@ def snapshot(address: Address, source: Source) -> Snapshot:
     return Snapshot(batches=Batches(schema, lambda: database.rows(rows, schema)), casts=casts, notes=tuple(notes))
 
 
-class _Database(Moment):
+class _SQLite(Moment):
     """A connection in one transaction."""
 
     def __init__(self, address: Address) -> None:
@@ -162,7 +158,7 @@ class _Database(Moment):
         self._close()
         cursor = self._open = self._connection.cursor()
         try:
-            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH)})
+            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(SQLITE_BATCH)})
             cursor.execute(text)
             skip = 1
             for batch in cursor.fetch_record_batch():
@@ -173,3 +169,48 @@ class _Database(Moment):
         finally:
             if self._open is cursor:
                 self._close()
+
+
+# --- DuckDB files: opened for reading only and held open, so that nobody changes them between the passes
+
+
+DUCKDB_BATCH = 65_536
+
+
+def duckdb_snapshot(address: Address, source: Source) -> Snapshot:
+    """The rows that the address and the source ask for, as of now."""
+    assert address.path is not None
+    name = address.table if address.table is not None else source.table
+    text = asked(source.table, source.query, address.table, table_name(name or ""))
+    said = f'"{address.path.name}"'
+    if not address.path.is_file():
+        raise DataError(f"there is no file {said}")
+    try:
+        con = duckdb.connect(str(address.path.absolute()), read_only=True)
+        con.execute("SET enable_progress_bar=false")
+        con.execute("SET enable_external_access=false")
+        con.execute("BEGIN TRANSACTION READ ONLY")
+    except duckdb.Error:
+        raise DataError(
+            f"{said} cannot be read: it is not a DuckDB database of this version, or another program holds it open"
+        ) from None
+
+    def asked_again() -> duckdb.DuckDBPyRelation:
+        return in_plain_types(con.sql(f"SELECT * FROM ({text}\n) AS source"))
+
+    try:
+        asked_again()  # nothing but one SELECT stands in brackets
+        check_names(con.sql(text).columns, "the query")  # around it, DuckDB makes up other names for twins
+        found = asked_again().limit(0).to_arrow_table().schema
+    except duckdb.CatalogException:
+        raise DataError("the database has no such table, or the query names one that it does not have") from None
+    except duckdb.Error:
+        raise DataError("the query is not one SELECT that DuckDB can answer") from None
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from asked_again().to_arrow_reader(DUCKDB_BATCH)
+        except (duckdb.Error, pa.ArrowException):
+            raise DataError("the DuckDB database failed while it was read; it may be damaged") from None
+
+    return Snapshot(batches=Batches(found, rows))

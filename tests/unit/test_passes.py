@@ -1,8 +1,7 @@
-"""Passes over a source share one database, which goes with the table, or with the pass that fails."""
+"""Every pass over a source has a database and a spill folder of its own, which go with it, also where it fails."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,6 +59,20 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[duckdb.DuckDBPyConnection]:
     return found
 
 
+@pytest.fixture
+def spilled(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders that sessions may spill to from now on."""
+    found: list[Path] = []
+    limited = sessions.limited
+
+    def noted(allowed: sessions.Allowance, spill: str) -> duckdb.DuckDBPyConnection:
+        found.append(Path(spill))
+        return limited(allowed, spill)
+
+    monkeypatch.setattr(sessions, "limited", noted)
+    return found
+
+
 def closed(con: duckdb.DuckDBPyConnection) -> bool:
     try:
         con.execute("SELECT 1")
@@ -69,18 +82,10 @@ def closed(con: duckdb.DuckDBPyConnection) -> bool:
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_one_database_for_all_passes(kind: str, opened: list[duckdb.DuckDBPyConnection], tmp_path: Path) -> None:
+def test_no_pass_leaves_a_database(kind: str, opened: list[duckdb.DuckDBPyConnection], tmp_path: Path) -> None:
     sfumato.publish(SOURCES[kind](tmp_path), tmp_path / "r", roles=ROLES, method=METHOD, seed=1)
-    assert len(opened) == 1
-
-
-def test_of_many_rows_none_waits_for_the_plan(
-    opened: list[duckdb.DuckDBPyConnection], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Memory of 100 million rows that were counted: 0.7 GB."""
-    monkeypatch.setattr("sfumato.engines.duckdb.table.KEPT_ROWS", people().num_rows - 1)
-    sfumato.publish(people(), tmp_path / "r", roles=ROLES, method=METHOD, seed=1)
-    assert len(opened) == 2
+    assert opened
+    assert all(map(closed, opened))
 
 
 @pytest.mark.parametrize("name", REGISTRY)
@@ -101,24 +106,22 @@ def test_the_rows_of_every_pass_are_fresh(name: str, tmp_path: Path) -> None:
     assert passes[0] >= 2
 
 
-def test_a_pass_that_fails_leaves_no_database(opened: list[duckdb.DuckDBPyConnection], tmp_path: Path) -> None:
+def test_a_pass_that_fails_leaves_neither_database_nor_folder(
+    opened: list[duckdb.DuckDBPyConnection], spilled: list[Path], tmp_path: Path
+) -> None:
     path = _parquet(tmp_path)
     table = LocalEngine().open(path)
+    passes = len(opened)
     path.write_bytes(b"PAR1")
     with pytest.raises(DataError):
         table.filled(["age"])
-    assert len(opened) == 1
-    assert closed(opened[0])
+    assert len(opened) == passes + 1
+    assert all(map(closed, opened))
+    assert not any(folder.exists() for folder in spilled)
 
 
-def test_a_table_that_nobody_holds_leaves_no_folder(opened: list[duckdb.DuckDBPyConnection], tmp_path: Path) -> None:
-    gc.disable()
-    try:
-        table = LocalEngine().open(_parquet(tmp_path))
-        table.filled(["age"])
-        (spill,) = opened[0].execute("SELECT current_setting('temp_directory')").fetchall()[0]
-        assert Path(spill).is_dir()
-        del table
-        assert not Path(spill).exists()
-    finally:
-        gc.enable()
+def test_an_open_table_holds_no_folder(spilled: list[Path], tmp_path: Path) -> None:
+    table = LocalEngine().open(_parquet(tmp_path))
+    table.filled(["age"])
+    assert len(spilled) == 2
+    assert not any(folder.exists() for folder in spilled)

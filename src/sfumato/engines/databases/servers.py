@@ -1,8 +1,8 @@
-"""PostgreSQL through ADBC: one REPEATABLE READ, READ ONLY transaction for all passes.
+"""Databases that are servers: PostgreSQL through ADBC, and any other through its ODBC driver.
 
-What a type becomes is said here, for every type: whole numbers, real numbers, booleans, texts, dates, times and bytes
-are what they are; `numeric` is an exact decimal; everything else (uuid, arrays, json, enums, intervals, addresses,
-money) is the text that the server writes for it.
+PostgreSQL: one REPEATABLE READ, READ ONLY transaction for all passes. What a type becomes is said here, for every type:
+whole numbers, real numbers, booleans, texts, dates, times and bytes are what they are; `numeric` is an exact decimal;
+everything else (uuid, arrays, json, enums, intervals, addresses, money) is the text that the server writes for it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ...errors import DataError, SpecError
 from ...model.types import MOST_DIGITS
-from ..addresses import Address
 from ..batches import Batches
-from ..source import Source
-from .snapshot import MISSING, Moment, Snapshot, asked, state_error
+from ..duckdb.connection import quoted
+from ..files import PrivateCopy
+from ..source import Address, Source
+from . import MISSING, Moment, Snapshot, asked, state_error, state_of, table_name
 
 KEPT = frozenset({"int2", "int4", "int8", "float4", "float8", "bool", "text", "varchar", "name"})
 KEPT |= {"date", "time", "timestamp", "timestamptz", "bytea"}
@@ -30,19 +32,7 @@ BEGIN = (
 TYPE, DIGITS = b"POSTGRESQL:type", b"POSTGRESQL:typmod"
 
 
-def quoted(name: str) -> str:
-    """The name as an identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def table_name(name: str) -> str:
-    """A table, with its schema before a point; quoted as people write it in SQL."""
-    if '"' in name:
-        return name if name.count('"') % 2 == 0 and ";" not in name else quoted(name)
-    return ".".join(quoted(part) for part in name.split("."))
-
-
-def snapshot(address: Address, source: Source) -> Snapshot:
+def postgresql_snapshot(address: Address, source: Source) -> Snapshot:
     """The rows that the address and the source ask for, as of now."""
     name = address.table if address.table is not None else source.table
     text = asked(source.table, source.query, address.table, table_name(name or ""))
@@ -99,7 +89,7 @@ class _Server(Moment):
         try:
             super().__init__(driver.connect(address.uri))
         except driver.Error as error:
-            raise _unreachable(error) from None
+            raise _no_server(error) from None
         try:
             with self._connection.cursor() as cursor:
                 for statement in BEGIN:
@@ -152,7 +142,7 @@ class _Server(Moment):
                 self._close()
 
 
-def _unreachable(error: Exception) -> DataError:
+def _no_server(error: Exception) -> DataError:
     text = str(error)
     if "authentication failed" in text or "no password" in text or "pg_hba" in text:
         return DataError(
@@ -162,3 +152,73 @@ def _unreachable(error: Exception) -> DataError:
     if "does not exist" in text and "database" in text:
         return DataError("the PostgreSQL server has no such database, or no such user")
     return DataError("no PostgreSQL server answers at this address; check host, port, and whether it runs")
+
+
+# --- any database with an ODBC driver, through arrow-odbc
+#
+# ODBC has no snapshot that all drivers know, so the database is asked once, by one SELECT, and both passes read a
+# private copy of its rows.
+
+
+NO_ODBC = "reading through ODBC needs the extra: pip install 'sfumato[odbc]', and the database's ODBC driver"
+COPIED = "the database was asked once; its rows were copied to the private folder"
+ODBC_BATCH = 16_384
+LONGEST = 1 << 16  # characters of a cell; a longer one is refused by the library, never cut
+STATE = "State: "  # before the five letters in a message
+
+
+def odbc_snapshot(address: Address, source: Source) -> Snapshot:
+    """The rows that the address and the source ask for, from a copy."""
+    try:
+        import arrow_odbc as library
+    except ImportError:
+        raise SpecError(NO_ODBC, field="source") from None
+    name = address.table if address.table is not None else source.table
+    text = asked(source.table, source.query, address.table, table_name(name or ""))
+    try:
+        connection = library.connect(address.uri)
+    except library.Error as error:
+        raise _unreachable(error) from None
+    try:
+        found = connection.read_arrow_batches(
+            text,
+            batch_size=ODBC_BATCH,
+            max_text_size=LONGEST,
+            max_binary_size=LONGEST,
+            falliable_allocations=True,
+            payload_text_encoding=library.TextEncoding.UTF16,  # whatever the machine's locale is
+        )
+        schema = found.schema
+        _check_digits(schema)
+        copy = PrivateCopy()
+        path = copy.rows(schema, found)
+    except library.Error as error:
+        raise state_of(_state(error)) from None
+
+    def rows(_: object = copy) -> Iterator[pa.RecordBatch]:
+        yield from pq.ParquetFile(path).iter_batches()
+
+    kept = pq.read_schema(path).remove_metadata()
+    return Snapshot(batches=Batches(kept, rows), notes=(COPIED,))
+
+
+def _check_digits(schema: pa.Schema) -> None:
+    for field in schema:
+        if pa.types.is_decimal(field.type) and field.type.precision > MOST_DIGITS:
+            raise DataError(f'"{field.name}" has more than {MOST_DIGITS} digits; give it fewer in a query (--query)')
+
+
+def _state(error: Exception) -> str:
+    """SQLSTATE of the first record in a message; nothing else of it is looked at."""
+    return str(error).partition(STATE)[2][:5]
+
+
+def _unreachable(error: Exception) -> DataError:
+    match _state(error):
+        case "IM002" | "IM003" | "01000":
+            return DataError(
+                "ODBC knows no such data source or driver; `odbcinst -q -d` and `odbcinst -q -s` list them"
+            )
+        case "28000" | "28P01":
+            return DataError("the database refused the user or the password; ~/.odbc.ini may hold them")
+    return DataError("no database answers at this address; check its name, its host, and whether it runs")

@@ -1,6 +1,7 @@
-"""Files of SPSS, Stata and SAS, by pyreadstat: rows in chunks, labels as a codebook.
+"""Files that an optional library reads: workbooks by fastexcel, files of SPSS, Stata and SAS by pyreadstat.
 
-These packages know real numbers, texts and dates. A text without a character is what they write for a missing one.
+A sheet is held in memory. The statistics packages know real numbers, texts and dates, of which rows come in chunks, and
+labels, which become a codebook; a text without a character is what they write for a missing one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import pyarrow as pa
 from ..errors import DataError, SpecError
 from ..model.codebook import Labels
 
-MISSING = "reading SPSS, Stata and SAS needs the extra: pip install 'sfumato[files]'"
+NO_FASTEXCEL = "reading Excel needs the extra: pip install 'sfumato[files]'"
+NO_PYREADSTAT = "reading SPSS, Stata and SAS needs the extra: pip install 'sfumato[files]'"
 CHUNK = 50_000  # rows
 READERS = {
     ".sav": "read_sav",
@@ -26,6 +28,39 @@ READERS = {
     ".sas7bdat": "read_sas7bdat",
     ".xpt": "read_xport",
 }
+
+
+def sheet(file: str, name: str | None) -> pa.Table:
+    """One sheet as a table; its first row names the columns. Without a name, the only sheet."""
+    try:
+        import fastexcel
+    except ImportError:
+        raise SpecError(NO_FASTEXCEL, field="source") from None
+    said = f'"{Path(file).name}"'
+    try:
+        book = fastexcel.read_excel(file)
+        sheets = list(book.sheet_names)
+    except Exception:  # of a library that may quote cells, in errors of its own
+        raise DataError(f"{said} is damaged or not a readable workbook") from None
+    if name is None and len(sheets) > 1:
+        raise SpecError(f"{said} has {len(sheets)} sheets: {', '.join(sheets)}; name one with --table", field="table")
+    if name is not None and name not in sheets:
+        raise SpecError(f'{said} has no sheet "{name}"; its sheets: {", ".join(sheets)}', field="table")
+    wanted = name if name is not None else sheets[0]
+    try:
+        header = pa.record_batch(
+            book.load_sheet(wanted, header_row=None, n_rows=1, schema_sample_rows=None, dtypes="string")
+        )
+        rows = pa.record_batch(book.load_sheet(wanted, schema_sample_rows=None))
+    except Exception:  # as above
+        raise DataError(f"the sheet of {said} cannot be read as a table with a first row of names") from None
+    names = [column[0].as_py() if len(column) else None for column in header.columns]
+    if not names or any(n is None or not n.strip() for n in names) or len(names) != rows.num_columns:
+        raise DataError(f"the first row of {said} must name every column")
+    if not rows.num_rows:
+        raise DataError(f"{said} has a first row of names and no others")
+    fields = [pa.field(n, f.type) for n, f in zip(names, rows.schema, strict=True)]
+    return pa.Table.from_batches([pa.RecordBatch.from_arrays(rows.columns, schema=pa.schema(fields))])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +76,7 @@ def statistics_file(file: str, encoding: str | None) -> StatisticsFile:
     try:
         import pyreadstat
     except ImportError:
-        raise SpecError(MISSING, field="source") from None
+        raise SpecError(NO_PYREADSTAT, field="source") from None
     read = vars(pyreadstat)[READERS[Path(file).suffix.lower()]]
     options: dict[str, Any] = {"output_format": "dict"}
     if encoding is not None and Path(file).suffix.lower() != ".por":

@@ -1,28 +1,30 @@
-"""Types of columns beside those that a file states: those that people ask for, and whole numbers that came as real."""
+"""Columns as the custodian wants them: in types that people ask for, whole where they came as real, or coarser."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 import duckdb
 
 from ...errors import DataError, ReleaseError, SpecError
-from ...model.types import ColumnType, Kind, type_named
-from .bound import Bind, Bound
+from ...model.coarsening import Recoding
+from ...model.types import MOST_DIGITS, ColumnType, Kind, type_named
 from .connection import connect, quoted
+from .session import SourceView
 
 SHOWN_ROWS = 5
 WHOLE = 2**53  # a real number below it stands for one whole number
 _TYPE = re.compile(r"[A-Z][A-Z0-9_ ]*(\(\d{1,2}(,\s?\d{1,2})?\))?")
 
 
-def typed(bound: Bound, types: Mapping[str, str]) -> Bound:
+def typed(view: SourceView, types: Mapping[str, str]) -> SourceView:
     """The source with some columns in other types; DataError where a cell has no value in the type asked for."""
     with connect() as con:
-        source = bound.bind(con)
+        source = view.bind(con)
         for name in types:
             if name not in source.columns:
                 near = difflib.get_close_matches(name, source.columns, 1)
@@ -47,7 +49,7 @@ def typed(bound: Bound, types: Mapping[str, str]) -> Bound:
                     )
         except duckdb.Error:
             raise DataError("the columns cannot be read in the types that --types asks for") from None
-    return projected(bound, {name: f"CAST({quoted(name)} AS {kind})" for name, kind in wanted.items()})
+    return projected(view, {name: f"CAST({quoted(name)} AS {kind})" for name, kind in wanted.items()})
 
 
 def _written(old: str, new: ColumnType) -> str:
@@ -91,10 +93,10 @@ def _misfit(name: str, old: str, new: ColumnType) -> str:
     return f"({lost})"
 
 
-def without_excess(bound: Bound) -> Bound:
+def without_excess(view: SourceView) -> SourceView:
     """The source with whole numbers and days as such, where a file knows real numbers and moments only."""
     with connect() as con:
-        source = bound.bind(con)
+        source = view.bind(con)
         kinds = dict(zip(source.columns, map(str, source.types), strict=True))
         tests = {
             name: _whole(name) if kind == "DOUBLE" else _midnight(name)
@@ -102,7 +104,7 @@ def without_excess(bound: Bound) -> Bound:
             if kind == "DOUBLE" or kind.startswith("TIMESTAMP")
         }
         if not tests:
-            return bound
+            return view
         try:
             found = source.aggregate(
                 ", ".join(f"count({quoted(n)}), count(CASE WHEN {test} THEN 1 END)" for n, test in tests.items())
@@ -116,7 +118,7 @@ def without_excess(bound: Bound) -> Bound:
             cast[name] = f"CAST({quoted(name)} AS {'BIGINT' if kinds[name] == 'DOUBLE' else 'DATE'})"
         elif kinds[name].startswith("TIMESTAMP") and kinds[name] != "TIMESTAMP":
             cast[name] = f"CAST({quoted(name)} AS TIMESTAMP)"
-    return projected(bound, cast) if cast else bound
+    return projected(view, cast) if cast else view
 
 
 def _whole(name: str) -> str:
@@ -129,12 +131,94 @@ def _midnight(name: str) -> str:
     return f"{cell} = date_trunc('day', {cell})"
 
 
-def projected(bound: Bound, changed: Mapping[str, str]) -> Bound:
+def projected(view: SourceView, changed: Mapping[str, str]) -> SourceView:
     """The source with some columns replaced by SQL expressions of its columns."""
-    inner: Bind = bound.bind
+    inner = view.bind
 
     def bind(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         source = inner(con)
         return source.project(", ".join(f"{changed.get(n, quoted(n))} AS {quoted(n)}" for n in source.columns))
 
-    return replace(bound, bind=bind, held=None)
+    return replace(view, bind=bind)
+
+
+# --- columns made coarser before anything looks at them: bins, roundings and highest values
+
+
+def recoded(view: SourceView, recodings: Sequence[Recoding]) -> SourceView:
+    """The source with coarser columns; labels of codes that no longer stand there are left out."""
+    for recoding in recodings:
+        with connect() as con:
+            source = view.bind(con)
+            if recoding.column not in source.columns:
+                raise SpecError(f'there is no column "{recoding.column}" to be made coarser', field="round")
+            kind = known_type(str(source.types[source.columns.index(recoding.column)]))
+            if recoding.edges:
+                _check_edges(source, recoding, kind)
+        view = projected(view, {recoding.column: _sql(recoding, kind)})
+    changed = {recoding.column for recoding in recodings}
+    return replace(
+        view,
+        labels={n: replace(v, values=()) if n in changed else v for n, v in view.labels.items()},
+        recoded=tuple(recodings),
+    )
+
+
+def _sql(recoding: Recoding, kind: ColumnType | None) -> str:
+    name, cell = recoding.column, quoted(recoding.column)
+    if recoding.period is not None:
+        if kind is None or kind.kind not in {Kind.DATE, Kind.TIMESTAMP}:
+            raise SpecError(f'"{name}" cannot be rounded to a {recoding.period}; it holds no dates', field="round")
+        return f"CAST(date_trunc('{recoding.period}', {cell}) AS DATE)"
+    if kind is None or not kind.numeric:
+        raise SpecError(f'"{name}" is not a column of numbers; it cannot be rounded or cut', field="round")
+    if recoding.edges:
+        whens = [
+            f"WHEN {cell} < {cut!r} THEN '{label}'"
+            for cut, label in zip(recoding.edges[1:], recoding.labels[:-1], strict=True)
+        ]
+        empty = f"{cell} IS NULL" + (f" OR isnan({cell})" if kind.kind is Kind.REAL else "")
+        return f"CASE WHEN {empty} THEN NULL {' '.join(whens)} ELSE '{recoding.labels[-1]}' END"
+    if recoding.top is not None:
+        if kind.kind is Kind.INTEGER and recoding.top.denominator != 1:
+            raise SpecError(f'"{name}" holds whole numbers; its highest value must be one', field="top-code")
+        top = f"CAST({_number(recoding.top)} AS {kind})"
+        odd = f"isnan({cell}) OR " if kind.kind is Kind.REAL else ""
+        return f"CASE WHEN {odd}{cell} <= {top} THEN {cell} WHEN {cell} IS NOT NULL THEN {top} END"
+    return _rounding(name, recoding, kind)
+
+
+def _rounding(name: str, recoding: Recoding, kind: ColumnType) -> str:
+    """Nearest multiple, halves away from zero: whole and decimal columns exactly."""
+    assert recoding.step is not None
+    cell, step = quoted(name), recoding.step
+    if kind.kind is Kind.INTEGER:
+        if step.denominator != 1:
+            raise SpecError(f'"{name}" holds whole numbers; it is rounded to a whole step, not {step}', field="round")
+        wide, n = f"CAST({cell} AS HUGEINT)", step.numerator
+        return f"CAST(sign({cell}) * ((abs({wide}) * 2 + {n}) // {2 * n}) * {n} AS BIGINT)"
+    digits = len(f"{float(step):.12f}".rstrip("0").partition(".")[2])
+    number = f"round(round(CAST({cell} AS DOUBLE) / {float(step)!r}) * {float(step)!r}, {digits})"
+    if kind.kind is Kind.REAL:
+        return number
+    precision = min(kind.precision + 1, MOST_DIGITS)
+    return f"CAST({number} AS DECIMAL({precision},{kind.scale}))"
+
+
+def _number(value: Fraction) -> str:
+    return str(value.numerator) if value.denominator == 1 else repr(float(value))
+
+
+def _check_edges(source: duckdb.DuckDBPyRelation, recoding: Recoding, kind: ColumnType | None) -> None:
+    if kind is None or not kind.numeric:
+        raise SpecError(f'bins are given for "{recoding.column}", which is not a column of numbers', field="bins")
+    try:
+        test = f"count(CASE WHEN {quoted(recoding.column)} < {recoding.edges[0]!r} THEN 1 END)"
+        below = source.aggregate(test).fetchall()[0][0]
+    except duckdb.Error:
+        raise DataError(f'column "{recoding.column}" cannot be read') from None
+    if below:
+        raise DataError(
+            f'{below} rows of "{recoding.column}" lie below the first edge of its bins; lower the edge',
+            column=recoding.column,
+        )
