@@ -62,7 +62,7 @@ class MemoryEngine:
         """Nothing: it serves readers only."""
         raise NotImplementedError
 
-    def read(self, data: Path, rows: int) -> MemoryReader:  # noqa: ARG002
+    def read(self, data: Path) -> MemoryReader:  # noqa: ARG002
         """A reader of the table."""
         return MemoryReader(self._rows)
 

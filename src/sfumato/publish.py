@@ -207,7 +207,7 @@ def _declared(text: str, table: Table, roles: Roles, needs: Needs, profile: Prof
         empty = folder / "empty.parquet"
         types = table.arrow_types()
         pq.write_table(pa.schema([(n, types[n]) for n in names]).empty_table(), empty)
-        return declared_questions(text, schema, profile.domains[0], engine_named().read([empty], 0))
+        return declared_questions(text, schema, profile.domains[0], engine_named().read([empty]))
 
 
 def publish(

@@ -85,8 +85,8 @@ def test_statements_in_the_dialect_of_spark(spark: Any, frame_release: Path) -> 
     from sfumato.engines.spark.table import SparkEngine
 
     class AllOnSpark(SparkEngine):
-        def read(self, data: Any, rows: int) -> SparkReader:
-            return SparkReader(spark, data, rows, most_cells=0)
+        def read(self, data: Any) -> SparkReader:
+            return SparkReader(spark, data, most_cells=0)
 
     local = sf.open_release(frame_release)
     other = Release(OpenedRelease(frame_release, local.manifest, engine=AllOnSpark(session=spark)))

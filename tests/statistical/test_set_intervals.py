@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.stats import binom
 
 from constants import ALPHA, SEED
@@ -19,7 +20,6 @@ from sfumato.methods.shared.set_estimate import estimate
 from sfumato.methods.shared.set_lists import list_for
 from sfumato.methods.shared.set_tables import SetTables
 from sfumato.model.public import Asked, Domain, Estimated, Evidence, Observed
-from sfumato.model.sparse_table import SparseTable
 
 RELEASES, ROWS, VALUES = 3_000, 300, 50
 COUNTED = (0, 1, 3, 12, 60)  # rows of the first values; the others share the rest
@@ -63,7 +63,7 @@ def answered(drawn: SetTables, read: SetTables) -> tuple[Estimated, np.ndarray]:
     asked = Asked(
         units=(0,),
         classes=(np.arange(VALUES, dtype=np.int32),),
-        coefficients=(SparseTable.dense(h),),
+        coefficients=(csr_array(h),),
         measure=np.zeros(len(h), dtype=np.intp),
         products=np.zeros((1, 1), dtype=np.intp),
         pairs=np.zeros((0, 2), dtype=np.intp),

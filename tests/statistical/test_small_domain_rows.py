@@ -6,6 +6,7 @@ ALPHA for each test statistic after a Bonferroni correction inside the test, so 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.sparse import csr_array
 
 from constants import ALPHA, SEED
 from dealing import Dealer
@@ -13,7 +14,6 @@ from sfumato.methods.small_domain import METHOD as small_domain
 from sfumato.methods.small_domain.specification import SmallDomain
 from sfumato.model.private import Batch, Histogram, Profile
 from sfumato.model.public import Asked, Domain, Evidence, Observed
-from sfumato.model.sparse_table import SparseTable
 
 pytestmark = pytest.mark.statistical
 
@@ -79,7 +79,7 @@ def answers(shown, part):
             key=np.zeros(1, dtype=np.intp), pattern=np.zeros(1, dtype=np.intp), keys=1,
         )  # fmt: skip
         asked = Asked(
-            units=(0,), classes=(member,), coefficients=(SparseTable.dense(np.array([[0.0, 1.0]])),),
+            units=(0,), classes=(member,), coefficients=(csr_array(np.array([[0.0, 1.0]])),),
             measure=np.zeros(1, dtype=np.intp), products=np.zeros((1, 1), dtype=np.intp),
             pairs=np.zeros((0, 2), dtype=np.intp), binary=True, z=Z,
         )  # fmt: skip

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from sfumato.answering.strata import estimate_apart
 from sfumato.methods.anatomy import channel as channels
@@ -14,7 +15,6 @@ from sfumato.methods.anatomy.channel import Channel, Moments
 from sfumato.methods.anatomy.estimate import estimate
 from sfumato.methods.anatomy.groups import Groups, groups_of, triples
 from sfumato.model.public import Asked, Observed
-from sfumato.model.sparse_table import SparseTable
 
 VALUES, GROUPS, KEYS, STRATA = 9, 120, 3, 7
 
@@ -48,7 +48,7 @@ def asked(h: np.ndarray) -> Asked:
     """Counts and sums of the functionals of two patterns, (2, F, values)."""
     F = h.shape[1]
     return Asked(
-        units=(0,), classes=(np.arange(VALUES, dtype=np.int32),), coefficients=tuple(SparseTable.dense(x) for x in h),
+        units=(0,), classes=(np.arange(VALUES, dtype=np.int32),), coefficients=tuple(csr_array(x) for x in h),
         measure=np.array([0] * (F - 1) + [1], dtype=np.intp), products=np.array([[0, 1], [1, 2]], dtype=np.intp),
         pairs=np.array([[0, F - 1]], dtype=np.intp), binary=True, z=1.96,
     )  # fmt: skip

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import sfumato
 from sfumato import datasets
 from sfumato.analysis.cells import read
 from sfumato.methods.shared.linear_functionals import Functions
 from sfumato.model.public import Asked, Observed
-from sfumato.model.sparse_table import SparseTable
 
 METHODS = {
     "subset-response": lambda: sfumato.SubsetResponse(rho1="1/5", rho2="1/3"),
@@ -48,7 +48,7 @@ def estimated(release: Any, grid: Any, h: np.ndarray) -> Any:
     asked = Asked(
         units=(0,),
         classes=(np.arange(V, dtype=np.int32),),
-        coefficients=tuple(SparseTable.dense(h[c]) for c in range(cells.cells)),
+        coefficients=tuple(csr_array(h[c]) for c in range(cells.cells)),
         measure=np.zeros(h.shape[1], dtype=np.intp),
         products=np.zeros((1, 1), dtype=np.intp),
         pairs=np.array([(i, j) for i in range(h.shape[1]) for j in range(i + 1, h.shape[1])]),

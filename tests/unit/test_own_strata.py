@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from sfumato.answering.strata import asked_alone, estimate_apart
 from sfumato.model.public import Asked, Estimated, Observed
-from sfumato.model.sparse_table import SparseTable
 
 KEYS, VALUES = 3, 4
 # (pattern, functional, value): the first functional is the same in all patterns, the others are not
@@ -31,7 +31,7 @@ def observed() -> Observed:
 
 
 def asked(chosen: list[int], pairs: list[tuple[int, int]], patterns: list[int] | None = None) -> Asked:
-    tables = tuple(SparseTable.dense(H[b][chosen]) for b in (patterns if patterns is not None else range(len(H))))
+    tables = tuple(csr_array(H[b][chosen]) for b in (patterns if patterns is not None else range(len(H))))
     return Asked(
         units=(0,),
         classes=(np.arange(VALUES, dtype=np.int32),),
@@ -99,7 +99,7 @@ def test_covariances_come_back_in_their_places():
 def test_units_that_do_not_matter_are_left_out():
     """Of two units each aggregate sees its own; one that needs both sees both; one that needs none keeps the first."""
     a, b = (np.repeat(np.eye(2), 3, axis=1), np.tile(np.eye(3), 2))  # over 2 x 3 joint classes
-    tables = (SparseTable.dense(np.vstack([a[:1], b[1:2], a[:1] * b[:1], np.ones((1, 6))])),)
+    tables = (csr_array(np.vstack([a[:1], b[1:2], a[:1] * b[:1], np.ones((1, 6))])),)
     question = Asked(
         units=(4, 7),
         classes=(np.arange(2, dtype=np.int32), np.arange(3, dtype=np.int32)),

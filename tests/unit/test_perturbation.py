@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.sparse import csr_array
 
 from sfumato.methods.shared.perturbation import SubTables, estimate
 from sfumato.model.public import Asked, Evidence, Observed
-from sfumato.model.sparse_table import SparseTable
 from sfumato.stats.tail_inversion import count_cumulants, tail_interval
 
 VALUES = 6
@@ -41,7 +41,7 @@ def ask(true, published, coefficients, pairs=(), *, binary=True, z=1.96):
         key=np.array([0, 0, 1]), pattern=np.zeros(3, dtype=np.intp), keys=2,
     )  # fmt: skip
     asked = Asked(
-        units=(0,), classes=(np.arange(VALUES, dtype=np.int32),), coefficients=(SparseTable.dense(coefficients),),
+        units=(0,), classes=(np.arange(VALUES, dtype=np.int32),), coefficients=(csr_array(coefficients),),
         measure=np.zeros(len(coefficients), dtype=np.intp), products=np.zeros((1, 1), dtype=np.intp),
         pairs=np.array(pairs, dtype=np.intp).reshape(-1, 2), binary=binary, z=z,
     )  # fmt: skip

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from sfumato.answering.totals import ratio_range
 from sfumato.model.public import Asked, Floats, Observed
-from sfumato.model.sparse_table import SparseTable
 
 
 def question(top: list[list[float]], bottom: list[list[float]], measure: int) -> Asked:
     """One pattern for each pair of rows: coefficients above and below over three values."""
-    tables = tuple(SparseTable.dense(np.array([a, b], dtype=float)) for a, b in zip(top, bottom, strict=True))
+    tables = tuple(csr_array(np.array([a, b], dtype=float)) for a, b in zip(top, bottom, strict=True))
     return Asked(
         units=(0,),
         classes=(np.arange(3, dtype=np.int32),),

@@ -5,13 +5,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from sfumato.errors import SpecError
 from sfumato.methods.shared.set_answers import count_cumulants, set_answers
 from sfumato.methods.shared.set_channel import channel_of_blocks, channel_of_sets
 from sfumato.methods.shared.set_lists import best_list, best_width, hit_rates, total_variance
 from sfumato.methods.shared.set_sums import SetPart, add_up
-from sfumato.model.sparse_table import SparseTable
 
 GAMMA = Fraction(12, 5)
 RNG = np.random.default_rng(20141)
@@ -164,7 +164,7 @@ def expected_parts(truth):
     parts = []
     for (values, channel), moments in zip(lists, truth, strict=True):
         answers = set_answers(channel)
-        shown = tuple(SparseTable.dense(m @ answers.matrix.T) for m in moments)
+        shown = tuple(csr_array(m @ answers.matrix.T) for m in moments)
         parts.append(SetPart(answers=answers, values=values, moments=shown))
     return parts
 
@@ -204,7 +204,7 @@ def test_variance_never_falls_below_what_rows_must_have():
     assert unbiased[worst] < 0.5 * answers.variance(h).min()
     moments = np.zeros((1, 10))
     moments[0, worst] = 10
-    part = SetPart(answers=answers, values=np.arange(10), moments=(SparseTable.dense(moments),))
+    part = SetPart(answers=answers, values=np.arange(10), moments=(csr_array(moments),))
     found = add_up([part], h, np.array([0]), np.array([[0]]), np.zeros((0, 2), dtype=np.intp))
     assert found.variance[0, 0] == pytest.approx(10 * answers.variance(h).min())
     assert found.least[0, 0] == found.variance[0, 0]

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ..model.public import Asked, Codes, Floats, Observed
-from ..model.sparse_table import SparseTable
 from ..sql.nodes import ALWAYS, TRUE, Aggregate, Condition, Query, Term, Truth, conjunction
+from ..stats.joint_codes import sum_by_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ class _Rows:
 
 def coefficients(
     query: Query, wanted: Sequence[Functional], keys: Sequence[int], place: Layout, patterns: NDArray[np.int8]
-) -> tuple[tuple[SparseTable, ...], list[tuple[int, ...]]]:
+) -> tuple[tuple[csr_array, ...], list[tuple[int, ...]]]:
     """One (F, V) matrix per pattern of untouched leaves, and the groups of unit keys that F enumerates.
 
     Functional f = group * len(wanted) + j. `patterns[b, i]` is the truth of leaf i where it is untouched.
@@ -178,7 +179,7 @@ def coefficients(
         order = np.argsort(row, kind="stable") if sizes else slice(None)  # else rows come one after the other
         start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=groups * len(wanted)))])
         column, data = (np.concatenate(part)[order] for part in zip(*found, strict=True))
-        matrices.append(SparseTable(data, column, start.astype(np.intp), (groups * len(wanted), int(np.prod(shape)))))
+        matrices.append(csr_array((data, column, start), shape=(groups * len(wanted), int(np.prod(shape)))))
     combos: list[tuple[int, ...]] = list(np.ndindex(*sizes)) if sizes else [()]
     return tuple(matrices), combos
 
@@ -235,7 +236,7 @@ class Totals:
 
 def stratum_totals(stratum: NDArray[np.intp], strata: int, moments: Floats, positive: Floats) -> Totals:
     """The totals of what was observed; they are the same for all grouping sets."""
-    return Totals(_add_rows(moments, stratum, strata), _add_rows(positive, stratum, strata))
+    return Totals(sum_by_group(moments, stratum, strata), sum_by_group(positive, stratum, strata))
 
 
 def limits(observed: Observed, asked: Asked, totals: Totals) -> Limits:
@@ -244,16 +245,10 @@ def limits(observed: Observed, asked: Asked, totals: Totals) -> Limits:
     least, most = np.zeros((len(asked.coefficients), F)), np.zeros((len(asked.coefficients), F))
     for b, H in enumerate(asked.coefficients):
         if H.shape[1]:
-            most[b], least[b] = H.extreme(np.maximum), H.extreme(np.minimum)
+            most[b], least[b] = H.max(axis=1).toarray(), H.min(axis=1).toarray()
     up = totals.positive[:, asked.measure]
     down = totals.moments[:, asked.products[0, asked.measure]] - up
     h_least, h_most = least[observed.pattern], most[observed.pattern]
-    low = _add_rows(up * h_least + down * h_most, observed.key, observed.keys)
-    high = _add_rows(up * h_most + down * h_least, observed.key, observed.keys)
+    low = sum_by_group(up * h_least + down * h_most, observed.key, observed.keys)
+    high = sum_by_group(up * h_most + down * h_least, observed.key, observed.keys)
     return Limits(low, high)
-
-
-def _add_rows(values: Floats, place: NDArray[np.intp], size: int) -> Floats:
-    """Rows of `values` added up by place."""
-    columns = [np.bincount(place, weights=values[:, j], minlength=size) for j in range(values.shape[1])]
-    return np.stack(columns, axis=1) if columns else np.zeros((size, 0))

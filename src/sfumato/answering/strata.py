@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ..engines.codes import factorise
 from ..errors import QueryError
 from ..model.public import Asked, Codes, Estimated, Floats, Observed
-from ..model.sparse_table import SparseTable
 from ..sql.nodes import UNKNOWN, Truth
-from ..stats.joint_codes import distinct_numbers, distinct_rows, joint_ranks
+from ..stats.joint_codes import distinct_numbers, distinct_rows, joint_ranks, sum_by_group
 from .domains import truth
 from .functionals import Layout
 from .observe import Frame
@@ -289,9 +289,8 @@ def _first_along(shape: tuple[int, ...], axis: int) -> NDArray[np.intp]:
     return np.broadcast_to(places.take([0], axis=axis), shape).reshape(-1)
 
 
-def _row_keys(H: SparseTable) -> list[bytes]:
+def _row_keys(H: csr_array) -> list[bytes]:
     """The coefficients of every functional in one pattern, as something to compare."""
-    H = H.with_data(H.data)
     return [H.indices[a:b].tobytes() + H.data[a:b].tobytes() for a, b in pairwise(H.indptr)]
 
 
@@ -329,13 +328,11 @@ def _merged(observed: Observed, value: NDArray[np.intp], class_: NDArray[np.intp
     numbers = None
     if observed.numbers is not None:  # entries of other numbers stay apart
         kept, row, numbers = _by_number(kept, row, observed.numbers)
-    sums = [np.bincount(row, weights=m, minlength=len(kept)) for m in observed.moments.T]
-    moments = np.stack(sums, axis=1).astype(np.float64)
     return Observed(
         stratum=(kept // (parts * values)).astype(np.intp),
         part=(kept // values % parts).astype(np.int64),
         value=(kept % values).astype(np.intp),
-        moments=moments,
+        moments=sum_by_group(observed.moments, row, len(kept)),
         key=(places // width).astype(np.intp),
         pattern=(places % width).astype(np.intp),
         keys=observed.keys,

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ..errors import UnsupportedQuery
 from ..model.public import Asked, Estimated, Floats, Observed
-from ..model.sparse_table import SparseTable
 from ..sql.nodes import TRUE, Aggregate, Query, conjunction
 from ..stats.fieller import fieller
 from ..stats.tail_inversion import cut
@@ -358,14 +358,12 @@ def ratio_range(
     return np.where(nothing, np.nan, least), np.where(nothing, np.nan, most)
 
 
-def _counted(H: SparseTable, top: int, bottom: int, groups: int) -> tuple[Floats, Floats]:
+def _counted(H: csr_array, top: int, bottom: int, groups: int) -> tuple[Floats, Floats]:
     """Least and largest coefficient of a functional among the values that another one counts, for every group."""
     J = H.shape[0] // groups
     above, below = H[top::J], H[bottom::J]
-    counted = below.with_data((below.data != 0).astype(np.float64))
-    inside = above.multiply(counted)
-    inside = inside.with_data(inside.data)
-    return _ends(inside.data, np.diff(inside.indptr), np.diff(counted.indptr))
+    inside = above.multiply(below.astype(bool))
+    return _ends(inside.data, np.diff(inside.indptr), np.diff(below.indptr))
 
 
 def quotient_range(observed: Observed, asked: Asked, top: int, bottom: int) -> tuple[Floats, Floats]:
@@ -387,13 +385,13 @@ def quotient_range(observed: Observed, asked: Asked, top: int, bottom: int) -> t
     return np.where(nothing, -np.inf, least), np.where(nothing, np.inf, most)
 
 
-def _quotients(H: SparseTable, top: int, bottom: int, groups: int) -> tuple[Floats, Floats]:
+def _quotients(H: csr_array, top: int, bottom: int, groups: int) -> tuple[Floats, Floats]:
     """Least and largest quotient of two functionals' coefficients, for every group."""
     J = H.shape[0] // groups
     above, below = H[top::J], H[bottom::J]
-    inside = above.multiply(below.with_data(1 / below.data))
+    inside = above.multiply(below.power(-1))
     low, high = _ends(inside.data, np.diff(inside.indptr), np.diff(below.indptr))
-    loose = (np.diff(inside.indptr) < np.diff(above.indptr)) | (below.extreme(np.minimum) < 0)
+    loose = (np.diff(inside.indptr) < np.diff(above.indptr)) | (below.min(axis=1).toarray() < 0)
     return np.where(loose, -np.inf, low), np.where(loose, np.inf, high)
 
 
@@ -440,13 +438,13 @@ def _sums(observed: Observed, asked: Asked, *, shown: bool) -> tuple[Floats, Flo
         mine = np.flatnonzero(asked.measure == g)
         for b, H in enumerate(asked.coefficients):
             at = np.flatnonzero(pattern == b)
-            counted = H[mine]
-            counted = counted.with_data((counted.data != 0).astype(np.float64))
-            value = observed.value[at]
-            if not shown:
-                counted = SparseTable.dense(counted.sum(axis=1)[:, None] > 0)
-                value = np.zeros(len(at), dtype=np.intp)
+            counted = H[mine].astype(bool).astype(np.float64)
             for total, column in ((first, asked.products[0, g]), (squares, asked.products[g, g])):
-                seen = SparseTable.of(observed.moments[at, column], key[at], value, (K, counted.shape[1]))
-                total[:, mine] += seen.product(counted.T).toarray()
+                carried = observed.moments[at, column]
+                if shown:
+                    seen = csr_array((carried, (key[at], observed.value[at])), shape=(K, counted.shape[1]))
+                    total[:, mine] += (seen @ counted.T).toarray()
+                else:
+                    every = np.bincount(key[at], weights=carried, minlength=K)
+                    total[:, mine] += np.outer(every, counted.sum(axis=1) > 0)
     return first, squares

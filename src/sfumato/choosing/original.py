@@ -37,7 +37,7 @@ class Original:
         self.rows = table.write(columns, copied, schema, _no_order, path, lambda _: None).rows
         self.held = None if copied.room < 0 or not hold else tuple(copied.held)
         self.types = {name: table.columns[name] for name in columns}
-        self.reader = engine.read([path], self.rows)
+        self.reader = engine.read([path])
 
     def __repr__(self) -> str:
         return "<the original table>"

@@ -63,5 +63,5 @@ class _HeldEngine:
     def open(self, source: Any, *, delimiter: str | None = None) -> Table:  # noqa: ARG002
         raise EngineError("rows in memory are read, not opened")
 
-    def read(self, data: Sequence[Path], rows: int) -> Reader:  # noqa: ARG002
+    def read(self, data: Sequence[Path]) -> Reader:  # noqa: ARG002
         return self._reader

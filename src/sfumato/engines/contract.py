@@ -179,6 +179,5 @@ class Engine(Protocol):
     def open(self, source: Any, *, delimiter: str | None = None) -> Table:
         """A handle on the source, whatever it is (see `source`); nothing of it is kept."""
 
-    def read(self, data: Sequence[Path], rows: int) -> Reader:
-        """A reader of the rows in these Parquet files, which a release says are `rows` many; ReleaseError where they
-        cannot be read."""
+    def read(self, data: Sequence[Path]) -> Reader:
+        """A reader of the rows in these Parquet files; ReleaseError where they cannot be read."""

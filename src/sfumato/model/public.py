@@ -13,15 +13,17 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecError, VerificationError
 from .option_names import option_name
-from .sparse_table import SparseTable
 from .types import ColumnType
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Codes = NDArray[np.int32]  # positions in a domain
 Integers = NDArray[np.int64]
@@ -298,7 +300,7 @@ class Asked:
 
     units: tuple[int, ...]
     classes: tuple[Codes, ...]
-    coefficients: tuple[SparseTable, ...]  # one (F, V) per pattern
+    coefficients: tuple[csr_array, ...]  # one (F, V) per pattern
     measure: NDArray[np.intp]  # (F,)
     products: NDArray[np.intp]  # (G, G): column of `moments` that holds the sum of g_a * g_b
     pairs: NDArray[np.intp]  # (P, 2): functionals whose covariance is wanted
@@ -326,7 +328,7 @@ class Asked:
         """(F,): functionals whose coefficients are all 0 or 1, whatever else is asked beside them."""
         fine = np.ones(self.functionals, dtype=bool)
         for H in self.coefficients:
-            fine[H.rows[H.data != 1]] = False
+            fine[H.tocoo().row[H.data != 1]] = False
         return fine
 
 

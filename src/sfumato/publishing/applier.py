@@ -22,6 +22,7 @@ from ..model.public import Codes, Column, Integers, Roles, Scalar
 from ..model.side_columns import bytes_kept
 from ..model.types import INTEGER, TEXT, ColumnType
 from ..stats.allocation import Splitter, changed_between_passes, hand_out
+from ..stats.joint_codes import sum_by_group
 from .randomness import Secret
 
 PARTITION_BITS = 32  # of a batch's number: batches of one partition
@@ -178,8 +179,7 @@ class Applier:
         counts = []
         for coder, left, table in zip(self._in, self._left, here, strict=True):
             codes = coder.encode([table[name] for name in coder.domain.columns])
-            found = np.zeros(len(left), dtype=np.int64)
-            np.add.at(found, codes, table[ROWS].to_numpy())
+            found = sum_by_group(table[ROWS].to_numpy(), codes, len(left))
             counts.append(found)
         self._take(counts)
         return Share(counts=tuple(counts), deals=tuple(self._dealt(number, counts)))
@@ -262,7 +262,6 @@ def _marginals(needs: Needs, profile: Profile) -> list[Integers]:
     for u, domain in enumerate(profile.domains):
         joint = next(j for j, units in enumerate(needs.joints) if u in units)
         histogram, at = profile.histograms[joint], needs.joints[joint].index(u)
-        found = np.zeros(len(domain), dtype=np.int64)
-        np.add.at(found, histogram.codes[:, at], histogram.true_counts)
+        found = sum_by_group(histogram.true_counts, histogram.codes[:, at], len(domain))
         counts.append(found)
     return counts

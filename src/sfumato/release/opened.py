@@ -113,9 +113,7 @@ class OpenedRelease:
         self.domains = manifest.domains()
         self.columns = tuple(column.noun() for column in manifest.columns)
         self.types = {column.name: column.type for column in self.columns}
-        self.reader: Reader = (engine or engine_named()).read(
-            [folder / name for name in manifest.data_files], manifest.rows
-        )
+        self.reader: Reader = (engine or engine_named()).read([folder / name for name in manifest.data_files])
         with stated_by_a_stranger(ReleaseError, "release.json states a domain that does not fit its columns"):
             changed = [name for domain in self.domains for name in domain.columns]
             self._arrow = self.reader.arrow_types({name: self.types[name] for name in changed}) if changed else {}

@@ -53,6 +53,17 @@ def distinct_numbers(numbers: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[
     return packed[new], inverse
 
 
+def sum_by_group(values: NDArray[Any], group: Any, groups: int | tuple[int, ...]) -> NDArray[Any]:
+    """Sums of the values (or rows of values) of every group, whole numbers as int64, others as float64.
+
+    `group` says for each value the number of its group; or a tuple of numbers, where groups are a table of that shape.
+    """
+    size = (groups,) if isinstance(groups, int) else groups
+    found = np.zeros((*size, *values.shape[1:]), dtype=np.int64 if values.dtype.kind in "biu" else np.float64)
+    np.add.at(found, group, values)
+    return found
+
+
 def distinct_rows(columns: Sequence[NDArray[Any]], rows: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """(distinct rows in lexicographic order, number of the distinct row of every row)."""
     if not columns:

@@ -40,5 +40,5 @@ class LocalEngine:
 
         return opened(self, source, delimiter)
 
-    def read(self, data: Sequence[Path], rows: int) -> DuckDBReader:  # noqa: ARG002 - the contract's
+    def read(self, data: Sequence[Path]) -> DuckDBReader:
         return DuckDBReader(data, memory=self.memory)

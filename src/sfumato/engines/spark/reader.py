@@ -32,9 +32,9 @@ class SparkReader:
     its dialect. Statements over small tables of our own (a domain, an answer) never leave this process.
     """
 
-    def __init__(self, session: Any, data: Sequence[Path], rows: int, *, most_cells: int = MOST_CELLS) -> None:
+    def __init__(self, session: Any, data: Sequence[Path], *, most_cells: int = MOST_CELLS) -> None:
         self._lock = Lock()  # a connection serves one thread, and small tables of two questions have the same names
-        self._session, self._rows, self._most = session, rows, most_cells
+        self._session, self._most = session, most_cells
         self._view = f"sfumato_{secrets.token_hex(8)}"
         self._con = connect()
         self._con.execute("SET enable_external_access=false")

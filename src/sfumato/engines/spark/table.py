@@ -84,8 +84,8 @@ class SparkEngine:
             silence()
         return SparkTable(self, *frame_of(self.session, source, delimiter))
 
-    def read(self, data: Sequence[Path], rows: int) -> SparkReader:
-        return SparkReader(self.session, data, rows)
+    def read(self, data: Sequence[Path]) -> SparkReader:
+        return SparkReader(self.session, data)
 
 
 class SparkTable:

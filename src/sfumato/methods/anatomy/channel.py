@@ -17,6 +17,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import csr_array, diags_array
 
 from ...errors import UnsupportedQuery
 from ...model.public import Floats, Integers
@@ -186,11 +188,9 @@ class _ByGroups:
     """
 
     def __init__(self, groups: Groups, present: Integers, true_counts: Integers) -> None:
-        import scipy.sparse as sp
-
-        scale = sp.diags_array(1 / np.sqrt(groups.sizes.astype(float)))
-        self._B = sp.csr_array(scale @ groups.held[:, present])
-        self._N = sp.csr_array(self._B / np.sqrt(true_counts))
+        scale = diags_array(1 / np.sqrt(groups.sizes.astype(float)))
+        self._B = csr_array(scale @ groups.held[:, present])
+        self._N = csr_array(self._B / np.sqrt(true_counts))
         self._true_counts = true_counts
         self._twice = _inverted_twice(np.asarray((self._N @ self._N.T).toarray(), dtype=float))
 
@@ -219,8 +219,6 @@ def _inverted(S: Floats) -> Floats:
 def _inverted_twice(G: Floats) -> Callable[[Floats], Floats]:
     """G^-2 y of columns y, on the directions that are identified."""
     if _all_identified(G):
-        from scipy.linalg import cho_factor, cho_solve
-
         factor = cho_factor(G)
         return lambda y: np.asarray(cho_solve(factor, cho_solve(factor, y)))
     eigen, vectors = np.linalg.eigh(G)

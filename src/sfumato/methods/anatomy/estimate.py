@@ -8,16 +8,14 @@ output row, how many of its rows lie in each group, which bounds need of the gro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ...model.public import Asked, Estimated, Floats, Observed
 from .channel import Channel
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 Kinds = list[list[tuple[int, NDArray[np.bool_]]]]
 Sums = Callable[[NDArray[np.bool_], int], Floats]
@@ -160,26 +158,24 @@ class GroupSums:
 
         c(A) = 1[s in g], so that these are the groups with s all of whose rows are there, and those with any.
         """
-        import scipy.sparse as sp
-
         asked = self._once(("values", values.tobytes()), lambda: self._groups.held[:, values])
         rows, some = self._rows_holding(patterns, np.diff(asked.indptr) > 0)
         full = (rows.data >= self._groups.sizes[some][rows.indices]).astype(np.float64)
         found = []
         for counted in (full, (rows.data > 0).astype(np.float64)):
-            there = sp.csr_array((counted, rows.indices, rows.indptr), shape=rows.shape)
+            there = csr_array((counted, rows.indices, rows.indptr), shape=rows.shape)
             found.append(np.asarray((there @ asked[some]).toarray(), dtype=np.float64))
         return found[0], found[1]
 
     def _rows_holding(
         self, patterns: NDArray[np.bool_], holding: NDArray[np.bool_]
-    ) -> tuple[sp.csr_array, NDArray[np.intp]]:
+    ) -> tuple[csr_array, NDArray[np.intp]]:
         """(rows of every output row in some groups, which groups these are)."""
         some = np.flatnonzero(holding)
         by_stratum = self._once(("rows", holding.tobytes()), lambda: self._by_group(0)[:, some])
         return self._strata(patterns) @ by_stratum, some
 
-    def _by_group(self, column: int) -> sp.csr_array:
+    def _by_group(self, column: int) -> csr_array:
         """(strata, groups): a moment of every stratum in every group."""
         seen = self.observed
         return self._once(
@@ -187,20 +183,18 @@ class GroupSums:
             lambda: self._groups.rows_by_group(seen.stratum, seen.strata, seen.part, seen.moments[:, column]),
         )
 
-    def _strata(self, patterns: NDArray[np.bool_]) -> sp.csr_array:
+    def _strata(self, patterns: NDArray[np.bool_]) -> csr_array:
         """(K, strata): 1 where a stratum of some patterns belongs to an output row."""
-        import scipy.sparse as sp
-
         at = np.flatnonzero(patterns[self.observed.pattern])
-        return sp.csr_array(
+        return csr_array(
             (np.ones(len(at)), (self.observed.key[at], at)), shape=(self.observed.keys, self.observed.strata)
         )
 
-    def _once(self, name: object, made: Callable[[], sp.csr_array]) -> sp.csr_array:
+    def _once(self, name: object, made: Callable[[], csr_array]) -> csr_array:
         """What is the same for all grouping sets of a question, made once."""
         if name not in self.observed.memo:
             self.observed.memo[name] = made()
-        return cast("sp.csr_array", self.observed.memo[name])
+        return cast(csr_array, self.observed.memo[name])
 
 
 def bounds(sums: GroupSums, asked: Asked, h: Floats, alike: Kinds) -> tuple[Floats, Floats]:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ...errors import ReleaseError
 from ...model.public import Codes, Evidence, Floats
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Groups:
     """`held[g, u]` is 1 where group g holds value u: a sparse table of groups and values."""
 
-    held: sp.csr_array
+    held: csr_array
 
     def __len__(self) -> int:
         return int(self.held.shape[0])
@@ -36,12 +33,10 @@ class Groups:
         return np.diff(self.held.indptr)
 
     @cached_property
-    def shares(self) -> sp.csr_array:
+    def shares(self) -> csr_array:
         """(groups, values): a row of a group in equal parts to the values of the group."""
-        import scipy.sparse as sp
-
         shared = np.repeat(1 / np.maximum(self.sizes, 1), self.sizes)
-        return sp.csr_array((shared, self.held.indices, self.held.indptr), shape=self.held.shape)
+        return csr_array((shared, self.held.indices, self.held.indptr), shape=self.held.shape)
 
     @cached_property
     def together(self) -> Floats:
@@ -67,27 +62,23 @@ class Groups:
 
     def rows_by_group(
         self, row: NDArray[np.integer], rows: int, group: NDArray[np.integer], weight: Floats
-    ) -> sp.csr_array:
+    ) -> csr_array:
         """(rows, groups): weights of entries, each in a row and a group; IndexError for a group that holds no value."""
-        import scipy.sparse as sp
-
         if len(group) and not 0 <= int(group.min()) <= int(group.max()) < len(self):
             raise IndexError("a row is in a group that holds no values")
         order = np.argsort(row.astype(np.min_scalar_type(max(rows, 1))), kind="stable")
         start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))])
-        return sp.csr_array((weight[order], group[order], start), shape=(rows, len(self)))
+        return csr_array((weight[order], group[order], start), shape=(rows, len(self)))
 
 
 def triples(groups: Groups, weight: Floats) -> Floats:
     """[u, s, t]: the sum of the weights of the groups with u, s and t, which may be the same."""
-    import scipy.sparse as sp
-
     found = np.zeros((groups.values,) * 3)
     by_value = groups.held.tocsc()
     for u in range(groups.values):
         with_u = by_value.indices[by_value.indptr[u] : by_value.indptr[u + 1]]
         some = groups.held[with_u]
-        weighted = sp.csr_array(
+        weighted = csr_array(
             (np.repeat(weight[with_u], np.diff(some.indptr)), some.indices, some.indptr), shape=some.shape
         )
         found[u] = (some.T @ weighted).toarray()
@@ -96,12 +87,8 @@ def triples(groups: Groups, weight: Floats) -> Floats:
 
 def groups_of(group: NDArray[np.integer], codes: Codes, values: int) -> Groups:
     """The groups of sensitive.parquet, whose rows are sorted by group."""
-    import scipy.sparse as sp
-
     start = np.concatenate([[0], np.cumsum(np.bincount(group))])
-    return Groups(
-        held=sp.csr_array((np.ones(len(codes)), codes.astype(np.int32), start), shape=(len(start) - 1, values))
-    )
+    return Groups(held=csr_array((np.ones(len(codes)), codes.astype(np.int32), start), shape=(len(start) - 1, values)))
 
 
 def released_groups(evidence: Evidence, l: int) -> Groups:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from scipy import sparse as sp
+from scipy.sparse import csr_array
 
 from ...model.private import Known
 from ...model.public import Claim, ReaderBound
@@ -38,7 +38,7 @@ def _linking(known: Known) -> float | None:
     joint = known.joint
     groups = _distinct_groups(known)
     weight = joint.true_counts / joint.of_values()[joint.value]
-    table = sp.csr_array((weight, (joint.cell, joint.value)), shape=(joint.cells, len(joint.codes)))
+    table = csr_array((weight, (joint.cell, joint.value)), shape=(joint.cells, len(joint.codes)))
     if groups.shape[0] * joint.cells > MOST:
         return None
     largest = 0.0

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ...model.public import Asked, Estimated, Floats, Integers, Observed
-from ...model.sparse_table import SparseTable
 
 CAVEAT = "estimates assume that the people of a class are spread evenly over its values; n_min and n_max are certain"
 LARGEST = 5_000_000  # groups x cells up to which ratios get certain bounds
@@ -34,31 +34,31 @@ def estimate(members: Sequence[Integers], observed: Observed, asked: Asked) -> E
     for b in np.unique(pattern):
         here = np.flatnonzero(pattern == b)
 
-        def table(column: int, here: NDArray[np.intp] = here) -> SparseTable:
-            return SparseTable.of(observed.moments[here, column], key[here], seen[here], (K, math.prod(labels)))
+        def table(column: int, here: NDArray[np.intp] = here) -> csr_array:
+            return csr_array((observed.moments[here, column], (key[here], seen[here])), shape=(K, math.prod(labels)))
 
         cells = _ClassCells(asked.coefficients[b], members, asked.shape, labels, sizes)
         spread = cells.mean_of_squares - cells.mean.power(2)
         for g in np.unique(asked.measure):
             f = np.flatnonzero(asked.measure == g)
             first, second = table(asked.products[0, g]), table(asked.products[g, g])
-            value[:, f] += first.product(cells.mean[f].T).toarray()
-            variance[:, f] += second.product(spread[f].T).toarray()
+            value[:, f] += (first @ cells.mean[f].T).toarray()
+            variance[:, f] += (second @ spread[f].T).toarray()
             least, most = cells.least[f].T, cells.most[f].T
             if g == 0:
-                low[:, f] += first.product(least).toarray()
-                high[:, f] += first.product(most).toarray()
+                low[:, f] += (first @ least).toarray()
+                high[:, f] += (first @ most).toarray()
             else:  # the sign of the measure is not known row by row: certain only where h is the same all over a class
-                open_ended = table(0).product(most - least).toarray() > 0
-                low[:, f] = np.where(open_ended, -np.inf, low[:, f] + first.product(least).toarray())
-                high[:, f] = np.where(open_ended, np.inf, high[:, f] + first.product(most).toarray())
+                open_ended = (table(0) @ (most - least)).toarray() > 0
+                low[:, f] = np.where(open_ended, -np.inf, low[:, f] + (first @ least).toarray())
+                high[:, f] = np.where(open_ended, np.inf, high[:, f] + (first @ most).toarray())
         if len(asked.pairs):
             left, right = asked.pairs.T
             joint = cells.mean_of_products(left, right) - cells.mean[left].multiply(cells.mean[right])
             columns = asked.products[asked.measure[left], asked.measure[right]]
             for j in np.unique(columns):
                 p = np.flatnonzero(columns == j)
-                covariance[:, p] += table(int(j)).product(joint[p].T).toarray()
+                covariance[:, p] += (table(int(j)) @ joint[p].T).toarray()
     return Estimated(
         value=value,
         variance=np.maximum(variance, 0.0),
@@ -84,7 +84,7 @@ class _ClassCells:
 
     def __init__(
         self,
-        H: SparseTable,
+        H: csr_array,
         members: Sequence[Integers],
         shape: tuple[int, ...],
         labels: tuple[int, ...],
@@ -99,26 +99,29 @@ class _ClassCells:
         self.most = self._extreme(filled, np.maximum)
         self.least = self._extreme(filled, np.minimum)
 
-    def _sum(self, H: SparseTable, data: Floats) -> SparseTable:
-        return SparseTable.of(data, H.rows, self._label[H.indices], (H.shape[0], self._width))
+    def _sum(self, H: csr_array, data: Floats) -> csr_array:
+        return csr_array((data, (H.tocoo().row, self._label[H.indices])), shape=(H.shape[0], self._width))
 
-    def _mean(self, H: SparseTable) -> SparseTable:
+    def _mean(self, H: csr_array) -> csr_array:
         out = self._sum(H, H.data)
-        return out.with_data(out.data / self._sizes[out.indices])
+        out.data /= self._sizes[out.indices]
+        return out
 
-    def mean_of_products(self, left: NDArray[np.intp], right: NDArray[np.intp]) -> SparseTable:
+    def mean_of_products(self, left: NDArray[np.intp], right: NDArray[np.intp]) -> csr_array:
         """Mean over each label of h_left h_right, one row per pair."""
         return self._mean(self._H[left].multiply(self._H[right]))
 
-    def _extreme(self, filled: SparseTable, better: np.ufunc) -> SparseTable:
+    def _extreme(self, filled: csr_array, better: np.ufunc) -> csr_array:
         """Largest or least coefficient over the base cells of each label, zero cells included."""
         H = self._H
-        keys = H.rows * self._width + self._label[H.indices]
+        keys = H.tocoo().row.astype(np.int64) * self._width + self._label[H.indices]
         order = np.argsort(keys, kind="stable")
         _, start = np.unique(keys[order], return_index=True)
         best = better.reduceat(H.data[order], start) if len(start) else np.empty(0)
         partial = filled.data < self._sizes[filled.indices]  # some base cell of the label has coefficient 0
-        return filled.with_data(np.where(partial, better(best, 0.0), best))
+        return csr_array(
+            (np.where(partial, better(best, 0.0), best), filled.indices, filled.indptr), shape=filled.shape
+        )
 
 
 def ratio_bounds(

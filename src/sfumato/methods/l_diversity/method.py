@@ -39,7 +39,7 @@ from ...model.public import (
     Trust,
 )
 from ...model.ratios import exact
-from ...stats.joint_codes import distinct_cells
+from ...stats.joint_codes import distinct_cells, sum_by_group
 from ..contract import Example, Method, Planned, ReadRows
 from ..shared.groups_at_bound import group_size
 from ..shared.left_out import rows_left_out
@@ -134,8 +134,7 @@ def expected_error(columns: Sequence[Level], profile: Profile) -> dict[str, Any]
     for j, level in enumerate(columns):
         true = cells.by_class(cells.codes[:, j], len(level.member)).astype(np.float64)
         member = np.asarray(level.member)
-        whole = np.zeros((len(level.labels), cells.values))
-        np.add.at(whole, member, true)
+        whole = sum_by_group(true, member, len(level.labels))
         even = whole[member] / np.bincount(member)[member][:, None]
         share = true.sum(axis=1) / rows
         for target, kept in picked.items():

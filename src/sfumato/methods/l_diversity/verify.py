@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import VerificationError
 from ...model.public import Floats, Integers, Published
-from ...stats.joint_codes import distinct_cells
+from ...stats.joint_codes import distinct_cells, sum_by_group
 from ..shared.published_checks import check_roles
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ def check_release(plan: LDiversityPlan, published: Published) -> None:
         raise VerificationError("an l-diversity release has one sensitive column")
     codes, rows = published.counted((*columns, *sensitive))
     _, where = distinct_cells(codes[:, : len(columns)])
-    table = np.zeros((int(where.max(initial=-1)) + 1, int(codes[:, -1].max(initial=0)) + 1), dtype=np.int64)
-    np.add.at(table, (where, codes[:, -1]), rows)
+    table = sum_by_group(
+        rows, (where, codes[:, -1]), (int(where.max(initial=-1)) + 1, int(codes[:, -1].max(initial=0)) + 1)
+    )
     bad = int((~_diverse(table, plan.l, plan.kind)).sum())
     if bad:
         raise VerificationError(f"{bad} classes of the release are not {plan.kind} {plan.l}-diverse")

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import PlanError
-from ...stats.joint_codes import distinct_cells
+from ...stats.joint_codes import distinct_cells, sum_by_group
 from ...stats.kronecker import AxisMap, Floats, apply_maps, channel, keep_of_theta, squared
 
 Ints = NDArray[np.int64]
@@ -124,8 +124,7 @@ def view(
     shape = (len(fixed_rows), *(cells.sizes[c] for c in moving))
     grid = None
     if math.prod(shape) <= cell_limit:
-        grid = np.zeros(shape)
-        np.add.at(grid, tuple(place.T), shares.reshape(len(rows), -1).sum(axis=1))
+        grid = sum_by_group(shares.reshape(len(rows), -1).sum(axis=1), tuple(place.T), shape)
     return View(
         quasi=tuple(quasi),
         sensitive=tuple(sensitive),

@@ -13,6 +13,7 @@ from ...model.private import Profile
 from ...model.public import Domain
 from ...model.ratios import stated_share
 from ...stats.gamma import floor_significant, gamma_bound
+from ...stats.joint_codes import sum_by_group
 from .disclosure import RiskCells, infimum, views
 from .keep_search import KeepPlan, search_keep
 from .specification import SCOPES, RandomizedResponse
@@ -55,8 +56,7 @@ def cells_of(profile: Profile) -> RiskCells:
 
 def most_frequent(cells: RiskCells, unit: int) -> float:
     """The share of the unit's most frequent value as a release may state it, rounded up."""
-    count = np.zeros(cells.sizes[unit], dtype=np.int64)
-    np.add.at(count, cells.codes[:, unit], cells.true_counts)
+    count = sum_by_group(cells.true_counts, cells.codes[:, unit], cells.sizes[unit])
     return stated_share(int(count.max()), int(count.sum()))
 
 

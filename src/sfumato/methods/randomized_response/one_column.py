@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ...model.public import Asked, Floats, Observed
-from ...model.sparse_table import SparseTable
 from ...stats.few_changes import few_changes
 from ...stats.tail_inversion import Line, count_cumulants, tail_interval
 
@@ -44,8 +44,8 @@ def one_column(theta: float, observed: Observed, asked: Asked, value: Floats) ->
         b = (1.0 - theta) / len(classes) * held  # chance that a row which does not count looks as if it did
         whole, some = held == len(classes), (held > 0) & (held < len(classes))
 
-        def table(column: int, here: NDArray[np.intp] = here, shape: tuple[int, int] = (K, H.shape[1])) -> SparseTable:
-            return SparseTable.of(observed.moments[here, column], key[here], observed.value[here], shape)
+        def table(column: int, here: NDArray[np.intp] = here, shape: tuple[int, int] = (K, H.shape[1])) -> csr_array:
+            return csr_array((observed.moments[here, column], (key[here], observed.value[here])), shape=shape)
 
         n = table(0).sum(axis=1).reshape(-1, 1)
         mixed = (rows > 0) & (n * some > 0) & (looks != b)  # conditions that rows look like with different chances
@@ -61,7 +61,7 @@ def one_column(theta: float, observed: Observed, asked: Asked, value: Floats) ->
             f = np.flatnonzero((asked.measure == g) & some & alike)
             squares = table(int(asked.products[g, g]))
             everyone = squares.sum(axis=1).reshape(-1, 1)
-            counted = (squares.product(H[f].T).toarray() - b[f] * everyone) / theta
+            counted = ((squares @ H[f].T).toarray() - b[f] * everyone) / theta
             # Var = other G2 + (own - other) E2 with E2 cut to what is possible
             other, more = (np.broadcast_to(x, F)[f] for x in (one_v.constant, one_v.slope))
             variance[:, f] += other * everyone + more * np.clip(counted, 0.0, everyone)

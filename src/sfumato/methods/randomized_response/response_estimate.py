@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ...model.public import Asked, Estimated, Floats, Observed
-from ...model.sparse_table import SparseTable
 from ...stats.kronecker import AxisMap, apply_maps, apply_transposed, channel, inverse, squared
 from .one_column import OneColumn, one_column
 
@@ -80,12 +80,12 @@ class _Tables:
 
     def __init__(self, observed: Observed, here: NDArray[np.intp], key: NDArray[np.intp], V: int) -> None:
         self._moments, self._at, self._shape = observed.moments[here], (key, observed.value[here]), (observed.keys, V)
-        self._kept: dict[int, SparseTable] = {}
+        self._kept: dict[int, csr_array] = {}
 
-    def of(self, column: int) -> SparseTable:
+    def of(self, column: int) -> csr_array:
         """Sums of one moment by output row and joint class."""
         if column not in self._kept:
-            self._kept[column] = SparseTable.of(self._moments[:, column], *self._at, self._shape)
+            self._kept[column] = csr_array((self._moments[:, column], self._at), shape=self._shape)
         return self._kept[column]
 
 
@@ -99,7 +99,7 @@ def _add_dense(
     sums: _WeightSums,
     back: Sequence[AxisMap | None],
     tables: _Tables,
-    H: SparseTable,
+    H: csr_array,
     chosen: NDArray[np.intp],
     asked: Asked,
 ) -> None:
@@ -133,7 +133,7 @@ def _add_cells(
     sums: _WeightSums,
     back: Sequence[AxisMap | None],
     tables: _Tables,
-    H: SparseTable,
+    H: csr_array,
     chosen: NDArray[np.intp],
     asked: Asked,
 ) -> None:
@@ -167,7 +167,7 @@ def _add_cells(
 
 
 def _add_covariance(
-    sums: _WeightSums, back: Sequence[AxisMap | None], tables: _Tables, H: SparseTable, asked: Asked
+    sums: _WeightSums, back: Sequence[AxisMap | None], tables: _Tables, H: csr_array, asked: Asked
 ) -> None:
     shape = asked.shape
     for part in _chunks(np.arange(len(asked.pairs)), H.shape[1]):

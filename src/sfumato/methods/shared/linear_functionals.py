@@ -17,6 +17,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...stats.joint_codes import sum_by_group
+
 Floats = NDArray[np.float64]
 Target = Literal["population", "table"]
 Planes = Mapping[int, Floats]  # measure -> h over (cells, functions, values); the measures' parts are added
@@ -51,8 +53,7 @@ class Cells:
         parts, values = int(self.part.max(initial=0)) + 1, int(self.value.max(initial=0)) + 1
         key = (label[self.cell] * parts + self.part) * values + self.value
         kept, place = np.unique(key, return_inverse=True)
-        moments = np.zeros((len(kept), *self.moments.shape[1:]))
-        np.add.at(moments, place.reshape(-1), self.moments)
+        moments = sum_by_group(self.moments, place.reshape(-1), len(kept))
         return Cells(
             cell=(kept // (parts * values)).astype(np.intp),
             part=(kept // values % parts).astype(np.int64),

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ...model.public import Asked, Codes, Estimated, Evidence, Floats, Observed
-from ...model.sparse_table import SparseTable
 from ...stats.row_choice import either
 from ...stats.tail_inversion import second_cumulant, third_cumulant
 from .row_sums import RowSums
@@ -64,7 +64,7 @@ class _TableCells:
     total: Floats  # published rows of the whole sub-table that show one
     stratum: NDArray[np.intp]  # of each pair
     pair_part: NDArray[np.intp]
-    moments: list[SparseTable]
+    moments: list[csr_array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,7 @@ def _cells(tables: SubTables, evidence: Evidence, observed: Observed, asked: Ask
     column, size = np.unique(part_of_value * width + classes[tables.values], return_counts=True)
     pair, row = np.unique(observed.stratum * len(tables) + observed.part, return_inverse=True)
     at = (row, np.searchsorted(column, observed.part * width + observed.value))
-    moments = [
-        SparseTable.of(observed.moments[:, j], *at, (len(pair), len(column))) for j in range(observed.moments.shape[1])
-    ]
+    moments = [csr_array((moment, at), shape=(len(pair), len(column))) for moment in observed.moments.T]
     total = np.zeros(len(column))
     if len(tables) > 1:  # the interval of a count asks in which sub-tables a value's records lie
         part, codes, count = evidence.totals(asked.units)
@@ -116,10 +114,10 @@ def _cells(tables: SubTables, evidence: Evidence, observed: Observed, asked: Ask
     )
 
 
-def _active(tables: SubTables, cells: _TableCells, H: SparseTable, pairs: NDArray[np.intp]) -> _Active:
+def _active(tables: SubTables, cells: _TableCells, H: csr_array, pairs: NDArray[np.intp]) -> _Active:
     """Sums of h over each sub-table, once for each (sub-table, functional), then laid out by pair."""
     F = H.shape[0]
-    functional = H.rows
+    functional = H.tocoo().row
     combo, at = np.unique(cells.part[H.indices] * F + functional, return_inverse=True)
     part, f = combo // F, combo % F
     p, q = tables.p[part], tables.q[part]
@@ -144,17 +142,17 @@ def _active(tables: SubTables, cells: _TableCells, H: SparseTable, pairs: NDArra
     return _Active(np.repeat(pairs, length), *(x[flat] for x in by_combo))
 
 
-def _add_values(sums: RowSums, on: _Active, cells: _TableCells, H: SparseTable, asked: Asked) -> None:
+def _add_values(sums: RowSums, on: _Active, cells: _TableCells, H: csr_array, asked: Asked) -> None:
     """The formulas of docs/explanation/small-domain.md, 5, for every active combination, added up by stratum."""
     measure = asked.measure[on.functional]
     at = cells.stratum[on.pair], on.functional
 
-    def back(h: SparseTable, b: Floats, column: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    def back(h: csr_array, b: Floats, column: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """(e, n): e = (o - b n) / p for the moment that each functional uses."""
         o, n = np.zeros(len(column)), np.zeros(len(column))
         for j in np.unique(column):
             k = np.flatnonzero(column == j)
-            o[k] = cells.moments[j].product(h.T).at(on.pair[k], on.functional[k])
+            o[k] = (cells.moments[j] @ h.T)[on.pair[k], on.functional[k]]
             n[k] = cells.moments[j].sum(axis=1)[on.pair[k]]
         return (o - b * n) / on.p, n
 
@@ -197,7 +195,7 @@ def _cumulant(
 
 
 def _add_covariance(
-    sums: RowSums, tables: SubTables, cells: _TableCells, H: SparseTable, asked: Asked, pairs: NDArray[np.intp]
+    sums: RowSums, tables: SubTables, cells: _TableCells, H: csr_array, asked: Asked, pairs: NDArray[np.intp]
 ) -> None:
     """Cov = sum over true s of N_s [p(1-p) h1 h2 - p b2 h1 - p b1 h2 + b12 - b1 b2] / p^2, with N_s estimated."""
     mine = cells.pair_part[pairs]

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import VerificationError
 from ...model.public import Floats, Integers, Published
+from ...stats.joint_codes import sum_by_group
 from ...stats.tails import FALSE_ALARM, log_part, low_sum, too_few, too_many
 from .set_channel import Members
 
@@ -36,17 +37,13 @@ def one_unit(published: Published) -> None:
 def published_counts(published: Published, unit: int = 0) -> Integers:
     """Rows that show each value of the unit's domain."""
     _, codes, count = published.evidence.totals((unit,))
-    found = np.zeros(len(published.evidence.domains[unit]), dtype=np.int64)
-    np.add.at(found, codes[:, 0], count)
-    return found
+    return sum_by_group(count, codes[:, 0], len(published.evidence.domains[unit]))
 
 
 def published_sets(published: Published, sets: int) -> Integers:
     """Rows that show each of the listed sets."""
     _, codes, count = published.evidence.totals((0,))
-    found = np.zeros(sets, dtype=np.int64)
-    np.add.at(found, codes[:, 0], count)
-    return found
+    return sum_by_group(count, codes[:, 0], sets)
 
 
 def check_drawn_sets(
@@ -105,7 +102,6 @@ def stated_sizes(published: Published, sizes: Iterable[int], what: str) -> None:
     numbers, rows = published.group_sizes()
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(stated):
         raise VerificationError(f"a row names a {what} that release.json does not list")
-    found = np.zeros(len(stated), dtype=np.int64)
-    np.add.at(found, numbers, rows)
+    found = sum_by_group(rows, numbers, len(stated))
     if not np.array_equal(found, stated):
         raise VerificationError(f"the {what}s do not have the numbers of rows that release.json states")

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...model.law import Law
 from ...model.public import Codes, Evidence, Floats, Integers
+from ...stats.joint_codes import sum_by_group
 from .perturbation import SubTables
 from .set_tables import SetTables
 
@@ -13,9 +14,7 @@ from .set_tables import SetTables
 def published_table(evidence: Evidence, unit: int, parts: int) -> Floats:
     """(parts, values): rows of every part that show every value."""
     part, codes, count = evidence.totals((unit,))
-    table = np.zeros((parts, len(evidence.domains[unit])))
-    np.add.at(table, (part, codes[:, 0]), count)
-    return table
+    return sum_by_group(count.astype(np.float64), (part, codes[:, 0]), (parts, len(evidence.domains[unit])))
 
 
 def perturbed(tables: SubTables, evidence: Evidence, unit: int = 0) -> Law:

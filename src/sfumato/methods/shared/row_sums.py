@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...model.public import Asked, Estimated, Floats, Observed
+from ...stats.joint_codes import sum_by_group
 from ...stats.tail_inversion import Line, tail_interval
 
 
@@ -35,9 +36,7 @@ class RowSums:
         """Strata of one output row added up; inverted tests for counts, normal ends for self."""
 
         def add(x: Floats) -> Floats:
-            out = np.zeros((observed.keys, x.shape[1]))
-            np.add.at(out, observed.key, x)
-            return out
+            return sum_by_group(x, observed.key, observed.keys)
 
         # The slope of an output row whose strata have different ones is their average by rows.
         rows = add(self.rows)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ...model.public import Asked, Estimated, Evidence, Floats, Observed
-from ...model.sparse_table import SparseTable
 from .linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, SetListWeights
 from .row_sums import RowSums
 from .set_answers import count_cumulants
@@ -30,7 +30,7 @@ def estimate(tables: SetTables, evidence: Evidence, observed: Observed, asked: A
     order = np.lexsort((part, pattern))
     group = pattern[order] * len(tables) + part[order]
     starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]])) if len(group) else np.zeros(0, np.intp)
-    columns = [H.T for H in asked.coefficients]
+    columns = [H.T.tocsr() for H in asked.coefficients]
     for here in np.split(order, starts[1:]):
         if len(here):
             _add_part(sums, tables, int(part[here[0]]), here, columns[pattern[here[0]]], observed, asked, whole)
@@ -48,7 +48,7 @@ def _add_part(
     tables: SetTables,
     i: int,
     here: NDArray[np.intp],
-    H: SparseTable,  # (V, F)
+    H: csr_array,  # (V, F)
     observed: Observed,
     asked: Asked,
     whole: Floats | None,
@@ -62,7 +62,7 @@ def _add_part(
     h = mine.T[active].toarray()
     strata, row = np.unique(observed.stratum[here], return_inverse=True)
     at, shape = (row, observed.value[here] - tables.start[i]), (len(strata), len(answers.matrix))
-    moments = tuple(SparseTable.of(observed.moments[here, j], *at, shape) for j in range(observed.moments.shape[1]))
+    moments = tuple(csr_array((moment, at), shape=shape) for moment in observed.moments[here].T)
     place = np.full(asked.functionals, -1)
     place[active] = np.arange(len(active))
     both = np.flatnonzero((place[asked.pairs] >= 0).all(axis=1))

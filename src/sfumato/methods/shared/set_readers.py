@@ -10,7 +10,7 @@ so that the worst set for x is the listed one that holds x and the fewest record
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse as sp
+from scipy.sparse import csr_array
 
 from ...model.private import Known
 from ...model.public import Claim, Codes, Floats, ReaderBound
@@ -50,7 +50,7 @@ def set_seen(known: Known, channel: SetChannel, values: Codes, *, cells: bool, w
         count = count * weight[joint.value]
     inside = (count > 0) & held[joint.value]
     cell = joint.cell[inside] if cells else np.zeros(int(inside.sum()), dtype=np.int64)
-    table = sp.csr_array(
+    table = csr_array(
         (count[inside], (cell, place[joint.value[inside]])), shape=(int(cell.max(initial=0)) + 1, len(values))
     )
     looked = np.unique(place[held & known.looked])

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from ...model.sparse_table import SparseTable
 from .set_answers import SetAnswers
 from .set_channel import Floats
 
@@ -25,7 +25,7 @@ class SetPart:
 
     answers: SetAnswers
     values: Positions  # domain codes of the m_i values, ascending
-    moments: tuple[SparseTable, ...]  # one (T, k_i) per product of measures; the first counts rows
+    moments: tuple[csr_array, ...]  # one (T, k_i) per product of measures; the first counts rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

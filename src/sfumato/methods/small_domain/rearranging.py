@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from ...model.sparse_table import SparseTable
 from .balancing import Group
 
 
@@ -27,8 +27,8 @@ def _sharing(groups: Sequence[Group]) -> NDArray[np.bool_]:
     """adjacent[i, j]: groups i and j differ and have a value in common."""
     values = np.concatenate([g.values for g in groups])
     rows = np.repeat(np.arange(len(groups)), [g.values.size for g in groups])
-    holds = SparseTable.of(np.ones(values.size), rows, values, (len(groups), int(values.max()) + 1))
-    adjacent: NDArray[np.bool_] = holds.product(holds.T).toarray() > 0
+    holds = csr_array((np.ones(values.size), (rows, values)), shape=(len(groups), int(values.max()) + 1))
+    adjacent: NDArray[np.bool_] = (holds @ holds.T).toarray() > 0
     np.fill_diagonal(adjacent, val=False)
     return adjacent
 

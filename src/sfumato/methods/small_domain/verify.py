@@ -10,6 +10,7 @@ import numpy as np
 from ...errors import SpecError, VerificationError
 from ...model.public import Published
 from ...stats.gamma import gamma_bound
+from ...stats.joint_codes import sum_by_group
 from ..shared.published_checks import check_drawn_sets, check_floor, one_unit, published_sets, stated_sizes
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ def check_release(plan: SmallDomainPlan, published: Published) -> None:
 def _check_values(plan: SmallDomainPlan, published: Published) -> None:
     """Every sub-table shows its own values, none too rarely for its channel."""
     part, codes, count = published.evidence.totals((0,))
-    table = np.zeros((len(plan.sizes), len(published.evidence.domains[0])), dtype=np.int64)
-    np.add.at(table, (part, codes[:, 0]), count)
+    table = sum_by_group(count, (part, codes[:, 0]), (len(plan.sizes), len(published.evidence.domains[0])))
     for i, (domain, gamma, size) in enumerate(zip(plan.domains, plan.gammas, plan.sizes, strict=True)):
         if table[i, list(domain)].sum() != size:
             raise VerificationError("a row publishes a value that its sub-table does not have")

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ...model.public import Asked, Estimated, Floats, Observed
-from ...model.sparse_table import SparseTable
 from ...stats.tail_inversion import Line, binomial_total_interval, cut, tail_interval
 from .decoy_channel import DecoyChannel, FullMatrix
 from .decoy_covariance import RebuiltCovariance
@@ -87,7 +87,7 @@ class _Answering:
                     self._add(b, self._any(part, at, int(g)))
                 plain = np.flatnonzero((filled > 0) & ~uncertain & mine)  # the same number for every value
                 sums = part.moments[self.asked.products[0, g]].sum(axis=1)
-                self.value[:, plain] += np.outer(sums, part.coefficients[plain].extreme(np.maximum))
+                self.value[:, plain] += np.outer(sums, part.coefficients[plain].max(axis=1).toarray())
             if self.channel is not None:
                 for f in np.flatnonzero(part.unseen & (filled == 0)):
                     self._never_published(part, int(f), self.channel.size)
@@ -135,7 +135,7 @@ class _Answering:
             )
         inside = Estimates(value=value, variance=np.maximum(0.0, variance))
         own, other, every = self._spread_each(s)
-        spread = own, other, c**2 * every, _sum_of(second)
+        spread = own, other, c**2 * every, second.sum(axis=1)
         return _Piece(at, g, inside, cross, whole, known, True, *spread, s, c, shown, squares, counted)
 
     def _spread_each(self, s: NDArray[np.integer]) -> tuple[Floats, Floats, Floats]:
@@ -171,7 +171,7 @@ class _Answering:
         own, other, every = self._spread_any(h, w)
         variance, counted = np.maximum(0.0, second @ v), second @ w
         if self.asked.binary:  # steadier for a skewed measure (docs/explanation/intervals.md, 7), never 0 for a count
-            most = _sum_of(second)[:, None]
+            most = second.sum(axis=1)[:, None]
             steady = other * most + (own - other) * np.clip(counted, 0.0, most)
             variance = steady if g else np.maximum(variance, SET_FLOOR * steady)
         told = np.ones_like(variance)
@@ -184,7 +184,7 @@ class _Answering:
             variance = told * variance
         else:
             keys, near = self._nearly_all(part)
-            usual = _sum_of(first)[keys] / part.rows[keys]
+            usual = first.sum(axis=1)[keys] / part.rows[keys]
             for q, f in enumerate(at):
                 plain = variance[:, q].copy()
                 # the terms nearly cancel where P is nearly everything: a share of the plain variance stays
@@ -197,13 +197,13 @@ class _Answering:
                     variance[keys, q] = np.minimum(variance[keys, q], left)
         inside = Estimates(value=first @ w, variance=variance)
         known = self.weights.identified(h, w)
-        none, squares = np.empty(0), _sum_of(second)
+        none, squares = np.empty(0), second.sum(axis=1)
         return _Piece(
             at, g, inside, first @ v, whole, known, False,
             own, other, every, squares, np.empty(0, np.intp), none, none, none, counted, told,
         )  # fmt: skip
 
-    def _rebuilt(self, channel: DecoyChannel, h: Floats, w: Floats, first: SparseTable) -> Floats:
+    def _rebuilt(self, channel: DecoyChannel, h: Floats, w: Floats, first: csr_array) -> Floats:
         found = np.zeros(first.shape[0])
         for keys in _chunks(np.arange(first.shape[0]), max(1, CELLS // max(1, len(h)))):
             found[keys] = rebuilt(channel, h, w, first[keys].toarray().T, self.rows)
@@ -376,11 +376,6 @@ def estimate(
         caveats=caveats,
         inverted=~np.isnan(work.down),
     )
-
-
-def _sum_of(table: SparseTable) -> Floats:
-    """(K,) sums over the values."""
-    return table.sum(axis=1)
 
 
 def _chunks(numbers: NDArray[np.intp], step: int) -> list[NDArray[np.intp]]:

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import sparse as sp
+from scipy.sparse import csr_array, diags_array
 
 from ...errors import PlanError, ReleaseError, SpecError
 from ...model.law import Law
@@ -44,6 +44,7 @@ from ...model.public import (
     Trust,
 )
 from ...model.ratios import exact
+from ...stats.joint_codes import sum_by_group
 from ..contract import Example, Foresight, Method, Planned
 from ..shared import record_laws
 from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor
@@ -261,8 +262,7 @@ class SpluMethod(Method[Splu, SpluPlan]):
             said = crowded_caveats(channels, [evidence.domains[u] for u in asked.units])
             return decoy_answers.estimate(channels, evidence.rows, observed, asked, said)
         _, codes, count = evidence.totals(asked.units)
-        joint = np.zeros(asked.shape)
-        np.add.at(joint, tuple(codes.T), count)
+        joint = sum_by_group(count.astype(np.float64), tuple(codes.T), asked.shape)
         return decoy_comparison.estimate(
             channels, joint[np.ix_(*(c.active for c in channels))], observed, asked, chosen
         )
@@ -386,13 +386,13 @@ class SpluMethod(Method[Splu, SpluPlan]):
         return Foresight(lump=False, answer=answer, functionals=sums)
 
 
-def _sent(work: Work, profile: Profile, u: int) -> sp.csr_array:
+def _sent(work: Work, profile: Profile, u: int) -> csr_array:
     """Share of the records of every value of unit u that publish each value."""
     deal, true_counts = work.deals[u], profile.true_counts(u, u)
     owner = np.repeat(np.arange(len(true_counts)), np.diff(deal.start))
     counts = np.ones(len(owner)) if deal.counts is None else deal.counts
-    K = sp.csr_array((counts, (owner, deal.labels)), shape=(len(true_counts), len(true_counts)))
-    return sp.csr_array(sp.diags_array(1.0 / np.maximum(true_counts, 1)) @ K)
+    K = csr_array((counts, (owner, deal.labels)), shape=(len(true_counts), len(true_counts)))
+    return csr_array(diags_array(1.0 / np.maximum(true_counts, 1)) @ K)
 
 
 METHOD: Method[Splu, SpluPlan] = SpluMethod()

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ...errors import QueryError
 from ...model.public import Asked, Floats, Observed
-from ...model.sparse_table import SparseTable
 from .decoy_channel import DecoyChannel
 
 JOINT_VALUES = 2_000_000  # combinations of values of several columns that can be told apart in one question
@@ -19,9 +19,9 @@ JOINT_VALUES = 2_000_000  # combinations of values of several columns that can b
 class DecoyRows:
     """The published rows of one pattern of untouched leaves: `moments[j]` is a (keys, joint values) table."""
 
-    moments: tuple[SparseTable, ...]
+    moments: tuple[csr_array, ...]
     rows: Floats  # (K,)
-    coefficients: SparseTable  # (F, joint values), over published values only
+    coefficients: csr_array  # (F, joint values), over published values only
     uncertain: NDArray[np.bool_]  # (F,) coefficients differ between values; the others are plain sums of g
     unseen: NDArray[np.bool_]  # (F,) the question also asks for values that were never published
 
@@ -54,17 +54,16 @@ def observations(channels: tuple[DecoyChannel, ...], observed: Observed, asked: 
     for b, H in enumerate(asked.coefficients):
         at = np.flatnonzero(pattern == b)
         tables = tuple(
-            SparseTable.of(observed.moments[at, j], key[at], place[at], (observed.keys, width))
-            for j in range(observed.moments.shape[1])
+            csr_array((moment, (key[at], place[at])), shape=(observed.keys, width)) for moment in observed.moments[at].T
         )
-        rows = tables[0].sum(axis=1)
+        rows = np.asarray(tables[0].sum(axis=1), dtype=np.float64)
         unseen = abs(H) @ (~seen).astype(float) > 0
         found.append(DecoyRows(tables, rows, H[:, grid], _differ(H), unseen))
     return found
 
 
-def _differ(H: SparseTable) -> NDArray[np.bool_]:
+def _differ(H: csr_array) -> NDArray[np.bool_]:
     """Rows whose entries are not all the same number."""
     filled, width = np.diff(H.indptr), H.shape[1]
-    top, bottom = H.extreme(np.maximum), H.extreme(np.minimum)
+    top, bottom = H.max(axis=1).toarray(), H.min(axis=1).toarray()
     return (filled > 0) & ((filled < width) | (top > bottom))

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import QueryError
+from ...stats.joint_codes import sum_by_group
 from .blocktree import BlockTree
 from .transform import families
 
@@ -56,9 +57,7 @@ class Blocks:
     @property
     def sizes(self) -> Ints:
         """How many blocks each group has (rows and fakes)."""
-        out = np.zeros(self.groups, dtype=np.int64)
-        np.add.at(out, self.group, self.count)
-        return out
+        return sum_by_group(self.count, self.group, self.groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,9 +71,7 @@ class Selection:
 
     def per_key(self, amounts: Exact) -> Exact:
         """Amounts of the pairs added up by output row."""
-        out = np.zeros(self.keys, dtype=amounts.dtype)
-        np.add.at(out, self.key, amounts)
-        return out
+        return sum_by_group(amounts, self.key, self.keys)
 
     def of(self, key: int) -> Selection:
         """The part that belongs to one output row."""
@@ -113,8 +110,7 @@ class Ordered:
 
     def taken(self, selection: Selection) -> Ints:
         """How many copies of each entry are among the `rows` smallest of its group (one output row)."""
-        rows = np.zeros(len(self.start), dtype=np.int64)
-        np.add.at(rows, selection.group, selection.rows)
+        rows = sum_by_group(selection.rows, selection.group, len(self.start))
         before = self.reached - self.count - self.start[self.group]
         return np.clip(rows[self.group] - before, 0, self.count)
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...errors import PlanError, ReleaseError
 from ...model.public import Asked, Estimated, Floats, Observed
+from ...stats.joint_codes import sum_by_group
 from .block_bounds import Blocks, Bounder, Selection, WholeNumbers, exact_numbers
 from .blocktree import BlockTree
 from .picked_rows import Picked, may_be_empty, picked, ratio_bounds, sum_bounds
@@ -56,8 +57,11 @@ class OpenBlocks:
         for first in range(0, blocks.groups, step):
             last = min(first + step, blocks.groups)
             inside = slice(*np.searchsorted(blocks.group, [first, last]))
-            plans = np.zeros((last - first, blocks.tree.nodes), dtype=np.int64)
-            np.add.at(plans, (blocks.group[inside] - first, blocks.node[inside]), blocks.count[inside])
+            plans = sum_by_group(
+                blocks.count[inside],
+                (blocks.group[inside] - first, blocks.node[inside]),
+                (last - first, blocks.tree.nodes),
+            )
             for part, w in enumerate(weights):
                 mine = plans[group_part[first:last] == part]
                 plenty = np.full((len(mine), blocks.tree.leaves), int(mine.sum()) + 1)
@@ -280,8 +284,7 @@ def _selection(observed: Observed, pattern: int | None) -> Selection:
     rows = np.rint(observed.moments[mine, 0]).astype(np.int64)
     stride = int(group.max(initial=0)) + 1
     pairs, place = np.unique(key.astype(np.int64) * stride + group, return_inverse=True)
-    total = np.zeros(len(pairs), dtype=np.int64)
-    np.add.at(total, place, rows)
+    total = sum_by_group(rows, place, len(pairs))
     some = total > 0
     return Selection(key=pairs[some] // stride, group=pairs[some] % stride, rows=total[some], keys=observed.keys)
 

@@ -16,6 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from ...model.public import Floats, Observed
+from ...stats.joint_codes import sum_by_group
 from .block_bounds import Bounder, Exact, Ints, Selection, WholeNumbers, exact_numbers
 
 # what a row adds to the sum above (times its number) and to the count below: where it is picked and where it is not
@@ -90,8 +91,7 @@ class Picked:
                 helpful = self.rank < bisect_left(ranks, Fraction(0), key=score)
             else:
                 helpful = self.rank >= bisect_left(ranks, True, key=lambda rank: score(rank) < 0)
-            wanted = np.zeros(len(self.fewest), dtype=np.int64)
-            np.add.at(wanted, self.pair[helpful], self.count[helpful])
+            wanted = sum_by_group(self.count[helpful], self.pair[helpful], len(self.fewest))
             wanted = np.clip(wanted, self.fewest, self.most)
         return self.sums(wanted, largest=above < 0), wanted
 
@@ -125,8 +125,7 @@ def picked(
     different, rank = np.unique(observed.numbers[mine, measure], return_inverse=True)
     order = np.lexsort((rank, pair))
     count = np.rint(observed.moments[mine, 0]).astype(np.int64)[order]
-    rows = np.zeros(len(pairs), dtype=np.int64)
-    np.add.at(rows, pair[order], count)
+    rows = sum_by_group(count, pair[order], len(pairs))
     selection = Selection(key=pairs // stride, group=pairs % stride, rows=rows, keys=observed.keys)
     fewest, most = bounder.picks(selection, inside)
     return Picked(
@@ -198,6 +197,4 @@ def _world(parts: Sequence[Picked], trial: Fraction | None) -> tuple[Fraction, F
 
 
 def _per_pair(amounts: Exact, pair: Ints, pairs: int) -> Exact:
-    out = np.zeros(pairs, dtype=amounts.dtype)
-    np.add.at(out, pair, amounts)
-    return out
+    return sum_by_group(amounts, pair, pairs)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse as sp
+from scipy.sparse import csr_array
 
 from ...model.private import Known
 from ...model.public import Claim, Evidence, Floats, ReaderBound
+from ...stats.joint_codes import sum_by_group
 from ..shared.readers import Found, in_parts, linked
 from .group_audit import audit_group
 from .target_planning import Made
@@ -34,18 +35,18 @@ def readers(claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
     return in_parts(claim, histogram=mine, linking=linking, corruption=LAST)
 
 
-def _blocks(made: Made, values: int) -> tuple[sp.csr_array, sp.csr_array]:
+def _blocks(made: Made, values: int) -> tuple[csr_array, csr_array]:
     """(groups by nodes: share of a group's blocks, nodes by values: whether a block holds a value)."""
     tree = made.shape.tree
     size = np.bincount(made.group, weights=made.count)
-    share = sp.csr_array(
+    share = csr_array(
         (made.count / size[made.group], (made.group, made.node)), shape=(len(made.group_rows), tree.nodes)
     )
     width = tree.stop - tree.start
     ends = np.concatenate([[0], np.cumsum(width)])
     leaf = np.arange(ends[-1]) - np.repeat(ends[:-1] - tree.start, width)
     held = np.asarray(made.shape.order)[leaf]
-    return share, sp.csr_array((np.ones(len(held)), held, ends), shape=(tree.nodes, values))
+    return share, csr_array((np.ones(len(held)), held, ends), shape=(tree.nodes, values))
 
 
 def _histogram(known: Known) -> float:
@@ -70,7 +71,7 @@ def _linking(known: Known) -> float | None:
     group = made.group_of[joint.looked_at[1]] if 1 in joint.looked_at else np.zeros(len(joint.cell), dtype=np.int64)
     looked = np.zeros(domain, dtype=bool)
     looked[joint.codes[known.looked, 0]] = True
-    table = sp.csr_array((joint.true_counts, (joint.cell, joint.codes[joint.value, 0])), shape=(joint.cells, domain))
+    table = csr_array((joint.true_counts, (joint.cell, joint.codes[joint.value, 0])), shape=(joint.cells, domain))
     of_cell = np.zeros(joint.cells, dtype=np.int64)
     of_cell[joint.cell] = group
     largest = 0.0
@@ -83,11 +84,11 @@ def _linking(known: Known) -> float | None:
     return largest
 
 
-def _spread(inside: sp.csr_array, prior: Floats) -> sp.csr_array:
+def _spread(inside: csr_array, prior: Floats) -> csr_array:
     """f_x / f(b) for every block b and value x in it."""
     mass, held = np.repeat(inside @ prior, np.diff(inside.indptr)), prior[inside.indices]
     share = np.divide(held, mass, out=np.zeros(len(held)), where=mass > 0)
-    return sp.csr_array((share, inside.indices, inside.indptr), shape=inside.shape)
+    return csr_array((share, inside.indices, inside.indptr), shape=inside.shape)
 
 
 def knowing(plan: TargetDistributionPlan, evidence: Evidence, counts: Floats) -> Callable[[int, Floats], int]:
@@ -96,8 +97,7 @@ def knowing(plan: TargetDistributionPlan, evidence: Evidence, counts: Floats) ->
     of_group, block, count = (np.asarray(evidence.side[name]) for name in ("group_id", "block", "count"))
 
     def likeliest(group: int, prior: Floats) -> int:
-        blocks = np.zeros(tree.nodes, dtype=np.int64)
-        np.add.at(blocks, block[of_group == group], count[of_group == group])
+        blocks = sum_by_group(count[of_group == group], block[of_group == group], tree.nodes)
         if blocks.sum() <= MOST_BLOCKS:
             weights = np.array(plan.parts[plan.group_part[group]].weights, dtype=np.int64)
             found = audit_group(tree, weights, blocks, np.maximum(prior[order], 1e-9).tolist())

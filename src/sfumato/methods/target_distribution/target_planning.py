@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ...errors import PlanError
 from ...model.private import Histogram, Profile
 from ...model.public import Domain, Integers
+from ...stats.joint_codes import sum_by_group
 from . import transform
 from .fake_choice import WORK_LIMIT, FakeChoice, allowed_fakes, choose_fakes
 from .group_audit import only_homogeneous
@@ -61,8 +62,7 @@ def make(spec: Any, profile: Profile, rng: np.random.Generator | None = None) ->
     count = profile.histograms[0].true_counts
     labels = tuple(str(profile.domains[0].values[c][0]) for c in shape.order)
     parts = len(groups.part_names)
-    per_part = np.zeros((parts, len(leaf_of)), dtype=np.int64)
-    np.add.at(per_part, (groups.part[group], value), count)
+    per_part = sum_by_group(count, (groups.part[group], value), (parts, len(leaf_of)))
     made = [target_of(spec, shape, profile.domains[0], name, per_part[p]) for p, name in enumerate(groups.part_names)]
     notices = list(_notices(spec, shape, made, groups))
     found, fakes, fake_notice = _plan_groups(spec, shape, made, groups=groups, entries=(group, value, count), rng=rng)
@@ -115,8 +115,7 @@ def _groups(spec: Any, profile: Profile) -> _Groups:
             part_names=("all rows",),
         )
     domain, histogram = profile.domains[1], profile.histograms[0]
-    rows = np.zeros(len(domain), dtype=np.int64)
-    np.add.at(rows, histogram.codes[:, 1], histogram.true_counts)
+    rows = sum_by_group(histogram.true_counts, histogram.codes[:, 1], len(domain))
     column = {name: j for j, name in enumerate(domain.columns)}
     part_keys = _keys(domain, [parse_rule(r) for r in spec.target_by], column)
     group_keys = _keys(domain, [parse_rule(r) for r in spec.partition_by], column)
@@ -127,8 +126,7 @@ def _groups(spec: Any, profile: Profile) -> _Groups:
         size[key] += n
     number, firsts = _merge(combined, size, spec.min_group)
     of_code = np.array([number[k] for k in zip(part_keys, group_keys, strict=True)], dtype=np.int64)
-    group_rows = np.zeros(len(firsts), dtype=np.int64)
-    np.add.at(group_rows, of_code, rows)
+    group_rows = sum_by_group(rows, of_code, len(firsts))
     return _Groups(
         of_code=of_code,
         keys=tuple(_text(first[1]) if first[1] else _text(first[0]) for first in firsts),
@@ -219,8 +217,7 @@ def _plan_groups(
     all_rows = max(1, int(groups.rows.sum()))
     for first, last in pairwise([*range(0, total, step), total]):
         inside = slice(*np.searchsorted(group, [first, last]))
-        true = np.zeros((last - first, tree.leaves), dtype=np.int64)
-        np.add.at(true, (group[inside] - first, value[inside]), count[inside])
+        true = sum_by_group(count[inside], (group[inside] - first, value[inside]), (last - first, tree.leaves))
         plans = np.zeros((last - first, tree.nodes), dtype=np.int64)
         for part, target in enumerate(made):
             mine = np.flatnonzero(groups.part[first:last] == part)

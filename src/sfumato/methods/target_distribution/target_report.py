@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...model.private import Profile
 from ...model.public import Floats, Integers
+from ...stats.joint_codes import sum_by_group
 from .block_columns import HIGH, LARGEST, LOW, WORDS
 from .group_audit import audit_group, enumerate_posterior, only_homogeneous
 from .target_planning import AUDITED_GROUPS, AUDITED_ROWS, Made, replan
@@ -142,8 +143,7 @@ def audit(made: Made) -> dict[str, Any]:
         groups.append(entry)
     groups += [] if made.random_depth else _with_fakes(made, overall)
     leaf = tree.children[made.node] == 0
-    wide = np.zeros(len(made.group_rows), dtype=np.int64)
-    np.add.at(wide, made.group[~leaf], made.count[~leaf])
+    wide = sum_by_group(made.count[~leaf], made.group[~leaf], len(made.group_rows))
     return {
         "audited_groups": len(groups),
         "largest_posterior": {name: _most(groups, name, "largest") for name in ("target", "overall")},
