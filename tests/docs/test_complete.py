@@ -16,7 +16,7 @@ from tools.draw_first_screen import FIGURE, drawing
 
 from forgeries import KINDS
 from sfumato import errors
-from sfumato.audit import ATTACKS
+from sfumato.audit.attacks import ATTACKS
 from sfumato.methods.registry import BUILT_IN
 from sfumato.methods.shared.set_lists import best_list, best_width, hit_rates, loss, total_variance
 from sfumato.stats.gamma import floor_significant, gamma_bound, keep_probabilities

@@ -7,6 +7,8 @@ which row is whose. Each attack gets the background knowledge that it states, an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from math import exp
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,7 @@ from ..model.private import Needs
 from ..model.public import Codes, Floats, Integers
 from ..release.opened import OpenedRelease
 from ..stats.joint_codes import joint_ranks
-from .attack import Attack, Background, attacks
-from .promise import promised
+from .attacks import ATTACKS, Attack, Background
 from .view import ReleaseView, look
 
 TARGETS, LEVEL, PERSON_ROWS = 1000, 0.99, 3
@@ -173,7 +174,7 @@ def audit(
     rng = np.random.default_rng(seed)
     known, true = knowledge(view, truth, None if second is None else look(second), targets, rng)
     share: Floats = np.bincount(truth.sensitive[truth.sensitive >= 0], minlength=len(view.values)) / truth.rows
-    lines = [score(attack, view, known, true, float(share.max())) for attack in attacks()]
+    lines = [score(attack, view, known, true, float(share.max())) for attack in ATTACKS]
     return {
         "method": release.method.name,
         "rows": view.rows,
@@ -184,3 +185,36 @@ def audit(
         "attacks": [line for line in lines if "why" not in line],
         "left_out": [line for line in lines if "why" in line],
     }
+
+
+# The bound that a release promises to a reader, read from its guarantee; None where it promises her nothing.
+
+
+def promised(view: ReleaseView, attack: Attack, most: float) -> float | None:
+    """The largest chance of a right guess that the guarantee leaves this reader; `most` is the largest true share."""
+    method = view.release.method
+    alone = method.part is None and not method.plan_draws and not view.true_shown  # every record by itself
+    survives = attack.reader == "corruption" and alone
+    linking = attack.reader == "linking" and view.true_shown  # classes: the promise is about her
+    if not (attack.covered or survives or linking):
+        return None
+    return _bound(view, view.release.manifest.guarantee.parameters, most)
+
+
+def _bound(view: ReleaseView, stated: dict[str, Any], most: float) -> float | None:
+    if "rho2" in stated:  # about values with a share of at most rho1
+        return float(Fraction(stated["rho2"])) if most <= Fraction(stated["rho1"]) else None
+    if "epsilon" in stated and isinstance(stated["epsilon"], dict):
+        losses = [loss for name, loss in stated["epsilon"].items() if name in view.columns]
+        if len(losses) != len(view.columns) or "infinite" in losses:
+            return None
+        lifted = most * exp(sum(losses))
+        return lifted / (lifted + 1 - most)
+    if "posterior" in stated:
+        return float(Fraction(stated["posterior"]))
+    if stated.get("kind") == "frequency":
+        return float(1 / Fraction(stated["l"]))
+    if "target" in stated:  # the share that the target gives its most frequent value
+        plan = view.release.plan
+        return max(float(p) for part in plan.parts for p in part.probabilities)
+    return None
