@@ -16,7 +16,7 @@ from benchmarks.bench_query import TARGETS, asked
 from benchmarks.measure import Row, median
 from benchmarks.speed_page import figures
 from sfumato.model.public import Curve
-from sfumato.reports.curves import svg
+from sfumato.reports.pages import svg
 
 START_ROWS = 1_000  # a table whose publishing is all start-up
 SLOPE = 1.05

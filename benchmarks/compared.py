@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import sfumato as sf
-from sfumato.reports.readers_text import READER_NAMES, reached
+from sfumato.reports.text import READER_NAMES, reached
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "compare.md"

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 from papers import rr as tables
+from papers.rr import base_error, cube_error
 
 from sfumato.errors import PlanError
-from sfumato.stats.association import uncertainty_coefficient
-from sfumato.stats.table_distance import base_error, chi_square_distance, cube_error, euclidean_distance, kl_distance
+from sfumato.stats.association import chi_square_distance, euclidean_distance, kl_distance, uncertainty_coefficient
 
 Row = dict[str, object]
 SEED = 7

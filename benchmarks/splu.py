@@ -25,7 +25,7 @@ from sfumato.methods.splu.decoy_channel import rebuild_channel
 from sfumato.methods.splu.decoys import draw_slots, slot_table
 from sfumato.methods.splu.two_state import iterate
 from sfumato.model.private import Deal
-from sfumato.stats.allocation import Splitter, hand_out
+from sfumato.stats.shuffling import Splitter, hand_out
 
 Z = 1.959963984540054
 BANDS = [(0.005, 0.01), (0.01, 0.02), (0.02, 0.03), (0.03, 0.04), (0.04, 0.05), (0.05, 0.08)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import itertools
 import os
 from collections.abc import Iterator
 from fractions import Fraction
@@ -28,10 +29,13 @@ from sfumato.methods.randomized_response.disclosure import RiskCells, paper_risk
 from sfumato.methods.randomized_response.keep_search import KeepPlan, search_keep
 from sfumato.methods.randomized_response.randomise import randomise_codes
 from sfumato.methods.shared.grouping import largest_buckets
-from sfumato.stats.association import uncertainty_coefficient
-from sfumato.stats.kronecker import apply_maps, channel, inverse, theta_of_keep
-from sfumato.stats.nonnegative import expectation_maximisation, project_to_simplex
-from sfumato.stats.table_distance import base_error, cube_error, euclidean_distance
+from sfumato.stats.association import (
+    euclidean_distance,
+    expectation_maximisation,
+    project_to_simplex,
+    uncertainty_coefficient,
+)
+from sfumato.stats.kronecker import Floats, apply_maps, channel, inverse, theta_of_keep
 
 TITLE = "Limiting Attribute Disclosure in Randomization Based Microdata Release"
 ROWS = "the 30,162 complete training rows, which the published tables were computed on"
@@ -67,6 +71,24 @@ EMGRW = ("education", "marital_status", "sex", "race", "workclass")
 ESGRO = ("education", "income", "sex", "race", "occupation")
 SCOPES = {"s": (False,) * 4 + (True,), "qi": (True,) * 4 + (False,), "both": (True,) * 5}
 FILES = {"education": "education", "income": "salary-class", "sex": "sex", "race": "race"}
+
+
+def base_error(true: Floats, estimated: Floats) -> float:
+    """Mean of |act - est| / act over the non-empty cells of the full table."""
+    inside = true > 0
+    return float((np.abs(true - estimated)[inside] / true[inside]).mean())
+
+
+def cube_error(true: Floats, estimated: Floats) -> float:
+    """Mean of |act - est| / act over the non-empty cells of all 2^axes group-bys, pooled."""
+    total, cells = 0.0, 0
+    for n in range(true.ndim + 1):
+        for axes in itertools.combinations(range(true.ndim), n):
+            act, est = np.asarray(true.sum(axis=axes)), np.asarray(estimated.sum(axis=axes))
+            inside = act > 0
+            total += float((np.abs(act - est)[inside] / act[inside]).sum())
+            cells += int(inside.sum())
+    return total / cells
 
 
 def findings() -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.stats.allocation import Splitter, hand_out
+from sfumato.stats.shuffling import Splitter, hand_out
 
 
 class Dealer:

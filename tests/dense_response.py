@@ -6,8 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.stats.kronecker import Floats, Maps, apply_maps, inverse, log_error
-from sfumato.stats.response import Weighted, weights
+from sfumato.stats.kronecker import Floats, Maps, Weighted, apply_maps, apply_transposed, inverse, log_error
+
+
+def weights(channels: Maps, question: Floats) -> Floats:
+    """w = P^-T a."""
+    return apply_transposed([inverse(m) for m in channels], question)
 
 
 def linear_estimate(observed: Floats, channels: Maps, question: Floats, *, rows: int | None = None) -> Weighted:

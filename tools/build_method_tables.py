@@ -19,7 +19,7 @@ from sfumato.cli.options import specification
 from sfumato.methods.registry import BUILT_IN, REGISTRY
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
-from sfumato.reports.readers_text import READER_NAMES, reached, verdict
+from sfumato.reports.text import READER_NAMES, reached, verdict
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- readers: ([\w-]+) -->\n).*?(<!-- end of readers -->)", re.DOTALL)

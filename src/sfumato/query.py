@@ -32,7 +32,7 @@ from .sql.nesting import Nested
 from .sql.nodes import Aggregate, Query, Schema
 from .sql.parse import question, read
 from .sql.scalar import quoted
-from .stats.pvalues import normal_quantile
+from .stats.intervals import normal_quantile
 
 if TYPE_CHECKING:
     from .analysis.contrasts import Comparison

@@ -17,7 +17,7 @@ from sfumato.methods.shared.set_lists import least_variance
 from sfumato.model.public import Trust
 from sfumato.publish import Prepared, prepare
 from sfumato.publishing.randomness import Secret
-from sfumato.reports.plan_text import render
+from sfumato.reports.documents import render_plan
 
 PROVED = [
     name
@@ -79,7 +79,7 @@ def test_a_proved_plan_states_its_distance_from_the_best(name: str, options: dic
     assert 1 - 1e-6 <= report["times_least"] < 10
     (line,) = [note for note in report["notes"] if note.startswith("the standard errors of counts")]
     assert f"{report['times_least']:.3f} times the least possible" in line
-    assert line in render(report)
+    assert line in render_plan(report)
 
 
 def test_where_values_are_not_protected_the_distance_is_that_of_the_sub_tables() -> None:

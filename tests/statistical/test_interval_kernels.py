@@ -15,10 +15,8 @@ from constants import ALPHA, SEED
 from sfumato.methods.shared.grouping import random_margins
 from sfumato.methods.splu.decoy_channel import DecoyChannel, rebuild_channel
 from sfumato.methods.splu.rare_values import RareCells, rare_value_interval
-from sfumato.stats.association import uncertainty_coefficient
-from sfumato.stats.association_bootstrap import corrected_association
-from sfumato.stats.fieller import fieller
-from sfumato.stats.tail_inversion import Line, count_cumulants, tail_interval
+from sfumato.stats.association import corrected_association, uncertainty_coefficient
+from sfumato.stats.intervals import Line, count_cumulants, fieller, tail_interval
 
 pytestmark = pytest.mark.statistical
 

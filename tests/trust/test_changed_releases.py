@@ -237,7 +237,7 @@ def test_commands_with_the_table_tell_a_change_too(
     shutil.copytree(releases[name], tmp_path / "r")
     monkeypatch.setattr("sfumato.audit.custody.check_truth", found)
     monkeypatch.setattr("sfumato.audit.score.audit", found)
-    monkeypatch.setattr("sfumato.reports.audit_text.render", str)
+    monkeypatch.setattr("sfumato.reports.documents.render", str)
     options = ["--test"] if command == "verify" else []
     done = sfumato(command, tmp_path / "r", "--truth", tmp_path / "t.parquet", *options, cwd=tmp_path)
     assert done.code == 4

@@ -21,7 +21,7 @@ from sfumato.methods.shared.readers import LIST_ASIDE
 from sfumato.model.ratios import stated_share
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
-from sfumato.reports.plan_text import render
+from sfumato.reports.documents import render_plan
 from tables import DISEASES, people
 
 NOBODY = "zoster"  # a declared value that no record has
@@ -193,7 +193,7 @@ def test_a_plan_names_the_prior_that_cells_are_compared_with(name: str) -> None:
     size, share = Counter(table["sex"].to_pylist()), Counter(table["disease"].to_pylist())
     sharp = {sex for (sex, disease), n in both.items() if F(share[disease], 60) <= limit < F(n, size[sex])}
     assert found["sharpened"] == pytest.approx(sum(size[sex] for sex in sharp) / 60)
-    assert f"a value of at most {found['rho1']} of the table" in render(report)
+    assert f"a value of at most {found['rho1']} of the table" in render_plan(report)
 
 
 @pytest.mark.parametrize("name", list(REGISTRY))

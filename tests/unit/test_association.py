@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from adult_table import ESGRO, adult, tensor_of
-from sfumato.stats.association import uncertainty_coefficient
+from sfumato.stats.association import expectation_maximisation, project_to_simplex, uncertainty_coefficient
 from sfumato.stats.kronecker import apply_maps, channel
-from sfumato.stats.nonnegative import expectation_maximisation, project_to_simplex
 
 ORIGINAL = {"ES": 11.54, "EG": 0.68, "ER": 1.92, "SG": 4.12, "SR": 1.07, "RG": 1.08, "GR": 1.27,
             "EO": 9.90, "SO": 2.74, "GO": 4.40, "RO": 0.57}  # fmt: skip

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from sfumato.errors import SpecError
-from sfumato.stats.association import uncertainty_coefficient
-from sfumato.stats.association_bootstrap import (
+from sfumato.stats.association import (
     _likeliest,
     _publish,
     _table_of,
     _whole_table,
     corrected_association,
+    uncertainty_coefficient,
 )
 
 Z = 1.959963984540054

@@ -17,7 +17,7 @@ from sfumato.errors import SpecError
 from sfumato.methods import REGISTRY
 from sfumato.model.private import Facts
 from sfumato.model.public import READERS
-from sfumato.reports.choice_text import render_comparison
+from sfumato.reports.documents import render_comparison
 
 TABLE = people(rows=2500)
 

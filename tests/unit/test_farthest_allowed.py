@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.stats.farthest_allowed import STEPS, Chance, Floats, farthest_allowed
-from sfumato.stats.tail_inversion import lower_tail
+from sfumato.stats.intervals import STEPS, Chance, Floats, farthest_allowed, lower_tail
 
 
 def bisected(chance: Chance, level: float, start: Floats, limit: Floats) -> Floats:

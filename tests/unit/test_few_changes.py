@@ -8,8 +8,7 @@ import pytest
 from scipy.stats import binom
 
 import sfumato as sf
-from sfumato.stats.few_changes import few_changes
-from sfumato.stats.tail_inversion import count_cumulants, tail_interval
+from sfumato.stats.intervals import count_cumulants, few_changes, tail_interval
 
 
 @pytest.mark.parametrize("full", [False, True])

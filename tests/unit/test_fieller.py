@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
-from sfumato.stats.fieller import fieller
+from sfumato.stats.intervals import fieller
 
 Z = float(norm.isf(0.025))
 

@@ -18,7 +18,7 @@ from sfumato.methods.registry import BUILT_IN
 from sfumato.methods.splu.decoy_channel import rebuild_channel
 from sfumato.query import Release
 from sfumato.stats.association import uncertainty_coefficient
-from sfumato.stats.tail_inversion import binomial_total_interval
+from sfumato.stats.intervals import binomial_total_interval
 
 Z = 1.959963984540054
 ENDS = ("n", "n_se", "n_low", "n_high", "n_min", "n_max")

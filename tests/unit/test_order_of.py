@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.stats.allocation import order_of
+from sfumato.stats.shuffling import order_of
 
 
 @pytest.mark.parametrize("size", [1, 2, 50, 256, 257, 40_000, 1 << 20])

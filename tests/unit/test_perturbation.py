@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from sfumato.methods.shared.perturbation import SubTables, estimate
 from sfumato.model.public import Asked, Evidence, Observed
-from sfumato.stats.tail_inversion import count_cumulants, tail_interval
+from sfumato.stats.intervals import count_cumulants, tail_interval
 
 VALUES = 6
 TABLES = SubTables(

@@ -18,7 +18,7 @@ from sfumato.errors import DataError, PlanError, QueryError, ReleaseError, SpecE
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 from sfumato.stats.association import uncertainty_coefficient
-from sfumato.stats.tail_inversion import count_cumulants, tail_interval
+from sfumato.stats.intervals import count_cumulants, tail_interval
 
 ROLES = sf.Roles(sensitive="disease", quasi=["town", "sex"], insensitive=["visits"])
 KEEP = {"town": "0.7", "sex": "0.8", "disease": "0.6"}

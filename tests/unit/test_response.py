@@ -17,10 +17,10 @@ from dense_response import (
     linear_estimate,
     pattern_weights,
     ratio,
+    weights,
 )
-from sfumato.stats.kronecker import apply_maps, channel
-from sfumato.stats.pvalues import normal_quantile
-from sfumato.stats.response import all_cells, count_variance, weights
+from sfumato.stats.intervals import normal_quantile
+from sfumato.stats.kronecker import all_cells, apply_maps, channel, count_variance
 
 SIZES, THETAS = (3, 4), (0.45, 0.7)
 CHANNELS = [channel(t, d) for t, d in zip(THETAS, SIZES, strict=True)]

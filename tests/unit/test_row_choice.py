@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.stats.row_choice import either
+from sfumato.stats.shuffling import either
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.uint16, np.int32, np.uint32, np.int64, np.uint64])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from papers.rr import base_error, cube_error
 
-from sfumato.stats.table_distance import base_error, chi_square_distance, cube_error, euclidean_distance, kl_distance
+from sfumato.stats.association import chi_square_distance, euclidean_distance, kl_distance
 
 TRUE = np.array([[4.0, 0.0], [2.0, 2.0]])
 ESTIMATED = np.array([[3.0, 1.0], [3.0, 1.0]])

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom, norm, poisson
 
 from sfumato.errors import SpecError
-from sfumato.stats.tail_inversion import (
+from sfumato.stats.intervals import (
     Line,
     binomial_total_interval,
     count_cumulants,

@@ -12,7 +12,7 @@ import sfumato as sf
 from salaries import ROLES, SALARIES, by_zip
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
-from sfumato.reports.plan_text import render
+from sfumato.reports.documents import render_plan
 
 
 def test_the_report_shows_groups_fakes_audit_and_notes() -> None:
@@ -79,7 +79,7 @@ def test_the_audit_lists_groups_and_renders() -> None:
     by_key = {g["key"]: g for g in report["audit"]["groups"]}
     assert by_key["911"]["target"]["from_prior"] == 0
     assert by_key["913"]["target"]["largest"] >= 0.25
-    shown = render(report)
+    shown = render_plan(report)
     assert "who knows the algorithm learns (3 small groups" in shown
     assert "30..60 x2" in shown
 

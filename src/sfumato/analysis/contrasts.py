@@ -18,7 +18,7 @@ from ..methods.shared.linear_functionals import Functions, Planes, Target
 from ..model.public import Floats
 from ..model.ratios import SMALLEST_P
 from ..reports.text import p_text, percent, table, visible
-from ..stats.tail_inversion import lower_tail, moved_inside, tail_interval, upper_tail
+from ..stats.intervals import lower_tail, moved_inside, tail_interval, upper_tail
 from .cells import Grid, check_asked, check_groups, is_number, numbers_on, read
 from .recoding import Recode
 from .skewed_columns import few_rows, powers

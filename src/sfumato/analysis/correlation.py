@@ -12,7 +12,7 @@ from ..answering.subject import Subject
 from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Target
 from ..reports.text import p_said, percent, visible
-from ..stats.pvalues import two_sided
+from ..stats.intervals import two_sided
 from .cells import check_asked, is_number, numbers_on, read
 from .skewed_columns import few_rows, powers
 

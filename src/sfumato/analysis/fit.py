@@ -19,7 +19,7 @@ from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Target
 from ..model.public import Floats
 from ..reports.text import csv_cell, json_text, p_said, p_text, percent
-from ..stats.pvalues import chi_square_tail, two_sided
+from ..stats.intervals import chi_square_tail, two_sided
 from .design import ModelDesign
 from .expressions import Variable, label
 from .families import Family
@@ -260,18 +260,18 @@ class Fit:
 
     def plot(self) -> Any:
         """The coefficients with their intervals, as an altair chart."""
-        from ..reports.fit_page import coefficient_plot
+        from ..reports.pages import coefficient_plot
 
         return coefficient_plot(self.to_dict())
 
     def to_html(self) -> str:
         """A page with summary and plot that loads nothing from anywhere."""
-        from ..reports.fit_page import fit_page
+        from ..reports.pages import fit_page
 
         return fit_page(self.to_dict(), ERRORS[self.target])
 
     def _repr_html_(self) -> str:
-        from ..reports.fit_page import fit_table
+        from ..reports.pages import fit_table
 
         return fit_table(self.to_dict(), ERRORS[self.target])
 

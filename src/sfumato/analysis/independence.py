@@ -20,7 +20,7 @@ from ..errors import QueryError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
 from ..model.public import Floats
 from ..reports.text import p_said, percent
-from ..stats.pvalues import chi_square_tail
+from ..stats.intervals import chi_square_tail
 from .cells import Grid, check_asked, read
 from .recoding import Recode
 

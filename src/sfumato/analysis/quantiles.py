@@ -26,7 +26,7 @@ from ..model.public import Floats, Scalar
 from ..reports.text import percent, table
 from ..sql.nodes import Aggregate, Query
 from ..sql.scalar import quoted
-from ..stats.tail_inversion import lower_tail, upper_tail
+from ..stats.intervals import lower_tail, upper_tail
 from .cells import Grid, check_asked, check_groups, is_number, read
 
 STAYS = 0.25  # of the stated variance, however far from 0 the estimate of G is

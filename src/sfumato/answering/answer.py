@@ -129,7 +129,7 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """A table for notebooks; every interval is drawn on a scale that its column shares."""
-        from ..reports.answer_html import answer_table
+        from ..reports.pages import answer_table
 
         return answer_table(
             self.table.column_names,

@@ -1,4 +1,4 @@
-"""Numbers computed from aggregates, with their errors: the delta method on the trees of `sql.arithmetic`.
+"""Numbers computed from aggregates, with their errors: the delta method on the trees of `sql.aggregates`.
 
 A quotient of two such numbers, as a share of a total over groups is, gets Fieller's set like every other ratio.
 """
@@ -16,7 +16,7 @@ from ..errors import UnsupportedQuery
 from ..methods.shared.linear_functionals import Target
 from ..model.public import Floats
 from ..sql.nodes import Aggregate, Arithmetic
-from ..stats.fieller import fieller
+from ..stats.intervals import fieller
 from .covariance import Influence, Slopes, aggregate_slopes, sets_of
 from .observe import Frame
 from .subject import Subject

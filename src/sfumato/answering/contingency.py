@@ -16,11 +16,14 @@ from ..model.names import ENDS, free_name
 from ..model.public import ADDED
 from ..release.opened import OpenedRelease
 from ..sql.scalar import quoted
-from ..stats.association_bootstrap import CorrectedAssociation, corrected_association
-from ..stats.kronecker import AxisMap, Floats, channel
-from ..stats.nonnegative import expectation_maximisation, project_to_simplex
-from ..stats.pvalues import normal_quantile
-from ..stats.response import all_cells
+from ..stats.association import (
+    CorrectedAssociation,
+    corrected_association,
+    expectation_maximisation,
+    project_to_simplex,
+)
+from ..stats.intervals import normal_quantile
+from ..stats.kronecker import AxisMap, Floats, all_cells, channel
 
 WAYS = ("em", "simplex")
 MAX_CELLS = 20_000_000

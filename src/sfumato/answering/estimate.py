@@ -16,8 +16,8 @@ from ..errors import UnsupportedQuery
 from ..model.names import ENDS, ERROR_ENDS
 from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import Aggregate, Query
+from ..stats.intervals import cut
 from ..stats.joint_codes import distinct_rows
-from ..stats.tail_inversion import cut
 from ..stats.ties import to_digits
 from .functionals import (
     Functional,

@@ -13,8 +13,7 @@ from scipy.sparse import csr_array
 from ..errors import UnsupportedQuery
 from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import TRUE, Aggregate, Query, conjunction
-from ..stats.fieller import fieller
-from ..stats.tail_inversion import cut
+from ..stats.intervals import cut, fieller
 from .functionals import Limits
 from .strata import Strata, asked_alone
 

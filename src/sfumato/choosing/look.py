@@ -14,7 +14,7 @@ from ..model.private import Needs
 from ..model.ratios import Ratio, exact
 from ..publishing.knowledge import CELL_LIMIT, uniqueness
 from ..publishing.roles import check_named, near_unique
-from ..reports.look_text import render
+from ..reports.documents import render_look
 from .suggested_roles import USUAL, suggested_role
 
 EXAMPLES = 3
@@ -61,7 +61,7 @@ class Look:
         return f"<look at {self.rows:,} rows, {len(self.columns)} columns>"
 
     def __str__(self) -> str:
-        return render(self.to_dict())
+        return render_look(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """The document of `sfumato look --json`."""

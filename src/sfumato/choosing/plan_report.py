@@ -10,7 +10,7 @@ from ..engines.contract import Engine
 from ..model.public import Roles, Scalar
 from ..publish import prepare
 from ..publishing.randomness import Secret
-from ..reports.plan_text import render
+from ..reports.documents import render_plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -24,7 +24,7 @@ class PlanReport:
         return f"<plan of {self.document['method']} for {self.document['rows']:,} rows>"
 
     def __str__(self) -> str:
-        return render(self.to_dict())
+        return render_plan(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """The document of `sfumato plan --json`."""

@@ -11,8 +11,7 @@ import numpy as np
 from ..errors import SfumatoError
 from ..model.public import Floats
 from ..sql.scalar import quoted
-from ..stats.association import uncertainty_coefficient
-from ..stats.table_distance import chi_square_distance, euclidean_distance, kl_distance
+from ..stats.association import chi_square_distance, euclidean_distance, kl_distance, uncertainty_coefficient
 from .original import Key, Original
 from .workload import Asks
 

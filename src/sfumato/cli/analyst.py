@@ -197,13 +197,13 @@ def inspect(release: ReleasePath, as_json: Json = False) -> None:
     """
     from ..release.opened import open_path
     from ..release.verify import describe
-    from ..reports.release_text import render
+    from ..reports.documents import render_release
 
     found = describe(open_path(release))
     if as_json:
         say_json(found)
     else:
-        say(render(found))
+        say(render_release(found))
 
 
 def verify(
@@ -238,7 +238,7 @@ def verify(
     """
     from ..release.opened import open_path
     from ..release.verify import describe, unseen, verified_lines
-    from ..reports.readers_text import render_readers
+    from ..reports.text import render_readers
 
     if truth is None and any(given not in (None, []) for given in vars(where).values()):
         raise SpecError("how to read a table is said, but no table; name it with --truth", field="truth")

@@ -119,7 +119,7 @@ def compare(
     if bound is None:
         raise SpecError("compare needs a bound on the posterior, for example --bound 1/6", field="bound")
     from ..choosing.compare import compare as run
-    from ..reports.choice_text import render_comparison
+    from ..reports.documents import render_comparison
     from ..reports.report_files import check_places
 
     check_places({"--report": report, "--public-report": public}, charts=charts, source=source, force=force)
@@ -181,7 +181,7 @@ def recommend(
     --bound 1/3
     """
     from ..choosing.recommend import recommend as run
-    from ..reports.choice_text import render_recommendation
+    from ..reports.documents import render_recommendation
 
     with ProgressBar() as progress:
         document = run(

@@ -168,7 +168,7 @@ def publish(
     """
     from ..publish import folder_of, into_folder
     from ..release.verify import stated_guarantee
-    from ..reports.readers_text import render_readers, render_unprotected
+    from ..reports.text import render_readers, render_unprotected
 
     own, arguments, table = _own_bins(roles, method, where), reading.arguments(spark=True), where.source(source)
     asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
@@ -296,7 +296,7 @@ def plan(
         raise SpecError(f"--{alone} goes with --fit", field=alone)
     from ..publish import prepare
     from ..publishing.randomness import Secret
-    from ..reports.plan_text import render
+    from ..reports.documents import render_plan
     from ..reports.report_files import check_places, write_html
 
     kinds, pages = ([r for r in reports or () if (r in REPORT_KINDS) is kind] for kind in (True, False))
@@ -325,13 +325,13 @@ def plan(
         engine = reading.arguments()["engine"]
         report["fit"] = foreseen_fit(prepared, engine, fit, family=family, recode=recode_file(recode))
     if page is not None:
-        from ..reports.curves import plan_page
+        from ..reports.pages import plan_page
 
-        write_html(page, plan_page(report, render(report), prepared.curves()), force=force)
+        write_html(page, plan_page(report, render_plan(report), prepared.curves()), force=force)
     if as_json:
         say_json(report)
     else:
-        say(render(report))
+        say(render_plan(report))
 
 
 def clean() -> None:
@@ -388,7 +388,7 @@ def audit(
     """
     from ..audit.score import audit as run
     from ..query import open_release
-    from ..reports.audit_text import audit_page, render
+    from ..reports.documents import audit_page, render_audit
     from ..reports.report_files import check_places, write_html
 
     check_places({"--report": report}, source=truth, force=force, twins=False)
@@ -403,4 +403,4 @@ def audit(
     if as_json:
         say_json(document)
     else:
-        say(render(document))
+        say(render_audit(document))

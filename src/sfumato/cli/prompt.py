@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import SfumatoError
 from ..query import Release
 from ..release.verify import describe
-from ..reports.release_text import UNVERIFIED, render
+from ..reports.documents import UNVERIFIED, render_release
 from ..reports.text import bullets, table, visible
 from .terminal import say
 
@@ -55,7 +55,7 @@ def command(release: Release, name: str) -> str:
         parts.append(bullets("assumes", found["assumptions"]))
         return "\n".join([*parts, bullets("does not cover", found["not_covered"])])
     if name == ".inspect":
-        return render(describe(release.opened))
+        return render_release(describe(release.opened))
     return HELP if name == ".help" else f"there is no {name}\n{HELP}"
 
 

@@ -21,8 +21,8 @@ from ..model.private import Batch, Deal, Needs, Profile
 from ..model.public import Codes, Column, Integers, Roles, Scalar
 from ..model.side_columns import bytes_kept
 from ..model.types import INTEGER, TEXT, ColumnType
-from ..stats.allocation import Splitter, changed_between_passes, hand_out
 from ..stats.joint_codes import sum_by_group
+from ..stats.shuffling import Splitter, changed_between_passes, hand_out
 from .randomness import Secret
 
 PARTITION_BITS = 32  # of a batch's number: batches of one partition

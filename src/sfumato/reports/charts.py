@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import SfumatoError
-from .choice_text import band_label, entries
+from .documents import band_label, entries
 
 WIDTH, HEIGHT = 640, 300
 

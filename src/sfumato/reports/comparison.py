@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from . import charts
-from .choice_text import band_label, entries, opening, percent, posteriors
-from .page import page
+from .documents import band_label, entries, opening, posteriors, share_text
+from .pages import page
 from .report_files import charts_folder, write_html, write_twin
 
 # What may leave the house: texts, parameters and what follows from them. Errors, reasons with limits, sizes and numbers
@@ -117,9 +117,9 @@ def _errors(document: Mapping[str, Any]) -> dict[str, Any]:
     for e in entries(document):
         if e["applicable"]:
             row = [e["label"], e["trust"], e.get("rank") or ""]
-            row += [percent((e.get("expected_error") or {}).get(b)) for b in bands]
-            row += [percent((e.get("observed_error") or {}).get(b)) for b in bands]
-            rows.append([*row, percent(e.get("coverage"))])
+            row += [share_text((e.get("expected_error") or {}).get(b)) for b in bands]
+            row += [share_text((e.get("observed_error") or {}).get(b)) for b in bands]
+            rows.append([*row, share_text(e.get("coverage"))])
     note = (
         "Mean of |estimate - true| / true over the questions that hold at least that share of the rows. Ranked among "
         "the methods that hold the same readers to the bound: another is often more accurate because it holds fewer."
@@ -138,7 +138,7 @@ def _costs(document: Mapping[str, Any]) -> dict[str, Any]:
                 [
                     e["label"],
                     *(f"{rebuilt[k]:.4f}" if k in rebuilt else "-" for k in REBUILT),
-                    percent(width),
+                    share_text(width),
                     f"{seconds['publish']:.2f}" if seconds else "-",
                     f"{seconds['workload']:.2f}" if seconds else "-",
                     f"{e['bytes'] / 1e6:.2f}" if e.get("bytes") else "-",

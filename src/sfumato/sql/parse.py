@@ -6,17 +6,20 @@ The steps, in order: syntax, clauses, columns of SELECT, WHERE, GROUP BY, aggreg
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import sqlglot
 from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
 
 from ..errors import QueryError, UnsupportedQuery
 from ..model.names import ERROR_ENDS
-from .aggregates import AGGREGATES, Terms, is_direct
-from .arithmetic import Part, as_aggregate, numbered, rounded, tree_of
-from .grouping_sets import grouping_sets
+from .aggregates import AGGREGATES, Part, Terms, as_aggregate, is_direct, numbered, rounded, tree_of
 from .nesting import Lookups, Nested, flattened
 from .nodes import Aggregate, Condition, Derived, Key, Query, Schema, conjunction
 from .scalar import ANSWERED, COMPUTED, Node, Scope, call_span, conjuncts, default_name, refuse, span, typed
-from .single_select import known_clauses, single_select, whole_number
 
 ENDS = {"INTERVAL_LOW": "_low", "INTERVAL_HIGH": "_high", "STD_ERROR": "_se"}
 
@@ -394,3 +397,135 @@ class _Parser:
         text = sql + (" DESC" if ordered.args.get("desc") else "")
         first = ordered.args.get("nulls_first")
         return text + (" NULLS FIRST" if first else " NULLS LAST")
+
+
+# The one SELECT of a text: syntax, one statement, clauses that are known; or an error that points into the text.
+
+
+CLAUSES = {"kind", "hint", "distinct", "expressions", "limit", "offset", "from_", "where", "group", "having", "order"}
+CLAUSES |= {"exclude", "operation_modifiers"}
+MAX_LENGTH = 100_000
+
+
+def single_select(text: str) -> Node:
+    """The one SELECT of the text."""
+    if len(text) > MAX_LENGTH:
+        raise QueryError(f"the query has {len(text)} characters; at most {MAX_LENGTH} are read")
+    try:
+        statements = [s for s in sqlglot.parse(text, dialect="duckdb") if s is not None]
+    except ParseError as error:
+        raise _syntax_error(text, error) from None
+    except (SqlglotError, RecursionError, ValueError, AttributeError, TypeError, IndexError, KeyError):
+        raise QueryError("the text is not SQL that can be read") from None
+    if not statements:
+        raise QueryError("the query is empty")
+    if len(statements) > 1:
+        raise refuse("one statement at a time", text, statements[1])
+    select = statements[0]
+    if not isinstance(select, exp.Select):
+        raise refuse("only SELECT is answered", text, select)
+    return select
+
+
+def known_clauses(select: Node, text: str) -> Node:
+    """A SELECT from release with clauses we know, or the refusal."""
+    for name, value in select.args.items():
+        if value and name not in CLAUSES:
+            label = {"with_": "WITH", "joins": "JOIN", "windows": "WINDOW", "laterals": "LATERAL"}.get(
+                name, name.upper()
+            )
+            node = value[0] if isinstance(value, list) else value
+            raise refuse(
+                f"{label} is not answered from a release", text, node if isinstance(node, exp.Expression) else select
+            )
+    if select.args.get("distinct"):
+        raise refuse(
+            "DISTINCT is not answered from a release; use GROUP BY",
+            text,
+            select.args["distinct"],
+            at=_word(text, "DISTINCT"),
+        )
+    for name in ("kind", "hint", "exclude", "operation_modifiers"):
+        if select.args.get(name):
+            raise refuse(f"SELECT with {name} is not answered from a release", text, select)
+    table = select.args.get("from_")
+    if (
+        table is None
+        or not isinstance(table.this, exp.Table)
+        or table.this.name.lower() != "release"
+        or table.this.args.get("db")
+    ):
+        raise refuse("the question must be asked FROM release", text, table or select)
+    if {k for k, v in table.this.args.items() if v} - {"this", "alias"}:
+        raise refuse("FROM takes the table release alone", text, table)
+    return select
+
+
+def whole_number(limit: Node | None, text: str) -> int | None:
+    """The number of LIMIT or OFFSET."""
+    if limit is None:
+        return None
+    value = limit.args.get("expression")
+    more = {name for name, part in limit.args.items() if part} - {"expression"}  # PERCENT, WITH TIES, BY
+    if more or not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
+        raise refuse("LIMIT and OFFSET take a whole number", text, limit)
+    return int(value.name)
+
+
+def _syntax_error(text: str, error: ParseError) -> QueryError:
+    first = error.errors[0] if error.errors else {}
+    line, col = first.get("line"), first.get("col")
+    position = None
+    if line and col:
+        lines = text.split("\n")
+        end = sum(len(x) + 1 for x in lines[: line - 1]) + col
+        position = (max(0, end - max(1, len(first.get("highlight") or ""))), end)
+    return QueryError("the SQL cannot be read here", sql=text, position=position)
+
+
+def _word(text: str, word: str) -> tuple[int, int] | None:
+    at = text.upper().find(word)
+    return (at, at + len(word)) if at >= 0 else None
+
+
+# GROUP BY as grouping sets: tuples of key numbers, from lists, CUBE, ROLLUP and GROUPING SETS.
+
+
+MOST_SETS = 1_024
+
+Keys = tuple[int, ...]
+Number = Callable[[Node], int]  # the number of the key that an expression is
+
+
+def grouping_sets(group: Node | None, plain: Sequence[Node], number: Number, text: str) -> tuple[Keys, ...]:
+    """Every grouping set once, in order; `plain` is what GROUP BY ALL stands for."""
+    if group is None:
+        return ((),)
+    extra = {k for k, v in group.args.items() if v} - {"expressions", "all"}
+    if extra:
+        raise refuse("this form of GROUP BY is not answered", text, group)
+    nodes = plain if group.args.get("all") else group.expressions
+    choices = [_alternatives(node, number, text) for node in nodes]
+    if math.prod(map(len, choices)) > MOST_SETS:
+        raise refuse(f"GROUP BY asks for more than {MOST_SETS:,} grouping sets", text, group)
+    combined = [tuple(dict.fromkeys(itertools.chain(*pick))) for pick in itertools.product(*choices)]
+    return tuple(dict.fromkeys(combined))
+
+
+def _alternatives(node: Node, number: Number, text: str) -> list[Keys]:
+    """What one element of GROUP BY stands for."""
+    if isinstance(node, exp.Cube):
+        if 2 ** len(node.expressions) > MOST_SETS:
+            raise refuse(f"CUBE asks for more than {MOST_SETS:,} grouping sets", text, node)
+        parts = [_keys(n, number) for n in node.expressions]
+        return [tuple(itertools.chain(*pick)) for pick in itertools.product(*[(part, ()) for part in parts])]
+    if isinstance(node, exp.Rollup):
+        parts = [_keys(n, number) for n in node.expressions]
+        return [tuple(itertools.chain(*parts[:k])) for k in range(len(parts), -1, -1)]
+    if isinstance(node, exp.GroupingSets):
+        return [alternative for n in node.expressions for alternative in _alternatives(n, number, text)]
+    return [_keys(node, number)]
+
+
+def _keys(node: Node, number: Number) -> Keys:
+    return tuple(map(number, node.expressions)) if isinstance(node, exp.Tuple) else (number(node),)

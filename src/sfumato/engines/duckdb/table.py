@@ -21,7 +21,7 @@ from ...model.coarsening import Recoding
 from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
-from ...stats.allocation import changed_between_passes
+from ...stats.shuffling import changed_between_passes
 from ..batches import BATCH_CELLS, OFFSETS, TEXT_BYTES, check_sound, exactly, rows_at_once, rows_in
 from ..contract import FollowingColumn, Keys, Progress, Transform, Written
 from ..files import PrivateCopy

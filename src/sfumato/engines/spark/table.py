@@ -19,7 +19,7 @@ from ...model.codebook import Labels
 from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, Kind
-from ...stats.allocation import changed_between_passes
+from ...stats.shuffling import changed_between_passes
 from .. import scratch
 from ..contract import FollowingColumn, Keys, Progress, Transform, Written
 from ..duckdb.connection import connect

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import EngineError, SfumatoError
-from ...stats.allocation import changed_between_passes
+from ...stats.shuffling import changed_between_passes
 from ..batches import exactly
 from ..contract import FollowingColumn, Keys, Transform
 from ..parquet_rows import write_rows

@@ -43,8 +43,7 @@ from ...model.public import (
     Trust,
 )
 from ...model.side_columns import Runs, SideColumns
-from ...stats.allocation import order_of
-from ...stats.shuffling import shuffled
+from ...stats.shuffling import order_of, shuffled
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared import record_laws
 from ..shared.grouping import Grouping, largest_buckets, random_margins

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ...model.public import Asked, Floats, Observed
-from ...stats.few_changes import few_changes
-from ...stats.tail_inversion import Line, count_cumulants, tail_interval
+from ...stats.intervals import Line, count_cumulants, few_changes, tail_interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import PlanError
 from ...model.private import Profile
 from ...model.public import Guarantee, Trust
-from ...stats.response import count_variance
+from ...stats.kronecker import count_variance
 from ..shared.restricted import value_label
 from .disclosure import RiskCells, View, epsilon, infimum, paper_risk, quasi_reconstruction, round_up, views
 from .keep_search import KeepPlan

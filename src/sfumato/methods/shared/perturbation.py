@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ...model.public import Asked, Codes, Estimated, Evidence, Floats, Observed
-from ...stats.row_choice import either
-from ...stats.tail_inversion import second_cumulant, third_cumulant
+from ...stats.intervals import second_cumulant, third_cumulant
+from ...stats.shuffling import either
 from .row_sums import RowSums
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...model.public import Asked, Estimated, Floats, Observed
+from ...stats.intervals import Line, tail_interval
 from ...stats.joint_codes import sum_by_group
-from ...stats.tail_inversion import Line, tail_interval
 
 
 @dataclass(slots=True)

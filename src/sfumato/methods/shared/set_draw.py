@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...stats.row_choice import either
+from ...stats.shuffling import either
 from .set_channel import SetChannel
 
 SetIds = NDArray[np.int32]

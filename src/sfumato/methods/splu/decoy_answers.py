@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ...model.public import Asked, Estimated, Floats, Observed
-from ...stats.tail_inversion import Line, binomial_total_interval, cut, tail_interval
+from ...stats.intervals import Line, binomial_total_interval, cut, tail_interval
 from .decoy_channel import DecoyChannel, FullMatrix
 from .decoy_covariance import RebuiltCovariance
 from .decoy_estimate import Estimates, Whole, calibrate

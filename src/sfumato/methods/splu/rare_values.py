@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...stats.tail_inversion import binomial_total_interval, tail_interval
+from ...stats.intervals import binomial_total_interval, tail_interval
 
 Floats = NDArray[np.float64]
 

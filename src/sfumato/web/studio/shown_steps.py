@@ -11,8 +11,7 @@ from ...methods import REGISTRY
 from ...methods.specifications import fields_of
 from ...model.option_names import option_name
 from ...model.public import READERS
-from ...reports.readers_text import name_of, reached, render_cells, render_unprotected, verdict
-from ...reports.text import number
+from ...reports.text import name_of, number, reached, render_cells, render_unprotected, verdict
 from ..analyst_pages import READERS as READER_WORDS
 from ..analyst_pages import TRUST as TRUST_WORDS
 from . import handover

@@ -18,7 +18,7 @@ from ...engines.files import OPTIONS, options_of
 from ...engines.source import check_no_password
 from ...errors import SpecError
 from ...methods import method_named
-from ...reports.release_page import release_page
+from ...reports.pages import release_page
 from ..catalogue import Served
 from ..downloads import zipped
 from . import handover, machine_files

@@ -22,8 +22,7 @@ from ...publishing.files import READERS
 from ...publishing.randomness import Secret
 from ...query import open_release
 from ...release.verify import describe, unseen, verified_lines
-from ...reports.choice_text import percent
-from ...reports.plan_text import render
+from ...reports.documents import render_plan, share_text
 from .hand import Tell
 from .studio_choices import Choices
 
@@ -92,7 +91,7 @@ class Workbench:
             against = str(error)
         return {
             "report": report,
-            "text": render(report),
+            "text": render_plan(report),
             "against": against,
             "notes": list(prepared.notes),
             "stamp": seen,
@@ -168,7 +167,7 @@ def _entry(result: dict[str, Any]) -> dict[str, Any]:
     entry["trust"] = entry["trust"] or str(REGISTRY[result["method"]].trust)
     errors = entry["expected_error"] or {}
     entry["error"] = next(iter(errors.values()), None)
-    entry["said"] = percent(entry["error"])
+    entry["said"] = share_text(entry["error"])
     return entry
 
 
