@@ -17,8 +17,8 @@ import uvicorn
 from sfumato.web.app import application
 from sfumato.web.catalogue import catalogue
 from sfumato.web.command import bound, run
-from sfumato.web.desk import Reply, Task
-from sfumato.web.server_settings import Settings, cores
+from sfumato.web.security import Settings, cores
+from sfumato.web.tasks import Reply, Task
 
 
 class PlainDesk:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import sfumato as sf
 from benchmarks.small_domain_errors import QUASI, SEED, SELECTIVITIES, answers, census, pool, truths
 from sfumato.choosing.foresee import ExpectedRelease
-from sfumato.choosing.original import Original
+from sfumato.choosing.workload import Original
 from sfumato.engines import engine_named
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret

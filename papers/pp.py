@@ -26,9 +26,8 @@ from papers.findings import (
     rising,
     trend,
 )
-from sfumato.choosing.measure import foresee
+from sfumato.choosing.measure import foresee, trial
 from sfumato.choosing.setting import Setting, make_setting
-from sfumato.choosing.trial import trial
 from sfumato.datasets import adult
 from sfumato.errors import SfumatoError
 from sfumato.methods.small_domain.balancing import Counts, balance, join

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from . import datasets, errors
     from .answering.answer import Answer
     from .choosing.compare import compare
+    from .choosing.foresee import plan
     from .choosing.look import look
-    from .choosing.plan_report import plan
     from .choosing.recommend import recommend
     from .engines.source import Source
     from .methods.anatomy.method import Anatomy
@@ -51,7 +51,7 @@ _PUBLIC = {
     "errors": "",
     "look": "choosing.look",
     "open_release": "query",
-    "plan": "choosing.plan_report",
+    "plan": "choosing.foresee",
     "recommend": "choosing.recommend",
     "verify": "release.verify",
 }

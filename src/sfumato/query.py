@@ -35,12 +35,11 @@ from .sql.scalar import quoted
 from .stats.intervals import normal_quantile
 
 if TYPE_CHECKING:
+    from .analysis.association import Correlation, Independence
+    from .analysis.cells import Recode
     from .analysis.contrasts import Comparison
-    from .analysis.correlation import Correlation
     from .analysis.fit import Fit
-    from .analysis.independence import Independence
     from .analysis.quantiles import Quantiles
-    from .analysis.recoding import Recode
     from .engines.contract import Engine
     from .methods.shared.linear_functionals import Target
 
@@ -317,7 +316,7 @@ class Release:
         level: float = DEFAULT_LEVEL,
     ) -> Independence:
         """Whether two columns go together: a test of independence, Cramer's V, the odds ratio of two by two levels."""
-        from .analysis.independence import independence_test
+        from .analysis.association import independence_test
 
         with self._question() as subject:
             return independence_test(subject, x, y, where=where, recode=recode, target=target, level=level)
@@ -348,7 +347,7 @@ class Release:
         level: float = DEFAULT_LEVEL,
     ) -> Correlation:
         """Pearson's correlation of two columns of numbers."""
-        from .analysis.correlation import correlation
+        from .analysis.association import correlation
 
         with self._question() as subject:
             return correlation(subject, x, y, where=where, target=target, level=level)

@@ -10,7 +10,7 @@ import pytest
 from constants import SEED
 from contract.examples import DISEASES, SEXES, diseases, spec
 from sfumato.choosing.foresee import ExpectedRelease
-from sfumato.choosing.original import Original
+from sfumato.choosing.workload import Original
 from sfumato.engines.duckdb.engine import LocalEngine
 from sfumato.errors import SpecError
 from sfumato.methods import REGISTRY

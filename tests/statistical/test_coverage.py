@@ -19,7 +19,7 @@ from scipy.stats import binomtest, norm
 import sfumato as sf
 from constants import ALPHA
 from sfumato.answering.subject import KnownQuestions
-from sfumato.choosing.trial import drawn
+from sfumato.choosing.measure import drawn
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 

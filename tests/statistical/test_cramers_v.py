@@ -15,8 +15,8 @@ from scipy.stats import binom, t
 
 import sfumato as sf
 from constants import ALPHA, SEED
+from sfumato.analysis.association import TwoWayTable
 from sfumato.analysis.cells import read
-from sfumato.analysis.independence import TwoWayTable
 from sfumato.methods.shared.linear_functionals import Cells, IndependentRows
 
 KEEP, DRAWN, Z = 0.6, 300, 1.959963984540054

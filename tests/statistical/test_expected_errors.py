@@ -19,10 +19,10 @@ from scipy.stats import chi2
 
 from comparing import people, roles
 from constants import ALPHA, SEED
-from sfumato.choosing.candidates import spec_of
 from sfumato.choosing.compare import make_setting
 from sfumato.choosing.foresee import ExpectedRelease
-from sfumato.choosing.trial import drawn
+from sfumato.choosing.measure import drawn
+from sfumato.choosing.setting import spec_of
 from sfumato.methods import REGISTRY
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret

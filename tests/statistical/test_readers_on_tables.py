@@ -17,7 +17,7 @@ import pytest
 from scipy.stats import binomtest
 
 import sfumato as sf
-from sfumato.choosing.trial import trial
+from sfumato.choosing.measure import trial
 from sfumato.methods import REGISTRY
 from sfumato.model.public import Claim
 from sfumato.publish import Prepared, prepare

@@ -14,7 +14,7 @@ import pytest
 
 import sfumato as sf
 from commands import METHODS, sfumato
-from sfumato.choosing.candidates import spec_of
+from sfumato.choosing.setting import spec_of
 from sfumato.methods import REGISTRY
 from sfumato.model.private import Facts
 from sfumato.publish import prepare

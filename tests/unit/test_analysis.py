@@ -15,8 +15,8 @@ from scipy.stats import chi2_contingency
 
 import sfumato
 from sfumato import datasets
+from sfumato.analysis.association import PUBLISHED, WALD, pearson
 from sfumato.analysis.cells import read
-from sfumato.analysis.independence import PUBLISHED, WALD, pearson
 from sfumato.errors import QueryError, SpecError, UnsupportedQuery
 from sfumato.methods.shared.linear_functionals import Functions
 

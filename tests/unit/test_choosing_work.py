@@ -13,12 +13,10 @@ import sfumato as sf
 from same_numbers import assert_same_numbers
 from sfumato.answering import domains
 from sfumato.answering.subject import KnownQuestions
-from sfumato.choosing import original, trial_runs
 from sfumato.choosing.compare import compare
-from sfumato.choosing.measure import measure
+from sfumato.choosing.measure import drawn, measure, trial
 from sfumato.choosing.recommend import recommend
 from sfumato.choosing.setting import make_setting
-from sfumato.choosing.trial import drawn, trial
 from sfumato.errors import PlanError
 from sfumato.methods import REGISTRY
 from sfumato.publishing.randomness import Secret
@@ -97,7 +95,7 @@ def test_a_drawn_release_has_the_rows_of_the_written_one(method: str) -> None:
 
 
 def test_a_table_that_is_too_large_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(original, "HELD_BYTES", 100)
+    monkeypatch.setattr("sfumato.choosing.workload.HELD_BYTES", 100)
     setting = make_setting(table(), roles=ROLES, bound="1/3", secret=Secret.of(1))
     assert setting.truth.held is None
     candidate = REGISTRY["uniform"].at_bound(setting.facts, setting.tau, setting.rho1)[0]
@@ -126,7 +124,7 @@ def test_releases_that_are_drawn_at_once_are_those_drawn_one_by_one(
     """Every release has a secret of its own: it does not matter which of them is ready first."""
 
     def found(at_once: int) -> dict[str, Any]:
-        monkeypatch.setattr(trial_runs, "AT_ONCE", at_once)
+        monkeypatch.setattr("sfumato.choosing.measure.AT_ONCE", at_once)
         setting = make_setting(table(), roles=ROLES, bound="1/3", secret=Secret.of(1))
         candidate = REGISTRY[method].at_bound(setting.facts, setting.tau, setting.rho1)[0]
         return measure(setting, candidate, 3, Secret.of(1), keep_points=5) | {"seconds": None}
@@ -142,7 +140,7 @@ def test_where_a_release_cannot_be_asked_those_after_it_are_not_made(monkeypatch
         time.sleep(0.01)
         raise PlanError("no release")
 
-    monkeypatch.setattr(trial_runs, "drawn", failing)
+    monkeypatch.setattr(measure, "drawn", failing)
     setting = make_setting(table(), roles=ROLES, bound="1/3", secret=Secret.of(1))
     candidate = REGISTRY["uniform"].at_bound(setting.facts, setting.tau, setting.rho1)[0]
     found = measure(setting, candidate, 200, Secret.of(1))

@@ -11,8 +11,8 @@ import pytest
 
 from commands import sfumato
 from comparing import people, roles
-from sfumato.choosing.candidates import LAPLACE, choose_rho1
 from sfumato.choosing.compare import compare, held
+from sfumato.choosing.setting import LAPLACE, choose_rho1
 from sfumato.errors import SpecError
 from sfumato.methods import REGISTRY
 from sfumato.model.private import Facts

@@ -13,8 +13,8 @@ import pytest
 import sfumato
 from commands import sfumato as run
 from sfumato.choosing import DEFAULT
-from sfumato.choosing.default_choice import HELD, alternatives
 from sfumato.choosing.measure import measure
+from sfumato.choosing.recommend import HELD, alternatives
 from sfumato.choosing.setting import make_setting
 from sfumato.methods import REGISTRY
 from sfumato.model.public import Trust

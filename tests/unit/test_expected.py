@@ -97,7 +97,7 @@ def test_any_sql_is_foreseen_not_only_counts(setting: Setting) -> None:
 def test_splu_takes_several_columns() -> None:
     table = people().append_column("symptom", people(seed=9)["disease"])
     both = Roles(sensitive=("disease", "symptom"), quasi=("area", "sex", "grade"))
-    from sfumato.choosing.original import Original
+    from sfumato.choosing.workload import Original
     from sfumato.engines.duckdb.engine import LocalEngine
     from sfumato.methods.splu.specification import Splu
 

@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.analysis.design import build
-from sfumato.analysis.expressions import Variable
-from sfumato.analysis.formula import MOST_CHARACTERS, read_formula
+from sfumato.analysis.formula import MOST_CHARACTERS, Variable, read_formula
 from sfumato.errors import QueryError
 
 COLUMNS = ("income", "age", "sex", "occupation", "hours per week", "Größe")

@@ -21,7 +21,7 @@ import pytest
 
 import sfumato
 from sfumato import datasets
-from sfumato.analysis.independence import WALD, TwoWayTable
+from sfumato.analysis.association import WALD, TwoWayTable
 
 EXPECTED = json.loads((Path(__file__).parent / "inference_adult.json").read_text(encoding="utf-8"))
 GROUPS = {

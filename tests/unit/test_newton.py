@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from sfumato.analysis.families import family_of
+from sfumato.analysis.design import family_of
 from sfumato.analysis.newton import Problem, solve
 from sfumato.errors import UnsupportedQuery
 from sfumato.methods.shared.linear_functionals import Cells, IndependentRows, KroneckerWeights, keep_or_redraw

@@ -30,7 +30,7 @@ from reader_laws import (
     prepared,
     stated,
 )
-from sfumato.choosing.candidates import choose_rho1, spec_of
+from sfumato.choosing.setting import choose_rho1, spec_of
 from sfumato.errors import SfumatoError, SpecError
 from sfumato.methods import REGISTRY
 from sfumato.model.private import Facts

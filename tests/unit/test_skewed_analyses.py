@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 import sfumato as sf
 from analysed_methods import METHODS, SILENT
-from sfumato.analysis.skewed_columns import few_rows, powers
+from sfumato.analysis.cells import few_rows, powers
 from sfumato.errors import UnsupportedQuery
 from sfumato.methods.shared.linear_functionals import Target
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from comparing import QUASI, people, roles
-from sfumato.choosing.original import Original
-from sfumato.choosing.workload import Workload, literal, query_pool, sql_workload
+from sfumato.choosing.workload import Original, Workload, literal, query_pool, sql_workload
 from sfumato.engines.duckdb.engine import LocalEngine
 from sfumato.errors import QueryError, SpecError
 from sfumato.methods.uniform.method import UniformPerturbation

@@ -14,9 +14,9 @@ import pytest
 from serving import UNHURRIED, running, small_release
 from sfumato.errors import VerificationError
 from sfumato.web.catalogue import catalogue
-from sfumato.web.desk import Desk, Task
 from sfumato.web.downloads import _File, rows_as_csv, zipped
 from sfumato.web.refusals import Refusal
+from sfumato.web.tasks import Desk, Task
 
 SQL = "SELECT COUNT(*) AS n FROM release"
 PLACES = (

@@ -16,7 +16,7 @@ import pytest
 
 import sfumato
 from serving import Running
-from sfumato.web.conclusions import Conclusion, lines
+from sfumato.web.presenting import Conclusion, lines
 
 PAGE = {"accept": "text/html"}
 FORMULA = "age ~ C(sex) + number"

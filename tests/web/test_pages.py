@@ -18,15 +18,14 @@ from starlette.datastructures import QueryParams
 import sfumato
 from serving import ARABIC, QUOTES, SCRIPT
 from sfumato.errors import SpecError
-from sfumato.web.answer_charts import chart
 from sfumato.web.app import layout
 from sfumato.web.asking import read, to_sql
 from sfumato.web.catalogue import Served, ServedColumn, catalogue
-from sfumato.web.desk import Reply, Task
-from sfumato.web.presenting import MOST_CELLS, present
+from sfumato.web.presenting import MOST_CELLS, chart, present
 from sfumato.web.refusals import Refusal
-from sfumato.web.server_settings import Settings
+from sfumato.web.security import Settings
 from sfumato.web.service import Kept, Service
+from sfumato.web.tasks import Reply, Task
 from sfumato.web.workers import Pool
 
 PAGE = {"accept": "text/html,application/xhtml+xml"}

@@ -14,9 +14,7 @@ import httpx
 import pytest
 
 from serving import Running, running
-from sfumato.web.access_log import masked
-from sfumato.web.security import host_name
-from sfumato.web.server_settings import allowed_hosts
+from sfumato.web.security import allowed_hosts, host_name, masked
 
 COUNT = "SELECT COUNT(*) AS n FROM release"
 NAMES = ", ".join(f'"column {i:02d}"' for i in range(10))

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import uvicorn
 
+from sfumato.web.app import patient
 from sfumato.web.command import bound
-from sfumato.web.slow_clients import patient
 
 TICK, STALL = 0.3, 0.6
 PIECE = b"x" * 2**18

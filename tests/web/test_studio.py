@@ -17,12 +17,10 @@ import sfumato
 from commands import sfumato as command
 from serving import RunningStudio, running_studio
 from sfumato.errors import SfumatoError, SpecError
-from sfumato.web.studio.door import forged
-from sfumato.web.studio.foreseen_chart import foreseen_chart
-from sfumato.web.studio.handover import command_line, python_lines
-from sfumato.web.studio.machine_files import listing, proposed_release
-from sfumato.web.studio.shown_steps import bound_of, slider_at
-from sfumato.web.studio.studio_choices import Choices, read_choices
+from sfumato.web.studio.app import forged
+from sfumato.web.studio.choices import Choices, command_line, python_lines, read_choices
+from sfumato.web.studio.pages import bound_of, foreseen_chart, slider_at
+from sfumato.web.studio.session import listing, proposed_release
 from tables import MARK, people
 
 ODD = Choices(

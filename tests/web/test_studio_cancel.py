@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.web.studio.hand import Hand, Tell, Work
-from sfumato.web.studio.machine_files import write_whole
-from sfumato.web.studio.state import Studio
-from sfumato.web.studio.studio_choices import Choices
-from sfumato.web.studio.workbench import Errand
+from sfumato.web.studio.choices import Choices
+from sfumato.web.studio.session import Studio, write_whole
+from sfumato.web.studio.work import Errand, Hand, Tell, Work
 
 
 def half(task: Errand, tell: Tell) -> None:

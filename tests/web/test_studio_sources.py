@@ -25,9 +25,8 @@ from serving import running_studio
 from sfumato.engines.duckdb.engine import LocalEngine
 from sfumato.engines.files import OPTIONS, options_of
 from sfumato.errors import SfumatoError, SpecError
-from sfumato.web.studio.handover import command_line, python_lines
-from sfumato.web.studio.machine_files import proposed_release
-from sfumato.web.studio.studio_choices import Choices, read_choices
+from sfumato.web.studio.choices import Choices, command_line, python_lines, read_choices
+from sfumato.web.studio.session import proposed_release
 from tables import people
 
 SAID = {"delimiter": ";", "encoding": "latin-1", "null": ("?",), "types": {"x": "VARCHAR"}, "table": "t"}

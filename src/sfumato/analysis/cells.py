@@ -8,33 +8,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from ..answering.domains import check_literals, look_at_domains, truth
 from ..answering.subject import Subject
+from ..answering.totals import FEW
 from ..engines.codes import factorise, part_numbers
-from ..engines.statements import distinct
+from ..engines.statements import column, distinct, double, expression, grouped
 from ..errors import QueryError, SpecError, UnsupportedQuery
-from ..methods.shared.linear_functionals import (
-    Cells,
-    CodedUnit,
-    Functionals,
-    IndependentRows,
-    KroneckerWeights,
-)
+from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, KroneckerWeights
 from ..model.public import Codes, Floats, Scalar
 from ..model.types import Kind
+from ..reports.text import visible
 from ..sql.nodes import TRUE, Truth
 from ..sql.parse import parse
 from ..sql.scalar import nearest
 from ..stats.joint_codes import distinct_rows
-from .cell_sums import NO_ROW, PART, Measure, moments_of, observe
-from .expressions import Variable
-from .recoding import Recode, Recoder
-from .wording import listed
+from .formula import Variable, label
 
 MOST_VALUES = 20_000  # joint values of the randomised columns that one analysis tells apart
 MOST_GROUPS = 1_000  # groups that one comparison, or one table of quantiles, has
@@ -318,3 +312,199 @@ class _Axes:
         in_parts = PART in seen.column_names
         part = part_numbers(seen[PART], subject.rows) if in_parts else np.zeros(seen.num_rows, dtype=np.int64)
         return value, part
+
+
+# What an analysis reads of the rows: sums of its measures, cell by cell.
+
+
+NO_ROW = "no row of the release meets the condition"
+PART = "part"  # column of what was observed: group or sub-table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A number of untouched columns that is summed instead of told apart.
+
+    `name` and `column` are what refusals say; `ends` is the SQL whose least and largest number is wanted.
+    """
+
+    name: str
+    column: str | None
+    sql: str
+    ends: str
+
+
+def observe(
+    subject: Subject,
+    plain: Sequence[str],
+    leaves: Sequence[str],
+    units: tuple[int, ...],
+    pushed: Sequence[str],
+    measures: Sequence[Measure],
+) -> Any:
+    """One GROUP BY over the release: columns c0.., leaves l0.., published values u.., part, moments m_a_b.
+
+    Of every measure also the fourth powers (q0..), how many are missing (v0..), the least and the largest.
+    """
+    table, weight = subject.reader.source()
+    keys = _keys(subject, plain, leaves, units)
+    seen = subject.reader.run(grouped(keys, _sums(measures, weight), table=table, where=pushed))
+    if seen.num_rows == 0 or seen["m0_0"].null_count:
+        raise QueryError(NO_ROW)
+    return seen
+
+
+def _keys(
+    subject: Subject, plain: Sequence[str], leaves: Sequence[str], units: tuple[int, ...]
+) -> list[tuple[exp.Expression, str]]:
+    keys: list[tuple[exp.Expression, str]] = [(column(c), f"c{j}") for j, c in enumerate(plain)]
+    keys += [(expression(sql), f"l{j}") for j, sql in enumerate(leaves)]
+    if not subject.withheld:
+        keys += [(column(c), f"u{u}_{j}") for u in units for j, c in enumerate(subject.coders[u].domain.columns)]
+    if units and subject.part:
+        keys.append((column(subject.part), PART))
+    return keys
+
+
+def _sums(measures: Sequence[Measure], weight: str | None) -> list[tuple[exp.Expression, str]]:
+    one = exp.Literal.number(1) if weight is None else column(weight)
+    numbers = [one, *(double(expression(m.sql)) for m in measures)]
+
+    def total(*factors: int) -> exp.Expression:
+        product: exp.Expression = one.copy()
+        for m in factors:
+            if m:
+                product = exp.Mul(this=product, expression=numbers[m].copy())
+        return double(exp.Sum(this=product))
+
+    sums: list[tuple[exp.Expression, str]] = []
+    for b in range(len(numbers)):
+        sums += [(total(a, b), f"m{a}_{b}") for a in range(b + 1)]
+    for j, measure in enumerate(measures):
+        there = exp.Count(this=numbers[j + 1].copy())
+        sums.append((total(*[j + 1] * 4), f"q{j}"))
+        sums.append((exp.Sub(this=exp.Count(this=exp.Star()), expression=there), f"v{j}"))
+        number = double(expression(measure.ends))
+        sums += [(exp.Min(this=number.copy()), f"least{j}"), (exp.Max(this=number.copy()), f"most{j}")]
+    return sums
+
+
+def moments_of(seen: Any, measures: Sequence[Measure], inside: NDArray[np.bool_]) -> Floats:
+    """(observed rows, 1 + measures, 1 + measures) sums of products; `inside` says which observed rows take part."""
+    for j, measure in enumerate(measures):
+        if np.any(seen[f"v{j}"].to_numpy()[inside]):
+            hint = f'Leave them out: where="{measure.column} IS NOT NULL"' if measure.column else None
+            raise QueryError(f"{measure.name} is missing for some rows", hint=hint)
+    size = 1 + len(measures)
+    found = np.empty((size, size, seen.num_rows))  # each product by itself, as it is read
+    for b in range(size):
+        for a in range(b + 1):
+            sums = seen[f"m{a}_{b}"].to_numpy()
+            # whoever does not take part may have no number
+            found[a, b] = np.where(inside, sums, 0.0) if b else sums
+            found[b, a] = found[a, b]
+    return found.transpose(2, 0, 1)
+
+
+# Levels merged before a formula sees them; merging is the cure where a release says too little about one.
+
+
+Recode = Mapping[str, Mapping[str, Sequence[Scalar]]]
+
+
+class Recoder:
+    """Merges levels: named ones first, in their order, then the values that no level names, in theirs."""
+
+    def __init__(self, recode: Recode, numeric: Callable[[str], bool]) -> None:
+        """`numeric` says whether a column holds numbers."""
+        self._recode, self._numeric = recode, numeric
+        self._level_of: dict[str, dict[str | None, str]] = {}
+        for name, groups in recode.items():
+            if not isinstance(groups, Mapping) or any(isinstance(held, str) for held in groups.values()):
+                raise QueryError(f'recode of "{name}" needs levels, each with a list of the values that it merges')
+            found: dict[str | None, str] = {}
+            for level, held in groups.items():
+                for member in held:
+                    if found.setdefault(_key(member), level) != level:
+                        raise QueryError(f'recode of "{name}" names "{member}" twice')
+            self._level_of[name] = found
+
+    def level(self, name: str, value: Scalar) -> Scalar:
+        """The level that a value belongs to."""
+        if name not in self._recode:
+            return value
+        return self._level_of[name].get(_key(value), None if value is None else label(value))
+
+    def variable(self, name: str, values: tuple[Scalar, ...], codes: NDArray[np.intp], *, randomised: bool) -> Variable:
+        """The column after merging."""
+        numeric = self._numeric(name)
+        if name not in self._recode:
+            return Variable(name=name, values=values, codes=codes, numeric=numeric, randomised=randomised)
+        known = {_key(v) for v in values}
+        for member in (m for held in self._recode[name].values() for m in held):
+            if randomised and _key(member) not in known:
+                near = nearest(str(member), [str(v) for v in values if v is not None])
+                raise QueryError(f'"{name}" has no value "{member}"{near}')
+        merged = [self.level(name, v) for v in values]
+        order = [lv for lv in self._recode[name] if lv in merged]
+        order += [lv for lv in dict.fromkeys(merged) if lv not in order]  # type: ignore[misc]
+        place = {lv: i for i, lv in enumerate(order)}
+        table = np.array([place[lv] for lv in merged], dtype=np.intp)  # type: ignore[index]
+        return Variable(name=name, values=tuple(order), codes=table[codes], numeric=False, randomised=randomised)
+
+
+def _key(value: Scalar) -> str | None:
+    """What makes two spellings one value: 1, 1.0 and "1" are the same, and null is only itself."""
+    return None if value is None else label(value)
+
+
+# Errors that hang on few rows: an interval is normal, and an error whose square is that of a few rows is not.
+#
+# The rule for sums in SQL, of squares: a mean, a coefficient or a correlation has an error that is the root of a sum of
+# squares. docs/explanation/inference.md, section 10.
+
+
+class Powers(NamedTuple):
+    """Of some rows: how many, and sums of squares and of fourth powers of their numbers."""
+
+    rows: float
+    squares: float
+    fourths: float
+
+
+def powers(rows: Floats, numbers: Floats) -> Powers:
+    """Sums over estimated rows.
+
+    A count below 0 stands for no row; what is left is brought back to as many rows as are estimated in all.
+    """
+    counted = np.maximum(rows, 0.0)
+    total = max(float(rows.sum()), 0.0)
+    counted *= total / max(float(counted.sum()), 1e-300)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return Powers(total, float((counted * numbers**2).sum()), float((counted * numbers**4).sum()))
+
+
+def few_rows(name: str, *sums: Powers) -> tuple[str, ...]:
+    """What to say of a column whose squares amount to few rows in one of the groups that `sums` are of.
+
+    They amount to 1 / (sum g^4 / (sum g^2)^2 - 2 / n) rows, but to no more than the n there are: a normal column,
+    whose sum g^4 is 3 (sum g^2)^2 / n, amounts to all of its rows.
+    """
+    rows, squares, fourths = (np.array(column) for column in zip(*sums, strict=True))
+    with np.errstate(over="ignore"):
+        told = np.isfinite(squares**2) & np.isfinite(fourths) & (squares > 0)  # else too large to be raised, or all 0
+    rows, squares, fourths = rows[told], squares[told], fourths[told]
+    if not (np.maximum(1 / rows, fourths / squares**2 - 2 / rows) > 1 / FEW).any():
+        return ()
+    return (f"{visible(name)}: the errors hang on few rows; intervals are approximate",)
+
+
+MOST_NAMED = 6
+LONGEST = 80  # characters of a name
+
+
+def listed(names: Sequence[str], most: int = MOST_NAMED) -> str:
+    """The first few names, and how many more there are."""
+    shown = [name if len(name) <= LONGEST else f"{name[: LONGEST - 3]}..." for name in names[:most]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")

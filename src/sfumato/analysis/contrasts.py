@@ -19,10 +19,7 @@ from ..model.public import Floats
 from ..model.ratios import SMALLEST_P
 from ..reports.text import p_text, percent, table, visible
 from ..stats.intervals import lower_tail, moved_inside, tail_interval, upper_tail
-from .cells import Grid, check_asked, check_groups, is_number, numbers_on, read
-from .recoding import Recode
-from .skewed_columns import few_rows, powers
-from .wording import listed
+from .cells import Grid, Recode, check_asked, check_groups, few_rows, is_number, listed, numbers_on, powers, read
 
 LEAST_SIZE = 2.0  # standard errors that the size of a group must be above 0
 STAYS = 0.25  # of the stated variance, however far from the estimate a difference is tested

@@ -20,9 +20,8 @@ from ..methods.shared.linear_functionals import Target
 from ..model.public import Floats
 from ..reports.text import csv_cell, json_text, p_said, p_text, percent
 from ..stats.intervals import chi_square_tail, two_sided
-from .design import ModelDesign
-from .expressions import Variable, label
-from .families import Family
+from .design import Family, ModelDesign
+from .formula import Variable, label
 
 ERRORS: Mapping[str, str] = {
     "population": "errors: of a population of which the table is a random sample",

@@ -15,8 +15,8 @@ import numpy as np
 from ..errors import UnsupportedQuery
 from ..methods.shared.linear_functionals import Cells, Functionals, Functions, Planes, Target, runs
 from ..model.public import Floats
-from .families import Family
-from .wording import listed
+from .cells import listed
+from .design import Family
 
 STEPS = 50
 HALVINGS = 30

@@ -15,25 +15,26 @@ from ..model.public import Floats, Scalar
 from ..sql.aggregates import LARGEST
 from ..sql.scalar import quoted
 from . import design as designs
-from .cell_sums import Measure
 from .cells import (
     Grid,
+    Measure,
+    Powers,
+    Recode,
     check_asked,
     check_column,
     columns_of,
     distinct_values,
+    few_rows,
     is_number,
     is_randomised,
+    powers,
     read,
     recoder_of,
 )
-from .expressions import Variable, label
-from .families import Family, family_of
+from .design import Family, family_of
 from .fit import Fit, plain_name
-from .formula import Factor, read_formula
+from .formula import Factor, Variable, label, read_formula
 from .newton import Problem, solve
-from .recoding import Recode
-from .skewed_columns import Powers, few_rows, powers
 
 MOST_LEVELS = 50  # of a multinomial outcome
 LARGEST_WEIGHT = 1e30  # so that squares of weighted numbers can be added up

@@ -18,9 +18,8 @@ from ..model.public import Roles, Trust
 from ..model.ratios import Ratio
 from ..publishing.randomness import Secret
 from ..stats.ties import settled
-from .candidates import LAPLACE, check_hierarchies
 from .measure import foresee, laplace, measure, releases_of
-from .setting import Setting, make_setting
+from .setting import LAPLACE, Setting, check_hierarchies, make_setting
 
 RELEASES = 5
 FRONTIER = (2, 3, 4, 5, 6, 8, 10)  # bounds 1/k of the risk-utility chart

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ..answering.subject import KnownQuestions
 from ..engines import engine_named
 from ..engines.contract import Engine, Table
-from ..errors import DataError
+from ..errors import DataError, SfumatoError, SpecError
+from ..methods import REGISTRY, method_named
+from ..methods.shared.readers import Found, ladder
 from ..model.people import People
 from ..model.private import Facts
-from ..model.public import Candidate, Claim, Roles, Scalar
-from ..model.ratios import Ratio
+from ..model.public import Candidate, Claim, Floats, ReaderBound, Roles, Scalar
+from ..model.ratios import Ratio, exact
 from ..model.types import Kind
 from ..publish import Prepared, prepare
 from ..publishing.person_rows import kept_rows
 from ..publishing.randomness import Secret
 from ..publishing.roles import settled_roles
-from .candidates import choose_rho1, parse_bound, spec_of
-from .original import Original
-from .rebuilt_table import Reference
-from .workload import CONDITIONS, Workload, query_pool, sql_workload
+from ..sql.scalar import quoted
+from ..stats.association import chi_square_distance, euclidean_distance, kl_distance, uncertainty_coefficient
+from ..stats.gamma import gamma_bound
+from .workload import CONDITIONS, Asks, Key, Original, Workload, query_pool, sql_workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -130,3 +134,143 @@ def make_setting(
         null_as_value=null_as_value,
         people=people,
     )
+
+
+# Every method at one bound on the posterior: the prior to start from, and the parameters that make methods equal.
+
+
+LAPLACE = "laplace"
+
+
+def spec_of(candidate: Candidate) -> Any:
+    """What `publish` takes."""
+    return method_named(candidate.method).spec(**candidate.parameters)
+
+
+def check_hierarchies(given: Any, names: Iterable[str]) -> None:
+    """Raise SpecError where hierarchies are given and none of the methods that are looked at takes them."""
+    takers = [name for name, method in REGISTRY.items() if "hierarchies" in {f.name for f in fields(method.spec)}]
+    if given and not set(takers) & set(names):
+        raise SpecError(
+            f"--hierarchies are of {', '.join(takers)}, which is not looked at here (--methods, --trust)",
+            field="hierarchies",
+        )
+
+
+def parse_bound(bound: Ratio) -> Fraction:
+    """The bound on the posterior, exact, between 0 and 1."""
+    tau = exact(bound, "bound")
+    if not 0 < tau < 1:
+        raise SpecError(f"bound must lie strictly between 0 and 1, got {tau}; state it as 1/6", field="bound")
+    return tau
+
+
+def choose_rho1(facts: Facts, tau: Fraction, given: Ratio | None = None) -> Fraction:
+    """The prior that methods with a bound start from: as given, or the largest share below the bound.
+
+    The share is rounded up to 1/k, or to three decimals where 1/k would reach the bound, so that it states no count;
+    where that reaches the bound too, it is refused.
+    Values above the bound are beyond any method; values above the chosen prior are listed as not protected.
+    """
+    if given is not None:
+        prior = exact(given, "rho1")
+        if not 0 < prior < tau:
+            raise SpecError(f"rho1 must lie between 0 and the bound {tau}, got {prior}", field="rho1")
+        return prior
+    below = [c for c in facts.true_counts if c and Fraction(c, facts.rows) < tau]
+    if not below:
+        raise SpecError(
+            f"every sensitive value holds {tau} of the rows or more; no method can bound its posterior there",
+            field="bound",
+        )
+    share = Fraction(max(below), facts.rows)
+    rho1 = Fraction(1, int(1 / share))
+    if rho1 < tau:
+        return rho1
+    rounded = Fraction(-((-share.numerator * 1000) // share.denominator), 1000)
+    if rounded < tau:
+        return rounded
+    raise SpecError(
+        f"a sensitive value holds almost {tau} of the rows, so that no rounded prior fits below the bound; take a "
+        "larger bound, or state the prior yourself (--rho1): it is published",
+        field="rho1",
+    )
+
+
+def laplace_readers(claim: Claim) -> tuple[ReaderBound, ...]:
+    """The readers of answers whose odds move by gamma(rho1, rho2) at most: nothing is published about a record."""
+    reached = Found(posterior=claim.rho2, why="all answers together are the same, up to gamma, whatever a person holds")
+    linking = Found(posterior=None, why="a prior sharpened by other columns may be above rho1")
+    return ladder(claim, value=reached, histogram=reached, linking=linking, corruption=reached, person=reached)
+
+
+def epsilon_of(rho1: Fraction, tau: Fraction) -> float:
+    """epsilon with e^epsilon = gamma(rho1, tau): odds that start at rho1 end at tau."""
+    return math.log(gamma_bound(rho1, tau))
+
+
+# How well a release gives back one two-way table: distances from the true one, and the association that is left.
+
+
+MOST_VALUES = 100
+MIX = 0.01  # share of a uniform table mixed in before Kullback-Leibler: estimates have empty cells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Reference:
+    """The true table of the sensitive value by the column it goes with most."""
+
+    column: str
+    sensitive: tuple[str, ...]
+    rows: tuple[Key, ...]
+    columns: tuple[Key, ...]
+    true_counts: Floats  # (values of the column, sensitive values)
+
+    @classmethod
+    def strongest(cls, truth: Original, sensitive: Sequence[str], sizes: Mapping[str, int]) -> Reference | None:
+        """The column of at most MOST_VALUES values with the largest uncertainty coefficient; None if there is none."""
+        best: tuple[float, Reference] | None = None
+        for column in (c for c, size in sizes.items() if 1 < size <= MOST_VALUES):
+            cells = truth.counts([column, *sensitive])
+            rows = tuple(dict.fromkeys(key[:1] for key in cells))
+            columns = tuple(dict.fromkeys(key[1:] for key in cells))
+            table = np.zeros((len(rows), len(columns)))
+            row = {key: i for i, key in enumerate(rows)}
+            column_of = {key: j for j, key in enumerate(columns)}
+            for key, count in cells.items():
+                table[row[key[:1]], column_of[key[1:]]] = count
+            kept = uncertainty_coefficient(table)
+            if best is None or kept > best[0]:
+                found = cls(column=column, sensitive=tuple(sensitive), rows=rows, columns=columns, true_counts=table)
+                best = (kept, found)
+        return best[1] if best else None
+
+    def describe(self) -> dict[str, Any]:
+        """Which table, and the true association."""
+        return {"column": self.column, "association": uncertainty_coefficient(self.true_counts)}
+
+
+def reconstruction(reference: Reference, release: Asks, estimator: str | None = None) -> dict[str, float] | None:
+    """Distances and association of the estimated table; None where the method gives no estimate of it."""
+    names = ", ".join(quoted(c) for c in (reference.column, *reference.sensitive))
+    try:
+        answer = release.sql(f"SELECT {names}, COUNT(*) AS n FROM release GROUP BY {names}", estimator=estimator).table
+    except SfumatoError:
+        return None
+    row = {key: i for i, key in enumerate(reference.rows)}
+    column = {key: j for j, key in enumerate(reference.columns)}
+    estimated = np.zeros_like(reference.true_counts)
+    keys = zip(*[answer[c].to_pylist() for c in (reference.column, *reference.sensitive)], strict=True)
+    for key, value in zip(keys, answer["n"].to_numpy(), strict=True):
+        if key[:1] in row and key[1:] in column:
+            estimated[row[key[:1]], column[key[1:]]] = value
+    if not np.isfinite(estimated).all() or estimated.sum() <= 0:
+        return None
+    true = reference.true_counts
+    return {
+        "kl": kl_distance(true, estimated, mix=MIX),
+        "chi_square": chi_square_distance(true, estimated),
+        "euclid": euclidean_distance(true, estimated),
+        "association": uncertainty_coefficient(estimated),
+        "association_true": uncertainty_coefficient(true),
+    }

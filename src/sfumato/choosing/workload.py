@@ -8,8 +8,11 @@ one GROUP BY.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -18,17 +21,20 @@ import sqlglot
 from numpy.typing import NDArray
 
 from ..answering.answer import Answer
-from ..engines.statements import select
-from ..errors import SpecError, UnsupportedQuery
+from ..answering.subject import nothing_randomised
+from ..engines import scratch
+from ..engines.contract import Engine, Reader, Table, Transform
+from ..engines.statements import counted, select
+from ..errors import EngineError, SpecError, UnsupportedQuery
 from ..model.names import ENDS
 from ..model.public import Floats, Scalar
+from ..model.types import ColumnType
 from ..sql.nodes import Schema
 from ..sql.scalar import quoted
-from .fit_questions import FitQuestion, split_fits, true_fit
-from .original import Key, Original
 
 if TYPE_CHECKING:
     from ..analysis.fit import Fit
+
 
 CONDITIONS = 200
 MOST_COLUMNS = 3
@@ -336,3 +342,121 @@ def _sort_key(value: Any) -> tuple[str, Any]:
     if isinstance(value, tuple):
         return ("", tuple(_sort_key(v) for v in value))
     return ("", "") if value is None else (type(value).__name__, value)
+
+
+# Regressions as questions of a workload: `FIT [family] outcome ~ terms [WHERE condition];`, a number a coefficient.
+
+
+STATEMENT = re.compile(r"^[ \t]*FIT\s+(?P<body>[^;]+?)\s*(?:;|\Z)", re.IGNORECASE | re.MULTILINE)
+CONDITION = re.compile(r"\sWHERE\s", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitQuestion:
+    """A model to fit; `where` is an SQL condition."""
+
+    family: str
+    formula: str
+    where: str | None
+
+
+def split_fits(text: str) -> tuple[str, tuple[FitQuestion, ...]]:
+    """(the text without its FIT statements, the models that they ask for)."""
+    statements = list(STATEMENT.finditer(text))
+    if not statements:
+        return text, ()
+    from ..analysis.design import FAMILIES  # models take a quarter of a second to load
+
+    found = []
+    for statement in statements:
+        formula, *where = CONDITION.split(statement["body"], maxsplit=1)
+        first, _, rest = formula.strip().partition(" ")
+        family = first.lower() if first.lower() in FAMILIES else "gaussian"
+        formula = rest.strip() if first.lower() in FAMILIES else formula.strip()
+        if "~" not in formula:
+            raise SpecError("FIT takes outcome ~ terms", field="workload")
+        found.append(FitQuestion(family=family, formula=" ".join(formula.split()), where=where[0] if where else None))
+    return STATEMENT.sub("", text), tuple(found)
+
+
+def true_fit(asked: FitQuestion, reader: Reader, types: dict[str, ColumnType], rows: int) -> Fit:
+    """The fit of the original rows. Private: it reads them."""
+    from ..analysis.regression import fit
+
+    schema = Schema(types=types, units={})
+    subject = nothing_randomised(method="original", schema=schema, domains=(), reader=reader, rows=rows)
+    return fit(subject, asked.formula, family=asked.family, where=asked.where)
+
+
+# The custodian's table, to be asked many questions and, where it fits, to try methods on. Private.
+
+
+HELD_BYTES = 2**28  # of batches that stay in memory
+Key = tuple[Scalar, ...]
+
+
+class Original:
+    """The custodian's table, copied once into a private temporary folder so that it can be asked many questions.
+
+    `hold`: its rows stay in memory, too, where they fit: methods are tried on them many times.
+    """
+
+    def __init__(self, table: Table, columns: Sequence[str], engine: Engine, *, hold: bool = False) -> None:
+        self._folder = scratch.new_folder("truth")
+        weakref.finalize(self, scratch.remove, self._folder)
+        types = table.arrow_types()
+        schema = pa.schema([pa.field(name, types[name]) for name in columns])
+        path = self._folder / "truth.parquet"
+        copied = _AsItIs(HELD_BYTES if hold else 0)
+        self.rows = table.write(columns, copied, schema, _no_order, path, lambda _: None).rows
+        self.held = None if copied.room < 0 or not hold else tuple(copied.held)
+        self.types = {name: table.columns[name] for name in columns}
+        self.reader = engine.read([path])
+
+    def __repr__(self) -> str:
+        return "<the original table>"
+
+    def counts(self, columns: Sequence[str], where: Sequence[str] = ()) -> dict[Key, int]:
+        """True counts of the combinations of some columns."""
+        table, weight = self.reader.source()
+        found = self.reader.run(counted(columns, table=table, weight=weight, where=where))
+        cells = [column.to_pylist() for column in found.columns]
+        return {tuple(row[:-1]): row[-1] for row in zip(*cells, strict=True)}
+
+
+class _AsItIs:
+    """The transform that changes nothing, on one machine: a cluster's table is not copied to it."""
+
+    units: tuple[tuple[str, ...], ...] = ()
+    dictionaries: Mapping[str, pa.Array] = MappingProxyType({})
+    bytes_held = 0  # beside `held`, which has a bound of its own
+
+    def __init__(self, room: int) -> None:
+        self.held: list[pa.RecordBatch] = []
+        self.room = room  # bytes of batches that may still be held; below 0 none is
+
+    def split(self, _: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
+        self.room -= batch.nbytes
+        self.held = [*self.held, batch] if self.room >= 0 else []
+        return lambda: batch
+
+    def share(self, number: int, here: Sequence[pa.Table]) -> Any:  # noqa: ARG002
+        raise _one_machine()
+
+    def away(self) -> Transform:
+        raise _one_machine()
+
+    def partition(self, number: int, share: Any) -> Transform:  # noqa: ARG002
+        raise _one_machine()
+
+    def close(self) -> None:
+        """Nothing was counted before."""
+
+
+def _one_machine() -> EngineError:
+    return EngineError("this copies the table to one machine; take the local engine, and a sample where it is large")
+
+
+def _no_order(number: int, rows: int) -> NDArray[np.uint64]:
+    """Keys that are spread evenly, as the engine expects them; what order they make does not matter here."""
+    return (np.arange(rows, dtype=np.uint64) + (np.uint64(number) << np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)

@@ -44,7 +44,7 @@ COMMANDS = {  # and their functions; a command loads its own module, not those o
     "reproduce": "cli.demo.reproduce",
     "export": "cli.analyst.export",
     "serve": "web.command.serve",
-    "studio": "web.studio.studio_command.studio",
+    "studio": "web.studio.command.studio",
     "clean": "cli.custodian.clean",
 }
 START = f"""\

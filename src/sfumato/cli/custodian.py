@@ -211,7 +211,7 @@ def _is_default(roles: RoleOptions, method: str | None, reading: ReadingOptions)
 
 def _more_accurate(source: Any, roles: RoleOptions, reading: ReadingOptions, asked: Any) -> tuple[str, ...]:
     """Why this method, and what others would give up for how much less error; by their plans."""
-    from ..choosing.default_choice import HELD, alternatives
+    from ..choosing.recommend import HELD, alternatives
     from ..model.ratios import exact
     from ..publishing.randomness import Secret
 

@@ -33,7 +33,7 @@ def demonstration(out: Path) -> Iterator[str]:
     """The lines of the demonstration; leaves the release in `out`."""
     from .. import datasets
     from ..choosing import DEFAULT
-    from ..choosing.default_choice import alternatives
+    from ..choosing.recommend import alternatives
     from ..engines.duckdb.connection import connect
     from ..methods import REGISTRY
     from ..model.public import Roles

@@ -13,13 +13,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.templating import Jinja2Templates
 
-from ..analysis.families import FAMILIES
+from ..analysis.design import FAMILIES
 from ..errors import SpecError
-from . import api, asking, conclusions
+from . import api, asking, presenting
 from .catalogue import Served
-from .desk import Reply
 from .refusals import Refusal, wrong
 from .service import Posed, Service
+from .tasks import Reply
 
 LEVELS = ("0.8", "0.9", "0.95", "0.99")
 FORM_FIELDS = frozenset({"what", "c0", "g0", "of", "cs"})
@@ -163,8 +163,8 @@ async def concluded_context(request: Request, served: Served) -> tuple[dict[str,
         "asked": None,
         "refusal": None,
         "concluded": found.shown,
-        "links": conclusions.links(served.name, served.digest, task),
-        "lines": conclusions.lines(served.name, task),
+        "links": presenting.links(served.name, served.digest, task),
+        "lines": presenting.lines(served.name, task),
     }, 200
 
 

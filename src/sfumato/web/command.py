@@ -106,10 +106,9 @@ def serve(
         import uvicorn
     except ImportError:
         raise SfumatoError('serving needs more packages: pip install "sfumato[web]"') from None
-    from .app import application
+    from .app import application, patient
     from .catalogue import catalogue
-    from .server_settings import Settings, allowed_hosts, cores
-    from .slow_clients import patient
+    from .security import Settings, allowed_hosts, cores
 
     settings = Settings(
         workers=cores() if workers is None else workers,

@@ -1,12 +1,29 @@
-"""An answer as a page shows it: cells of text, and every interval as places on a common scale."""
+"""Answers, fits and tests as pages show them: cells of text, intervals on a common scale, charts."""
 
 from __future__ import annotations
 
-from typing import Any
+import datetime
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+from urllib.parse import quote, urlencode
 
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+
+from ..analysis.association import Independence
+from ..analysis.design import FAMILIES
+from ..analysis.fit import Fit
 from ..answering.answer import Answer
 from ..model.names import ERROR_ENDS
-from ..reports.text import number
+from ..query import Release
+from ..reports.text import json_text, number, p_text
+
+# An answer as a page shows it: cells of text, and every interval as places on a common scale.
+
 
 MOST_ROWS, MOST_CELLS = 500, 4000  # on a page, each cell with its drawing; the rest is in the downloads
 WIDTH, MARGIN = 200.0, 5.0  # of the drawn interval, in its own units
@@ -108,3 +125,308 @@ def _is_number(answer: Answer, name: str) -> bool:
 
     kind = answer.to_arrow().schema.field(name).type
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+# Charts of answers as Vega-Lite specifications; the kind follows from the question.
+#
+# Counts and sums are bars from zero with their interval; averages and shares are dots with their interval; along
+# numbers or dates the dots stand over an axis; ranges without an estimate are drawn as ranges. Colours come from the
+# page's style sheet, so the specification names roles ("mark", "interval"), not colours.
+
+
+MOST_BARS = 60
+MOST_COLOURS = 6
+MOST_PARTS = 3  # aggregates drawn one above the other
+MOST_STEPS = 20  # numbers along an axis that are better shown as categories when there are colours
+STEP = 24  # pixels of a bar with its gap
+
+
+def chart(answer: Answer, sql: str) -> dict[str, Any] | None:
+    """The specification, or None where a chart would say less than the table."""
+    table = answer.to_arrow()
+    errors = {f"{name}{end}" for name in answer.aggregates for end in ERROR_ENDS}
+    keys = [name for name in table.column_names if name not in errors and name not in answer.aggregates]
+    if not answer.aggregates or table.num_rows == 0 or len(keys) > 2 or (len(keys) == 0 and len(answer.aggregates) < 2):
+        return None
+    means = averages(sql)
+    rows = answer.told_rows()
+    if len(keys) == 0:
+        return _apart(answer, rows[0])
+    along = _axis(table, keys[0]) if len(set(table[keys[0]].to_pylist())) > 2 else None
+    colour = keys[1] if len(keys) == 2 else None
+    if colour is not None and len(set(table[colour].to_pylist())) > MOST_COLOURS:
+        if len(set(table[keys[0]].to_pylist())) > MOST_COLOURS or along:
+            return None
+        keys, colour, along = [keys[1], keys[0]], keys[0], _axis(table, keys[1])
+    if colour is not None and along and len(set(table[keys[0]].to_pylist())) <= MOST_STEPS:
+        along = None  # side by side, so that no interval hides another
+    drawn = rows if along else rows[: MOST_BARS * (1 if colour is None else MOST_COLOURS)]
+    parts = []
+    for name in answer.aggregates[:MOST_PARTS]:
+        data = [_point(row, name, keys[0], colour) for row in drawn]
+        layers = _along() if along else _across(bars=name not in means, coloured=colour is not None)
+        parts.append(_titled(layers, data, name, keys[0], colour, along))
+    spec = parts[0] if len(parts) == 1 else {"vconcat": parts}
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "description": _description(answer, keys, colour),
+        **spec,
+        "usermeta": {"left_out": len(rows) - len(drawn)},
+    }
+
+
+def averages(sql: str) -> set[str]:
+    """Names of the aggregates that are averages or shares: their zero is no natural base of a bar."""
+    try:
+        tree = sqlglot.parse_one(sql, dialect="duckdb")
+    except sqlglot.errors.SqlglotError:
+        return set()
+    return {
+        part.alias_or_name or part.sql(dialect="duckdb").lower()
+        for part in (tree.expressions if isinstance(tree, exp.Select) else [])
+        if part.find(exp.Avg, exp.Quantile, exp.Median, exp.Min, exp.Max)
+    }
+
+
+def _point(row: dict[str, Any], name: str, key: str, colour: str | None) -> dict[str, Any]:
+    value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
+    point = {"key": _plain(row[key]), "value": value, "low": low, "high": high}
+    point["said"] = "exact" if low == high else f"{_short(low)} to {_short(high)}"
+    return point if colour is None else point | {"by": str(_plain(row[colour]))}
+
+
+def _across(*, bars: bool, coloured: bool) -> list[dict[str, Any]]:
+    """Layers with categories down the page."""
+    offset: dict[str, Any] = {"yOffset": {"field": "by"}} if coloured else {}
+    x = {"field": "value", "type": "quantitative", "scale": {"zero": bars}}
+    span = {"x": {"field": "low", "type": "quantitative", "scale": {"zero": bars}}, "x2": {"field": "high"}}
+    rule = {"mark": {"type": "rule", "style": "interval"}, "encoding": span | offset}
+    dot = {"mark": {"type": "point", "style": "dot", "filled": True}, "encoding": {"x": x} | offset}
+    if not bars:
+        return [rule, dot]
+    bar = {"mark": {"type": "bar", "style": "shade" if coloured else "mark"}, "encoding": {"x": x} | offset}
+    return [bar, rule]
+
+
+def _along() -> list[dict[str, Any]]:
+    """Layers with numbers or dates along the page."""
+    y = {"field": "value", "type": "quantitative", "scale": {"zero": True}}
+    span = {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}}
+    return [
+        {"mark": {"type": "rule", "style": "interval"}, "encoding": span},
+        {"mark": {"type": "line", "style": "thread"}, "encoding": {"y": y}},
+        {"mark": {"type": "point", "style": "dot", "filled": True}, "encoding": {"y": y}},
+    ]
+
+
+def _titled(
+    layers: list[dict[str, Any]],
+    data: list[dict[str, Any]],
+    name: str,
+    key: str,
+    colour: str | None,
+    along: str | None,
+) -> dict[str, Any]:
+    """A complete part: data, the axis of the key, colours, what the pointer shows."""
+    order = list(dict.fromkeys(point["key"] for point in data))
+    tips = [{"field": "key", "title": key}, {"field": "value", "title": name, "format": ",.4~g"}]
+    tips += [{"field": "said", "title": "range"}]
+    shared: dict[str, Any] = {"tooltip": tips + ([{"field": "by", "title": colour}] if colour else [])}
+    if colour is not None:
+        shared["color"] = {"field": "by", "type": "nominal", "title": colour, "legend": {"orient": "top"}}
+    if along:
+        shared["x"] = {"field": "key", "type": along, "title": key, "scale": {"zero": False}}
+        size: dict[str, Any] = {"width": "container", "height": 260}
+        measure = "y"
+    else:
+        shared["y"] = {"field": "key", "type": "nominal", "sort": order, "title": None}
+        inner = len({point["by"] for point in data}) if colour else 1
+        size = {"width": "container", "height": max(60, len(order) * (STEP + 12 * (inner - 1)))}
+        measure = "x"
+    for layer in layers:
+        if measure in layer["encoding"]:
+            layer["encoding"][measure] |= {"title": name, "axis": {"format": ",.4~g"}}
+    return {"data": {"values": data}, "encoding": shared, "layer": layers, **size}
+
+
+def _apart(answer: Answer, row: dict[str, Any]) -> dict[str, Any] | None:
+    """Several aggregates without groups: the same kind of number, one under the other."""
+    points = [_point(row | {"__what__": name}, name, "__what__", None) for name in answer.aggregates[:MOST_BARS]]
+    known = [abs(p["value"]) for p in points if p["value"]]
+    if not known or max(known) > 100 * min(known):
+        return None  # on one scale the small ones would vanish
+    return dots(points, "", "aggregate", "Each aggregate with its range")
+
+
+def dots(points: list[dict[str, Any]], name: str, key: str, description: str) -> dict[str, Any]:
+    """Numbers of one kind with their ranges, one under the other; a point has key, value, low and high."""
+    data = [{"said": f"{_short(point['low'])} to {_short(point['high'])}"} | point for point in points]
+    part = _titled(_across(bars=False, coloured=False), data, name, key, None, None)
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "description": description,
+        **part,
+        "usermeta": {"left_out": 0},
+    }
+
+
+def _axis(table: pa.Table, key: str) -> str | None:
+    """The type of an axis along numbers or dates; None for categories."""
+    kind = table.schema.field(key).type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return "temporal"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "quantitative" if table[key].null_count == 0 else None
+    return None
+
+
+def _description(answer: Answer, keys: list[str], colour: str | None) -> str:
+    what = ", ".join(answer.aggregates[:MOST_PARTS])
+    by = f"{keys[0]}, coloured by {colour}" if colour else keys[0]
+    return f"{what} by {by}, each with its range; the table beside this chart holds the same numbers"
+
+
+def _plain(value: Any) -> Any:
+    if value is None:
+        return "missing"
+    if isinstance(value, datetime.date | datetime.datetime):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return float(value)
+    return value if isinstance(value, int | float | str) and not isinstance(value, bool) else str(value)
+
+
+def _short(x: float | None) -> str:
+    return "unknown" if x is None else f"{x:,.4g}" if abs(x) < 1000 else f"{x:,.0f}"
+
+
+# Fits and tests on the analysts' page: what is asked for, and the result as files and as a page shows it.
+
+
+Form = Literal["json", "csv", "page"]
+FORMS = {"fit": ("json", "csv"), "test": ("json",)}
+MOST_DRAWN = 60  # coefficients; the table has all
+INTERCEPT = "Intercept"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclusion:
+    """A model or a test asked of a release: a formula, or two columns."""
+
+    release: str
+    form: Form
+    formula: str = ""
+    family: str = FAMILIES[0]
+    x: str = ""
+    y: str = ""
+    where: str = ""
+    level: float = 0.95
+
+    @property
+    def kind(self) -> str:
+        """ "fit" or "test"."""
+        return "fit" if self.formula else "test"
+
+    @property
+    def sql(self) -> str:
+        """What was typed."""
+        return self.formula or f"{self.x}, {self.y}"
+
+    def fields(self) -> dict[str, str]:
+        """The question as fields of an address."""
+        own = {"formula": self.formula, "family": self.family} if self.formula else {"x": self.x, "y": self.y}
+        level = {} if self.level == 0.95 else {"level": str(self.level)}
+        return own | ({"where": self.where} if self.where else {}) | level
+
+
+def concluded(release: Release, asked: Conclusion) -> tuple[bytes, dict[str, Any]]:
+    """(the file, what a page needs); one of them is empty."""
+    found: Fit | Independence
+    if asked.formula:
+        found = release.fit(asked.formula, family=asked.family, where=asked.where or None, level=asked.level)
+    else:
+        found = release.test(asked.x, asked.y, where=asked.where or None, level=asked.level)
+    if asked.form == "page":
+        return b"", _model(found) if isinstance(found, Fit) else _independence(found)
+    text = found.to_csv() if asked.form == "csv" and isinstance(found, Fit) else json_text(found.to_dict())
+    return text.encode(), {}
+
+
+def _model(fit: Fit) -> dict[str, Any]:
+    document = fit.to_dict()
+    rows = [
+        {"": row["estimate"], "_se": row["se"], "_low": row["low"], "_high": row["high"]} for row in document["rows"]
+    ]
+    ends = scale([(row["_low"], row["_high"]) if row["_low"] is not None else None for row in rows])
+    drawn = [
+        {"key": r["term"], "value": r["estimate"], "low": r["low"], "high": r["high"]}
+        for r in document["rows"]
+        if r["low"] is not None and (r["term"] != INTERCEPT or len(rows) == 1)  # its scale is not that of the others
+    ][:MOST_DRAWN]
+    return {
+        "kind": "fit",
+        "title": f"{document['family']} fit of {document['formula']}",
+        "standfirst": f"models {document['models']}; {document['nobs']:,.0f} rows; release by {document['method']}",
+        "interval": f"{100 * document['level']:.10g} % interval",
+        "names": [row["term"] for row in document["rows"]],
+        "cells": [cell(row, "", ends) for row in rows],
+        "p": ["" if row["p"] is None else p_text(row["p"]) for row in document["rows"]],
+        "chart": dots(
+            drawn, "coefficient", "term", "Coefficients with their intervals; the table below holds the same numbers"
+        )
+        if drawn
+        else None,
+        "caveats": document["caveats"],
+        "text": fit.summary(),
+    }
+
+
+def _independence(test: Independence) -> dict[str, Any]:
+    strength = "not told by this release"
+    if test.high is not None:
+        ends = (
+            f"{number(test.low)} to {number(test.high)}" if test.cramers_v is not None else f"up to {number(test.high)}"
+        )
+        strength = ends if test.cramers_v is None else f"{number(test.cramers_v)}, {ends}"
+    facts = [
+        (f"chi-square, {test.df} degrees of freedom", number(test.statistic)),
+        ("p", p_text(test.pvalue)),
+        (f"Cramer's V, {100 * test.level:.10g} % interval", strength),
+    ]
+    if test.odds_ratio is not None:
+        ratio = test.odds_ratio
+        facts.append(("odds ratio", f"{number(ratio.value)}, {number(ratio.low)} to {number(ratio.high)}"))
+    return {
+        "kind": "test",
+        "title": f"Do {test.x} and {test.y} go together?",
+        "standfirst": test.test,
+        "facts": facts,
+        "caveats": list(test.caveats),
+        "text": str(test),
+    }
+
+
+def links(name: str, digest: str, asked: Conclusion) -> dict[str, str]:
+    """Addresses of a conclusion: the page, and the files; they name the release's contents."""
+    fields = asked.fields() | {"digest": digest[:16]}
+    files = {f: f"/{quote(name)}/{asked.kind}?{urlencode(fields | {'format': f})}" for f in FORMS[asked.kind]}
+    return {"page": f"/{quote(name)}/ask?{urlencode(fields)}#answer", **files}
+
+
+def lines(name: str, asked: Conclusion) -> dict[str, str]:
+    """The same on a command line and in Python."""
+    fields: Mapping[str, str] = asked.fields()
+    words = [asked.formula] if asked.formula else [asked.x, asked.y]
+    options = {key: fields[key] for key in ("family", "where", "level") if key in fields}
+    if options.get("family") == FAMILIES[0]:
+        del options["family"]
+    given_options = "".join(f" --{key}={shlex.quote(text)}" for key, text in options.items())
+    ended = ["--"] if any(word.startswith("-") for word in (name, *words)) else []  # what follows is no option
+    shell = " ".join(shlex.quote(word) for word in (*ended, name, *words))
+    given = [repr(word) for word in words]
+    given += [f"{key}={text if key == 'level' else repr(text)}" for key, text in options.items()]
+    return {
+        "shell": f"sfumato {asked.kind}{given_options} {shell}",
+        "python": f"import sfumato\n\nrelease = sfumato.open_release({name!r})\n"
+        f"print(release.{asked.kind}({', '.join(given)}))",
+    }

@@ -7,12 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import json
-from collections.abc import Iterable, Mapping
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TextIO
 
+import sqlglot
+from sqlglot import TokenType
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..errors import SpecError
 from .refusals import Refusal, wrong
 
 # Scripts, styles, fonts and requests from this server alone; nothing inline, nothing evaluated, no frame around us.
@@ -195,3 +204,134 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
+
+
+# What a server allows: limits, host names, origins. One frozen object, made from the command line.
+
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+ANY = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
+
+
+def cores() -> int:
+    """Processes that can work at the same time here, four at most unless told otherwise."""
+    return max(1, min(4, os.cpu_count() or 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Limits of a server for analysts; the defaults suit a small public server."""
+
+    workers: int = 2  # processes that answer, so: questions under way at once
+    queue: int = 64  # questions that may wait for a worker; one more gets 503
+    time_limit: float = 20.0  # seconds for one question, from the moment a worker takes it
+    memory_mib: int = 2048  # private memory of one worker
+    max_sql: int = 10_000  # characters of a question
+    max_body: int = 64 * 1024  # bytes of a request's body
+    max_rows: int = 10_000  # rows of an answer
+    cache_mib: int = 64  # finished answers that are kept
+    downloads: int = 16  # bundles and tables streamed at once
+    hosts: tuple[str, ...] = LOOPBACK  # names under which the server answers
+    cors: tuple[str, ...] = ()  # origins whose pages may read the API; "*" for all
+    log_sql: bool = False  # write questions into the access log with their literals
+
+    def __post_init__(self) -> None:
+        limits = {"max_sql": self.max_sql, "max_body": self.max_body, "max_rows": self.max_rows}
+        for name, number in {"workers": self.workers, "queue": self.queue, **limits}.items():
+            least = 0 if name == "queue" else 1
+            if number < least:
+                raise SpecError(f"{name.replace('_', '-')} must be at least {least}, got {number}", field=name)
+        if not 0 < self.time_limit < 86_400:
+            raise SpecError(f"time-limit must be between 0 and 86400 seconds, got {self.time_limit:g}", field="time")
+        if self.memory_mib < 512:
+            raise SpecError(f"memory must be at least 512 MiB for each worker, got {self.memory_mib}", field="memory")
+        for origin in self.cors:
+            if origin != "*" and not origin.startswith(("http://", "https://")):
+                raise SpecError(f'--cors takes an origin such as https://example.org, got "{origin}"', field="cors")
+
+
+def allowed_hosts(bound: str, extra: tuple[str, ...]) -> tuple[str, ...]:
+    """Host names under which the server answers: loopback, the bound one, and those named."""
+    named = tuple(name.strip().strip("[]").lower() for name in extra)
+    own = () if bound in ANY else (bound.strip("[]").lower(),)
+    return tuple(dict.fromkeys((*LOOPBACK, *own, *named)))
+
+
+# The access log: one JSON object a line, without addresses of people and without the literals of their questions.
+
+
+_LITERALS = {TokenType.STRING, TokenType.NUMBER, TokenType.NATIONAL_STRING, TokenType.RAW_STRING}
+_NAMES = {TokenType.VAR, TokenType.IDENTIFIER}
+
+
+class AccessLog:
+    """Writes a line when a request is done. Handlers add what they know to `scope["log"]`."""
+
+    def __init__(self, app: ASGIApp, *, write: Callable[[str], None] | None = None) -> None:
+        self._app, self._write = app, write or line_writer(sys.stdout)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and note what became of it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start = time.perf_counter()
+        seen: dict[str, Any] = {"status": 500, "bytes": 0}
+        scope["log"] = {}
+
+        async def note(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                seen["status"] = message["status"]
+            elif message["type"] == "http.response.body":
+                seen["bytes"] += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note)
+        finally:
+            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+            line = {"time": now, "method": scope["method"], "path": scope["path"], **seen}
+            line["ms"] = round(1000 * (time.perf_counter() - start), 1)
+            # ASCII alone: no character of an address ends the line or steers the terminal that shows it
+            self._write(json.dumps(line | scope["log"], default=str))
+
+
+def line_writer(stream: TextIO) -> Callable[[str], None]:
+    """A function that writes a line at once."""
+
+    def write(line: str) -> None:
+        stream.write(line + "\n")
+        stream.flush()
+
+    return write
+
+
+def masked(sql: str, known: Iterable[str]) -> str:
+    """The question with `?` for every literal and for every name that is not a column of the release.
+
+    A mistyped question may hold a value where a name belongs, so names are kept only if they are public ones.
+    """
+    public = {name.lower() for name in known} | {"release"}
+    try:
+        tokens = sqlglot.tokenize(sql, read="duckdb")
+    except sqlglot.errors.SqlglotError:
+        return "?"
+    words = []
+    for token in tokens:
+        keep = token.token_type not in _LITERALS
+        if token.token_type in _NAMES:
+            keep = token.text.lower() in public or token.text.upper() in _FUNCTIONS
+        elif keep and token.text[:1].isalpha():
+            keep = token.text.upper() in _KEYWORDS or token.text.lower() in public
+        words.append(token.text if keep else "?")
+    return " ".join(words)
+
+
+_FUNCTIONS = frozenset(
+    ("COUNT", "SUM", "AVG", "MIN", "MAX", "MEDIAN", "INTERVAL_LOW", "INTERVAL_HIGH", "STD_ERROR", "FLOOR")
+)
+_WORDS = """
+SELECT FROM WHERE HAVING LIMIT OFFSET AS AND OR NOT IN IS NULL BETWEEN LIKE ILIKE CASE WHEN THEN ELSE END FILTER
+CUBE ROLLUP ASC DESC TRUE FALSE DISTINCT BY GROUP ORDER
+"""
+_KEYWORDS = _FUNCTIONS | {*_WORDS.split(), "GROUP BY", "ORDER BY", "GROUPING SETS"}

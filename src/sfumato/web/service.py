@@ -11,10 +11,10 @@ from typing import Any
 
 from ..version import __version__
 from .catalogue import Served
-from .conclusions import Conclusion
-from .desk import Form, Reply, Task
+from .presenting import Conclusion
 from .refusals import BUSY, Refusal, lost, out_of_time, wrong
-from .server_settings import Settings
+from .security import Settings
+from .tasks import Form, Reply, Task
 from .workers import Busy, OutOfTime, Pool, WorkerLost
 
 VOCABULARY_SECONDS = 120.0  # the first look at a large release reads whole columns

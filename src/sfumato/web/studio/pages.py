@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -14,17 +14,23 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from ...choosing.setting import parse_bound
 from ...engines.files import OPTIONS, options_of
 from ...engines.source import check_no_password
 from ...errors import SpecError
-from ...methods import method_named
+from ...methods import REGISTRY, method_named
+from ...methods.specifications import fields_of
+from ...model.option_names import option_name
+from ...model.public import READERS
 from ...reports.pages import release_page
+from ...reports.text import name_of, number, reached, render_cells, render_unprotected, verdict
+from ..analyst_pages import READERS as READER_WORDS
+from ..analyst_pages import TRUST as TRUST_WORDS
 from ..catalogue import Served
 from ..downloads import zipped
-from . import handover, machine_files
-from .shown_steps import STEPS, bound_of, context
-from .state import Studio
-from .studio_choices import MOST_QUESTIONS, ROLES, TRUST, held, read_choices
+from . import choices, session
+from .choices import ALWAYS, MOST_QUESTIONS, ROLES, TRUST, held, read_choices
+from .session import Studio
 
 SOON = 0.6  # seconds that a request waits for quick work before it shows progress
 
@@ -76,7 +82,7 @@ async def source(request: Request) -> Response:
     """POST /source: the table at a path or an address, or the upload once more, read as the form says."""
     here, given = studio(request), await fields(request)
     async with here.lock:
-        named = machine_files.spelled(given.get("source", "").strip())
+        named = session.spelled(given.get("source", "").strip())
         again = not named and here.choices.upload
         how = {name: "\n".join(given.get(name, "").splitlines()) for name in OPTIONS}
         await here.open(here.choices.source if again else named, how=how, upload=again)
@@ -85,14 +91,14 @@ async def source(request: Request) -> Response:
 
 async def options(request: Request) -> Response:
     """GET /options?source=...: what may be said about how this source is read."""
-    named = machine_files.spelled(request.query_params.get("source", "").strip())
+    named = session.spelled(request.query_params.get("source", "").strip())
     return _render(request, "studio/options.html", {"asked": named, "takes": options_of(named)})
 
 
 async def upload(request: Request) -> Response:
     """POST /upload?name=...: the table as a body; it is kept in the private folder of this process."""
     here = studio(request)
-    kept = await machine_files.keep_upload(request.query_params.get("name", ""), request.stream())
+    kept = await session.keep_upload(request.query_params.get("name", ""), request.stream())
     async with here.lock:
         await here.open(str(kept), upload=True)
     return await _after(request, "source")
@@ -100,7 +106,7 @@ async def upload(request: Request) -> Response:
 
 async def files(request: Request) -> Response:
     """GET /files?folder=...: a folder of this machine."""
-    listing = machine_files.listing(request.query_params.get("folder", ""))
+    listing = session.listing(request.query_params.get("folder", ""))
     return _render(request, "studio/files.html", {"listing": listing})
 
 
@@ -182,9 +188,7 @@ async def publish(request: Request) -> Response:
         if here.published is not None and here.published.running:
             raise SpecError("publishing is under way", field="out")
         current(given, "plan", here.plans)
-        here.choose(
-            out=machine_files.spelled(given.get("out", "").strip()), accept_unprotected="accept_unprotected" in given
-        )
+        here.choose(out=session.spelled(given.get("out", "").strip()), accept_unprotected="accept_unprotected" in given)
         if not here.choices.out:
             raise SpecError("no folder is named for the release", field="out")
         await here.publish()
@@ -202,7 +206,7 @@ async def cancel(request: Request) -> Response:
 async def choices_file(request: Request) -> Response:
     """GET /choices.toml: the choices as a file."""
     chosen = studio(request).choices
-    return Response(chosen.text(), media_type="application/toml", headers=_attachment(handover.file_name(chosen)))
+    return Response(chosen.text(), media_type="application/toml", headers=_attachment(choices.file_name(chosen)))
 
 
 async def load(request: Request) -> Response:
@@ -217,7 +221,7 @@ async def load(request: Request) -> Response:
         check_no_password(found.source)
         here.check_not_publishing()
         if here.choices.upload:
-            machine_files.forget_upload(here.choices.source)
+            session.forget_upload(here.choices.source)
         here.choices, out = found, found.out
         here.forget("looked", "foreseen", "planned", "published", "verified")
         if found.source:
@@ -316,3 +320,233 @@ ROUTES = (
     Route("/release.zip", archive),
     Route("/report.html", report),
 )
+
+
+# What the templates of the studio need, as plain values in the words of a custodian.
+
+
+STEPS = ("source", "look", "roles", "promise", "methods", "plan", "publish", "hand")
+TITLES = {
+    "source": "Choose the table",
+    "look": "Look at it",
+    "roles": "Give every column a role",
+    "promise": "Say what must hold",
+    "methods": "See what each method costs",
+    "plan": "Plan",
+    "publish": "Publish",
+    "hand": "Verify and hand over",
+}
+LANES = {  # role -> (heading, what it means)
+    "sensitive": ("Sensitive", "changed before publication; this is what readers must not learn"),
+    "quasi": ("Others may know it", "published; somebody may know it of a person"),
+    "keep": ("Harmless", "published as it is; tells nothing about anybody"),
+    "drop": ("Left out", "not published"),
+    "person": ("Tells people apart", "one value a person; not published"),
+}
+SLIDER = (2, 20)  # bounds 1/k from weak to strong
+MOST_ERRORS = 12  # values of the table of errors
+
+
+def bound_of(text: str, slider: str, current: str) -> str:
+    """The bound that a form states: what was typed, if it is new, else the place of the slider."""
+    if text.strip() and text.strip() != current:
+        return str(parse_bound(text.strip()))
+    if re.fullmatch(r"\d{1,3}", slider) and int(slider) >= SLIDER[0]:
+        place = slider_at(current)
+        return f"1/{int(slider)}" if int(slider) != place else current
+    if slider:
+        raise SpecError("the slider stands for a bound 1/k", field="bound")
+    return current
+
+
+def slider_at(bound: str) -> int:
+    """The place of the slider that is nearest to a bound."""
+    try:
+        k = round(1 / parse_bound(bound))
+    except SpecError:
+        k = SLIDER[0]
+    return max(SLIDER[0], min(SLIDER[1], k))
+
+
+def context(here: Studio) -> dict[str, Any]:
+    """Everything the steps show."""
+    entries = here.entries()
+    best = next((e for e in entries if e["fits"]), None)
+    missing = here.missing() if here.table is not None else None
+    return {
+        "studio": here,
+        "choices": here.choices,
+        "table": here.table,
+        "titles": TITLES,
+        "numbers": {name: k + 1 for k, name in enumerate(STEPS)},
+        "done": progress(here),
+        "lanes": LANES,
+        "roles": ROLES,
+        "readers": {name: READER_WORDS[name] for name in READERS},
+        "always": ALWAYS,
+        "trust_words": TRUST_WORDS,
+        "slider": SLIDER,
+        "slider_at": slider_at(here.choices.bound),
+        "bound": here.choices.bound,
+        "missing": missing,
+        "null_columns": null_columns(here),
+        "entries": entries,
+        "best": best,
+        "chart": foreseen_chart([e for e in entries if e["able"]]),
+        "reached": reached,
+        "all_methods": list(REGISTRY),
+        "plan": plan_view(here),
+        "handed": hand_view(here),
+        "oob": False,
+    }
+
+
+def progress(here: Studio) -> dict[str, bool]:
+    """Step -> whether it is done."""
+    return {
+        "source": here.table is not None,
+        "look": here.table is not None,
+        "roles": here.table is not None and here.missing() is None,
+        "promise": here.foreseen is not None,
+        "methods": here.foreseen is not None and here.foreseen.finished,
+        "plan": here.planned is not None and here.planned.finished,
+        "publish": here.published is not None and here.published.finished,
+        "hand": here.verified is not None and here.verified.finished,
+    }
+
+
+def null_columns(here: Studio) -> list[str]:
+    """Sensitive columns with missing values."""
+    columns = here.table["columns"] if here.table is not None else []
+    return [c["name"] for c in columns if c["missing"] and here.choices.roles.get(c["name"]) == "sensitive"]
+
+
+def plan_view(here: Studio) -> dict[str, Any] | None:
+    """The plan in words and tables; None where there is none."""
+    if here.planned is None or here.planned.task.choices.method not in REGISTRY:
+        return None
+    given = here.planned.task.choices
+    fields = [
+        {
+            "name": field.name,
+            "said": option_name(field.name),
+            "help": field.help,
+            "required": field.required,
+            "value": given.options.get(field.name, ""),
+        }
+        for field in fields_of(REGISTRY[given.method].spec)
+    ]
+    view: dict[str, Any] = {"method": given.method, "fields": fields}
+    if not here.planned.finished:
+        return view | {"ready": False}
+    found = here.planned.result
+    report = found["report"]
+    parameters = {k: v for k, v in report["parameters"].items() if isinstance(v, str | int | float | bool)}
+    return view | {
+        "ready": True,
+        "report": report,
+        "parameters": parameters,
+        "readers": [
+            {"name": name_of(r), "words": READER_WORDS[r["reader"]], "held": verdict(r["held"]), "why": r["why"]}
+            | {"posterior": reached(r["posterior"])}
+            for r in report["readers"]
+        ],
+        "unprotected": render_unprotected(report["unprotected"]),
+        "cells": render_cells(report["quasi_identifiers"], report["rows"]),
+        "errors": errors_table(report.get("expected_error")),
+        "text": found["text"],
+        "against": found["against"],
+        "notes": found["notes"],
+    }
+
+
+def errors_table(error: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The expected errors by sensitive value, as the terminal shows them."""
+    if not error or "values" not in error:
+        return None
+    columns = [(k, v) for k, v in error.items() if k != "values" and isinstance(v, list)]
+    values = error["values"][:MOST_ERRORS]
+    return {
+        "meaning": error.get("meaning", "standard error of the count of each value"),
+        "header": [name.replace("_", " ") for name, _ in columns],
+        "rows": [[str(value), *(number(numbers[i]) for _, numbers in columns)] for i, value in enumerate(values)],
+        "more": len(error["values"]) - len(values),
+    }
+
+
+def hand_view(here: Studio) -> dict[str, Any] | None:
+    """What is handed over; None where nothing is published."""
+    if here.published is None or not here.published.finished:
+        return None
+    given = here.published.task.choices
+    return {
+        "out": given.out,
+        "upload": given.upload,
+        "document": here.published.result["document"],
+        "notes": here.published.result["notes"],
+        "command": choices.command_line(given),
+        "python": choices.python_lines(given),
+        "needs_file": not choices.plain_names(given),
+        "file": choices.file_name(given),
+    }
+
+
+# The chart of foreseen errors: one bar a candidate, shortest first; what holds less than asked has another colour.
+
+
+STEP = 30  # height of a bar with its gap
+NAMES = {True: "holds what you ask", False: "holds less"}
+
+
+def foreseen_chart(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """A Vega-Lite specification; None where there is nothing to draw. `entries` are sorted as they are to be shown."""
+    drawn = [e for e in entries if e["error"] is not None]
+    if not drawn:
+        return None
+    points = [
+        {
+            "label": e["label"],
+            "error": e["error"],
+            "said": e["said"],
+            "trust": e["trust"],
+            "fits": NAMES[e["fits"]],
+            "held": ", ".join(e["held"]) or "none",
+        }
+        for e in drawn
+    ]
+    tips = [
+        {"field": "label", "title": "method"},
+        {"field": "said", "title": "expected error"},
+        {"field": "trust", "title": "trust"},
+        {"field": "held", "title": "readers held"},
+    ]
+    x = {"field": "error", "type": "quantitative", "title": "expected error of an answer, relative to the true one"}
+    return {
+        "description": "Expected error of every method for your questions; the table below holds the same numbers",
+        "data": {"values": points},
+        "height": STEP * len(points),
+        "encoding": {
+            "y": {"field": "label", "type": "nominal", "sort": [p["label"] for p in points], "title": None}
+            | {"axis": {"labelLimit": 300}},
+            "tooltip": tips,
+        },
+        "layer": [
+            {
+                "mark": {"type": "bar", "cornerRadiusEnd": 2},
+                "encoding": {
+                    "x": x | {"axis": {"format": "~%"}, "scale": {"zero": True}},
+                    "color": {
+                        "field": "fits",
+                        "type": "nominal",
+                        "title": None,
+                        "scale": {"domain": list(NAMES.values())},
+                        "legend": {"orient": "top", "labelLimit": 400},
+                    },
+                },
+            },
+            {
+                "mark": {"type": "text", "style": "said", "align": "left", "dx": 5},
+                "encoding": {"x": x, "text": {"field": "said"}},
+            },
+        ],
+    }

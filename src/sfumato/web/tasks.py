@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,13 +15,11 @@ import pyarrow.parquet as pq
 
 from ..answering.answer import Answer
 from ..errors import SfumatoError
+from ..model.names import ENDS, free_name
 from ..query import Release, open_release
-from .answer_charts import chart
-from .catalogue import Served
-from .conclusions import Conclusion, concluded
-from .examples import examples
-from .presenting import present
-from .refusals import Refusal, refusal
+from .catalogue import Served, ServedColumn
+from .presenting import Conclusion, chart, concluded, present
+from .refusals import Refusal, identifier, literal, refusal
 
 Form = Literal["json", "csv", "parquet", "page", "explain", "vocabulary"]
 MOST_VALUES = 500  # of a column, for completion and the form
@@ -178,3 +176,60 @@ def _published(release: Release, name: str) -> list[Any] | None:
                 if len(seen) > MOST_VALUES:
                     return None
     return sorted(v for v in (seen.to_pylist() if seen is not None else []) if v is not None)
+
+
+# Questions that fit a release: made from its columns, shown only if the release answers them.
+
+
+FEW = 12  # values of a column that makes a readable group
+
+
+def examples(columns: Sequence[ServedColumn], values: Mapping[str, Sequence[Any] | None]) -> Iterator[tuple[str, str]]:
+    """(title, SQL), from the plainest on."""
+    sensitive = next((c for c in columns if c.role == "sensitive"), None)
+    others = [c for c in columns if c.role != "sensitive"]
+    group = next((c for c in others if c.kind in {"text", "truth"} and 1 < len(values.get(c.name) or ()) <= FEW), None)
+    measure = next((c for c in reversed(others) if c.kind in {"whole", "number"}), None)
+    axis = next((c for c in others if c.kind == "whole"), None)
+    if sensitive is None:
+        return
+    s = identifier(sensitive.name)
+
+    def named(name: str) -> str:
+        return identifier(free_name(name, (c.name for c in columns), ENDS))
+
+    n, share = named("n"), named("share")
+    if sensitive.domain is None or len(sensitive.domain) <= 100:
+        yield (
+            f"How many of each {sensitive.name}?",
+            f"SELECT {s}, COUNT(*) AS {n}\nFROM release\nGROUP BY {s}\nORDER BY {n} DESC",
+        )
+    if not sensitive.domain:
+        return
+    value = next((v for v in sensitive.domain if v not in (None, "")), None)
+    asked = f"{s} = {literal(value)}"
+    if group is not None:
+        g = identifier(group.name)
+        yield (
+            f"{value}, by {group.name}",
+            f"SELECT {g}, COUNT(*) AS {n}\nFROM release\nWHERE {asked}\nGROUP BY {g}\nORDER BY {n} DESC",
+        )
+        with_it = f"AVG(CASE WHEN {asked} THEN 1 ELSE 0 END) AS {share}"
+        yield (
+            f"The share of {value} in each {group.name}",
+            f"SELECT {g}, {with_it}\nFROM release\nGROUP BY {g}\nORDER BY {g}",
+        )
+    if axis is not None:
+        a = identifier(axis.name)
+        step = f"{a} // 10 * 10"
+        name = named(f"{axis.name}_from")
+        yield (
+            f"{value}, by {axis.name} in steps of 10",
+            f"SELECT {step} AS {name}, COUNT(*) AS {n}\nFROM release\nWHERE {asked}\nGROUP BY {step}\nORDER BY {name}",
+        )
+    if measure is not None:
+        m, name = identifier(measure.name), named(f"average_{measure.name}")
+        yield (
+            f"Average {measure.name} by {sensitive.name}",
+            f"SELECT {s}, AVG({m}) AS {name}\nFROM release\nGROUP BY {s}\nORDER BY {name} DESC",
+        )

@@ -43,9 +43,9 @@ def studio(
     from ...engines import scratch
     from ...engines.source import check_no_password
     from ..command import bound, run
-    from .state import Studio
-    from .studio_app import application
-    from .studio_choices import Choices, read_choices
+    from .app import application
+    from .choices import Choices, read_choices
+    from .session import Studio
 
     file = None if choices is None else Path(choices)
     start = Choices()
