@@ -10,7 +10,7 @@ from sfumato.choosing.original import Original
 from sfumato.choosing.workload import Workload, literal, query_pool, sql_workload
 from sfumato.engines.duckdb.engine import LocalEngine
 from sfumato.errors import QueryError, SpecError
-from sfumato.methods.uniform.method import UniformPerturbation
+from sfumato.methods.uniform import UniformPerturbation
 from sfumato.publish import publish
 
 TABLE = people()

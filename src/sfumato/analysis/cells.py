@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..answering.domains import check_literals, look_at_domains, truth
+from ..answering.observe import check_literals, look_at_domains, truth
 from ..answering.subject import Subject
 from ..engines.codes import factorise, part_numbers
 from ..engines.statements import distinct

@@ -16,9 +16,9 @@ import numpy as np
 from ..methods.shared import workload_matrices as workloads
 from ..methods.shared.channel_design import GAP, Design, optimise
 from ..methods.shared.least_error import least_histogram
-from ..methods.shared.set_answers import SetAnswers, set_answers
-from ..methods.shared.set_channel import Floats
+from ..methods.shared.set_channel import SetAnswers, set_answers
 from ..methods.shared.set_lists import best_list, best_width, least_variance, loss, total_variance
+from ..model.public import Floats
 from .findings import Finding, trend
 
 TITLE = "Set channels and the least possible error"

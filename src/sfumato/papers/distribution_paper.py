@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..methods.target_distribution import block_bounds, blocktree, transform
+from ..methods.target_distribution.bounds import Bounder, exact_numbers, make_blocks, one_answer
+from ..methods.target_distribution.targets import plan
+from ..methods.target_distribution.tree import BlockTree, balanced
 from .distribution_runs import SEED, AgeTable, BlockSetting, adult, publish, sweep, synthetic
 from .findings import DIFFERS, REPRODUCED, Finding, number, rising, trend
 
@@ -26,10 +28,10 @@ def findings() -> Iterator[Finding]:
 
 def example() -> Iterator[Finding]:
     """Figures 1 to 4: eleven rows, salaries 30 to 60, uniform target."""
-    tree, values = blocktree.balanced(4), [30, 40, 50, 60]
+    tree, values = balanced(4), [30, 40, 50, 60]
     true = np.array([[1, 1, 1, 1], [1, 1, 1, 0], [0, 1, 0, 3]])
     weights = np.ones(tree.nodes, dtype=np.int64)
-    plans = transform.plan(tree, weights, true)
+    plans = plan(tree, weights, true)
     asked = {
         "average of the women": ((2, 3, 1), (Fraction(35), Fraction(55))),
         "average of zip 912**": ((0, 3, 0), (Fraction(110, 3), Fraction(160, 3))),
@@ -41,7 +43,7 @@ def example() -> Iterator[Finding]:
     faked[1, 3] += 1
     yield bounds(
         "Section 5, zip 912** with the fake 60",
-        transform.plan(tree, weights, faked),
+        plan(tree, weights, faked),
         tree,
         values,
         (0, 3, 0),
@@ -49,13 +51,11 @@ def example() -> Iterator[Finding]:
     )
 
 
-def bounds(
-    item: str, plans: Any, tree: blocktree.BlockTree, values: list[int], rows: tuple[int, ...], printed: Any
-) -> Finding:
+def bounds(item: str, plans: Any, tree: BlockTree, values: list[int], rows: tuple[int, ...], printed: Any) -> Finding:
     """Certain bounds on an average beside the printed ones."""
-    bounder = block_bounds.Bounder(block_bounds.make_blocks(tree, plans))
-    numbers = block_bounds.exact_numbers(values, int(plans.sum()))
-    (found,) = bounder.totals(block_bounds.one_answer(np.array(rows)), numbers)
+    bounder = Bounder(make_blocks(tree, plans))
+    numbers = exact_numbers(values, int(plans.sum()))
+    (found,) = bounder.totals(one_answer(np.array(rows)), numbers)
     low, high = (Fraction(x) / sum(rows) for x in found)
     return Finding(
         item=item,

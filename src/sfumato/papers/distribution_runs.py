@@ -15,8 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..datasets import adult as bundled
-from ..methods.target_distribution import block_bounds, blocktree, targets, transform
-from ..methods.target_distribution.fake_choice import allowed_fakes, choose_fakes
+from ..methods.target_distribution import targets
+from ..methods.target_distribution.bounds import Bounder, WholeNumbers, exact_numbers, make_blocks, one_answer
+from ..methods.target_distribution.fakes import allowed_fakes, choose_fakes
+from ..methods.target_distribution.targets import check_plan, plan
+from ..methods.target_distribution.tree import balanced
+from ..methods.target_distribution.tree import spans as tree_spans
 
 Array = NDArray[Any]
 RANGES = (5, 10, 20, 30, 40, 50, 60)
@@ -89,8 +93,8 @@ class PublishedBlocks:
     """What a setting made of a table."""
 
     group: Array  # of every row
-    bounder: block_bounds.Bounder
-    value: block_bounds.WholeNumbers
+    bounder: Bounder
+    value: WholeNumbers
     root_share: float
     distance: float  # total variation between the target asked for and the target used
     cost_share: float  # sum of spans against all blocks at the root
@@ -100,9 +104,9 @@ class PublishedBlocks:
 def publish(table: AgeTable, setting: BlockSetting) -> PublishedBlocks:
     """The blocks of every group; all targets live on one tree over the whole domain."""
     began = time.perf_counter()
-    tree = blocktree.balanced(len(table.domain), arity=setting.arity)
+    tree = balanced(len(table.domain), arity=setting.arity)
     values = table.domain.tolist()
-    spans = blocktree.spans(tree, values)
+    spans = tree_spans(tree, values)
     ends = table.domain[tree.start].astype(float), table.domain[tree.stop - 1].astype(float)
     edges = np.quantile(table.age, np.linspace(0, 1, setting.parts + 1)[1:-1], method="inverted_cdf")
     part = np.searchsorted(edges, table.age, side="left")
@@ -128,12 +132,12 @@ def publish(table: AgeTable, setting: BlockSetting) -> PublishedBlocks:
                 rule=setting.rule,
             )
             here = here + choice.fakes
-        plans[mine] = transform.plan(tree, target.weights, here)
-        transform.check_plan(tree, target.weights, plans[mine], here, sizes=here.sum(axis=1))
+        plans[mine] = plan(tree, target.weights, here)
+        check_plan(tree, target.weights, plans[mine], here, sizes=here.sum(axis=1))
     return PublishedBlocks(
         group=group,
-        bounder=block_bounds.Bounder(block_bounds.make_blocks(tree, plans)),
-        value=block_bounds.exact_numbers(values, int(plans.sum())),
+        bounder=Bounder(make_blocks(tree, plans)),
+        value=exact_numbers(values, int(plans.sum())),
         root_share=float(plans[:, 0].sum() / plans.sum()),
         distance=distance,
         cost_share=float((plans @ spans).sum() / (plans.sum() * spans[0])),
@@ -164,9 +168,7 @@ def errors(table: AgeTable, published: PublishedBlocks, width: int, rng: np.rand
         if not rows.any():
             continue
         truth = Fraction(int(values[rows].sum()), int(rows.sum()))
-        selected = block_bounds.one_answer(
-            np.bincount(published.group[rows], minlength=published.bounder.blocks.groups)
-        )
+        selected = one_answer(np.bincount(published.group[rows], minlength=published.bounder.blocks.groups))
         (found,) = published.bounder.totals(selected, published.value)
         least, most = found[0] / int(rows.sum()), found[1] / int(rows.sum())
         assert least <= truth <= most

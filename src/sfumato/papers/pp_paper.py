@@ -18,10 +18,8 @@ from ..choosing.setting import Setting, make_setting
 from ..choosing.trial import trial
 from ..datasets import adult
 from ..errors import SfumatoError
-from ..methods.small_domain.balancing import Counts, balance, join
-from ..methods.small_domain.merging import Costs, merge
-from ..methods.small_domain.partitioning import partition
-from ..methods.small_domain.rearranging import candidate_orders
+from ..methods.small_domain.groups import Counts, balance, candidate_orders, join
+from ..methods.small_domain.plan import Costs, merge, partition
 from ..model.public import Candidate, Roles
 from ..publishing.randomness import Secret
 from ..stats.gamma import gamma_bound, keep_probabilities

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import PlanError
-from ..methods.randomized_response.disclosure import RiskCells, paper_risk, views
+from ..methods.randomized_response.risk import RiskCells, paper_risk, views
 from ..stats.association import uncertainty_coefficient
 from ..stats.table_distance import base_error, cube_error, euclidean_distance
 from . import rr_tables as tables

@@ -15,12 +15,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..datasets import adult
-from ..methods.l_diversity.class_tables import CellCounts
 from ..methods.l_diversity.hierarchy import Hierarchy, from_rows, suppress
-from ..methods.l_diversity.lattice import search_lattice
-from ..methods.randomized_response.disclosure import RiskCells, views
-from ..methods.randomized_response.keep_search import KeepPlan, search_keep
-from ..methods.randomized_response.randomise import randomise_codes
+from ..methods.l_diversity.plan import CellCounts, search_lattice
+from ..methods.randomized_response.method import randomise_codes
+from ..methods.randomized_response.plan import KeepPlan, search_keep
+from ..methods.randomized_response.risk import RiskCells, views
 from ..methods.shared.grouping import largest_buckets
 from ..stats.kronecker import apply_maps, channel, inverse, theta_of_keep
 from ..stats.nonnegative import expectation_maximisation, project_to_simplex

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..choosing.foresee import ExpectedRelease, mean_absolute_error
 from ..choosing.setting import Setting
 from ..choosing.workload import query_pool
-from ..methods.splu.decoy_guarantee import error_probability, large_sum_utility, small_sum_privacy, tail_probability
+from ..methods.splu.plan import error_probability, large_sum_utility, small_sum_privacy, tail_probability
 from ..model.public import Candidate
 from ..publishing.randomness import Secret
 from .findings import DIFFERS, LOST, PAPER, Finding, data_file, missing, number, percents, rising, trend
