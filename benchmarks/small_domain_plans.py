@@ -19,10 +19,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from sfumato.methods.small_domain.balancing import Counts, balance
-from sfumato.methods.small_domain.merging import Costs, merge, value_variance
-from sfumato.methods.small_domain.partitioning import Partition, distance_from_best, least_variance, partition
-from sfumato.methods.small_domain.rearranging import candidate_orders
+from sfumato.methods.small_domain.groups import Counts, balance, candidate_orders
+from sfumato.methods.small_domain.plan import (
+    Costs,
+    Partition,
+    distance_from_best,
+    least_variance,
+    merge,
+    partition,
+    value_variance,
+)
 from sfumato.stats.gamma import keep_probabilities
 
 RHO1 = Fraction(1, 13)

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 
 from benchmarks import decoy_counts
 from sfumato.methods.shared.grouping import largest_size, random_margins
-from sfumato.methods.splu import decoy_estimate as de
-from sfumato.methods.splu.decoy_channel import rebuild_channel
-from sfumato.methods.splu.decoys import draw_slots, slot_table
-from sfumato.methods.splu.two_state import iterate
+from sfumato.methods.splu import covariance as de
+from sfumato.methods.splu.channel import rebuild_channel
+from sfumato.methods.splu.paper import iterate
+from sfumato.methods.splu.plan import draw_slots, slot_table
 from sfumato.model.private import Deal
 from sfumato.stats.shuffling import Splitter, hand_out
 

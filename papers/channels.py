@@ -17,9 +17,9 @@ from papers.findings import Finding, trend
 from sfumato.methods.shared import workload_matrices as workloads
 from sfumato.methods.shared.channel_design import GAP, Design, optimise
 from sfumato.methods.shared.least_error import least_histogram
-from sfumato.methods.shared.set_answers import SetAnswers, set_answers
-from sfumato.methods.shared.set_channel import Floats
+from sfumato.methods.shared.set_channel import SetAnswers, set_answers
 from sfumato.methods.shared.set_lists import best_list, best_width, least_variance, loss, total_variance
+from sfumato.model.public import Floats
 
 TITLE = "Set channels and the least possible error"
 SIZES, GAMMAS = (2, 8, 13, 15, 50, 100, 512), (Fraction(12, 5), Fraction(4), Fraction(12), Fraction(47))

@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 
 from papers.findings import DIFFERS, REPRODUCED, Finding, number, rising, trend
 from sfumato.datasets import adult as bundled
-from sfumato.methods.target_distribution import block_bounds, blocktree, targets, transform
-from sfumato.methods.target_distribution.fake_choice import allowed_fakes, choose_fakes
+from sfumato.methods.target_distribution import bounds as block_bounds
+from sfumato.methods.target_distribution import targets
+from sfumato.methods.target_distribution import targets as transform
+from sfumato.methods.target_distribution import tree as blocktree
+from sfumato.methods.target_distribution.fakes import allowed_fakes, choose_fakes
 
 TITLE = "Distribution-based Microdata Anonymization"
 LOST_FIGURES = "the figures' numbers are lost in the copy at hand: trends only"

@@ -30,10 +30,8 @@ from sfumato.choosing.measure import foresee, trial
 from sfumato.choosing.setting import Setting, make_setting
 from sfumato.datasets import adult
 from sfumato.errors import SfumatoError
-from sfumato.methods.small_domain.balancing import Counts, balance, join
-from sfumato.methods.small_domain.merging import Costs, merge
-from sfumato.methods.small_domain.partitioning import partition
-from sfumato.methods.small_domain.rearranging import candidate_orders
+from sfumato.methods.small_domain.groups import Counts, balance, candidate_orders, join
+from sfumato.methods.small_domain.plan import Costs, merge, partition
 from sfumato.model.public import Candidate, Roles
 from sfumato.publishing.randomness import Secret
 from sfumato.stats.gamma import gamma_bound, keep_probabilities

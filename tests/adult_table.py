@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from sfumato import datasets
-from sfumato.methods.randomized_response.disclosure import RiskCells
+from sfumato.methods.randomized_response.risk import RiskCells
 
 TRAINING = 32_561
 EMGRW = ("education", "marital_status", "sex", "race", "workclass")

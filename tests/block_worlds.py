@@ -8,10 +8,11 @@ from itertools import combinations, combinations_with_replacement, pairwise, pro
 
 import numpy as np
 
-from sfumato.methods.target_distribution import blocktree, targets, transform
+from sfumato.methods.target_distribution import targets
+from sfumato.methods.target_distribution.tree import BlockTree, from_blocks
 
 
-def random_tree(rng: np.random.Generator, leaves: int, arity: int) -> blocktree.BlockTree:
+def random_tree(rng: np.random.Generator, leaves: int, arity: int) -> BlockTree:
     """A tree with random cuts and between 2 and `arity` children per node."""
     blocks, open_blocks = [(0, leaves)], [(0, leaves)]
     while open_blocks:
@@ -23,10 +24,10 @@ def random_tree(rng: np.random.Generator, leaves: int, arity: int) -> blocktree.
         children = list(pairwise(cuts))
         blocks += children
         open_blocks += children
-    return blocktree.from_blocks(blocks)
+    return from_blocks(blocks)
 
 
-def random_weights(rng: np.random.Generator, tree: blocktree.BlockTree, largest: int = 3) -> np.ndarray:
+def random_weights(rng: np.random.Generator, tree: BlockTree, largest: int = 3) -> np.ndarray:
     """Weights 0 .. `largest`, reduced, with mass at every node that has mass itself."""
     weights = np.ones(tree.nodes, dtype=np.int64)
     for node in np.flatnonzero(tree.children):
@@ -41,7 +42,7 @@ def random_weights(rng: np.random.Generator, tree: blocktree.BlockTree, largest:
     return weights
 
 
-def is_private(tree: blocktree.BlockTree, weights: np.ndarray, blocks: Sequence[int]) -> bool:
+def is_private(tree: BlockTree, weights: np.ndarray, blocks: Sequence[int]) -> bool:
     """Definition 3.2 word for word, in fractions; a block without mass is illegal."""
     p = targets.leaf_probabilities(tree, weights)
     mass = [sum(p[a:b], Fraction(0)) for a, b in tree.blocks()]
@@ -58,13 +59,13 @@ def is_private(tree: blocktree.BlockTree, weights: np.ndarray, blocks: Sequence[
     return True
 
 
-def fits(tree: blocktree.BlockTree, blocks: Sequence[int], counts: Sequence[int]) -> bool:
+def fits(tree: BlockTree, blocks: Sequence[int], counts: Sequence[int]) -> bool:
     """Whether the values can be matched to the blocks (blocks nest, so subtree counts decide)."""
-    inside = transform.node_counts(tree, np.array([counts]))[0]
-    return bool((transform.subtree_blocks(tree, np.array([blocks]))[0] <= inside).all())
+    inside = targets.node_counts(tree, np.array([counts]))[0]
+    return bool((targets.subtree_blocks(tree, np.array([blocks]))[0] <= inside).all())
 
 
-def all_private_plans(tree: blocktree.BlockTree, weights: np.ndarray, counts: Sequence[int]) -> Iterator[list[int]]:
+def all_private_plans(tree: BlockTree, weights: np.ndarray, counts: Sequence[int]) -> Iterator[list[int]]:
     """Every P-private generalisation of the values that is made of nodes of the tree."""
     n = int(sum(counts))
     for pick in combinations_with_replacement(range(tree.nodes), n):
@@ -80,7 +81,7 @@ def fake_sets(leaves: int, k: int) -> Iterator[np.ndarray]:
 
 
 def worlds(
-    tree: blocktree.BlockTree, values: Sequence[Fraction], plans: np.ndarray, selected: Sequence[int]
+    tree: BlockTree, values: Sequence[Fraction], plans: np.ndarray, selected: Sequence[int]
 ) -> list[list[Fraction]]:
     """The selected rows' values in every possible world (as sorted lists, without repeats)."""
     per_group = []

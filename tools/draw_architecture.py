@@ -26,7 +26,7 @@ CAPTIONS = {
     "release": "the bundle: write, open, verify",
     "publishing": "roles, randomness, batches",
     "engines": "tables and readers",
-    "methods": "contract, one folder each",
+    "methods": "contract, one module each",
     "sql": "text -> Query",
     "datasets": "tables to try",
     "reports": "documents -> text, HTML",

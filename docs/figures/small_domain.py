@@ -19,8 +19,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import vl_convert
 
-from sfumato.methods.small_domain.merging import Costs, value_variance
-from sfumato.methods.small_domain.partitioning import least_variance, partition
+from sfumato.methods.small_domain.plan import Costs, least_variance, partition, value_variance
 from sfumato.stats.gamma import keep_probabilities
 
 RHO1 = Fraction(1, 13)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.methods.target_distribution import blocktree, targets, transform
+from sfumato.methods.target_distribution import targets
+from sfumato.methods.target_distribution.tree import balanced
 
 VALUES = (30, 40, 50, 60)
 GROUP = (0, 1, 0, 3)  # 40, 60, 60, 60
@@ -19,12 +20,12 @@ WIDTH, HEIGHT, ROW = 720, 330, 105
 
 def draw() -> str:
     """The SVG text."""
-    tree = blocktree.balanced(len(VALUES))
+    tree = balanced(len(VALUES))
     weights = targets.quantise(tree, targets.uniform_masses(len(VALUES))).weights
     counts = np.array([GROUP])
-    stays = transform.plan(tree, weights, counts)[0]
-    inside = transform.node_counts(tree, counts)[0]
-    asked = transform.subtree_blocks(tree, stays[None])[0]
+    stays = targets.plan(tree, weights, counts)[0]
+    inside = targets.node_counts(tree, counts)[0]
+    asked = targets.subtree_blocks(tree, stays[None])[0]
     place = {}
     for depth, level in enumerate(tree.levels):
         for node in range(level.start, level.stop):

@@ -25,19 +25,21 @@ import numpy as np
 
 from sfumato.errors import PlanError, SpecError, VerificationError
 from sfumato.methods.contract import Example, Foresight, Method, Planned, Specification
-from sfumato.methods.shared.expected_counts import entries, pushed, pushed_functionals, tensor
 from sfumato.methods.shared.linear_functionals import (
     Cells,
     CodedUnit,
     Functionals,
     IndependentRows,
     WeightTable,
+    entries,
     inverse_of,
+    pushed,
+    pushed_functionals,
+    tensor,
 )
-from sfumato.methods.shared.option_help import told
-from sfumato.methods.shared.published_checks import check_floor, one_unit, published_counts
+from sfumato.methods.shared.options import told
+from sfumato.methods.shared.published import check_floor, one_unit, published_counts, published_table
 from sfumato.methods.shared.readers import Found, amplified, independent, linked
-from sfumato.methods.shared.record_laws import published_table
 from sfumato.methods.shared.restricted import value_label
 from sfumato.model.law import Law
 from sfumato.model.private import Batch, Facts, Known, Needs, Profile, Released, Work

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from .choosing.recommend import recommend
     from .engines.source import Source
     from .methods.anatomy.method import Anatomy
-    from .methods.distribution_draw.method import DistributionDraw
-    from .methods.l_diversity.specification import LDiversity
+    from .methods.distribution_draw import DistributionDraw
+    from .methods.l_diversity.plan import LDiversity
     from .methods.randomized_response.specification import RandomizedResponse
     from .methods.small_domain.specification import SmallDomain
-    from .methods.splu.specification import Splu
-    from .methods.subset_response.method import SubsetResponse
+    from .methods.splu.plan import Splu
+    from .methods.subset_response import SubsetResponse
     from .methods.target_distribution.method import TargetDistribution
-    from .methods.uniform.method import UniformPerturbation
+    from .methods.uniform import UniformPerturbation
     from .model.public import Roles
     from .publish import publish
     from .query import Release, open_release
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "Anatomy": "methods.anatomy.method",
     "Answer": "answering.answer",
-    "DistributionDraw": "methods.distribution_draw.method",
-    "LDiversity": "methods.l_diversity.specification",
+    "DistributionDraw": "methods.distribution_draw",
+    "LDiversity": "methods.l_diversity.plan",
     "RandomizedResponse": "methods.randomized_response.specification",
     "Release": "query",
     "Roles": "model.public",
     "SmallDomain": "methods.small_domain.specification",
     "Source": "engines.source",
-    "Splu": "methods.splu.specification",
-    "SubsetResponse": "methods.subset_response.method",
+    "Splu": "methods.splu.plan",
+    "SubsetResponse": "methods.subset_response",
     "TargetDistribution": "methods.target_distribution.method",
-    "UniformPerturbation": "methods.uniform.method",
+    "UniformPerturbation": "methods.uniform",
     "compare": "choosing.compare",
     "datasets": "",
     "errors": "",

@@ -198,7 +198,7 @@ def _declared(text: str, table: Table, roles: Roles, needs: Needs, profile: Prof
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from .answering.declared import declared_questions
+    from .answering.explain import declared_questions
     from .sql.nodes import Schema
 
     names = [n for n in table.columns if n in {*roles.sensitive, *roles.quasi, *roles.insensitive}]

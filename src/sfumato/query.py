@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from .answering import estimate
 from .answering.answer import Answer
-from .answering.domains import checked_views
+from .answering.computed import TABLE as INNER
+from .answering.computed import over
 from .answering.explain import explained
 from .answering.functionals import layout
-from .answering.nested import TABLE as INNER
-from .answering.nested import over
-from .answering.observe import Frame, direct, observe, wanted_of
+from .answering.observe import Frame, checked_views, direct, observe, wanted_of
 from .answering.subject import Remembered, Subject, subject_of
 from .engines.statements import refined
 from .model.public import Domain, Floats

@@ -111,7 +111,7 @@ def test_a_wrong_channel_is_noticed() -> None:
     """The suite can fail: a plan with another gamma than the one that ran gives another answer."""
     from dataclasses import replace
 
-    from sfumato.methods.uniform.method import Uniform
+    from sfumato.methods.uniform import Uniform
 
     roles = Roles(sensitive="disease", quasi=["sex"], insensitive=["grade"], rest="drop")
     prepared = prepare(PEOPLE, roles=roles, method=spec("uniform"), secret=Secret.from_seed(SEED))

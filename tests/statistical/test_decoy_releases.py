@@ -11,9 +11,9 @@ from scipy import stats
 
 from constants import ALPHA, SEED
 from sfumato.methods.shared.grouping import random_margins
-from sfumato.methods.splu.decoy_channel import DecoyChannel, rebuild_channel, replay_channel
-from sfumato.methods.splu.decoys import draw_slots
-from sfumato.methods.splu.two_state import two_state
+from sfumato.methods.splu.channel import DecoyChannel, rebuild_channel, replay_channel
+from sfumato.methods.splu.paper import two_state
+from sfumato.methods.splu.plan import draw_slots
 
 pytestmark = pytest.mark.statistical
 

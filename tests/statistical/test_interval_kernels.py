@@ -13,8 +13,8 @@ from scipy.stats import binom, chi2, norm
 
 from constants import ALPHA, SEED
 from sfumato.methods.shared.grouping import random_margins
-from sfumato.methods.splu.decoy_channel import DecoyChannel, rebuild_channel
-from sfumato.methods.splu.rare_values import RareCells, rare_value_interval
+from sfumato.methods.splu.channel import DecoyChannel, rebuild_channel
+from sfumato.methods.splu.estimate import RareCells, rare_value_interval
 from sfumato.stats.association import corrected_association, uncertainty_coefficient
 from sfumato.stats.intervals import Line, count_cumulants, fieller, tail_interval
 

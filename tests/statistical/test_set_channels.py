@@ -18,10 +18,9 @@ from scipy import stats
 from constants import ALPHA, SEED
 from sfumato.methods.shared import workload_matrices as workloads
 from sfumato.methods.shared.channel_design import optimise
-from sfumato.methods.shared.set_answers import count_cumulants, set_answers
-from sfumato.methods.shared.set_channel import UNIT
-from sfumato.methods.shared.set_draw import sampler
+from sfumato.methods.shared.set_channel import UNIT, count_cumulants, set_answers
 from sfumato.methods.shared.set_lists import best_list
+from sfumato.methods.shared.set_tables import sampler
 
 pytestmark = pytest.mark.statistical
 

@@ -28,9 +28,9 @@ from benchmarks.small_domain_errors import QUASI, SEED, SELECTIVITIES, census, p
 import sfumato as sf
 from sfumato.methods.shared import workload_matrices as workloads
 from sfumato.methods.shared.channel_design import optimise
-from sfumato.methods.shared.set_answers import set_answers
+from sfumato.methods.shared.set_channel import set_answers
 from sfumato.methods.shared.workload_texts import FLOOR
-from sfumato.methods.small_domain.readers import shares
+from sfumato.methods.small_domain.guarantee import shares
 from sfumato.model.public import Floats
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret

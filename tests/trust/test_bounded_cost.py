@@ -20,7 +20,7 @@ from forging import forged
 from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.methods import REGISTRY
 from sfumato.methods.anatomy import channel as channels
-from sfumato.methods.anatomy.groups import groups_of
+from sfumato.methods.anatomy.channel import groups_of
 from sfumato.query import open_release
 from sfumato.release.verify import verify
 

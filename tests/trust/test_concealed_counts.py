@@ -10,8 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.methods.small_domain.merging import CELL, Costs, concealed
-from sfumato.methods.small_domain.partitioning import Partition, partition
+from sfumato.methods.small_domain.plan import CELL, Costs, Partition, concealed, partition
 
 RHOS = ((Fraction(1, 5), Fraction(1, 3)), (Fraction(1, 13), Fraction(1, 6)), (Fraction(1, 10), Fraction(1, 2)))
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from sfumato.errors import PlanError, ReleaseError
-from sfumato.methods.target_distribution import blocktree, blockwise
+from sfumato.methods.target_distribution import estimate, tree
 
-TREE = blocktree.balanced(4)
+TREE = tree.balanced(4)
 ORDER = np.arange(4)
 GOOD = {"group_id": [0, 1], "block": [0, 0], "count": [3, 2]}
 
 
-def opened(**changes: object) -> blockwise.OpenBlocks:
+def opened(**changes: object) -> estimate.OpenBlocks:
     side = {name: np.array(values) for name, values in (GOOD | changes).items() if values is not None}
-    return blockwise.open_blocks(TREE, ORDER, side, np.array([3, 2]))
+    return estimate.open_blocks(TREE, ORDER, side, np.array([3, 2]))
 
 
 def test_a_good_table_opens() -> None:
@@ -47,7 +47,7 @@ def test_tables_that_cannot_be_are_refused(changes: dict[str, object]) -> None:
 def test_an_order_that_is_no_permutation_is_refused() -> None:
     side = {name: np.array(values) for name, values in GOOD.items()}
     with pytest.raises(ReleaseError, match="orders the values"):
-        blockwise.open_blocks(TREE, np.array([0, 1, 2, 2]), side, np.array([3, 2]))
+        estimate.open_blocks(TREE, np.array([0, 1, 2, 2]), side, np.array([3, 2]))
 
 
 def test_check_refuses_blocks_that_are_not_private() -> None:
@@ -57,10 +57,10 @@ def test_check_refuses_blocks_that_are_not_private() -> None:
 
 def test_limits_round_outward() -> None:
     third = Fraction(1, 3)
-    assert Fraction(blockwise._down(third)) <= third <= Fraction(blockwise._up(third))
-    assert blockwise._up(third) == math.nextafter(blockwise._down(third), 1)
-    assert blockwise._down(Fraction(1, 2)) == blockwise._up(Fraction(1, 2)) == 0.5
-    low = blockwise._rounded(np.array([1, 2, -1, 0], dtype=object), np.array([3, 1, 3, 0]), -math.inf)
+    assert Fraction(estimate._down(third)) <= third <= Fraction(estimate._up(third))
+    assert estimate._up(third) == math.nextafter(estimate._down(third), 1)
+    assert estimate._down(Fraction(1, 2)) == estimate._up(Fraction(1, 2)) == 0.5
+    low = estimate._rounded(np.array([1, 2, -1, 0], dtype=object), np.array([3, 1, 3, 0]), -math.inf)
     assert Fraction(low[0]) <= third
     assert low[1] == 2
     assert Fraction(low[2]) <= -third

@@ -15,7 +15,7 @@ import pytest
 
 from sfumato.methods.shared import workload_matrices as matrices
 from sfumato.methods.shared.channel_design import Design, optimise
-from sfumato.methods.shared.set_answers import set_answers
+from sfumato.methods.shared.set_channel import set_answers
 
 Table = list[list[Fraction]]
 GRAMS = {

@@ -8,12 +8,19 @@ import pytest
 
 from sfumato.errors import SpecError
 from sfumato.methods.shared import workload_matrices as workloads
-from sfumato.methods.shared.channel_design import UNIT, exact_weights, optimise
-from sfumato.methods.shared.set_answers import set_answers
-from sfumato.methods.shared.set_channel import channel_of_sets
+from sfumato.methods.shared.channel_design import (
+    UNIT,
+    Prices,
+    WeightProgramme,
+    cut_normals,
+    every_set,
+    exact_weights,
+    feasible,
+    optimise,
+    shares,
+)
+from sfumato.methods.shared.set_channel import channel_of_sets, set_answers
 from sfumato.methods.shared.set_lists import best_width
-from sfumato.methods.shared.set_pricing import Prices, cut_normals, every_set
-from sfumato.methods.shared.set_weights import WeightProgramme, feasible, shares
 
 GAMMA = Fraction(12, 5)
 RNG = np.random.default_rng(20141)

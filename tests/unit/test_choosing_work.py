@@ -11,7 +11,7 @@ import pytest
 
 import sfumato as sf
 from same_numbers import assert_same_numbers
-from sfumato.answering import domains
+from sfumato.answering import observe as domains
 from sfumato.answering.subject import KnownQuestions
 from sfumato.choosing.compare import compare
 from sfumato.choosing.measure import drawn, measure, trial

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from sfumato.methods.l_diversity import class_tables
-from sfumato.methods.l_diversity.class_tables import CellCounts, ClassTables, class_of
+from sfumato.methods.l_diversity import plan
 from sfumato.methods.l_diversity.hierarchy import Hierarchy, Ints, intervals, suppress
+from sfumato.methods.l_diversity.plan import CellCounts, ClassTables, class_of
 
 HIERARCHIES = (intervals("a", range(40), (5, 10)), intervals("b", range(30), (10,)), suppress("c", range(3)))
 NODES = list(itertools.product(range(4), range(3), range(2)))
@@ -21,9 +21,9 @@ def cells() -> tuple[Ints, Ints]:
     return codes, rng.poisson(0.4, (len(codes), 6))
 
 
-@pytest.mark.parametrize("room", [0, class_tables.MOST_KEPT])
+@pytest.mark.parametrize("room", [0, plan.MOST_KEPT])
 def test_tables_are_those_of_the_cells_whatever_was_asked_before(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_tables, "MOST_KEPT", room)
+    monkeypatch.setattr(plan, "MOST_KEPT", room)
     codes, counts = cells()
     tables = ClassTables(CellCounts.of_table(codes, counts), HIERARCHIES)
     for i in np.random.default_rng(5).permutation(len(NODES)).tolist() * 2:
@@ -42,7 +42,7 @@ def test_a_node_above_a_small_table_does_not_look_at_the_cells(monkeypatch: pyte
         looked_at.append(len(codes))
         return class_of(codes, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(class_tables, "class_of", counting)
+    monkeypatch.setattr(plan, "class_of", counting)
     codes, counts = cells()
     tables = ClassTables(CellCounts.of_table(codes, counts), HIERARCHIES)
     for node in ((1, 1, 1), (2, 1, 1), (3, 2, 1)):

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import SpecError
-from sfumato.methods.shared import set_answers as module
-from sfumato.methods.shared.set_answers import set_answers
-from sfumato.methods.shared.set_channel import SetChannel, channel_of_blocks, channel_of_sets
+from sfumato.methods.shared import set_channel as module
+from sfumato.methods.shared.set_channel import SetChannel, channel_of_blocks, channel_of_sets, set_answers
 
 GAMMA = Fraction(9)
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.methods.small_domain.even_pieces import deal
+from sfumato.methods.small_domain.plan import deal
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=50).map(np.array), st.integers(1, 12), st.integers(1, 80))

@@ -7,10 +7,18 @@ import pytest
 
 from dealing import Dealer
 from sfumato.methods.shared.grouping import largest_buckets, random_margins
-from sfumato.methods.splu import decoy_channel
-from sfumato.methods.splu.conditional_poisson import fit_odds, leave_one_out, pair_matrix, symmetric_polynomials
-from sfumato.methods.splu.decoy_channel import cap_counts, closed_form_channel, rebuild_channel, replay_channel
-from sfumato.methods.splu.decoys import draw_slots, slot_table
+from sfumato.methods.splu import channel as decoy_channel
+from sfumato.methods.splu.channel import (
+    cap_counts,
+    closed_form_channel,
+    fit_odds,
+    leave_one_out,
+    pair_matrix,
+    rebuild_channel,
+    replay_channel,
+    symmetric_polynomials,
+)
+from sfumato.methods.splu.plan import draw_slots, slot_table
 from sfumato.model.private import Deal
 
 
@@ -157,9 +165,9 @@ def test_a_block_of_twins_leaves_the_others_identifiable():
 @pytest.mark.parametrize("counts", [[40, 30, 30, 20, 0, 17], [1, 1, 1, 1, 1, 0]])
 def test_drawn_slots_add_up(counts, dense, monkeypatch):
     if not dense:
-        monkeypatch.setattr("sfumato.methods.splu.decoys.DENSE_CELLS", 0)
-        monkeypatch.setattr("sfumato.methods.splu.decoys.WAITING_KEYS", 10)
-        monkeypatch.setattr("sfumato.methods.splu.decoys.CHUNK_ROWS", 7)
+        monkeypatch.setattr("sfumato.methods.splu.plan.DENSE_CELLS", 0)
+        monkeypatch.setattr("sfumato.methods.splu.plan.WAITING_KEYS", 10)
+        monkeypatch.setattr("sfumato.methods.splu.plan.CHUNK_ROWS", 7)
     f = np.array(counts)
     slots = draw_slots(random_margins(f, 3, np.random.default_rng(1)), np.random.default_rng(2))
     assert np.array_equal(slots.true_counts(), f)

@@ -9,21 +9,23 @@ import numpy as np
 import pytest
 
 from adult_table import EMGRW, adult, cells_of
-from sfumato.methods.randomized_response.disclosure import (
+from sfumato.methods.randomized_response.risk import (
     RiskCells,
+    baseline,
     epsilon,
     infimum,
+    linking_posterior,
     max_risk,
     paper_risk,
     quasi_reconstruction,
     reconstruction,
     reconstruction_bound,
+    record_posterior,
     round_up,
+    sampled_eta,
     view,
     views,
 )
-from sfumato.methods.randomized_response.posteriors import baseline, linking_posterior, record_posterior
-from sfumato.methods.randomized_response.sampled_risk import sampled_eta
 from sfumato.stats.kronecker import channel, theta_of_keep
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from adult_table import EMGRW, adult, cells_of
 from sfumato.errors import PlanError, SpecError
-from sfumato.methods.randomized_response.disclosure import RiskCells, max_risk, paper_risk, views
-from sfumato.methods.randomized_response.keep_bound import split_log_odds
-from sfumato.methods.randomized_response.keep_search import search_keep
+from sfumato.methods.randomized_response.plan import search_keep, split_log_odds
+from sfumato.methods.randomized_response.risk import RiskCells, max_risk, paper_risk, views
 from sfumato.stats.kronecker import inverse_frobenius, log_error, theta_of_keep
 
 QI, BOTH, S = (True,) * 4 + (False,), (True,) * 5, (False,) * 4 + (True,)

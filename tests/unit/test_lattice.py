@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from adult_table import ESGRO, adult, coded, data_folder
 from sfumato.errors import PlanError, SpecError
-from sfumato.methods.l_diversity import lattice
-from sfumato.methods.l_diversity.class_tables import CellCounts, class_of
+from sfumato.methods.l_diversity import plan
 from sfumato.methods.l_diversity.hierarchy import from_rows, intervals, prefixes, suppress
-from sfumato.methods.l_diversity.lattice import KINDS, diverse, search_lattice
+from sfumato.methods.l_diversity.plan import KINDS, CellCounts, class_of, diverse, search_lattice
 
 FILES = {"age": "age", "education": "education", "marital_status": "marital-status", "race": "race", "sex": "sex",
          "native_country": "native-country", "income": "salary-class", "workclass": "workclass"}  # fmt: skip
@@ -105,7 +104,7 @@ def test_few_nodes_are_looked_at_and_the_same_one_is_found(kind, monkeypatch) ->
     cells, counts, hierarchies = adult_problem(ESGRO)
     table = CellCounts.of_table(cells, counts)
     few = search_lattice(table, hierarchies, l=Fraction(3), kind=kind)
-    monkeypatch.setattr(lattice, "MOST_AROUND", 0)
+    monkeypatch.setattr(plan, "MOST_AROUND", 0)
     many = search_lattice(table, hierarchies, l=Fraction(3), kind=kind)
     assert replace(few, checked=many.checked) == many
     assert few.checked < many.checked

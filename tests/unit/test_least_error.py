@@ -18,8 +18,7 @@ from sfumato.methods.shared.least_error import (
     spread_bound,
     times_least,
 )
-from sfumato.methods.shared.set_answers import set_answers
-from sfumato.methods.shared.set_channel import channel_of_sets
+from sfumato.methods.shared.set_channel import channel_of_sets, set_answers
 from sfumato.methods.shared.set_lists import best_list, best_width, least_variance
 
 GAMMAS = [Fraction(12, 5), Fraction(4), Fraction(12), Fraction(47)]

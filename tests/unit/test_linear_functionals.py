@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from sfumato.methods.anatomy.functionals import GroupedValues, GroupFunctionals, assignment_covariance
-from sfumato.methods.anatomy.groups import groups_of
+from sfumato.methods.anatomy.channel import groups_of
+from sfumato.methods.anatomy.estimate import GroupedValues, GroupFunctionals, assignment_covariance
 from sfumato.methods.shared import linear_functionals
 from sfumato.methods.shared.linear_functionals import (
     Cells,
@@ -24,7 +24,7 @@ from sfumato.methods.shared.linear_functionals import (
     keep_or_redraw,
 )
 from sfumato.methods.small_domain.value_reports import PartWeights
-from sfumato.methods.splu.decoy_channel import DecoyChannel, FullMatrix
+from sfumato.methods.splu.channel import DecoyChannel, FullMatrix
 from sfumato.methods.splu.functionals import decoy_functionals
 
 CELL = np.array([0, 0, 1, 1])

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.methods.small_domain.balancing import balance, group_of, join
-from sfumato.methods.small_domain.merging import Costs, merge, value_variance
-from sfumato.methods.small_domain.rearranging import candidate_orders
+from sfumato.methods.small_domain.groups import balance, candidate_orders, group_of, join
+from sfumato.methods.small_domain.plan import Costs, merge, value_variance
 
 EXAMPLE = np.array([12, 8, 6, 5, 4, 3, 1, 1, 1, 1])
 EVERY = np.ones(10, dtype=bool)

@@ -10,10 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import PlanError, SpecError
-from sfumato.methods.small_domain.balancing import balance, hand_out, join
-from sfumato.methods.small_domain.merging import Costs, merge, value_variance
-from sfumato.methods.small_domain.partitioning import distance_from_best, least_variance, partition
-from sfumato.methods.small_domain.rearranging import candidate_orders
+from sfumato.methods.small_domain.groups import balance, candidate_orders, hand_out, join
+from sfumato.methods.small_domain.plan import (
+    Costs,
+    distance_from_best,
+    least_variance,
+    merge,
+    partition,
+    value_variance,
+)
 from sfumato.stats.gamma import gamma_bound, posterior
 
 EXAMPLE = np.array([12, 8, 6, 5, 4, 3, 1, 1, 1, 1])

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 import sfumato as sf
 from commands import sfumato
 from sfumato.errors import PlanError, SpecError
-from sfumato.methods.small_domain.merging import Costs
-from sfumato.methods.small_domain.partitioning import partition
-from sfumato.methods.small_domain.value_sets import SetLimits, ValueSet, column_sets, listed_sets
+from sfumato.methods.small_domain.groups import SetLimits, ValueSet, column_sets, listed_sets
+from sfumato.methods.small_domain.plan import Costs, partition
 from sfumato.model.public import Domain
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret

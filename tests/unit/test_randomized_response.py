@@ -368,7 +368,7 @@ def test_a_forged_release_is_refused(release, tmp_path, change) -> None:
 
 
 def test_too_many_cells_for_the_risk_is_said_and_given_keeps_still_publish(monkeypatch) -> None:
-    monkeypatch.setattr("sfumato.methods.randomized_response.disclosure.TABLE_LIMIT", 10)
+    monkeypatch.setattr("sfumato.methods.randomized_response.risk.TABLE_LIMIT", 10)
     with pytest.raises(PlanError, match="too many to compute the risk"):
         sf.publish(people(), roles=ROLES, method=sf.RandomizedResponse(risk="1/2"))
     prepared = prepare(people(), roles=ROLES, method=sf.RandomizedResponse(keep=KEEP), secret=Secret.from_seed(1))

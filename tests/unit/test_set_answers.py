@@ -8,10 +8,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from sfumato.errors import SpecError
-from sfumato.methods.shared.set_answers import count_cumulants, set_answers
-from sfumato.methods.shared.set_channel import channel_of_blocks, channel_of_sets
+from sfumato.methods.shared.set_channel import channel_of_blocks, channel_of_sets, count_cumulants, set_answers
+from sfumato.methods.shared.set_estimate import SetPart, add_up
 from sfumato.methods.shared.set_lists import best_list, best_width, hit_rates, total_variance
-from sfumato.methods.shared.set_sums import SetPart, add_up
 
 GAMMA = Fraction(12, 5)
 RNG = np.random.default_rng(20141)

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from sfumato.methods.shared import set_lists
-from sfumato.methods.shared.block_search import BlockSearch, _shifts_differ, difference_set
-from sfumato.methods.shared.set_answers import set_answers
+from sfumato.methods.shared.set_channel import set_answers
 from sfumato.methods.shared.set_lists import (
+    BlockSearch,
+    _shifts_differ,
     best_list,
     best_width,
     cyclic_variance,
+    difference_set,
     hit_rates,
     least_variance,
     list_for,

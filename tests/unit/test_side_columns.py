@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato
-from sfumato.methods.anatomy.groups import groups_of
+from sfumato.methods.anatomy.channel import groups_of
 from sfumato.model.side_columns import SideColumns, bytes_kept, joined, part_sizes, runs_of
 from sfumato.release import bundle
 from tables import people

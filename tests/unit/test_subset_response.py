@@ -20,7 +20,7 @@ from pays import METHODS, PAYS, RHOS, ROLES, ROWS, table
 from sfumato.errors import PlanError, SpecError
 from sfumato.methods.shared.linear_functionals import Cells, CodedUnit, Functions
 from sfumato.methods.small_domain.specification import SmallDomainPlan
-from sfumato.methods.subset_response.method import MOST_VALUES
+from sfumato.methods.subset_response import MOST_VALUES
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 from sfumato.release.verify import verify

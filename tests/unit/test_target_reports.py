@@ -56,7 +56,7 @@ def test_publishing_tells_the_custodian_what_planning_noticed(tmp_path: Path) ->
 
 
 def test_the_work_limit_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.methods.target_distribution.target_planning.WORK_LIMIT", 20_000)
+    monkeypatch.setattr("sfumato.methods.target_distribution.plan.WORK_LIMIT", 20_000)
     rng = np.random.default_rng(97)
     told: list[str] = []
     table = pa.table({"x": rng.integers(0, 40, 400), "y": np.arange(400)})

@@ -10,11 +10,12 @@ import pytest
 from scipy import stats
 
 from sfumato.errors import SpecError
-from sfumato.methods.target_distribution import blocktree, targets
+from sfumato.methods.target_distribution import targets
+from sfumato.methods.target_distribution.tree import balanced, from_nested
 
 
 def test_uniform_taxonomy_has_root_weights_three_to_two() -> None:
-    _, tree = blocktree.from_nested([["flu", "cold", "pneu"], ["ulcer", "gastritis"]])
+    _, tree = from_nested([["flu", "cold", "pneu"], ["ulcer", "gastritis"]])
     target = targets.quantise(tree, targets.uniform_masses(5))
     assert target.weights.tolist() == [1, 3, 2, 1, 1, 1, 1, 1]
     assert target.probabilities == (Fraction(1, 5),) * 5
@@ -22,13 +23,13 @@ def test_uniform_taxonomy_has_root_weights_three_to_two() -> None:
 
 
 def test_exact_weights_are_reduced() -> None:
-    tree = blocktree.balanced(2)
+    tree = balanced(2)
     assert targets.quantise(tree, [Fraction(2, 6), Fraction(4, 6)]).weights.tolist() == [1, 1, 2]
     assert targets.quantise(tree, [579, 848], max_weight=None).weights.tolist() == [1, 579, 848]
 
 
 def test_a_node_without_mass_gives_its_children_none() -> None:
-    target = targets.quantise(blocktree.balanced(4), [0, 0, 1, 2])
+    target = targets.quantise(balanced(4), [0, 0, 1, 2])
     assert target.weights.tolist() == [1, 0, 1, 0, 0, 1, 2]
     assert target.probabilities == (0, 0, Fraction(1, 3), Fraction(2, 3))
 
@@ -42,7 +43,7 @@ def test_quantised_weights_are_nearest_in_l1_by_exhaustive_search() -> None:
             continue
         top = int(rng.integers(size, 9))
         share = [Fraction(m, sum(masses)) for m in masses]
-        found = targets.quantise(blocktree.balanced(size, arity=size), masses, max_weight=top).weights[1:].tolist()
+        found = targets.quantise(balanced(size, arity=size), masses, max_weight=top).weights[1:].tolist()
 
         def error(w: tuple[int, ...], share: list[Fraction] = share) -> Fraction:
             return sum((abs(Fraction(x, sum(w)) - s) for x, s in zip(w, share, strict=True)), Fraction(0))
@@ -57,7 +58,7 @@ def test_quantised_weights_are_nearest_in_l1_by_exhaustive_search() -> None:
 
 
 def test_distance_is_total_variation_to_the_represented_distribution() -> None:
-    tree = blocktree.balanced(2)
+    tree = balanced(2)
     target = targets.quantise(tree, [579, 848], max_weight=16)
     p = Fraction(target.weights[1].item(), target.weights[1:].sum().item())
     assert target.probabilities == (p, 1 - p)
@@ -110,11 +111,11 @@ def test_target_texts() -> None:
 )
 def test_bad_masses_are_refused(masses: list[float], message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        targets.quantise(blocktree.balanced(2), masses)
+        targets.quantise(balanced(2), masses)
 
 
 def test_max_weight_below_the_children_with_mass_is_refused() -> None:
-    tree = blocktree.balanced(5, arity=5)
+    tree = balanced(5, arity=5)
     assert targets.quantise(tree, [1, 0, 1, 1, 0], max_weight=3).weights.tolist() == [1, 1, 0, 1, 1, 0]
     with pytest.raises(SpecError, match="max_weight=5"):
         targets.quantise(tree, [1, 2, 1, 1, 1], max_weight=4)

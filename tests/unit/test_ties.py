@@ -8,7 +8,7 @@ import pyarrow as pa
 import sfumato as sf
 from sfumato.answering import explain
 from sfumato.answering.estimate import without_last_bits
-from sfumato.methods.shared.block_search import BlockSearch
+from sfumato.methods.shared.set_lists import BlockSearch
 from sfumato.stats.ties import as_printed, first_least, settled, to_digits
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.methods.splu.decoy_channel import rebuild_channel
-from sfumato.methods.splu.listed_values import rebuilt
+from sfumato.methods.splu.channel import rebuild_channel
+from sfumato.methods.splu.covariance import rebuilt
 
 PUBLISHED = np.array([900, 700, 600, 500, 400, 300, 200])
 

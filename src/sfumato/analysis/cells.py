@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from ..answering.domains import check_literals, look_at_domains, truth
+from ..answering.observe import check_literals, look_at_domains, truth
 from ..answering.subject import Subject
 from ..answering.totals import FEW
 from ..engines.codes import factorise, part_numbers

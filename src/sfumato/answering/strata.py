@@ -25,9 +25,8 @@ from ..errors import QueryError
 from ..model.public import Asked, Codes, Estimated, Floats, Observed
 from ..sql.nodes import UNKNOWN, Truth
 from ..stats.joint_codes import distinct_numbers, distinct_rows, joint_ranks, sum_by_group
-from .domains import truth
 from .functionals import Layout
-from .observe import Frame
+from .observe import Frame, truth
 
 Estimate = Callable[[Observed, Asked], Estimated]
 

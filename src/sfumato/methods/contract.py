@@ -182,7 +182,7 @@ class Method(ABC, Generic[S, P]):
         """What the custodian wants to see before publishing; may hold true counts; never written to a release.
 
         All of it is in `plan --json`. Drawn for people is "expected_error", which every report has: "values" and, for
-        each, "total", "among_1_percent" and "among_10_percent" (`shared.predicted_error`); where there are some also
+        each, "total", "among_1_percent" and "among_10_percent" (`shared.restricted`); where there are some also
         "sub_tables", "amplification", "groups" with "groups_in_all", "audit", and lines of "notes" and "warnings".
         """
 

@@ -54,12 +54,13 @@ def distinct_numbers(numbers: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[
 
 
 def sum_by_group(values: NDArray[Any], group: Any, groups: int | tuple[int, ...]) -> NDArray[Any]:
-    """Sums of the values (or rows of values) of every group, whole numbers as int64, others as float64.
+    """Sums of the values (or rows of values) of every group: int64 for whole numbers, exact for Python's, else float64.
 
     `group` says for each value the number of its group; or a tuple of numbers, where groups are a table of that shape.
     """
     size = (groups,) if isinstance(groups, int) else groups
-    found = np.zeros((*size, *values.shape[1:]), dtype=np.int64 if values.dtype.kind in "biu" else np.float64)
+    dtype = {"b": np.int64, "i": np.int64, "u": np.int64, "O": object}.get(values.dtype.kind, np.float64)
+    found = np.zeros((*size, *values.shape[1:]), dtype=dtype)
     np.add.at(found, group, values)
     return found
 

@@ -22,8 +22,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from ...errors import PlanError, SpecError
+from ...errors import PlanError, SpecError, VerificationError
 from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
@@ -45,19 +46,149 @@ from ...model.public import (
 from ...model.side_columns import Runs, SideColumns
 from ...stats.shuffling import order_of, shuffled
 from ..contract import Example, Foresight, Method, Planned, Specification
-from ..shared import record_laws
 from ..shared.grouping import Grouping, largest_buckets, random_margins
-from ..shared.groups_at_bound import group_size
-from ..shared.left_out import rows_left_out
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals
-from ..shared.option_help import told
+from ..shared.options import group_size, rows_left_out, told
+from ..shared.published import one_unit, silent
+from ..shared.readers import Found, in_parts, linked
 from ..shared.restricted import value_label
-from .channel import Channel, expected_se
-from .estimate import estimate, kinds, variances
-from .functionals import AssignmentFunctionals, GroupedValues, GroupFunctionals, checked, grouped_values
-from .groups import groups_of, released_groups
-from .readers import readers
-from .verify import check_release
+from .channel import Channel, expected_se, groups_of, released_groups
+from .estimate import (
+    AssignmentFunctionals,
+    GroupedValues,
+    GroupFunctionals,
+    checked,
+    estimate,
+    grouped_values,
+    kinds,
+    variances,
+)
+
+# --- readers ----------------------------------------------------------------------------------------------------------
+# How far readers of anatomy's groups get: every value of a group is held by one of its members.
+
+
+MOST = 200_000_000  # groups with different values, times quasi-identifier cells
+
+
+def readers(l: int, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+    """The ladder. A record of value x is in each of the n_x groups that hold x with chance 1 / n_x, so that with the
+    true histogram as prior the values of a group are equally likely."""
+    least = l if known is None else _smallest(known)
+    mine = Found(posterior=Fraction(1, least), why="the values of a group are equally likely, and it holds l or more")
+    linking = linked(
+        known, "prior: the share among the rows with the same quasi-identifiers; she sees the group's values", _linking
+    )
+    last = "whoever knows all members of a group but one knows the last"
+    return in_parts(claim, histogram=mine, linking=linking, corruption=last)
+
+
+def _smallest(known: Known) -> int:
+    """Values of the smallest group that holds a looked-at value."""
+    group, code = known.work.side["group_id"], known.work.side["unit0"]
+    looked = known.joint.codes[known.looked, 0]
+    return int(np.bincount(group)[group[np.isin(code, looked)]].min())
+
+
+def _linking(known: Known) -> float | None:
+    """max over cells c, groups g and values x of both: (c_x / n_x) / sum over y in g of c_y / n_y."""
+    joint = known.joint
+    groups = _distinct_groups(known)
+    weight = joint.true_counts / joint.of_values()[joint.value]
+    table = csr_array((weight, (joint.cell, joint.value)), shape=(joint.cells, len(joint.codes)))
+    if groups.shape[0] * joint.cells > MOST:
+        return None
+    largest = 0.0
+    for cell in range(joint.cells):
+        entry = slice(table.indptr[cell], table.indptr[cell + 1])
+        values, own = table.indices[entry], table.data[entry]
+        inside = groups[:, values]
+        for x in np.flatnonzero(known.looked[values]):
+            together = inside[inside[:, x]] @ own
+            if len(together):
+                largest = max(largest, float(own[x] / together.min()))
+    return largest
+
+
+def _distinct_groups(known: Known) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    """Which values the groups hold, each combination once: (combinations, values that occur)."""
+    joint = known.joint
+    place = np.full(len(known.profile.domains[0]), -1)
+    place[joint.codes[:, 0]] = np.arange(len(joint.codes))
+    group = known.work.side["group_id"].astype(np.int64)
+    held = np.zeros((int(group.max()) + 1, len(joint.codes)), dtype=bool)
+    held[group, place[known.work.side["unit0"]]] = True
+    return np.unique(held, axis=0)
+
+
+# --- checks of a release ----------------------------------------------------------------------------------------------
+# Whether an anatomy release can be what it says: groups of different values, as many values as rows.
+
+
+PIECE = 1 << 18  # values that are looked at together: numpy makes wide copies of them, which stay near
+
+
+def check_release(plan: AnatomyPlan, published: Published) -> None:
+    """Every group holds at least l values, each once, and as many values as rows; there are rows / l groups."""
+    one_unit(published)
+    if plan.groups != published.rows // plan.l:  # before anything is laid out by their number
+        raise VerificationError(f"{published.rows} rows make {published.rows // plan.l} groups of {plan.l}, not these")
+    with ThreadPoolExecutor(max_workers=1) as beside:  # rows are counted while values are looked at
+        sizes = beside.submit(published.group_sizes)
+        values = _sizes_of_groups(plan, published)
+        numbers, rows = sizes.result()
+    members = np.zeros(plan.groups, dtype=np.int64)
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < plan.groups:
+        raise VerificationError("a row names a group that release.json does not count")
+    members[numbers] = rows
+    if not np.array_equal(members, values):
+        raise VerificationError("a group has another number of rows than of values")
+
+
+def _sizes_of_groups(plan: AnatomyPlan, published: Published) -> Integers:
+    """How many values each group holds; VerificationError where they are too few, not in order, or twice there."""
+    side, domain = published.evidence.side, published.evidence.domains[0]
+    if set(side) != {"group_id", "unit0"}:
+        raise VerificationError("sensitive.parquet holds other columns than the group and the sensitive ones")
+    group, code = side["group_id"], side["unit0"]
+    if len(group) and not 0 <= int(group.min()) <= int(group.max()) < plan.groups:
+        raise VerificationError("sensitive.parquet names a group that release.json does not count")
+    values = _counted(group, plan.groups)
+    if (values < plan.l).any():
+        raise VerificationError(f"{int((values < plan.l).sum())} groups hold fewer than {plan.l} values")
+    steps = [_least_step(group[piece], code[piece]) for piece in _pieces(len(group), overlap=1)]
+    if min(steps, default=1) < 0:
+        raise VerificationError("sensitive.parquet is not in the order of groups and values, which tells nothing")
+    if min(steps, default=1) == 0:  # in this order equal ones are neighbours
+        raise VerificationError("a group holds a value twice")
+    held = _counted(code, len(domain)) > 0
+    if not held.all() and not (plan.suppressed or domain.declared):
+        raise VerificationError("the domain was taken from the data, and lists a value that no group has")
+    return values
+
+
+def _pieces(length: int, overlap: int = 0) -> list[slice]:
+    return [slice(max(0, first - overlap), first + PIECE) for first in range(0, length, PIECE)]
+
+
+def _counted(numbers: NDArray[np.integer], size: int) -> Integers:
+    """How often each number below `size` occurs."""
+    found = np.zeros(size, dtype=np.int64)
+    for piece in _pieces(len(numbers)):
+        least = int(numbers[piece].min())
+        counts = np.bincount(numbers[piece] - least)
+        found[least : least + len(counts)] += counts
+    return found
+
+
+def _least_step(group: NDArray[np.integer], code: NDArray[np.integer]) -> int:
+    """Below 0 where a pair of group and code is smaller than the one before it, 0 where one is equal."""
+    cells = group.astype(np.int64) * (int(code.max()) + 1) + code
+    return int(np.diff(cells).min(initial=1))
+
+
+# --- the method -------------------------------------------------------------------------------------------------------
+
 
 GROUPINGS = ("random", "largest")
 
@@ -302,7 +433,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
         """The values of every group."""
         counts = np.zeros((plan.groups, len(evidence.domains[0])))
         np.add.at(counts, (np.asarray(evidence.side["group_id"]), np.asarray(evidence.side["unit0"])), 1)
-        return record_laws.silent(counts, exact=True)
+        return silent(counts, exact=True)
 
     def verify(self, plan: AnatomyPlan, published: Published) -> None:
         """Every group holds at least l values, each once, and as many values as rows."""

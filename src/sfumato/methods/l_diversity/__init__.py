@@ -1,6 +1,6 @@
 """l-diversity: generalised quasi-identifiers, diverse sensitive values in every class."""
 
 from .method import METHOD
-from .specification import LDiversity
+from .plan import LDiversity
 
 __all__ = ["METHOD", "LDiversity"]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import ReleaseError, SpecError
+from ...errors import ReleaseError, SpecError, VerificationError
 from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -31,7 +31,9 @@ from ...model.public import (
     Domain,
     Estimated,
     Evidence,
+    Floats,
     Guarantee,
+    Integers,
     Observed,
     Published,
     ReaderBound,
@@ -41,17 +43,127 @@ from ...model.public import (
 from ...model.ratios import exact
 from ...stats.joint_codes import distinct_cells, sum_by_group
 from ..contract import Example, Method, Planned, ReadRows
-from ..shared.groups_at_bound import group_size
-from ..shared.left_out import rows_left_out
+from ..shared.options import group_size, rows_left_out
+from ..shared.published import check_roles
+from ..shared.readers import Found, in_parts
 from ..shared.restricted import value_label
-from . import generalised
-from .class_tables import CellCounts, class_of
+from .estimate import estimate, ratio_bounds
 from .hierarchy import hierarchy_of
-from .lattice import KINDS, Generalisation, Kind, diverse, search_lattice
-from .readers import readers
-from .specification import LDiversity
-from .suppression import Keeper
-from .verify import check_release
+from .plan import KINDS, CellCounts, Generalisation, Kind, LDiversity, class_of, diverse, search_lattice
+
+# --- suppression ------------------------------------------------------------------------------------------------------
+# Which rows of a batch stay, when cells of classes that are not diverse are left out.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Keeper:
+    """Which cells stay, for rows of codes of any batch: prefixes of the cells numbered column by column."""
+
+    steps: tuple[Integers, ...]  # per column after the first: sorted keys prefix * size + code
+    sizes: tuple[int, ...]
+    stay: NDArray[np.bool_]  # per number of the whole cell
+
+    @classmethod
+    def of(cls, cells: Integers, where: Integers, good: NDArray[Any]) -> Keeper:
+        """From the distinct cells, their classes and which classes are diverse."""
+        sizes = tuple(int(c.max()) + 1 for c in cells.T)
+        number, steps = cells[:, 0], []
+        for column, size in zip(cells.T[1:], sizes[1:], strict=True):
+            keys = np.unique(number * size + column)
+            steps.append(keys)
+            number = np.searchsorted(keys, number * size + column)
+        stay = np.zeros(int(number.max()) + 1, dtype=bool)
+        stay[number] = good[where]
+        return cls(steps=tuple(steps), sizes=sizes, stay=stay)
+
+    def __call__(self, codes: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
+        """Which rows stay; a cell that was not counted when planning does not."""
+        number = codes[0].astype(np.int64)
+        known = number < self.sizes[0]
+        for keys, size, column in zip(self.steps, self.sizes[1:], codes[1:], strict=True):
+            key = number * size + column
+            number = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+            known &= (keys[number] == key) & (column < size)
+        return np.asarray(known & self.stay[np.minimum(number, len(self.stay) - 1)])
+
+
+# --- readers ----------------------------------------------------------------------------------------------------------
+# How far readers of l-diverse classes get: the shares of the values in a class.
+
+
+CLASS = "she knows the person's class, and the rows of a class hold their true values"
+
+
+def readers(bound: Fraction | None, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+    """The ladder; `bound` is what the plan promises of a class.
+
+    What a reader can link to is the class, so that the readers histogram and linking are one.
+    """
+    reached = bound if known is None else _largest(known)
+    found = Found(posterior=reached, why=CLASS if reached is not None else "the rows of the classes decide")
+    return in_parts(
+        claim, histogram=found, linking=found, corruption="whoever knows all members of a class but one knows the last"
+    )
+
+
+def _largest(known: Known) -> Fraction:
+    """The largest share of a looked-at value in a published class, exact."""
+    histogram, members, keeper = known.profile.histograms[0], known.work.secret.code, known.work.secret.keeper
+    codes = histogram.codes[:, :-1]
+    stay = np.ones(len(codes), dtype=bool) if keeper is None else keeper(list(codes.T))
+    labels = np.stack([member[codes[stay, j]] for j, member in enumerate(members)], axis=1)
+    _, place = distinct_cells(labels.astype(np.int64))
+    count, value = histogram.true_counts[stay], histogram.codes[stay, -1]
+    width = len(known.profile.domains[-1])
+    table = np.bincount(place * width + value, weights=count, minlength=(int(place.max()) + 1) * width)
+    table = table.astype(np.int64).reshape(-1, width)
+    looked = np.zeros(width, dtype=bool)
+    looked[known.joint.codes[known.looked, 0]] = True
+    largest, sizes = np.where(looked, table, 0).max(axis=1), table.sum(axis=1)
+    worst = int(np.argmax(largest / sizes))
+    return Fraction(int(largest[worst]), int(sizes[worst]))
+
+
+# --- checks of a release ----------------------------------------------------------------------------------------------
+# Whether an l-diversity release can be what it says: all quasi-identifiers make the classes, and each is diverse.
+
+
+def check_release(plan: LDiversityPlan, published: Published) -> None:
+    """Classes are made of every quasi-identifier, and each is diverse, recomputed from the published rows."""
+    check_roles(published, "quasi")
+    columns = tuple(level.column for level in plan.columns)
+    if set(columns) != set(published.with_role("quasi")):
+        raise VerificationError("the classes are not made of all quasi-identifiers")
+    for level in plan.columns:
+        if not 0 <= level.level <= level.height:
+            raise VerificationError(f'"{level.column}" has a level that its hierarchy does not have')
+    sensitive = published.with_role("sensitive")
+    if len(sensitive) != 1:
+        raise VerificationError("an l-diversity release has one sensitive column")
+    codes, rows = published.counted((*columns, *sensitive))
+    _, where = distinct_cells(codes[:, : len(columns)])
+    table = sum_by_group(
+        rows, (where, codes[:, -1]), (int(where.max(initial=-1)) + 1, int(codes[:, -1].max(initial=0)) + 1)
+    )
+    bad = int((~_diverse(table, plan.l, plan.kind)).sum())
+    if bad:
+        raise VerificationError(f"{bad} classes of the release are not {plan.kind} {plan.l}-diverse")
+
+
+def _diverse(table: Integers, l: Fraction, kind: str) -> np.typing.NDArray[np.bool_]:
+    """By definition, class by class: largest share, number of values, or entropy."""
+    size = table.sum(axis=1)
+    if kind == "frequency":
+        return np.asarray(table.max(axis=1) * l.numerator <= size * l.denominator)
+    if kind == "distinct":
+        return np.asarray((table > 0).sum(axis=1) * l.denominator >= l.numerator)
+    share: Floats = table / np.maximum(size, 1)[:, None]
+    entropy = -np.sum(share * np.log(np.where(share > 0, share, 1.0)), axis=1)
+    return np.asarray(entropy >= np.log(float(l)) - 1e-12)
+
+
+# --- the method -------------------------------------------------------------------------------------------------------
+
 
 NUMBERS = 20  # at a bound: integer columns with more values than this get interval hierarchies
 INTERVALS = "interval:5/10/20/40"
@@ -304,7 +416,7 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
     def estimate(self, plan: LDiversityPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Even spread inside a class, with certain limits."""
         members = [np.asarray(plan.columns[u].member, dtype=np.int64) for u in asked.units]
-        return generalised.estimate(members, observed, asked)
+        return estimate(members, observed, asked)
 
     def caveats(self, plan: LDiversityPlan) -> tuple[str, ...]:
         """How many rows are missing."""
@@ -325,7 +437,7 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
         if kind != "ratio":
             return None
         members = [np.asarray(plan.columns[u].member, dtype=np.int64) for u in asked.units]
-        found = generalised.ratio_bounds(members, observed, asked, top, bottom)
+        found = ratio_bounds(members, observed, asked, top, bottom)
         return None if found is None else (*found, ())
 
     def report(self, plan: LDiversityPlan, work: Work, profile: Profile) -> dict[str, Any]:

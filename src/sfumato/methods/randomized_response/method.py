@@ -17,11 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...errors import PlanError, ReleaseError, SpecError
+from ...errors import PlanError, ReleaseError, SpecError, VerificationError
 from ...model.law import Law
 from ...model.people import RowsPerPerson
 from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
@@ -43,18 +44,98 @@ from ...model.public import (
 from ...stats.kronecker import apply_maps, channel, check_keep, theta_of_keep
 from ..contract import Example, Foresight, Method, Planned
 from ..shared import linear_functionals as sums
-from ..shared import record_laws
-from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor
-from ..shared.linear_functionals import CodedUnit, Functionals
+from ..shared.linear_functionals import CodedUnit, Functionals, entries, pushed, pushed_functionals, tensor
 from ..shared.perturbation import SubTables
-from . import response_estimate, response_report
-from .disclosure import epsilon, round_up
-from .keep_choice import cells_of, check_categories, limits_of, most_frequent, moving, searched
-from .keep_search import KeepPlan
-from .randomise import randomise_codes
-from .readers import readers
+from ..shared.published import check_floor, check_roles, perturbed, published_counts
+from ..shared.readers import Found, ValueChannel, channelled
+from .estimate import POPULATION, estimate
+from .plan import KeepPlan, cells_of, check_categories, limits_of, most_frequent, moving, searched
+from .report import guarantee_text, risk_report
+from .risk import epsilon, round_up
 from .specification import SCOPES, RandomizedResponse
-from .verify import check_release
+
+# --- randomise --------------------------------------------------------------------------------------------------------
+# The randomiser: keep a code with probability p, else one of the other d - 1 codes, each equally likely.
+
+
+Code = TypeVar("Code", bound=np.integer)
+
+
+def randomise_codes(codes: NDArray[Code], *, keep: float, size: int, rng: np.random.Generator) -> NDArray[Code]:
+    """A new array of codes in 0..size-1; a copy of the old one if keep is 1.
+
+    Moving by a uniform non-zero step modulo d reaches each other code once, so q = (1 - p) / (d - 1). The coin has 32
+    bits: p is rounded down to a multiple of 2^-32.
+    """
+    if keep >= 1.0 or size == 1 or not len(codes):
+        return codes.copy()
+    moved = np.flatnonzero(rng.integers(0, 2**32, len(codes), dtype=np.uint32) >= np.uint32(int(keep * 2**32)))
+    there = codes.take(moved).astype(np.int64)
+    there += rng.integers(1, size, len(moved), dtype=np.uint32)
+    out = codes.copy()
+    there -= size * (there >= size)
+    out[moved] = there
+    return out
+
+
+# --- readers ----------------------------------------------------------------------------------------------------------
+# How far readers of randomised columns get: value channels of the sensitive columns, taken together.
+
+
+SEARCHED = Found(
+    posterior=None, why="the keep probabilities were chosen by looking at all records, and no bound on that is known"
+)
+
+
+def readers(
+    channels: Mapping[str, tuple[float, int]], claim: Claim, known: Known | None, *, searched: bool
+) -> tuple[ReaderBound, ...]:
+    """The ladder; `channels` are keep probability and size of every sensitive column, keep 1 where it is untouched.
+
+    A reader who knows the quasi-identifiers and the record learns nothing from how they were randomised.
+    """
+    if known is not None:  # in the order of the units
+        names = [known.profile.domains[u].columns[0] for u in sorted(known.profile.sensitive)]
+        channels = {name: channels[name] for name in names}
+    keep = tuple(Fraction(repr(p)) if d > 1 else Fraction(1) for p, d in channels.values())
+    other = tuple(
+        (1 - p) / (d - 1) if d > 1 else Fraction(1) for p, (_, d) in zip(keep, channels.values(), strict=True)
+    )
+    channel = ValueChannel(keep=keep, other=other)
+    return channelled(claim, channel, known, corruption=SEARCHED if searched and channel.gamma is not None else None)
+
+
+# --- checks of a release ----------------------------------------------------------------------------------------------
+# Whether a randomized-response release can be what it says: columns of the scope, and counts that noise can make.
+
+
+HELD = ("value", "set", "person")
+ROLES = {"s": ("sensitive",), "qi": ("quasi",), "both": ("sensitive", "quasi")}
+
+
+def check_release(plan: RandomizedResponsePlan, published: Published) -> None:
+    """The columns that the scope names are randomised, and show every value at least as often as the noise does."""
+    domains = published.evidence.domains
+    if plan.scope in ROLES:
+        check_roles(published, *ROLES[plan.scope])
+    elif plan.scope != "given" or not domains:
+        raise VerificationError("release.json names no column that was randomised")
+    if tuple((d.columns[0], len(d)) for d in domains) != tuple(zip(plan.columns, plan.sizes, strict=True)):
+        raise VerificationError("keep probabilities are stated for other columns than those that were randomised")
+    if set(plan.baseline) != set(published.with_role("sensitive")):
+        raise VerificationError("release.json states baselines of other columns than the sensitive ones")
+    if plan.rho1 is not None and plan.rho2 is not None:
+        claim = Claim(rho1=plan.rho1, rho2=plan.rho2, rows_per_person=plan.rows_per_person)
+        if not all(r.held for r in readers(plan.sensitive(), claim, None, searched=False) if r.reader in HELD):
+            raise VerificationError("the sensitive columns are kept more often than rho1 and rho2 allow")
+    noisy = [u for u, keep in enumerate(plan.keep) if keep < 1]
+    for u in noisy:
+        q = (1 - plan.keep[u]) / (plan.sizes[u] - 1)
+        check_floor(published_counts(published, u), q, f'column "{plan.columns[u]}"', tests=len(noisy))
+
+
+# --- the method -------------------------------------------------------------------------------------------------------
+
 
 GIVEN = "given"  # scope of a plan whose keep probabilities were given
 
@@ -100,7 +181,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
     """Every chosen column keeps its value with probability p, else shows another one."""
 
     name = "randomized-response"
-    estimators = (response_estimate.POPULATION,)
+    estimators = (POPULATION,)
     title = "Randomised response"
     trust = Trust.CONDITIONAL
     several_rows = True  # epsilons add
@@ -218,7 +299,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         bare = tuple(dict.fromkeys(name for name in (*plan.baseline, *plan.columns) if name not in losses))
         total = round_up(sum(losses.values())) if losses else None
         rhos = None if plan.rho1 is None or plan.rho2 is None else (plan.rho1, plan.rho2)
-        return response_report.guarantee_text(
+        return guarantee_text(
             plan.risk, rhos, plan.baseline, losses, total, bare, self.trust, rows=plan.rows_per_person
         )
 
@@ -236,7 +317,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
     def estimate(self, plan: RandomizedResponsePlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """By the Kronecker product of the columns' inverse channels."""
         thetas = [plan.thetas[u] for u in asked.units]
-        return response_estimate.estimate(thetas, observed, asked, rows=evidence.rows)
+        return estimate(thetas, observed, asked, rows=evidence.rows)
 
     def axes(self, plan: RandomizedResponsePlan) -> tuple[float, ...]:
         """theta of every unit: what contingency tables of the release need."""
@@ -263,7 +344,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         ]
         thetas = [1.0 if keep.get(n, 1.0) >= 1 else t for n, t in zip(names, thetas, strict=True)]
         found: KeepPlan | None = work.secret
-        return {"keep": keep} | response_report.risk_report(cells_of(profile), profile, thetas, keep, found=found)
+        return {"keep": keep} | risk_report(cells_of(profile), profile, thetas, keep, found=found)
 
     def law(self, plan: RandomizedResponsePlan, evidence: Evidence, unit: int) -> Law:
         """The column's own channel."""
@@ -274,7 +355,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
             p=np.array([theta]),
             q=np.array([(1 - theta) / size]),
         )
-        return record_laws.perturbed(table, evidence, unit)
+        return perturbed(table, evidence, unit)
 
     def verify(self, plan: RandomizedResponsePlan, published: Published) -> None:
         """The columns that the scope names are randomised."""

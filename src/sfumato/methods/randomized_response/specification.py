@@ -11,8 +11,7 @@ from ...errors import SpecError
 from ...model.names import parts
 from ...model.ratios import Ratio, exact
 from ..contract import Specification
-from ..shared.column_bins import BINS_FIELD, parse_bins
-from ..shared.option_help import RHO1, RHO2, told
+from ..shared.options import BINS_FIELD, RHO1, RHO2, parse_bins, told
 from ..shared.restricted import parse_rhos
 
 SCOPES = ("s", "qi", "both")

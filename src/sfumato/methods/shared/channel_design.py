@@ -13,16 +13,259 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg as sl
 
-from sfumato.errors import SpecError
-
-from ...stats.ties import to_digits
+from ...errors import SpecError
+from ...model.public import Floats, Integers
+from ...stats.ties import NEAR, to_digits
 from .least_error import least_total
-from .set_answers import checked_prior
-from .set_channel import Floats, Integers, Members, SetChannel
-from .set_pricing import ALL_SETS, Prices, cut_normals, distinct, every_set, square_root
-from .set_weights import WeightProgramme, feasible, shares
+from .set_channel import Members, SetChannel, checked_prior
 from .workload_matrices import centred
+
+# --- set weights ------------------------------------------------------------------------------------------------------
+# The best weights for a given list of sets: a convex programme, solved by a barrier method with Newton steps.
+#
+#     minimise tr(M^-1 G),  M = sum_Z c_Z u_Z u_Z' / (u_Z.pi),   over c >= 0 with sum_Z c_Z u_Z = 1
+#
+# docs/explanation/set-channels.md, section 7, has why this is the whole problem. Every iterate satisfies the
+# equations: moving c by dc moves M by at most max |dc / c| M, so f and the barrier -sum log c go together and Newton's
+# method needs few steps.
+#
+# Questions that look the same from both ends of the domain have a best channel that does, too. Then a set and its
+# mirror image share a weight, M falls into an even and an odd half, and the work is an eighth.
+
+
+STEPS = 60  # of one solution; about fifteen are used
+SHRINK = 0.15  # the barrier's weight from one centre to the next
+CENTRED = 1.0  # Newton decrement, squared, at which a centre is near enough
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Weighing:
+    """Weights, multipliers and what pricing needs; `value` = tr(M^-1 G)."""
+
+    c: Floats  # (k,)
+    lam: Floats  # (m,)
+    Y: Floats  # M^-1 G M^-1
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Point:
+    """Weights with the value there and M^-1, half by half."""
+
+    c: Floats
+    value: float
+    inverses: tuple[Floats, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WeightProgramme:
+    """The programme for fixed questions, centred, and prior; `mirrored` where both look the same from either end."""
+
+    gram: Floats
+    prior: Floats
+    excess: float  # gamma - 1
+    mirrored: bool
+
+    def solve(self, members: Members, c: Floats, gap: float, tolerance: float) -> Weighing:
+        """The best weights of these sets from a feasible positive start, to within `tolerance` of the value.
+
+        `gap`: how far from the best the start may be, relative; the barrier starts there.
+        """
+        halves = self.halves()
+        u = 1 + self.excess * members
+        p = u @ self.prior
+        parts = tuple(u @ basis for basis in halves)
+        grams = tuple(basis.T @ self.gram @ basis for basis in halves)
+        point = _value(parts, grams, p, c)
+        last = tolerance * point.value / len(c)
+        mu = max(gap * point.value / len(c), last)
+        for _ in range(STEPS):
+            dc, lam, decrement = _newton(parts, grams, p, point, mu)
+            if decrement < CENTRED:
+                if mu <= last:
+                    break
+                mu = max(SHRINK * mu, last)
+                continue
+            point = _search(parts, grams, p, point, dc, mu, decrement)
+        Y = sum(
+            (
+                basis @ (inv @ gram @ inv) @ basis.T
+                for basis, inv, gram in zip(halves, point.inverses, grams, strict=True)
+            ),
+            np.zeros_like(self.gram),
+        )
+        return Weighing(c=point.c, lam=halves[0] @ lam, Y=Y, value=point.value)
+
+    def halves(self) -> tuple[Floats, ...]:
+        """Orthonormal bases: everything, or what mirroring keeps and what it turns round."""
+        size = len(self.prior)
+        one = np.eye(size)
+        if not self.mirrored:
+            return (one,)
+        left = one[:, : size // 2]
+        even, odd = (left + left[::-1]) / np.sqrt(2), (left - left[::-1]) / np.sqrt(2)
+        return (np.column_stack([even, one[:, size // 2 : size - size // 2]]), odd)
+
+
+def shares(members: Members, mirrored: bool) -> Floats:
+    """(k, m): how much of each set's weight covers each value; a mirrored set shares its weight with its image."""
+    return (members + members[:, ::-1].astype(np.float64)) / 2 if mirrored else members.astype(np.float64)
+
+
+def feasible(covering: Floats, c: Floats, excess: float, singles: int) -> Floats:
+    """Weights near `c` with sum of c u = 1 exactly: the singletons that lead the list fill what values lack.
+
+    `covering` from `shares`; singleton x stands at position x, and with mirroring also for its image.
+    """
+    coverage = c @ covering
+    lack = coverage.max() - coverage
+    x = np.arange(singles)
+    filled = c.copy()
+    filled[:singles] += lack[:singles] / covering[x, x]
+    return filled / (filled.sum() + excess * coverage.max())
+
+
+def _value(parts: tuple[Floats, ...], grams: tuple[Floats, ...], p: Floats, c: Floats) -> _Point:
+    value, inverses = 0.0, []
+    for part, gram in zip(parts, grams, strict=True):
+        inverse = np.linalg.inv((part * (c / p)[:, None]).T @ part)
+        inverse = (inverse + inverse.T) / 2
+        value += float((inverse * gram).sum())
+        inverses.append(inverse)
+    return _Point(c=c, value=value, inverses=tuple(inverses))
+
+
+def _newton(
+    parts: tuple[Floats, ...], grams: tuple[Floats, ...], p: Floats, at: _Point, mu: float
+) -> tuple[Floats, Floats, float]:
+    """(step, multipliers, decrement squared) for f / mu - sum log c on sum c u = 1."""
+    # gradient -u'Yu / (u.pi), Hessian 2 (u'M^-1 v)(u'Y v) / ((u.pi)(v.pi)), here in the unknown dc / c: the barrier's
+    # own part of the Hessian is then the identity
+    c, k = at.c, len(at.c)
+    hessian, slope = np.zeros((k, k)), np.ones(k)
+    for part, gram, inverse in zip(parts, grams, at.inverses, strict=True):
+        scaled = part * (c / p)[:, None]
+        Y = inverse @ gram @ inverse
+        shown = part @ Y
+        slope += np.einsum("zx,zx->z", shown, scaled) / mu
+        hessian += (scaled @ (inverse * (2 / mu)) @ scaled.T) * (shown @ part.T)
+    hessian[np.diag_indices_from(hessian)] += 1.0
+    factor = sl.cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
+    rows = parts[0] * c[:, None]
+    solved = sl.cho_solve(factor, np.column_stack([rows, slope]), check_finite=False)
+    lam: Floats = np.linalg.solve(rows.T @ solved[:, :-1], rows.T @ solved[:, -1]).astype(np.float64, copy=False)
+    relative = solved[:, -1] - solved[:, :-1] @ lam
+    return c * relative, lam * mu, float(relative @ (slope - rows @ lam))
+
+
+def _search(
+    parts: tuple[Floats, ...], grams: tuple[Floats, ...], p: Floats, at: _Point, dc: Floats, mu: float, decrement: float
+) -> _Point:
+    """The point along the step that lowers f / mu - sum log c enough."""
+    length = min(1.0, 0.95 / max(float((-dc / at.c).max()), 1e-300))
+    while True:
+        new = _value(parts, grams, p, at.c + length * dc)
+        change = (new.value - at.value) / mu - float(np.log(new.c / at.c).sum())
+        if change <= -0.1 * length * decrement or length < 1e-6:
+            return new
+        length /= 2
+
+
+# --- set pricing ------------------------------------------------------------------------------------------------------
+# Which sets would make a channel better: the pricing step of the channel design.
+#
+# With Y = M^-1 G M^-1 and multipliers lam, a set with levels u (gamma inside, 1 outside) helps exactly when
+# u'Yu / (u.pi) > lam.u (docs/explanation/set-channels.md, section 7). Few values: all sets are tried. More: from many
+# starts, the best single flip is taken until none helps.
+
+
+ALL_SETS = 12  # up to so many values every set is tried, and the gap is certain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prices:
+    """What a set is worth at the present weights."""
+
+    Y: Floats
+    lam: Floats
+    prior: Floats
+    excess: float  # gamma - 1
+
+    def worth(self, members: Members) -> Floats:
+        """(u'Yu / (u.pi) - lam.u) / (u.pi) for each set: above 0 it helps; the largest of all bounds the optimum."""
+        u = 1 + self.excess * members
+        p = u @ self.prior
+        return (np.einsum("zx,zx->z", u @ self.Y, u) / p - u @ self.lam) / p
+
+    def climb(self, members: Members, flips: int) -> Members:
+        """Each set after its best flips, one value in or out at a time, until none helps or `flips` are done."""
+        sets = members.copy()
+        active = np.arange(len(sets))
+        u = 1 + self.excess * sets
+        Yu = u @ self.Y
+        square, p, cost = np.einsum("zx,zx->z", Yu, u), u @ self.prior, u @ self.lam
+        held = sets.sum(axis=1)
+        diagonal = np.diag(self.Y)
+        for _ in range(flips):
+            step = np.where(sets[active], -self.excess, self.excess)
+            new_p = p[active, None] + step * self.prior
+            new = (square[active, None] + step * (2 * Yu[active] + step * diagonal)) / new_p
+            new = (new - cost[active, None] - step * self.lam) / new_p
+            # never empty, never everything
+            new[(held[active] == 1)[:, None] & sets[active]] = -np.inf
+            new[(held[active] == sets.shape[1] - 1)[:, None] & ~sets[active]] = -np.inf
+            x = (new >= (best := new.max(axis=1, keepdims=True)) - NEAR * np.abs(best)).argmax(axis=1)
+            rows = np.arange(len(active))
+            now = (square[active] / p[active] - cost[active]) / p[active]
+            better = new[rows, x] > now + NEAR * np.abs(now)
+            rows, x, active = rows[better], x[better], active[better]
+            if not len(active):
+                break
+            d = step[rows, x]
+            square[active] += d * (2 * Yu[active, x] + d * diagonal[x])
+            p[active] += d * self.prior[x]
+            cost[active] += d * self.lam[x]
+            Yu[active] += d[:, None] * self.Y[x]
+            held[active] += np.where(d > 0, 1, -1)
+            sets[active, x] ^= True
+        return sets
+
+
+def every_set(size: int) -> Members:
+    """All sets but the empty one and the whole domain."""
+    number = np.arange(1, 2**size - 1)
+    return (number[:, None] >> np.arange(size)) & 1 == 1
+
+
+def distinct(members: Members) -> Members:
+    """The sets, each once, in the order of first appearance."""
+    _, first = np.unique(np.packbits(members, axis=1), axis=0, return_index=True)
+    return members[np.sort(first)]
+
+
+def square_root(matrix: Floats) -> Floats:
+    """The symmetric root, which is one and the same whatever eigenvectors a processor finds for equal eigenvalues."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    values = np.where(values > NEAR * values.max(), values, 0.0)
+    return np.asarray((vectors * np.sqrt(values)) @ vectors.T, dtype=np.float64)
+
+
+def cut_normals(covariance: Floats, count: int, gamma: float, rng: np.random.Generator) -> Members:
+    """Random sets: the values where a normal vector of this covariance is largest, about 1 / (gamma + 1) of them."""
+    drawn = to_digits(rng.standard_normal((count, len(covariance))) @ square_root(covariance), 9)
+    # around the share that shows most of a record; a spread of thresholds gives sets of several sizes
+    share = np.clip(1 / (gamma + 1) * np.exp(0.5 * rng.standard_normal(count)), 0.02, 0.98)
+    order = np.argsort(-drawn, axis=1, kind="stable")
+    ranks = np.empty_like(order)
+    np.put_along_axis(ranks, order, np.arange(len(covariance))[None, :], axis=1)
+    width = np.clip(np.rint(share * len(covariance)), 1, len(covariance) - 1)
+    return ranks < width[:, None]
+
+
+# --- channel design ---------------------------------------------------------------------------------------------------
+
 
 SEED = 1307
 MOST_VALUES = 128  # time grows like the cube of the domain

@@ -13,10 +13,68 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...model.public import Asked, Codes, Estimated, Evidence, Floats, Observed
-from ...stats.intervals import second_cumulant, third_cumulant
+from ...model.public import Asked, Codes, Estimated, Evidence, Floats, Integers, Observed
+from ...stats.intervals import Line, second_cumulant, tail_interval, third_cumulant
+from ...stats.joint_codes import sum_by_group
 from ...stats.shuffling import either
-from .row_sums import RowSums
+
+# --- row sums ---------------------------------------------------------------------------------------------------------
+# What a method adds up stratum by stratum, and the answers it makes of that: the same for values and for sets.
+
+
+@dataclass(slots=True)
+class RowSums:
+    """Sums over sub-tables, (T, F); covariance (T, P)."""
+
+    value: Floats
+    variance: Floats
+    covariance: Floats
+    known: Floats  # rows that count whatever their true value is: part of `value`, without error
+    rows: Floats  # the others
+    v0: Floats  # variance and third cumulant of the value if no row has it ...
+    k0: Floats
+    slope: Floats  # ... and what a row that has it adds, times the weight
+    kslope: Floats
+    weight: Floats  # about how many records of the whole sub-tables count: where those of the value lie
+    unit: Floats  # the largest step that one row can make
+
+    @classmethod
+    def zeros(cls, strata: int, functionals: int, pairs: int) -> RowSums:
+        """Nothing added up yet."""
+        return cls(*(np.zeros((strata, pairs if name == "covariance" else functionals)) for name in cls.__slots__))
+
+    def collected(self, observed: Observed, asked: Asked) -> Estimated:
+        """Strata of one output row added up; inverted tests for counts, normal ends for self."""
+
+        def add(x: Floats) -> Floats:
+            return sum_by_group(x, observed.key, observed.keys)
+
+        # The slope of an output row whose strata have different ones is their average by rows.
+        rows = add(self.rows)
+
+        def average(x: Floats) -> Floats:
+            of_stratum = np.divide(x, self.weight, out=np.zeros_like(x), where=self.weight > 0)
+            return np.divide(add(of_stratum * self.rows), rows, out=np.zeros_like(rows), where=rows > 0)
+
+        value, variance, known = add(self.value), np.maximum(add(self.variance), 0.0), add(self.known)
+        half = asked.z * np.sqrt(variance)
+        low, high = value - half, value + half
+        f = np.flatnonzero((asked.measure == 0) & asked.indicator)
+        inverted = np.zeros(value.shape, dtype=bool)
+        inverted[:, f] = True
+        unit = np.zeros_like(value)
+        np.maximum.at(unit, observed.key, self.unit)
+        v = Line(constant=add(self.v0)[:, f], slope=average(self.slope)[:, f])
+        k = Line(constant=add(self.k0)[:, f], slope=average(self.kslope)[:, f])
+        hit = unit[:, f] if asked.full else 0.0
+        ends = tail_interval((value - known)[:, f], v, k, asked.alpha, 0.0, rows[:, f], hit)
+        low[:, f], high[:, f] = (known[:, f] + end for end in ends)
+        return Estimated(
+            value=value, variance=variance, low=low, high=high, covariance=add(self.covariance), inverted=inverted
+        )
+
+
+# --- perturbation -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,3 +268,20 @@ def _add_covariance(
         e1, e2, e12 = ((M @ h - b * n) / p for h, b in ((h1, b1), (h2, b2), (h1 * h2, b12)))
         term = (p * (1 - p) * e12 - p * b2 * e1 - p * b1 * e2 + n * (b12 - b1 * b2)) / p**2
         np.add.at(sums.covariance[:, k], cells.stratum[pairs], term)
+
+
+# --- predicted error --------------------------------------------------------------------------------------------------
+# Standard errors that a plan's answers will have, before anything is published.
+
+
+def standard_errors(tables: SubTables, true_counts: Integers, values: int) -> Floats:
+    """The standard error of the estimated total of every value, by code; 0 for values that occur nowhere.
+
+    `true_counts[k]` are the records of value `tables.values[k]` in the sub-table it is listed for.
+    Var = sum_i [ f_i (p+q)(1-p-q) + (n_i - f_i) q (1-q) ] / p^2 over the sub-tables that hold the value.
+    """
+    width = np.diff(tables.start)
+    p, q = np.repeat(tables.p, width), np.repeat(tables.q, width)
+    n = np.repeat(np.add.reduceat(true_counts, tables.start[:-1]), width)
+    variance = (true_counts * (p + q) * (1 - p - q) + (n - true_counts) * q * (1 - q)) / p**2
+    return np.sqrt(np.bincount(tables.values, weights=variance, minlength=values))

@@ -12,8 +12,7 @@ from ...model.private import Profile
 from ...model.public import Floats, Guarantee, Integers, Trust
 from ...model.ratios import Ratio, exact
 from ...stats.gamma import gamma_bound, rooted_gamma
-from .perturbation import SubTables
-from .predicted_error import standard_errors
+from .perturbation import SubTables, standard_errors
 
 GAMMA_DIGITS = 3  # significant digits of the gamma that follows from rho1 and rho2
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.errors import SpecError
 
-from .set_channel import Floats
+from ...model.public import Floats
 from .set_lists import best_width, hit_rates
 
 FLOOR = 1e-4  # share of the histogram added where a workload leaves questions open

@@ -1,7 +1,7 @@
 """small-domain: records split at random into sub-tables with few sensitive values, each perturbed by itself.
 
 "Small Domain Randomization" (VLDB 2010), with the corrections of docs/explanation/small-domain.md: gamma rounded
-down, a minimum sub-table size, in strict mode a cap on gamma, and better partitions (`stats.partitioning`).
+down, a minimum sub-table size, in strict mode a cap on gamma, and better partitions (`plan.py`).
 
 Guarantee: a reader who gives a protected value at most rho1 after learning the record's sub-table ends with at
 most rho2 (strict); the same for the one reader whose prior is the sub-table's own frequencies (paper).
@@ -43,21 +43,19 @@ from ...model.public import (
 )
 from ...stats.gamma import gamma_bound, posterior
 from ..contract import Example, Foresight, Method, Planned, ReadRows
-from ..shared import perturbation, record_laws, set_estimate
+from ..shared import perturbation, set_estimate
 from ..shared.channel_design import Design
-from ..shared.column_bins import bin_order, parse_bins
 from ..shared.linear_functionals import Cells, CodedUnit, Functionals
+from ..shared.options import bin_order, parse_bins
+from ..shared.published import listed_sets, perturbed
 from ..shared.restricted import BAD_RHOS, parse_rhos, restricted_guarantee, row_gamma
 from ..shared.set_estimate import set_functionals
 from ..shared.workload_texts import parse_workload
 from . import set_reports, value_reports
-from .merging import Costs
-from .partition_report import partition_report
-from .partitioning import Partition, partition
-from .readers import readers, set_readers, shares
+from .groups import SetLimits, about_sets, sets_to_hold
+from .guarantee import check_release, partition_report, readers, set_readers, shares
+from .plan import Costs, Partition, partition
 from .specification import SmallDomain, SmallDomainPlan
-from .value_sets import SetLimits, about_sets, sets_to_hold
-from .verify import check_release
 
 NOT_COVERED = (
     "the histogram of a sub-table: balanced sub-tables are flat, so size over values is often a true count",
@@ -266,8 +264,8 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     def law(self, plan: SmallDomainPlan, evidence: Evidence, unit: int) -> Law:
         """Every sub-table by itself."""
         if plan.reports is not None:
-            return record_laws.listed_sets(plan.set_tables, evidence)
-        return record_laws.perturbed(plan.tables, evidence)
+            return listed_sets(plan.set_tables, evidence)
+        return perturbed(plan.tables, evidence)
 
     def verify(self, plan: SmallDomainPlan, published: Published) -> None:
         """Sub-tables have the stated sizes, at least two values, and publish no others; strict gammas are capped."""

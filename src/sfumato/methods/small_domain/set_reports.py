@@ -19,12 +19,12 @@ from ...model.private import Profile, Watch
 from ...model.public import Asked, Codes, Domain, Floats, Integers, Observed
 from ..contract import Foresight
 from ..shared.channel_design import MOST_VALUES, Design
-from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor, together
+from ..shared.linear_functionals import entries, pushed, pushed_functionals, tensor, together
 from ..shared.set_estimate import estimate, set_functionals
 from ..shared.set_lists import best_list, list_for
 from ..shared.set_tables import PlannedList, SetTables
 from ..shared.workload_texts import DeclaredWorkload, check_workload, design_within, planned_list
-from .partitioning import SubTable
+from .plan import SubTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,7 @@ from ...model.people import RowsPerPerson
 from ...model.ratios import Ratio
 from ...stats.gamma import gamma_bound, keep_probabilities
 from ..contract import Specification
-from ..shared.column_bins import BINS_FIELD, parse_bins
-from ..shared.option_help import RHO1, RHO2, told
+from ..shared.options import BINS_FIELD, RHO1, RHO2, parse_bins, told
 from ..shared.perturbation import SubTables
 from ..shared.restricted import parse_rhos
 from ..shared.set_tables import SetTables

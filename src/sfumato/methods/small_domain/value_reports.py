@@ -12,8 +12,19 @@ from numpy.typing import NDArray
 from ...model.private import Profile
 from ...model.public import Asked, Codes, Domain, Evidence, Floats, Integers, Observed
 from ..contract import Foresight
-from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor, together
-from ..shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, SetListWeights, keep_or_redraw
+from ..shared.linear_functionals import (
+    Cells,
+    CodedUnit,
+    Functionals,
+    IndependentRows,
+    SetListWeights,
+    entries,
+    keep_or_redraw,
+    pushed,
+    pushed_functionals,
+    tensor,
+    together,
+)
 from ..shared.perturbation import SubTables, estimate
 
 

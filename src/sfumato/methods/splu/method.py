@@ -20,9 +20,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
-from ...errors import PlanError, ReleaseError, SpecError
+from ...errors import PlanError, ReleaseError, SpecError, VerificationError
 from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
@@ -46,21 +47,140 @@ from ...model.public import (
 from ...model.ratios import exact
 from ...stats.joint_codes import sum_by_group
 from ..contract import Example, Foresight, Method, Planned
-from ..shared import record_laws
-from ..shared.expected_counts import entries, pushed, pushed_functionals, tensor
 from ..shared.grouping import Grouping, largest_buckets, random_margins
-from ..shared.groups_at_bound import group_size
-from ..shared.linear_functionals import Cells, CodedUnit, Functionals
+from ..shared.linear_functionals import Cells, CodedUnit, Functionals, entries, pushed, pushed_functionals, tensor
+from ..shared.options import group_size
+from ..shared.published import check_ceiling, check_roles, published_counts, published_table
+from ..shared.readers import Found, ladder, linked
 from ..shared.restricted import value_label
-from . import decoy_answers, decoy_comparison
-from .crowded_values import crowded_caveats
-from .decoy_channel import DecoyChannel, rebuild_channel
-from .decoy_guarantee import amplification, error_probability, large_sum_utility, small_sum_privacy
-from .decoys import draw_slots
+from .channel import DecoyChannel, rebuild_channel
+from .estimate import estimate
 from .functionals import check_units, decoy_functionals
-from .readers import readers
-from .specification import RULES, T_E, Splu, check_thresholds, parse_gamma
-from .verify import check_release
+from .paper import ESTIMATORS
+from .paper import estimate as paper_estimate
+from .plan import (
+    RULES,
+    T_E,
+    Splu,
+    amplification,
+    check_thresholds,
+    draw_slots,
+    error_probability,
+    large_sum_utility,
+    parse_gamma,
+    small_sum_privacy,
+)
+
+# --- crowded values ---------------------------------------------------------------------------------------------------
+# Values in so many groups that the channel is hardly known: what their answers must say.
+#
+# A value in every group, f = N / size records, leaves a channel that tells nothing of who has which value. Estimates
+# divide by the distance from there, which is known as well as the published total: with the variance f (1 - 1 / size).
+# docs/explanation/splu.md, section 7.
+
+
+LEAST_MARGIN = 3.0  # standard errors of a total between it and every group; below, dividing by the distance is rough
+LONGEST = 80  # characters of a value
+
+
+def margins(channel: DecoyChannel) -> NDArray[np.float64]:
+    """How many standard errors of its own every published total lies below one record in every group."""
+    f, e = channel.published, 1.0 / channel.size
+    return (f.sum() * e - f) / np.sqrt(f * (1.0 - e))
+
+
+def crowded_caveats(channels: Sequence[DecoyChannel], domains: Sequence[Domain]) -> tuple[str, ...]:
+    """A caveat for every value that is nearly in every group; one beyond that is not identifiable, and refused."""
+    found = []
+    for channel, domain in zip(channels, domains, strict=True):
+        margin = margins(channel)
+        for at in np.flatnonzero(channel.identifiable & (margin < LEAST_MARGIN)):
+            label = repr(value_label(domain.values[channel.active[at]]))[:LONGEST]
+            found.append(
+                f"{domain.columns[0]} {label} is in nearly every group: its total is {margin[at]:.1f} standard errors "
+                f"below 1 in {channel.size} rows, where nothing tells who has which value; intervals may be too narrow"
+            )
+    return tuple(found)
+
+
+# --- readers ----------------------------------------------------------------------------------------------------------
+# How far readers of decoy groups get: a record shows one of the values of its group, which is not published.
+
+
+NO_BOUND = "no bound is known for a reader who knows other records: they narrow the decoys of this one"
+
+
+def readers(sizes: tuple[int, ...], claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+    """The ladder.
+
+    Of the n_s groups that hold s, each shows s once on average, and the record of s itself does so with chance 1 / size
+    (docs/explanation/splu.md, 4): with the true histogram as prior, s shown is s with 1 / size, and any other value is
+    less likely. With several columns the combination of their values is told apart by all of them together.
+    """
+    several = len(sizes) > 1
+    mine = (
+        Found(posterior=None, why="each column alone reaches 1/gamma; together they may tell more")
+        if several
+        else Found(posterior=Fraction(1, sizes[0]), why="a value that is shown is the record's own with 1/gamma")
+    )
+    fails = claim.rho1 is not None and known is not None and not several and _least(sizes[0], claim, known)
+    value = Found(
+        posterior=None,
+        why="the less frequent a value, the more showing it tells a reader who gives the others' owners no chance",
+        fails=bool(fails),
+    )
+    other = Found(posterior=None, why=NO_BOUND, fails=True)
+    person = value if (claim.rows_per_person or 1) == 1 else other
+    return ladder(
+        claim,
+        value=value,
+        histogram=mine,
+        linking=linked(known, "", lambda _: None, "the law of random groups has no closed form inside a cell"),
+        corruption=other,
+        person=person,
+    )
+
+
+def _least(size: int, claim: Claim, known: Known) -> bool:
+    """Whether some prior of at most rho1 on s surely passes rho2.
+
+    The records of other values show s with chance (1 - 1/size) n_s / (n - n_s) on average, so some value u shows it
+    at most that often; the prior with all the rest on u ends at least at rho1 / (rho1 + (1 - rho1) size times that).
+    """
+    counts = known.joint.of_values()[known.looked]
+    rows, least = int(known.joint.true_counts.sum()), int(counts.min())
+    rho1, rho2 = claim.rho1, claim.rho2
+    if rho1 is None or rho2 is None or least == rows:
+        return False
+    often = (1 - Fraction(1, size)) * Fraction(least, rows - least)
+    return bool(rho1 / (rho1 + (1 - rho1) * size * often) > rho2)
+
+
+# --- checks of a release ----------------------------------------------------------------------------------------------
+# Whether a splu release can be what it says: groups fit the domains, no value shows more often than they allow.
+
+
+def check_release(plan: SpluPlan, published: Published) -> None:
+    """Groups of gamma records with different values fit; a value shows at most as if every group held it.
+
+    A record shows one of the gamma or more different values of its group, each equally likely: a set of k values with
+    a chance of at most k / gamma, whatever the groups are.
+    """
+    check_roles(published, "sensitive")
+    domains = published.evidence.domains
+    if any(len(domain.columns) != 1 for domain in domains):
+        raise VerificationError("every sensitive column must be a unit of its own")
+    for u, (size, domain) in enumerate(zip(plan.sizes, domains, strict=True)):
+        if size > len(domain) or size > published.rows:
+            raise VerificationError(
+                f'gamma = {size} is more than the values of "{domain.columns[0]}" or the rows: no group has them'
+            )
+        where = f'column "{domain.columns[0]}"'
+        check_ceiling(published_counts(published, u), 1 / size, where, tests=len(domains))
+
+
+# --- the method -------------------------------------------------------------------------------------------------------
+
 
 RULE_VERSION = 1
 WARN_AT = 3  # amplification, in units of gamma, from which `plan` warns
@@ -155,7 +275,7 @@ class SpluMethod(Method[Splu, SpluPlan]):
     """Every record publishes one value drawn from its own and those of its decoys."""
 
     name = "splu"
-    estimators = tuple(decoy_comparison.ESTIMATORS)
+    estimators = tuple(ESTIMATORS)
     title = "Small sum privacy, large sum utility"
     trust = Trust.CONDITIONAL
     answers = "estimate, interval"
@@ -260,12 +380,10 @@ class SpluMethod(Method[Splu, SpluPlan]):
         chosen = asked.options.get("estimator")
         if chosen is None:
             said = crowded_caveats(channels, [evidence.domains[u] for u in asked.units])
-            return decoy_answers.estimate(channels, evidence.rows, observed, asked, said)
+            return estimate(channels, evidence.rows, observed, asked, said)
         _, codes, count = evidence.totals(asked.units)
         joint = sum_by_group(count.astype(np.float64), tuple(codes.T), asked.shape)
-        return decoy_comparison.estimate(
-            channels, joint[np.ix_(*(c.active for c in channels))], observed, asked, chosen
-        )
+        return paper_estimate(channels, joint[np.ix_(*(c.active for c in channels))], observed, asked, chosen)
 
     def functionals(self, plan: SpluPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
         """By the channel that the published histogram gives back."""
@@ -348,7 +466,7 @@ class SpluMethod(Method[Splu, SpluPlan]):
         M = np.zeros((values, values))
         M[np.ix_(channel.active, channel.active)] = channel.matrix.forward(np.eye(len(channel.active)))
         M = np.maximum(M, 0.0)
-        return Law(counts=record_laws.published_table(evidence, unit, 1), chance=lambda _, shown: M[:, shown].T)
+        return Law(counts=published_table(evidence, unit, 1), chance=lambda _, shown: M[:, shown].T)
 
     def verify(self, plan: SpluPlan, published: Published) -> None:
         """Groups of gamma records with different values fit the published domains and rows."""

@@ -41,16 +41,13 @@ from ...model.public import (
 from ...model.ratios import Ratio, exact
 from ...model.types import ColumnType
 from ..contract import Example, Method, Planned, Specification
-from ..shared import record_laws
-from ..shared.option_help import told
-from . import blockwise, target_report
-from . import target_parsing as parsing
-from . import target_planning as planning
-from .block_columns import ADDED, block_columns
-from .blocktree import BlockTree, from_blocks
-from .readers import knowing, readers
+from ..shared.options import told
+from ..shared.published import silent
+from .estimate import OpenBlocks, estimate, open_blocks, order_statistics, ratios
+from .guarantee import ADDED, block_columns, check_release, knowing, readers, report, side_table
+from .plan import Made, check_hierarchy, check_target, from_data, hierarchy_text, make, parse_rule, target_text
 from .targets import MAX_WEIGHT
-from .verify import check_release
+from .tree import BlockTree, from_blocks
 
 SCHEME = 1
 GROUP_ROWS = 50  # at a bound: groups are made of columns while they hold this many rows on average
@@ -103,10 +100,10 @@ class TargetDistribution(Specification):
         for name, given in (("partition_by", self.partition_by), ("target_by", self.target_by)):
             texts = tuple(given.split(",")) if isinstance(given, str) and given else tuple(given)
             object.__setattr__(self, name, tuple(t.strip() for t in texts))
-        parsing.check_target(self.target)
-        parsing.check_hierarchy(self.hierarchy)
+        check_target(self.target)
+        check_hierarchy(self.hierarchy)
         for rule in (*self.partition_by, *self.target_by):
-            parsing.parse_rule(rule)
+            parse_rule(rule)
         share = exact(self.fakes, "fakes")
         if share < 0 or (share >= 1 and share.denominator != 1):
             raise SpecError(f"fakes must be a share from 0 to 1 or a whole number, got {self.fakes}", field="fakes")
@@ -155,7 +152,7 @@ class TargetDistributionPlan:
         return from_blocks(self.blocks)
 
 
-def _release(plan: TargetDistributionPlan, evidence: Evidence) -> blockwise.OpenBlocks:
+def _release(plan: TargetDistributionPlan, evidence: Evidence) -> OpenBlocks:
     if "release" not in evidence.memo:
         try:
             tree = plan.tree
@@ -167,10 +164,10 @@ def _release(plan: TargetDistributionPlan, evidence: Evidence) -> blockwise.Open
             or tree.leaves != len(evidence.domains[0])
         ):
             raise ReleaseError("release.json states weights or groups that do not fit its hierarchy")
-        evidence.memo["release"] = blockwise.open_blocks(
+        evidence.memo["release"] = open_blocks(
             tree, np.array(plan.order, dtype=np.int64), evidence.side, np.array(plan.group_rows, dtype=np.int64)
         )
-    found: blockwise.OpenBlocks = evidence.memo["release"]
+    found: OpenBlocks = evidence.memo["release"]
     return found
 
 
@@ -211,7 +208,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
                 "others another role",
                 field="sensitive",
             )
-        columns = tuple(dict.fromkeys(parsing.parse_rule(r).column for r in (*spec.target_by, *spec.partition_by)))
+        columns = tuple(dict.fromkeys(parse_rule(r).column for r in (*spec.target_by, *spec.partition_by)))
         for column in columns:
             if column not in (*roles.quasi, *roles.insensitive):
                 raise SpecError(
@@ -226,13 +223,13 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
         self, spec: TargetDistribution, profile: Profile, rng: np.random.Generator
     ) -> Planned[TargetDistributionPlan]:
         """Tree, targets, groups, fakes and blocks; nothing is random but, where asked for, the depth of the blocks."""
-        made = planning.make(spec, profile, rng if spec.randomise_depth else None)
-        taken = parsing.from_data(spec.target)  # how far weights moved a true histogram would tell its counts
+        made = make(spec, profile, rng if spec.randomise_depth else None)
+        taken = from_data(spec.target)  # how far weights moved a true histogram would tell its counts
         public = TargetDistributionPlan(
             scheme=SCHEME,
-            target=parsing.target_text(spec.target),
+            target=target_text(spec.target),
             target_from_data=taken,
-            hierarchy=parsing.hierarchy_text(spec.hierarchy),
+            hierarchy=hierarchy_text(spec.hierarchy),
             numeric=made.shape.values is not None,
             order=made.shape.order,
             blocks=made.shape.tree.blocks(),
@@ -254,7 +251,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
             fakes=exact(spec.fakes, "fakes"),
             randomise_depth=spec.randomise_depth,
         )
-        return Planned(public=public, work=Work(side=target_report.side_table(made), notes=made.notices, secret=made))
+        return Planned(public=public, work=Work(side=side_table(made), notes=made.notices, secret=made))
 
     def beside(self, plan: TargetDistributionPlan, domains: tuple[Domain, ...]) -> Mapping[str, ColumnType]:
         """Blocks, how often each comes, and what it covers."""
@@ -262,7 +259,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
 
     def apply(self, plan: TargetDistributionPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
         """The sensitive column goes, the number of the group comes."""
-        made: planning.Made = work.secret
+        made: Made = work.secret
         group = made.group_of[batch.codes[1]] if len(batch.codes) > 1 else np.zeros(batch.rows)
         return Released(codes=(None,) * len(batch.codes), extra={"group_id": group.astype(np.int32)})
 
@@ -305,7 +302,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
 
     def estimate(self, plan: TargetDistributionPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Certain bounds, and no point estimate: by construction every row's expected value is that of the target."""
-        return blockwise.estimate(_release(plan, evidence), observed, asked)
+        return estimate(_release(plan, evidence), observed, asked)
 
     def bound(
         self,
@@ -321,12 +318,12 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
         """Certain bounds on AVG, MIN, MAX and quantiles."""
         release = _release(plan, evidence)
         if kind == "ratio":
-            return blockwise.ratios(release, observed, asked, top, bottom)
+            return ratios(release, observed, asked, top, bottom)
         if any(asked.measure[f] for f in (*top, *bottom)):
             return None  # another column is a factor, or the only column
         if any(value[0] is None for value in evidence.domains[0].values):
             return None  # MIN and MAX skip missing values, blocks do not tell them apart
-        return blockwise.order_statistics(release, observed, asked, top[0], kind, share)
+        return order_statistics(release, observed, asked, top[0], kind, share)
 
     def law(self, plan: TargetDistributionPlan, evidence: Evidence, unit: int) -> Law:
         """Every block spread over its values as the target spreads them, scaled to the rows of the group."""
@@ -344,7 +341,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
                 at = np.array(plan.order)[leaves]
                 counts[np.ix_(blocks.group[mine], at)] += blocks.count[mine][:, None] * share
         counts *= (np.array(plan.group_rows) / np.maximum(blocks.sizes, 1))[:, None]
-        return replace(record_laws.silent(counts), knowing=knowing(plan, evidence, counts))
+        return replace(silent(counts), knowing=knowing(plan, evidence, counts))
 
     def verify(self, plan: TargetDistributionPlan, published: Published) -> None:
         """The published blocks are exactly P-private, and every group has the rows it states and as many blocks."""
@@ -356,7 +353,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
 
     def report(self, plan: TargetDistributionPlan, work: Work, profile: Profile) -> dict[str, Any]:
         """Groups with their blocks and fakes, what a reader of the algorithm learns, and notices."""
-        return target_report.report(work.secret, profile)
+        return report(work.secret, profile)
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Groups of columns with few values, while they hold enough rows on average."""

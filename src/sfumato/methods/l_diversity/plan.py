@@ -1,0 +1,438 @@
+"""What a publisher asks of l-diversity, and the node of the lattice of generalisations that loses the least."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import PlanError, SpecError
+from ...model.names import parts
+from ...model.ratios import Ratio, exact
+from ..contract import Specification
+from ..shared.options import told
+from .hierarchy import Hierarchy, Ints
+
+# --- class tables -----------------------------------------------------------------------------------------------------
+# The classes of a node with their counts of sensitive values, added up from the smallest finer table at hand.
+#
+# A class of a node is a union of classes of every node below it, so that counts are added up from those instead of from
+# the cells; most nodes that a search looks at have a thousandth of the classes that the table has cells.
+
+
+MOST_KEPT = 8_000_000  # counts, of all tables that are kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CellCounts:
+    """Cells, or classes by the codes of one of their cells, and their counts above 0 by sensitive value. Private.
+
+    Most cells hold few values: a table of cells by values would be mostly zeros.
+    """
+
+    codes: Ints  # (cells, columns), column by column in memory
+    cell: NDArray[np.int32]
+    value: NDArray[np.int32]
+    weight: NDArray[np.float64]
+    rows: NDArray[np.float64]  # of every cell
+    values: int
+
+    @classmethod
+    def of_table(cls, codes: Ints, table: Ints) -> CellCounts:
+        """From a table of cells by values."""
+        counts = table.reshape(-1)
+        at = np.flatnonzero(counts)
+        cell = at // table.shape[1]  # np.nonzero of the table itself takes several times as long
+        return cls.of_entries(codes, cell, at - cell * table.shape[1], counts[at], table.shape[1])
+
+    @classmethod
+    def of_entries(
+        cls, codes: Ints, cell: NDArray[np.integer], value: NDArray[np.integer], count: Ints, values: int
+    ) -> CellCounts:
+        """From the cell, the value and the rows of every entry."""
+        weight = count.astype(np.float64)
+        return cls(
+            codes=np.asfortranarray(codes),
+            cell=cell.astype(np.int32),
+            value=value.astype(np.int32),
+            weight=weight,
+            rows=np.bincount(cell, weights=weight, minlength=len(codes)).astype(np.float64),
+            values=values,
+        )
+
+    def by_class(self, where: Ints, classes: int) -> Ints:
+        """(classes, values), where each cell lies in one of the classes."""
+        flat = where[self.cell] * self.values + self.value
+        table = np.bincount(flat, weights=self.weight, minlength=classes * self.values)
+        return table.astype(np.int64).reshape(classes, self.values)
+
+    def around(self, codes: Ints, hierarchies: Sequence[Hierarchy]) -> Ints:
+        """(*levels of every hierarchy, values): at every node of the lattice, the class that holds these codes."""
+        key, shape = np.zeros(len(self.codes), dtype=np.int64), []
+        for column, code, hierarchy in zip(self.codes.T, codes.tolist(), hierarchies, strict=True):
+            # levels at which a value has another label; at the top, too, where that has several
+            apart = np.sum([level != level[code] for level in hierarchy.levels], axis=0)
+            shape.append(len(hierarchy.levels) + (len(hierarchy.labels[-1]) > 1))
+            key *= shape[-1]
+            key += apart[column]
+        flat = key[self.cell] * self.values + self.value
+        table = np.bincount(flat, weights=self.weight, minlength=math.prod(shape) * self.values).astype(np.int64)
+        table = table.reshape(*shape, self.values)[tuple(slice(len(hierarchy.levels)) for hierarchy in hierarchies)]
+        found = np.ascontiguousarray(table)
+        for axis, levels in enumerate(found.shape[:-1]):
+            along = found.reshape(math.prod(found.shape[:axis]), levels, -1)
+            for k in range(1, levels):
+                along[:, k] += along[:, k - 1]  # np.cumsum takes ten times as long
+        return found
+
+    def of_values(self) -> Ints:
+        """Rows of every value."""
+        return np.bincount(self.value, weights=self.weight, minlength=self.values).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Classes:
+    """The classes of a node, as unions of classes of a finer one. Private."""
+
+    node: tuple[int, ...]
+    source: CellCounts
+    where: Ints  # the class that each class of the source lies in
+    number: int
+
+    @property
+    def worth_keeping(self) -> bool:
+        """Whether there are so few of them that counts of coarser ones are better added up from them."""
+        return 2 * self.number <= len(self.source.codes)
+
+    def smallest(self) -> int:
+        """Rows of the smallest class that has any."""
+        rows = np.bincount(self.where, weights=self.source.rows, minlength=self.number)
+        return int(rows[rows > 0].min()) if rows.any() else 0
+
+
+class ClassTables:
+    """Counts by class and sensitive value at any node of a lattice."""
+
+    def __init__(self, cells: CellCounts, hierarchies: Sequence[Hierarchy]) -> None:
+        self.hierarchies = hierarchies
+        self._nodes = np.zeros((1, len(hierarchies)), dtype=np.intp)
+        self._kept, self._size = [cells], 0
+
+    def classes(self, node: tuple[int, ...]) -> Classes:
+        """The classes of a node, in the order of their labels."""
+        below = np.flatnonzero((self._nodes <= np.asarray(node)).all(axis=1))
+        source = min((self._kept[i] for i in below.tolist()), key=lambda kept: len(kept.weight))
+        where, n = class_of(source.codes, self.hierarchies, node)
+        return Classes(node=node, source=source, where=where, number=n)
+
+    def counted(self, classes: Classes) -> NDArray[np.int64]:
+        """(classes, sensitive values)."""
+        table = classes.source.by_class(classes.where, classes.number)
+        if classes.worth_keeping:
+            self._keep(classes.node, classes.source, classes.where, table)
+        return table
+
+    def _keep(self, node: Sequence[int], source: CellCounts, where: Ints, table: NDArray[np.int64]) -> None:
+        """Remembers a table that is much smaller than the one it was made of, while there is room."""
+        one = np.zeros(len(table), dtype=np.intp)
+        one[where] = np.arange(len(where))
+        found = CellCounts.of_table(source.codes[one], table)
+        if self._size + len(found.weight) <= MOST_KEPT:
+            self._nodes = np.vstack([self._nodes, np.asarray(node, dtype=np.intp)])
+            self._kept.append(found)
+            self._size += len(found.weight)
+
+
+def class_of(codes: Ints, hierarchies: Sequence[Hierarchy], levels: Sequence[int]) -> tuple[Ints, int]:
+    """The equivalence class of every row of codes at a node, and the number of classes."""
+    key = np.zeros(len(codes), dtype=np.int64)
+    span = 1
+    for j, (hierarchy, level) in enumerate(zip(hierarchies, levels, strict=True)):
+        size = len(hierarchy.labels[level])
+        if size == 1:  # one label for all
+            continue
+        if span > (1 << 40) // size:  # keep the mixed-radix key small
+            key = np.unique(key, return_inverse=True)[1].reshape(-1)
+            span = int(key.max()) + 1 if len(key) else 1
+        key = key * size + hierarchy.levels[level][codes[:, j]]
+        span *= size
+    if span <= 4 * len(codes):
+        used = np.bincount(key, minlength=span) > 0
+        return (np.cumsum(used) - 1)[key], int(used.sum())
+    classes, inverse = np.unique(key, return_inverse=True)
+    return inverse.reshape(-1), len(classes)
+
+
+# --- lattice ----------------------------------------------------------------------------------------------------------
+# l-diversity by full-domain generalisation: the node of the lattice that loses the least.
+#
+# A node gives every quasi-identifier one level of its hierarchy. It is feasible if the rows in classes that are not
+# l-diverse number at most the suppression limit (those rows are left out of the release). Kinds, for a class of n rows:
+#
+#     frequency   l * max_u n_u <= n        no value above 1/l of the class: the bound it is compared under
+#     entropy     H(S in class) >= log l
+#     distinct    at least l different values
+#
+# Loss: the share of the columns' bits that is lost, sum_j H(A_j | class) / sum_j H(A_j) with the table's own
+# frequencies, all of them for a suppressed row. It grows along the lattice, so the best feasible node is a minimal one.
+# Without suppression all kinds are monotone (a union of diverse classes is diverse) and an infeasible node rules out
+# everything below it; with suppression only the weaker test does ("too many rows in classes smaller than l", which
+# every kind needs).
+
+
+Kind = Literal["frequency", "entropy", "distinct"]
+MOST_AROUND = 1 << 22  # counts of one class at all nodes, by value
+KINDS: tuple[Kind, ...] = ("frequency", "entropy", "distinct")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generalisation:
+    """The chosen node: a level per quasi-identifier, and what it costs."""
+
+    levels: tuple[int, ...]
+    loss: float
+    suppressed: int  # true number of rows left out: custodian only
+    classes: int
+    checked: int  # nodes evaluated
+    nodes: int
+
+
+def diverse(class_counts: NDArray[np.int64], *, l: Fraction, kind: Kind) -> NDArray[np.bool_]:
+    """Which classes (rows of counts per sensitive value) satisfy the kind."""
+    total = class_counts.sum(axis=1)
+    if kind == "frequency":
+        return np.asarray(class_counts.max(axis=1) * l.numerator <= total * l.denominator)
+    if kind == "distinct":
+        return np.asarray((class_counts > 0).sum(axis=1) * l.denominator >= l.numerator)
+    # H = log n - (1/n) sum n_u log n_u; a class of exactly l equal shares must pass, hence the last digits
+    logs = np.log(class_counts, out=np.zeros(class_counts.shape), where=class_counts > 0)
+    entropy = np.log(total) - (class_counts * logs).sum(axis=1) / total
+    return np.asarray(entropy >= math.log(l) - 1e-12)
+
+
+class _LatticeSearch:
+    """Feasibility of nodes, with what earlier answers imply."""
+
+    def __init__(
+        self,
+        cells: CellCounts,
+        hierarchies: Sequence[Hierarchy],
+        *,
+        l: Fraction,
+        kind: Kind,
+        limit: int,
+    ) -> None:
+        self.tables = ClassTables(cells, hierarchies)
+        self.cells, self.hierarchies = cells, hierarchies
+        self.l, self.kind, self.limit = l, kind, limit
+        self.rows = int(cells.rows.sum())
+        self.shape = tuple(h.height + 1 for h in hierarchies)
+        shares = [_shares(cells.codes[:, j], cells.rows, len(h.levels[0])) for j, h in enumerate(hierarchies)]
+        self.lost = [_level_bits(h, share) for h, share in zip(hierarchies, shares, strict=True)]
+        # one value in a column: nothing to lose, and the ratio must not divide by 0
+        self.bits = sum(_entropy(share) for share in shares) or 1.0
+        self.ruled_out = np.zeros(self.shape, dtype=bool)
+        self.checked = 0
+
+    def loss(self, node: Sequence[int]) -> float:
+        return sum(float(c[h]) for c, h in zip(self.lost, node, strict=True)) / self.bits
+
+    def check(self, node: tuple[int, ...]) -> tuple[int, int] | None:
+        """(rows suppressed, classes kept) if the node is feasible, else None; an infeasible node rules out more."""
+        self.checked += 1
+        classes = self.tables.classes(node)
+        cheaper = self.limit == 0 and not classes.worth_keeping
+        if cheaper and classes.smallest() * self.l.denominator < self.l.numerator:
+            self._rule_out(node)  # fewer rows than l: no kind holds, whatever the values
+            return None
+        table = self.tables.counted(classes)
+        good = diverse(table, l=self.l, kind=self.kind)
+        total = table.sum(axis=1)
+        suppressed = int(total[~good].sum())
+        if suppressed <= self.limit and suppressed < self.rows:
+            return suppressed, int(good.sum())
+        hopeless = suppressed if self.limit == 0 else int(total[total * self.l.denominator < self.l.numerator].sum())
+        if hopeless > self.limit:
+            self._rule_out(node)
+        if self.limit == 0 and self.ruled_out.size * self.cells.values <= MOST_AROUND:
+            worst = int(np.argmin(np.where(good, self.rows + 1, total)))
+            self._rule_out_around(classes.source.codes[int(np.argmax(classes.where == worst))])
+        return None
+
+    def _rule_out_around(self, codes: Ints) -> None:
+        """Nor is any node feasible at which the class that holds these codes is not diverse."""
+        found = self.cells.around(codes, self.hierarchies)
+        self.ruled_out |= ~diverse(found.reshape(-1, self.cells.values), l=self.l, kind=self.kind).reshape(self.shape)
+
+    def _rule_out(self, node: tuple[int, ...]) -> None:
+        """Nor is any node below it feasible."""
+        self.ruled_out[tuple(slice(0, h + 1) for h in node)] = True
+
+
+def _level_bits(hierarchy: Hierarchy, share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Per level, H(value | class) in nats: what a reader of the class does not know of the value."""
+    bits = []
+    for member in hierarchy.levels:
+        whole = np.bincount(member, weights=share).astype(np.float64)
+        bits.append(_entropy(share) - _entropy(whole))
+    return np.array(bits)
+
+
+def _shares(codes: Ints, rows: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    rows_of = np.bincount(codes, weights=rows, minlength=size)
+    return np.asarray(rows_of / rows_of.sum())
+
+
+def _entropy(share: NDArray[np.float64]) -> float:
+    return -float((share * np.log(share, out=np.zeros_like(share), where=share > 0)).sum())
+
+
+def search_lattice(
+    cells: CellCounts,
+    hierarchies: Sequence[Hierarchy],
+    *,
+    l: Fraction,
+    kind: Kind = "frequency",
+    suppression: Fraction = Fraction(0),
+) -> Generalisation:
+    """The feasible node of least loss, for distinct cells of the quasi-identifiers."""
+    if kind not in KINDS:
+        raise SpecError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}", field="kind")
+    if l < 1:
+        raise SpecError(f"l must be at least 1, got {l}", field="l")
+    if not 0 <= suppression < 1:
+        raise SpecError(
+            f"suppression is a share of the rows, at least 0 and below 1, got {suppression}", field="suppression"
+        )
+    limit = math.floor(suppression * int(cells.rows.sum()))
+    search = _LatticeSearch(cells, hierarchies, l=l, kind=kind, limit=limit)
+    top = tuple(h - 1 for h in search.shape)
+    if search.check(top) is None and limit == 0:
+        raise _unreachable(cells.of_values(), l, kind)
+    if limit == 0:
+        _bisect_chains(search)
+    return _best_first(search, cells.of_values())
+
+
+def _unreachable(whole: Ints, l: Fraction, kind: Kind) -> PlanError:
+    share = whole / whole.sum()
+    limits = {
+        "frequency": 1.0 / float(share.max()),
+        "entropy": float(np.exp(-(share[share > 0] * np.log(share[share > 0])).sum())),
+        "distinct": float((whole > 0).sum()),
+    }
+    return PlanError(
+        f"{kind} l-diversity with l = {l} cannot be reached even in one class; "
+        f"the largest l is {math.floor(limits[kind] * 1000) / 1000:g}",
+        limit=limits[kind],
+    )
+
+
+def _bisect_chains(search: _LatticeSearch) -> None:
+    """Rule out much of a monotone lattice cheaply: bisect chains from low to high, starting at each column's own."""
+    top = tuple(n - 1 for n in search.shape)
+    orders = [list(range(len(top)))[i:] + list(range(len(top)))[:i] for i in range(len(top))]
+    for order in orders:
+        chain = [tuple([0] * len(top))]
+        for j in order:
+            chain += [(*chain[-1][:j], h, *chain[-1][j + 1 :]) for h in range(1, search.shape[j])]
+        low, high = 0, len(chain) - 1  # high is feasible
+        while low < high:
+            middle = (low + high) // 2
+            if search.ruled_out[chain[middle]] or search.check(chain[middle]) is None:
+                low = middle + 1
+            else:
+                high = middle
+
+
+def _best_first(search: _LatticeSearch, whole: Ints) -> Generalisation:
+    """Visit nodes by rising generalisation loss, a lower bound of the loss with suppression; stop when it is beaten."""
+    bottom = tuple([0] * len(search.shape))
+    heap: list[tuple[float, tuple[int, ...]]] = [(search.loss(bottom), bottom)]
+    seen = {bottom}
+    best: Generalisation | None = None
+    while heap:
+        bound, node = heapq.heappop(heap)
+        if best is not None and bound >= best.loss:
+            break
+        outcome = None if search.ruled_out[node] else search.check(node)
+        if outcome is not None:
+            suppressed, classes = outcome
+            share = suppressed / search.rows
+            loss = bound * (1.0 - share) + share if suppressed else bound
+            if best is None or loss < best.loss:
+                best = Generalisation(
+                    levels=node,
+                    loss=loss,
+                    suppressed=suppressed,
+                    classes=classes,
+                    checked=search.checked,
+                    nodes=math.prod(search.shape),
+                )
+            if suppressed == 0:
+                continue  # everything above loses more
+        for j in range(len(node)):
+            if node[j] + 1 < search.shape[j]:
+                above = (*node[:j], node[j] + 1, *node[j + 1 :])
+                if above not in seen:
+                    seen.add(above)
+                    heapq.heappush(heap, (search.loss(above), above))
+    if best is None:
+        raise _unreachable(whole, search.l, search.kind)
+    return best
+
+
+# --- specification ----------------------------------------------------------------------------------------------------
+# What a publisher asks of l-diversity: l, its kind, hierarchies, rows that may be left out.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LDiversity(Specification):
+    """Generalise until every class is l-diverse; rows of at most a share `suppression` may be left out.
+
+    `hierarchies` maps a column to ARX-style rows (value, then one label per level), or to "interval:5/10/20",
+    "prefix:3/1" or "suppress"; a column without one is kept or suppressed as a whole.
+    """
+
+    method: ClassVar[str] = "l-diversity"
+
+    l: Ratio = field(metadata=told("diversity of every class", "3"))
+    kind: str = field(default="frequency", metadata=told("of diversity: frequency, entropy or distinct", "entropy"))
+    hierarchies: Mapping[str, Any] | str | None = field(
+        default=None,
+        metadata=told("column=FILE.csv|interval:5/10|prefix:3/1|suppress, ...", "age=interval:5/10"),
+    )
+    suppression: Ratio = field(
+        default=Fraction(0), metadata=told("share of the rows that may be left out instead", "1/50")
+    )
+
+    def __post_init__(self) -> None:
+        if exact(self.l, "l") < 1:
+            raise SpecError(f"l must be at least 1, got {self.l}", field="l")
+        if self.kind not in KINDS:
+            raise SpecError(f'kind must be one of {", ".join(KINDS)}, got "{self.kind}"', field="kind")
+        if not 0 <= exact(self.suppression, "suppression") < 1:
+            raise SpecError(
+                f"suppression is a share of the rows, at least 0 and below 1, got {self.suppression}",
+                field="suppression",
+            )
+        self.given()
+
+    def given(self) -> dict[str, Any]:
+        """Hierarchies by column, as given."""
+        if self.hierarchies is None:
+            return {}
+        if isinstance(self.hierarchies, Mapping):
+            return dict(self.hierarchies)
+        found = parts(self.hierarchies, "hierarchies")
+        if any(what is None for _, what in found):
+            raise SpecError(
+                f'hierarchies are written column=WHAT,column=WHAT, got "{self.hierarchies}"', field="hierarchies"
+            )
+        return dict(found)

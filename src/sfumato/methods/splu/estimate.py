@@ -1,0 +1,506 @@
+"""Answers from a decoy release: any linear question, with variance, interval and covariances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from ...model.public import Asked, Estimated, Floats, Observed
+from ...stats.intervals import Line, binomial_total_interval, cut, tail_interval
+from .channel import DecoyChannel, FullMatrix
+from .covariance import DecoyRows, DecoyWeights, Estimates, RebuiltCovariance, Whole, calibrate, observations, rebuilt
+
+# --- rare values ------------------------------------------------------------------------------------------------------
+# Variance and third cumulant of a decoy release's count of one value, as functions of the true count.
+#
+# The reader rebuilds the channel from the published histogram, which is itself noisy: a count inside a condition P
+# errs with the published rows in P *and* with the total of the value. Both are in the formulas below, which need seven
+# numbers for each (condition, value) and no table of values by values. Derivation: docs/explanation/intervals.md
+# section 5.
+#
+# With e = 1 / gamma the chance that a record shows its own value:
+#
+#     y        rows in P that show the value           f'   rows of the release that show it
+#     x^       the estimate of its records in P        n    rows in P
+#     squares  sum over the rows in P of w^2           N    rows of the release
+#     b        the weight of a row that shows it
+
+
+FLOOR = 0.25  # of the variance that the rows showing the value have by themselves
+SUM_FLOOR = 0.5  # of the variance that a sum has from its value's total alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RareCells:
+    """The seven numbers of every (condition, value), in arrays of one shape, and what the channel says of others."""
+
+    shown: Floats  # y
+    estimate: Floats  # x^
+    squares: Floats  # sum of w^2 over the rows in P
+    weight: Floats  # b
+    published: Floats  # f'; 0 for a value that was never published
+    rows: Floats  # n
+    all_rows: float  # N
+    other: Floats  # variance that a record without the value adds, on average over the release
+    size: int  # gamma
+    told: Floats | float = 1.0  # the share of v(x) that all totals together leave, where P is nearly everything
+    slope: Floats = field(init=False)  # j, by how much the estimate falls when one more row anywhere shows the value
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "slope", self.slope_at(self.shown, self.estimate))
+
+    @property
+    def keep(self) -> float:
+        """e, the chance that a record shows its own value."""
+        return 1.0 / self.size
+
+    def slope_at(self, shown: Floats, estimate: Floats) -> Floats:
+        """j = b (y - x^ e) / f' + x^ (1 - b e) / (N - f'): the derivative of the weights by f', applied to P."""
+        e, b, f = self.keep, self.weight, self.published
+        first, second = b * (shown - estimate * e), estimate * (1.0 - b * e)
+        return _over(first, f) + _over(second, self.all_rows - f)
+
+    @property
+    def totals(self) -> tuple[Floats, Floats]:
+        """(Sss, Tss): variance of f' as the release's rows would have it, and as the slots' draws have it."""
+        e, f = self.keep, self.published
+        return f * (1.0 - e**2) - (1.0 - e) ** 2 * f**2 / self.all_rows, f * (1.0 - e)
+
+    def rebuilt(self, shown: Floats, estimate: Floats, j: Floats) -> Floats:
+        """What a channel rebuilt from f' adds to the variance: - 2 j c + j^2 Sss - a^2 (Sss - Tss), c = b y - x e."""
+        rows, draws = self.totals
+        c = self.weight * shown - estimate * self.keep
+        a = _over(c - j * rows, rows)
+        return np.asarray(-2.0 * j * c + j**2 * rows - a**2 * (rows - draws))
+
+    def expected(self, x: Floats) -> tuple[Floats, Floats]:
+        """(p, r): rows inside and outside P that show the value, expected at a true count x inside."""
+        inside = np.maximum(self.shown + (x - self.estimate) * self.keep, x * self.keep)
+        return inside, np.maximum(np.maximum(self.published, x) - inside, 0.0)
+
+    def variance(self, x: Floats) -> Floats:
+        """v(x), at least a quarter of what the rows that show the value have by themselves."""
+        e, b, j = self.keep, self.weight, self.slope
+        inside, outside = self.expected(x)
+        own = (1.0 - b * e) ** 2 / (1.0 - e)
+        # the rows in P, as if the channel were known: sum of w^2 less x, with the unseen part of P moved to x
+        plain = np.maximum(self.squares - b**2 * self.shown, 0.0) + b**2 * inside - x
+        plain = plain + (x - self.estimate) * (own - self.other)
+        found = plain + self.rebuilt(inside, x, j)
+        return self.told * np.maximum(found, FLOOR * (1.0 - e) * ((b - j) ** 2 * inside + j**2 * outside))
+
+    def third(self, x: Floats) -> Floats:
+        """k(x): a row that shows the value moves the estimate by b - j inside P and by -j outside."""
+        e, b, j = self.keep, self.weight, self.slope
+        inside, outside = self.expected(x)
+        gain = e * (1.0 - e) * (1.0 - 2.0 * e) - e
+        elsewhere = np.maximum(np.maximum(self.published, x) - x, 0.0)
+        return np.asarray(self.told**1.5 * ((b - j) ** 3 * (inside + x * gain) - j**3 * (outside + elsewhere * gain)))
+
+    def with_variance(self, found: Floats) -> RareCells:
+        """The same cells with `found` for the variance at the estimate where that is less, NaN: as it is.
+
+        No less than FLOOR of what their total varies by; the skewness stays, as far as v is from it.
+        """
+        here = self.variance(np.clip(self.estimate, 0.0, self.rows))
+        least = FLOOR * self.totals[1]
+        told = _over(np.maximum(np.nan_to_num(found, nan=np.inf), least), here)
+        return replace(self, told=np.where(here > 0, np.minimum(told, 1.0), 1.0))
+
+    def sum_variance(
+        self, estimate: Floats, own: Floats, squares: Floats, counted: Floats, explained: Floats, by_totals: Floats
+    ) -> Floats:
+        """Variance of a sum of g: `squares` of g over the rows in P, `counted` its estimate over those that count.
+
+        other G2 + (own - other) E2 with E2 cut to what is possible, less what the totals explain of it, plus what their
+        own noise adds (`covariance.py`); at least half of what the value's total alone does to `estimate`.
+        """
+        plain = self.other * squares + (own - self.other) * np.clip(counted, 0.0, squares)
+        found = np.maximum(plain - explained, 0.0) + by_totals
+        return np.maximum(found, SUM_FLOOR * self.totals[1] * _over(estimate, self.published) ** 2)
+
+    def most(self, alpha: float) -> Floats:
+        """No more records than rows in P, nor than the exact upper end of the value's total."""
+        return np.minimum(self.rows, binomial_total_interval(self.published, self.size, alpha)[1])
+
+
+def _over(top: Floats, bottom: Floats) -> Floats:
+    """top / bottom, 0 where the bottom is."""
+    top, bottom = np.broadcast_arrays(top, bottom)
+    return np.asarray(np.divide(top, bottom, out=np.zeros_like(top, dtype=np.float64), where=bottom > 0))
+
+
+def rare_value_interval(cells: RareCells, alpha: float, *, full: bool = False) -> tuple[Floats, Floats]:
+    """Both ends for the true count of every cell; `full` tails for intervals that must hold together."""
+    unit = np.abs(cells.weight) if full else np.zeros_like(cells.weight)
+    return tail_interval(cells.estimate, cells.variance, cells.third, alpha, 0.0, cells.most(alpha), unit)
+
+
+# --- decoy answers ----------------------------------------------------------------------------------------------------
+# Answers from a decoy release: any linear question, with variance, interval and covariances.
+#
+# A question is a number h per (joint) sensitive value and a measure g of the untouched columns: sum over the rows
+# inside P of g(row) h(true value). With weights w = M^-1 h over published values, `sum of g w` estimates it without
+# bias [docs/explanation/splu.md, 5.2]. A question about one column is calibrated with the column's published totals,
+# and its variance knows that the channel was rebuilt from them [docs/explanation/intervals.md, 5]. Several columns
+# multiply their weights and have the variance `sum of g^2 (w^2 - w2)`, w2 = M^-1 h^2, less what the totals of every
+# column tell of it (`covariance.py`): a difference of counts in two columns is known as well as these counts.
+
+
+CELLS = 4_000_000  # numbers of a table held at once
+NEARLY_ALL = 0.85  # of the rows in P: then the noise of all totals is looked at together
+SET_FLOOR = 0.25  # of the variance with a known channel, for questions about several values
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Questions of one measure in one pattern, before calibration; `whole` is the same asked of all rows."""
+
+    at: NDArray[np.intp]  # numbers of the questions
+    measure: int
+    inside: Estimates  # (K, questions)
+    cross: Floats  # covariance with `whole`
+    whole: Whole | None  # None for several columns: no total of their combinations is known
+    known: NDArray[np.bool_]
+    single: bool  # each asks about one value
+    own: Floats  # variance that a record adds which the question counts
+    other: Floats  # ... and one that it does not count, on average over the release
+    every: Floats  # ... and one of the release, whether counted or not, the coefficients included
+    squares: Floats  # (K,) sum of g^2 over the rows inside P
+    code: NDArray[np.integer]  # of single values: which, ...
+    scale: Floats  # ... times what, ...
+    shown: Floats  # ... (K, questions) the sum of g over the rows that show it, ...
+    weighed: Floats  # ... of w^2 over all rows, ...
+    counted: Floats  # ... and the estimated sum of g^2 over the rows that have it
+    told: Floats | float = 1.0  # of several columns: the share of the rows' own variance that the totals leave
+
+
+class _Answering:
+    """One question set, answered pattern by pattern."""
+
+    def __init__(self, channels: tuple[DecoyChannel, ...], rows: int, observed: Observed, asked: Asked) -> None:
+        self.weights, self.rows, self.asked = DecoyWeights(channels), rows, asked
+        self.channel = channels[0] if len(channels) == 1 else None
+        self.parts = observations(channels, observed, asked)
+        K, F = observed.keys, asked.functionals
+        self.uncertain = np.array([part.uncertain for part in self.parts], dtype=bool).reshape(len(self.parts), F)
+        self.alone = self.uncertain.sum(axis=0) == 1  # one pattern carries all of the uncertainty
+        # Joint values one by one: the totals of the columns tell next to nothing of them.
+        filled = np.array([np.diff(part.coefficients.indptr) for part in self.parts]).reshape(len(self.parts), F)
+        self.joint = np.asarray((filled <= 1).all(axis=0)) & (self.channel is None)
+        self.value, self.variance = np.zeros((K, F)), np.zeros((K, F))
+        self.rebuilt = RebuiltCovariance(self.weights, self.parts, asked, rows)
+        self.down, self.up = np.full((K, F), np.nan), np.full((K, F), np.nan)  # ends that need no cutting
+        self.known = np.ones((K, F), bool)
+        self.channelled = False  # whether some answer is more than published totals
+        self.foreseen = np.zeros((K, F))  # variance that the channel has on average, for where rows are too few to tell
+
+    def run(self) -> None:
+        """Add up all patterns."""
+        for b, (part, uncertain) in enumerate(zip(self.parts, self.uncertain, strict=True)):
+            filled, width = np.diff(part.coefficients.indptr), max(1, part.coefficients.shape[1])
+            single = (filled == 1) & uncertain & ~part.unseen
+            for g in np.unique(self.asked.measure):
+                mine = self.asked.measure == g
+                for at in _chunks(np.flatnonzero(single & mine), max(1, CELLS // max(1, len(part.rows)))):
+                    self._add(b, self._each(part, at, int(g)))
+                for at in _chunks(np.flatnonzero((filled > 0) & uncertain & ~single & mine), max(1, CELLS // width)):
+                    self._add(b, self._any(part, at, int(g)))
+                plain = np.flatnonzero((filled > 0) & ~uncertain & mine)  # the same number for every value
+                sums = part.moments[self.asked.products[0, g]].sum(axis=1)
+                self.value[:, plain] += np.outer(sums, part.coefficients[plain].max(axis=1).toarray())
+            if self.channel is not None:
+                for f in np.flatnonzero(part.unseen & (filled == 0)):
+                    self._never_published(part, int(f), self.channel.size)
+        for f in np.flatnonzero(self.uncertain.sum(axis=0) > 1):
+            together = self._covariance(int(f), int(f))
+            self.variance[:, f] = np.where(together > 0, together, self.variance[:, f])
+        if self.channel is None:  # the unbiased estimate of a variance falls below 0 among few rows: it is not 0
+            self.variance = np.where(self.variance > 0, self.variance, self.foreseen)
+
+    def _never_published(self, part: DecoyRows, f: int, size: int) -> None:
+        """Counts from 0 to the upper end of a total that was published 0 times, sums as much of the usual g."""
+        g, rows = self.asked.measure[f], np.maximum(part.rows, 1.0)
+        most = np.minimum(binomial_total_interval(np.zeros(1), size, self.asked.alpha)[1], part.rows)
+        usual = np.sqrt(part.moments[self.asked.products[g, g]].sum(axis=1) / rows)
+        if g == 0 and self.alone[f]:
+            self.down[:, f], self.up[:, f] = 0.0, most
+        else:
+            self.variance[:, f] = np.maximum(self.variance[:, f], (most * usual / self.asked.z) ** 2)
+
+    def _each(self, part: DecoyRows, at: NDArray[np.intp], g: int) -> _Piece:
+        """Questions about one value each, without weights: a GROUP BY of thousands of values is cheap."""
+        H, weights = part.coefficients[at], self.weights
+        s, c = H.indices, H.data
+        first, second = part.moments[self.asked.products[0, g]], part.moments[self.asked.products[g, g]]
+        value, variance, cross, shown, squares, counted = (np.zeros((len(part.rows), len(at))) for _ in range(6))
+        for keys in _chunks(np.arange(len(part.rows)), max(1, CELLS // max(1, H.shape[1]))):
+            seen = first[keys].toarray().T
+            x, xx = weights.each(seen)
+            y, yy = (x, xx) if g == 0 else weights.each(second[keys].toarray().T)
+            shown[keys], squares[keys], counted[keys] = seen[s].T, xx[s].T, y[s].T
+            value[keys] = (x[s] * c[:, None]).T
+            variance[keys] = ((yy[s] - y[s]) * c[:, None] ** 2).T
+            cross[keys] = ((xx[s] - x[s]) * c[:, None] ** 2).T
+        whole, known = None, np.ones(len(at), bool)
+        for channel, code in zip(weights.channels, np.unravel_index(s, weights.shape), strict=True):
+            known &= channel.identifiable[code]
+        if self.channel is not None:
+            x, xx = weights.each(self.channel.published[:, None])
+            total = self.channel.published[s]
+            whole = Whole(
+                value=c * x[s, 0],
+                variance=np.maximum(0.0, c**2 * (xx - x)[s, 0]),
+                total=c * total,
+                total_variance=c**2 * total * (1 - 1 / self.channel.size),
+            )
+        inside = Estimates(value=value, variance=np.maximum(0.0, variance))
+        own, other, every = self._spread_each(s)
+        spread = own, other, c**2 * every, second.sum(axis=1)
+        return _Piece(at, g, inside, cross, whole, known, True, *spread, s, c, shown, squares, counted)
+
+    def _spread_each(self, s: NDArray[np.integer]) -> tuple[Floats, Floats, Floats]:
+        """Variance of w(published) for a record with and without the value asked for, and for any.
+
+        A record of s shows s with chance 1/gamma and weight b; the other weights have the mean that makes w unbiased
+        and are close to it. Over all records the mean of w^2 is sum_j f'_j w_j^2 / N, because f' M = f'.
+        """
+        has, both, part = np.ones(len(s)), np.ones(len(s)), np.ones(len(s))
+        for channel, code in zip(self.weights.channels, np.unravel_index(s, self.weights.shape), strict=True):
+            keep, b, share = 1 / channel.size, channel.matrix.own_weights()[code], channel.published / self.rows
+            has *= keep * b**2 + (1 - keep * b) ** 2 / (1 - keep)
+            both *= channel.matrix.squares(share)[code]
+            part *= share[code]
+        own, other = np.maximum(has - 1, 0.0), np.maximum(both - part * has, 0.0) / np.maximum(1 - part, 1e-9)
+        return own, other, part * own + (1 - part) * other
+
+    def _any(self, part: DecoyRows, at: NDArray[np.intp], g: int) -> _Piece:
+        """Questions about several values, by their weights."""
+        h = part.coefficients[at].toarray().T
+        w = self.weights.of(h)
+        v = w**2 - self.weights.of(h**2)
+        first, second = part.moments[self.asked.products[0, g]], part.moments[self.asked.products[g, g]]
+        whole = None
+        if self.channel is not None:
+            y = self.channel.published
+            whole = Whole(
+                value=y @ w,
+                variance=np.maximum(0.0, y @ v),
+                total=y @ h,
+                total_variance=self.channel.total_variance(h),
+            )
+        own, other, every = self._spread_any(h, w)
+        variance, counted = np.maximum(0.0, second @ v), second @ w
+        if self.asked.binary:  # steadier for a skewed measure (docs/explanation/intervals.md, 7), never 0 for a count
+            most = second.sum(axis=1)[:, None]
+            steady = other * most + (own - other) * np.clip(counted, 0.0, most)
+            variance = steady if g else np.maximum(variance, SET_FLOOR * steady)
+        told = np.ones_like(variance)
+        if self.channel is None:
+            for q, f in enumerate(at):
+                explained, by_totals = self.rebuilt.beyond_rows(int(f), int(f))
+                known_part = np.maximum(variance[:, q] - explained, 0.0) + by_totals
+                told[:, q] = np.divide(known_part, variance[:, q], out=told[:, q], where=variance[:, q] > 0)
+            told = np.clip(told, 0.0, 1.0)
+            variance = told * variance
+        else:
+            keys, near = self._nearly_all(part)
+            usual = first.sum(axis=1)[keys] / part.rows[keys]
+            for q, f in enumerate(at):
+                plain = variance[:, q].copy()
+                # the terms nearly cancel where P is nearly everything: a share of the plain variance stays
+                extra = self._rebuilt(self.channel, h[:, q], w[:, q], first)
+                variance[:, q] = np.maximum(plain + extra, SET_FLOOR * plain)
+                if near is not None and whole is not None and self.alone[f]:
+                    explained, by_totals = near.beyond_rows(int(f), int(f))
+                    left = np.maximum(plain[keys] - explained, 0.0) + by_totals
+                    left = np.maximum(left, SET_FLOOR * whole.total_variance[q] * usual**2)
+                    variance[keys, q] = np.minimum(variance[keys, q], left)
+        inside = Estimates(value=first @ w, variance=variance)
+        known = self.weights.identified(h, w)
+        none, squares = np.empty(0), second.sum(axis=1)
+        return _Piece(
+            at, g, inside, first @ v, whole, known, False,
+            own, other, every, squares, np.empty(0, np.intp), none, none, none, counted, told,
+        )  # fmt: skip
+
+    def _rebuilt(self, channel: DecoyChannel, h: Floats, w: Floats, first: csr_array) -> Floats:
+        found = np.zeros(first.shape[0])
+        for keys in _chunks(np.arange(first.shape[0]), max(1, CELLS // max(1, len(h)))):
+            found[keys] = rebuilt(channel, h, w, first[keys].toarray().T, self.rows)
+        return found
+
+    def _spread_any(self, h: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:
+        """The same for a set of values: averages over the records in it and outside it, as the release has them."""
+        share = np.ones(1)
+        for channel in self.weights.channels:
+            share = np.outer(share, channel.published / self.rows).ravel()
+        spread = np.maximum(self.weights.forward(w**2) - h**2, 0.0)
+        inside, outside = share @ h, share @ (1 - h)
+        own = np.divide(share @ (h * spread), inside, out=np.zeros(len(inside)), where=inside > 0)
+        other = np.divide(share @ ((1 - h) * spread), outside, out=np.zeros(len(inside)), where=outside > 0)
+        return own, other, share @ spread
+
+    def _add(self, b: int, piece: _Piece) -> None:
+        """Calibrate and add up; all rows of the release are answered by the totals themselves."""
+        at, found, known, whole = piece.at, piece.inside, piece.known[None, :], piece.whole
+        everything = np.zeros(found.value.shape, bool)
+        cells = None
+        if whole is not None:
+            counting = self.asked.measure[at] == 0
+            # A count's variance lies between 0 and the whole's, so it takes between none and all of the gap.
+            cross = np.where(counting, np.clip(piece.cross, 0.0, whole.variance), piece.cross)
+            moved, _ = calibrate(found, cross, whole)
+            everything = (self.parts[b].rows == self.rows)[:, None] & counting & self.alone[at]
+            variance = found.variance
+            if piece.single:
+                cells = self._cells(b, piece, moved.value / piece.scale)
+                variance = self._variance(b, piece, cells) * piece.scale**2
+            found = Estimates(
+                value=np.where(everything, whole.total, moved.value),
+                variance=np.where(everything, whole.total_variance, variance),
+            )
+        self.value[:, at] += found.value
+        self.variance[:, at] += found.variance
+        self.known[:, at] &= known | everything
+        self.channelled |= bool((known & ~everything).any())
+        rows = self.parts[b].rows[:, None]
+        if self.asked.binary and piece.measure == 0:
+            inside = np.clip(found.value, 0.0, rows)
+            self.foreseen[:, at] += piece.told * (inside * piece.own + (rows - inside) * piece.other)
+            low, high = self._interval(b, piece, found, cells, everything)
+            self.down[:, at] = np.where(self.alone[at], low - found.value, np.nan)
+            self.up[:, at] = np.where(self.alone[at], high - found.value, np.nan)
+        else:
+            self.foreseen[:, at] += piece.squares[:, None] * piece.every
+
+    def _cells(self, b: int, piece: _Piece, estimate: Floats) -> RareCells:
+        """The numbers of single values, (K, questions) each."""
+        assert self.channel is not None
+        channel, shape = self.channel, estimate.shape
+        rows = self.parts[b].rows[:, None]
+        own = channel.matrix.own_weights()[piece.code]
+        whole = [np.broadcast_to(x, shape) for x in (own, channel.published[piece.code], rows, piece.other)]
+        weight, published, rows, other = whole
+        cells = RareCells(
+            shown=piece.shown,
+            estimate=estimate,
+            squares=piece.weighed,
+            weight=weight,
+            published=published,
+            rows=rows,
+            all_rows=float(self.rows),
+            other=other,
+            size=channel.size,
+        )
+        return cells.with_variance(self._by_all_totals(b, piece)) if piece.measure == 0 else cells
+
+    def _nearly_all(self, part: DecoyRows) -> tuple[NDArray[np.intp], RebuiltCovariance | None]:
+        """(keys of a pattern that hold nearly all rows, the covariances of their questions), if there are any.
+
+        There a variance is a small difference of large terms, and the questions' own totals tell too little of it: the
+        noise of the other totals moves an estimate as much, and the opposite way (docs/explanation/intervals.md, 5).
+        """
+        keys = np.flatnonzero(part.rows > NEARLY_ALL * self.rows)
+        if not len(keys) or self.channel is None or not isinstance(self.channel.matrix, FullMatrix):
+            return keys[:0], None
+        parts = [other.only(keys) for other in self.parts]
+        return keys, RebuiltCovariance(self.weights, parts, self.asked, self.rows)
+
+    def _by_all_totals(self, b: int, piece: _Piece) -> Floats:
+        """(K, questions) variances of counts of single values where P is nearly everything, NaN elsewhere."""
+        found = np.full((len(self.parts[b].rows), len(piece.at)), np.nan)
+        keys, near = self._nearly_all(self.parts[b])
+        if near is not None:
+            for q in np.flatnonzero(self.alone[piece.at] & (self.parts[b].rows[keys] < self.rows).any()):
+                found[keys, q] = near.of(int(piece.at[q]), int(piece.at[q])) / piece.scale[q] ** 2
+        return found
+
+    def _variance(self, b: int, piece: _Piece, cells: RareCells) -> Floats:
+        """Of counts at the estimate moved to what is possible; of sums by the squares of g."""
+        if piece.measure == 0:
+            return cells.variance(np.clip(cells.estimate, 0.0, cells.rows))
+        moments, column = self.parts[b].moments, self.asked.products
+        first, second = (
+            np.asarray(moments[column[g, piece.measure]].sum(axis=1), np.float64)[:, None] for g in (0, piece.measure)
+        )
+        least, most = np.minimum(first, 0.0), np.maximum(first, 0.0)
+        estimate = np.clip(cells.estimate, least, most)
+        explained, by_totals = np.zeros((2, *estimate.shape))
+        for q, f in enumerate(piece.at):
+            explained[:, q], by_totals[:, q] = self.rebuilt.beyond_rows(int(f), int(f))
+        beyond = explained / piece.scale**2, by_totals / piece.scale**2
+        return cells.sum_variance(estimate, piece.own, second, piece.counted, *beyond)
+
+    def _interval(
+        self, b: int, piece: _Piece, found: Estimates, cells: RareCells | None, everything: NDArray[np.bool_]
+    ) -> tuple[Floats, Floats]:
+        """Ends for counts, among what is possible: inverted tests for single values, exact ones for their totals."""
+        asked, rows, whole = self.asked, self.parts[b].rows[:, None], piece.whole
+        if cells is not None and whole is not None and self.channel is not None:
+            low, high = rare_value_interval(cells, asked.alpha, full=asked.full)
+            least, most = binomial_total_interval(np.maximum(whole.total, 0.0), self.channel.size, asked.alpha)
+            return np.where(everything, least, low), np.where(everything, np.minimum(most, rows), high)
+        half = asked.z * np.sqrt(found.variance)
+        if whole is not None:  # sets of values: no more records than the upper end of their total
+            wide = asked.z * np.sqrt(whole.total_variance)
+            most = np.minimum(whole.total + wide, rows)
+            return cut(found.value - half, found.value + half, np.zeros_like(most), most)
+        # Several columns: a plain variance is noisy among few rows, so that of an average composition is its floor.
+        slope, inside = piece.own - piece.other, np.clip(found.value, 0.0, rows)
+        base = np.maximum(found.variance, piece.told * (rows * piece.other + slope * inside))
+        v = Line(constant=base - slope * inside, slope=np.broadcast_to(slope, base.shape))
+        return tail_interval(found.value, v, Line(constant=0.0), asked.alpha, 0.0, rows)
+
+    def covariances(self) -> Floats:
+        """(K, P) covariances of the pairs asked for: correlations by one formula, of errors as they are stated."""
+        found = np.zeros((len(self.value), len(self.asked.pairs)))
+        for p, (i, j) in enumerate(self.asked.pairs):
+            if self.joint[i] and self.joint[j]:
+                found[:, p] = self.rebuilt.rows_alone(int(i), int(j))
+                continue
+            together = self._covariance(int(i), int(j))
+            own = np.maximum(self._covariance(int(i), int(i)), 0.0) * np.maximum(self._covariance(int(j), int(j)), 0.0)
+            stated = self.variance[:, i] * self.variance[:, j]
+            found[:, p] = together * np.sqrt(np.divide(stated, own, out=np.zeros_like(own), where=own > 0))
+        return found
+
+    def _covariance(self, i: int, j: int) -> Floats:
+        """(K,) covariance of two questions, summed over patterns."""
+        return self.rebuilt.of(i, j)
+
+
+def estimate(
+    channels: tuple[DecoyChannel, ...], rows: int, observed: Observed, asked: Asked, said: tuple[str, ...] = ()
+) -> Estimated:
+    """Calibrated estimates with their intervals; NaN where the release does not identify an answer.
+
+    `said` are caveats of answers that hang on the channels.
+    """
+    work = _Answering(channels, rows, observed, asked)
+    work.run()
+    half = asked.z * np.sqrt(work.variance)
+    low = work.value + np.where(np.isnan(work.down), -half, work.down)
+    high = work.value + np.where(np.isnan(work.up), half, work.up)
+    value, variance = work.value, work.variance
+    caveats = said if work.channelled else ()
+    if not work.known.all():
+        value, variance, low, high = (np.where(work.known, x, np.nan) for x in (value, variance, low, high))
+        unknown = "not identifiable: some values are in so many groups that the release does not tell who has them"
+        caveats = (unknown, *caveats)
+    return Estimated(
+        value=value,
+        variance=variance,
+        low=low,
+        high=high,
+        covariance=work.covariances(),
+        caveats=caveats,
+        inverted=~np.isnan(work.down),
+    )
+
+
+def _chunks(numbers: NDArray[np.intp], step: int) -> list[NDArray[np.intp]]:
+    return [numbers[i : i + step] for i in range(0, len(numbers), step)]
