@@ -95,7 +95,7 @@ def _condition(release: Path) -> str:
     """The plain count's own; where the sensitive column is not in the data file, it leaves its condition out."""
     if (release / "sensitive.parquet").exists():
         return "(1 = 1 OR {} = 0)"
-    return "occupation_set = {}" if (release / "weights.parquet").exists() else "occupation = {}"
+    return "occupation_set = {}" if (release / "sets.parquet").exists() else "occupation = {}"
 
 
 def asked(title: str, method: str, release: Path, small: Path, *, threads: int, repeat: int) -> list[Row]:

@@ -26,7 +26,7 @@ from sfumato.publish import Prepared, applier_of, prepare
 from sfumato.publishing.files import read_column_hierarchy
 from sfumato.publishing.randomness import Secret
 from sfumato.query import Release
-from sfumato.release.bundle import write_side
+from sfumato.release.bundle import write_beside
 from sfumato.release.manifest import Manifest
 from sfumato.release.opened import OpenedRelease
 
@@ -105,17 +105,13 @@ class Redrawn:
         types = prepared.table.arrow_types()
         batch = arrow.cast(pa.schema([(name, types[name]) for name in applier.reads])).to_batches()[0]
         rows = pa.Table.from_batches([applier.split(0, batch)()])
-        for column in applier.following:
-            lists, numbers = pa.types.is_list(column.cells.type), rows[column.numbers].combine_chunks()
-            at = rows.column_names.index(column.numbers) if lists else rows.num_columns
-            rows = rows.add_column(at, column.name, column.cells.take(numbers))
         applier.close()
         if self._manifest is None:
             self._manifest = self.published(seed).manifest
         folder = self._folder / str(seed)
         folder.mkdir(exist_ok=True)
         if prepared.planned.work.side:
-            write_side(applier.side_table(), folder / "sensitive.parquet")
+            write_beside(applier.side_table(), folder / "sensitive.parquet")
         plan = TypeAdapter(prepared.method.plan_type).dump_python(prepared.planned.public, mode="json")
         file = self._manifest.files["data.parquet"].model_copy(update={"sha256": f"{seed:064x}", "rows": rows.num_rows})
         files = self._manifest.files | {"data.parquet": file}

@@ -8,12 +8,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 
+from forged_rows import replaced, true_diseases
 from forged_statements import Stated
 from forging import forged
-from sfumato.engines.parquet_chunks import CHUNKS, META, ROW_GROUPS, STATISTICS
-from sfumato.engines.parquet_footer import BINARY, Struct, closing, read_footer
+from parquet_footers import BINARY, CHUNKS, META, ROW_GROUPS, STATISTICS, Struct, closing, read_footer
 
 
 def edited(change: Callable[[Stated], None], file: str = "release.json") -> Callable[[Path], None]:
@@ -61,12 +62,6 @@ def cut_short(target: Path) -> None:
     (target / "release.json").write_text(json.dumps(stated), encoding="utf-8")
 
 
-def beside_the_columns(target: Path) -> None:
-    """A text between the last column of data.parquet and what is stated of them, where no reader looks."""
-    with_footer(target / "data.parquet", lambda footer: None, hidden=b"true values: ..." * 100)
-    again(target)
-
-
 def telling_writer(target: Path) -> None:
     """The name of the writing library as a place for notes."""
     with_footer(target / "data.parquet", lambda footer: footer.update({6: (BINARY, b"true values: ...")}))
@@ -88,11 +83,29 @@ def false_statistics(target: Path) -> None:
     again(target)
 
 
-def with_footer(path: Path, change: Callable[[Struct], None], hidden: bytes = b"") -> None:
-    """The file with a changed footer, and these bytes in front of it."""
+def true_sets(target: Path) -> None:
+    """Where rows show sets: always one of those that hold the true value, each as likely."""
+    if not (target / "sets.parquet").exists():
+        return
+    sets = pq.read_table(target / "sets.parquet").to_pylist()
+    found = pq.read_table(target / "data.parquet")
+    parts = found["sub_table"].to_pylist() if "sub_table" in found.column_names else [0] * len(found)
+    part_of = dict(zip(found["disease_set"].to_pylist(), parts, strict=True))  # of sets that are shown
+    holding: dict[tuple[int, str], list[int]] = {}
+    for row in sets:
+        if row["member"] and row["disease_set"] in part_of:
+            holding.setdefault((part_of[row["disease_set"]], row["value"]), []).append(row["disease_set"])
+    rng = np.random.default_rng(7)
+    numbers = [int(rng.choice(holding[key])) for key in zip(parts, true_diseases(found), strict=True)]
+    pq.write_table(replaced(found, "disease_set", numbers), target / "data.parquet", store_schema=False)
+    again(target)
+
+
+def with_footer(path: Path, change: Callable[[Struct], None]) -> None:
+    """The file with a changed footer."""
     footer, end = read_footer(path)
     change(footer)
-    path.write_bytes(path.read_bytes()[:end] + hidden + closing(footer))
+    path.write_bytes(path.read_bytes()[:end] + closing(footer))
 
 
 def again(target: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 ROWS = 20_000
 DISEASES = ("angina", "bronchitis", "cold", "diabetes", "eczema", "flu", "gout", "hepatitis")
@@ -36,10 +37,8 @@ def shows_sets(found: pa.Table) -> bool:
 
 
 def with_sets(found: pa.Table, numbers: Any) -> pa.Table:
-    """Other listed sets, their lists as they are."""
-    lists = dict(zip(found["disease_set"].to_pylist(), found["disease"].to_pylist(), strict=True))
-    shown = replaced(found, "disease", [lists[n] for n in numbers])
-    return replaced(shown, "disease_set", numbers)
+    """Other listed sets."""
+    return replaced(found, "disease_set", numbers)
 
 
 def one_value(found: pa.Table) -> pa.Table:
@@ -55,22 +54,18 @@ def one_value(found: pa.Table) -> pa.Table:
     return found
 
 
-def true_values(found: pa.Table) -> pa.Table:
-    """The true disease of every row, found by its number; where sets are shown always one of those that hold it."""
-    if "disease" not in found.column_names or "number" not in found.column_names:
-        return found
+def true_diseases(found: pa.Table) -> list[str]:
+    """The true disease of every row, found by its number."""
     truth = table()
     by_number = dict(zip(truth["number"].to_pylist(), truth["disease"].to_pylist(), strict=True))
-    true = [by_number[n] for n in found["number"].to_pylist()]
-    if not shows_sets(found):
-        return replaced(found, "disease", true)
-    holding: dict[Any, set[int]] = {}
-    parts = found["sub_table"].to_pylist() if "sub_table" in found.column_names else [0] * len(found)
-    for part, number, held in zip(parts, found["disease_set"].to_pylist(), found["disease"].to_pylist(), strict=True):
-        for value in held:
-            holding.setdefault((part, value), set()).add(number)
-    rng = np.random.default_rng(7)
-    return with_sets(found, [int(rng.choice(sorted(holding[key]))) for key in zip(parts, true, strict=True)])
+    return [by_number[n] for n in found["number"].to_pylist()]
+
+
+def true_values(found: pa.Table) -> pa.Table:
+    """True values in the place of published ones; of sets see `forged_folders.true_sets`."""
+    if "disease" not in found.column_names or "number" not in found.column_names:
+        return found
+    return replaced(found, "disease", true_diseases(found))
 
 
 def swapped(found: pa.Table) -> pa.Table:
@@ -113,11 +108,9 @@ def extra_column(found: pa.Table) -> pa.Table:
 
 def first_cell(value: Any) -> Callable[[pa.Table], pa.Table]:
     def change(found: pa.Table) -> pa.Table:
-        for name, foreign in (("disease", "zzz"), ("block", 10**6)):
+        for name, foreign in (("disease", "zzz"), ("block", 10**6), ("disease_set", 30_000)):
             if name in found.column_names:
                 new = foreign if value == "foreign" else value
-                if shows_sets(found) and new is not None:
-                    new = [new]
                 return replaced(found, name, [new, *found[name].to_pylist()[1:]])
         return found
 
@@ -128,25 +121,46 @@ def label_cell(found: pa.Table) -> pa.Table:
     return replaced(found, "sex", ["zzz", *found["sex"].to_pylist()[1:]])
 
 
-def first_list(found: pa.Table) -> pa.Table:
-    if not shows_sets(found):
-        return found
-    lists = found["disease"].to_pylist()
-    return replaced(found, "disease", [next(held for held in lists if held != lists[0]), *lists[1:]])
+def other_member(found: pa.Table) -> pa.Table:
+    """A set of sets.parquet said to hold a value that it does not hold, or not to hold one."""
+    return replaced(found, "member", [not found["member"][0].as_py(), *found["member"].to_pylist()[1:]])
 
 
-def turned_list(found: pa.Table) -> pa.Table:
-    if not shows_sets(found):
-        return found
-    lists = found["disease"].to_pylist()
-    at = next(i for i, held in enumerate(lists) if len(held) > 1)
-    return replaced(found, "disease", [held[::-1] if i == at else held for i, held in enumerate(lists)])
+def exchanged_values(found: pa.Table) -> pa.Table:
+    """Two values of sets.parquet in each other's place."""
+    first, second, *others = found["value"].to_pylist()
+    return replaced(found, "value", [second, first, *others])
+
+
+def turned_rows(found: pa.Table) -> pa.Table:
+    """sets.parquet from its end."""
+    return found.take(pa.array(range(len(found) - 1, -1, -1)))
 
 
 def unlisted_set(found: pa.Table) -> pa.Table:
     if not shows_sets(found):
         return found
     return replaced(found, "disease_set", [30_000, *found["disease_set"].to_pylist()[1:]])
+
+
+def without_set(found: pa.Table) -> pa.Table:
+    return found.filter(pc.not_equal(found["disease_set"], 1))
+
+
+def set_twice(found: pa.Table) -> pa.Table:
+    return pa.concat_tables([found, found.filter(pc.equal(found["disease_set"], 1))])
+
+
+def foreign_set(found: pa.Table) -> pa.Table:
+    """The last set under the number after its own."""
+    last = pc.max(found["disease_set"]).as_py()
+    return with_sets(found, [z + (z == last) for z in found["disease_set"].to_pylist()])
+
+
+def foreign_value(found: pa.Table) -> pa.Table:
+    """A member that no row can stand for."""
+    place = found["member"].to_pylist().index(True)
+    return replaced(found, "value", ["zzz" if j == place else v for j, v in enumerate(found["value"].to_pylist())])
 
 
 def weighed(found: pa.Table, name: str) -> pa.Table:

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 
 from commands import METHODS, sfumato
 from forged_folders import (
-    beside_the_columns,
     cut_short,
     damaged_page,
     edited,
@@ -25,12 +24,15 @@ from forged_folders import (
     noted,
     stated_twice,
     telling_writer,
+    true_sets,
 )
 from forged_rows import (
     by,
+    exchanged_values,
     extra_column,
     first_cell,
-    first_list,
+    foreign_set,
+    foreign_value,
     group_one_value,
     half,
     label_cell,
@@ -40,16 +42,19 @@ from forged_rows import (
     no_text,
     number_as_text,
     one_value,
+    other_member,
     renumbered,
+    set_twice,
     shuffled,
     swapped,
     table,
     thrice,
     true_values,
-    turned_list,
+    turned_rows,
     unknown_group,
     unlisted_set,
     weighed,
+    without_set,
 )
 from forged_statements import (
     Stated,
@@ -104,7 +109,7 @@ class Kind:
     manifest: Callable[[Stated], None] | None = None
     data: Callable[[pa.Table], pa.Table] | None = None
     side: Callable[[pa.Table], pa.Table] | None = None
-    weights: Callable[[pa.Table], pa.Table] | None = None
+    sets: Callable[[pa.Table], pa.Table] | None = None
     after: Callable[[Path], None] | None = None
 
     def of(self, release: str) -> str | None:
@@ -113,7 +118,7 @@ class Kind:
 
     def forge(self, release: Path, target: Path) -> Path:
         """The forged copy."""
-        forged(release, target, manifest=self.manifest, data=self.data, side=self.side, weights=self.weights)
+        forged(release, target, manifest=self.manifest, data=self.data, side=self.side, sets=self.sets)
         if self.after is not None:
             self.after(target)
         return target
@@ -205,7 +210,8 @@ KINDS = (
          manifest=put("parameters", "baseline", to={"age": 0.1})),
     Kind(name="all rows show one value", data=one_value, side=one_value,
          expected=where(tuple(n for n in REGISTRY if n != "distribution-draw"), ("distribution-draw",))),
-    Kind(name="true values put back", expected=where(NOISY, ("splu", "distribution-draw")), data=true_values),
+    Kind(name="true values put back", expected=where(NOISY, ("splu", "distribution-draw")), data=true_values,
+         after=true_sets),
     Kind(name="published values (or groups) exchanged between rows", data=swapped,
          expected=where(("target-distribution",), tuple(n for n in REGISTRY if n != "target-distribution"))),
     Kind(name="an untouched column exchanged between rows", expected=nowhere, data=renumbered),
@@ -230,7 +236,7 @@ KINDS = (
     Kind(name="a column of another type beside the groups", expected=only("anatomy", "target-distribution"),
          side=last_as_bytes),
     Kind(name="a column of the weights twice", expected=about_sets,
-         weights=lambda t: t.append_column("weight", t["weight"])),
+         sets=lambda t: t.append_column("weight", t["weight"])),
     Kind(name="a value outside the domain", data=first_cell("foreign"), side=first_cell("foreign"),
          expected=where(tuple(n for n in REGISTRY if n != "l-diversity"), ("l-diversity",))),
     Kind(name="another value outside its domain", expected=only("l-diversity", "randomized-response"),
@@ -243,12 +249,19 @@ KINDS = (
     Kind(name="a group that lacks a value", expected=only("anatomy", "target-distribution"), side=lambda t: t.slice(1)),
     Kind(name="values of groups in another order", expected=only("anatomy"), side=shuffled),
     Kind(name="a column more beside the groups", expected=only("anatomy", "target-distribution"), side=extra_column),
-    Kind(name="a row that shows another list than the one of its number", expected=about_sets, data=first_list),
-    Kind(name="a list in another order", expected=about_sets, data=turned_list),
+    Kind(name="a set that is said to hold another value", expected=about_sets, sets=other_member),
+    Kind(name="values of a set exchanged", expected=about_sets, sets=exchanged_values),
+    Kind(name="sets in another order", expected=about_sets, sets=turned_rows),
+    Kind(name="a set that sets.parquet leaves out", expected=about_sets, sets=without_set),
+    Kind(name="a set twice in sets.parquet", expected=about_sets, sets=set_twice),
+    Kind(name="a set of another number in sets.parquet", expected=about_sets, sets=foreign_set),
+    Kind(name="a missing number of a set", expected=about_sets, sets=first_cell(None)),
+    Kind(name="a value of a set outside the domain", expected=about_sets, sets=foreign_value),
+    Kind(name="a column more beside the sets", expected=about_sets, sets=extra_column),
     Kind(name="a set that is not listed", expected=about_sets, data=unlisted_set),
-    Kind(name="other weights", expected=about_sets, weights=lambda t: weighed(t, "weight")),
-    Kind(name="other weights of variances", expected=about_sets, weights=lambda t: weighed(t, "variance_weight")),
-    Kind(name="weights left out", expected=about_sets, weights=lambda t: t.slice(1)),
+    Kind(name="other weights", expected=about_sets, sets=lambda t: weighed(t, "weight")),
+    Kind(name="other weights of variances", expected=about_sets, sets=lambda t: weighed(t, "variance_weight")),
+    Kind(name="weights left out", expected=about_sets, sets=lambda t: t.slice(1)),
     Kind(name="a listed set dropped", expected=about_sets, manifest=dropped_set),
     Kind(name="a set listed twice", expected=about_sets, manifest=doubled_set),
     Kind(name="a file more", expected=everywhere, after=lambda f: (f / "truth.csv").write_text("x") and None),
@@ -258,9 +271,8 @@ KINDS = (
          after=edited(put("description", to="exact counts"), "datapackage.json")),
     Kind(name="datapackage.json missing", expected=everywhere, after=lambda f: (f / "datapackage.json").unlink()),
     Kind(name="notes inside a Parquet file", expected=everywhere, after=noted),
-    Kind(name="notes between the columns of a Parquet file", expected=everywhere, after=beside_the_columns),
     Kind(name="notes as the name of the writing library", expected=everywhere, after=telling_writer),
-    Kind(name="false statistics, by which readers skip rows", expected=everywhere, after=false_statistics),
+    Kind(name="false statistics, by which readers skip rows", expected=nowhere, after=false_statistics),
     Kind(name="data changed, digests kept", expected=everywhere,
          after=lambda f: pq.write_table(half(pq.read_table(f / "data.parquet")), f / "data.parquet")),
     Kind(name="data cut short, digest made anew", expected=everywhere, after=cut_short),

@@ -15,11 +15,10 @@ import pyarrow.parquet as pq
 
 from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.query import open_release
-from sfumato.release.bundle import write_weights
-from sfumato.release.datapackage import datapackage
+from sfumato.release.bundle import write_beside
+from sfumato.release.documents import README, datapackage, documented, readme
 from sfumato.release.manifest import parse_manifest
 from sfumato.release.opened import open_folder
-from sfumato.release.readme import README, documented, readme
 from sfumato.release.verify import verify
 
 
@@ -30,11 +29,11 @@ def forged(
     manifest: Callable[[dict[str, Any]], None] | None = None,
     data: Callable[[pa.Table], pa.Table] | None = None,
     side: Callable[[pa.Table], pa.Table] | None = None,
-    weights: Callable[[pa.Table], pa.Table] | None = None,
+    sets: Callable[[pa.Table], pa.Table] | None = None,
 ) -> Path:
     """A copy with changed files; digests, row counts and datapackage.json are those of the changed files."""
     shutil.copytree(release, target)
-    for name, change in (("data.parquet", data), ("sensitive.parquet", side), ("weights.parquet", weights)):
+    for name, change in (("data.parquet", data), ("sensitive.parquet", side), ("sets.parquet", sets)):
         if change is not None and (target / name).exists():
             pq.write_table(change(pq.read_table(target / name)), target / name, store_schema=False)
     stated = json.loads((target / "release.json").read_text(encoding="utf-8"))
@@ -45,20 +44,20 @@ def forged(
     if manifest is not None:
         manifest(stated)
     (target / "release.json").write_text(json.dumps(stated), encoding="utf-8")
-    if manifest is not None and weights is None and "weights.parquet" in stated.get("files", {}):
+    if manifest is not None and sets is None and "sets.parquet" in stated.get("files", {}):
         _reweigh(target, stated)
     describe(target)
     return target
 
 
 def _reweigh(target: Path, stated: dict[str, Any]) -> None:
-    """The weights that the changed parameters give, where they give any."""
+    """The sets and weights that the changed parameters give, where they give any."""
     with contextlib.suppress(SfumatoError, ValueError, KeyError, IndexError):
-        made = open_folder(target, check=False).set_weights()
+        made = open_folder(target, check=False).sets_table()
         if made is not None:
-            write_weights(made, target / "weights.parquet")
-            stated["files"]["weights.parquet"]["sha256"] = _digest(target / "weights.parquet")
-            stated["files"]["weights.parquet"]["rows"] = made.num_rows
+            write_beside(made, target / "sets.parquet")
+            stated["files"]["sets.parquet"]["sha256"] = _digest(target / "sets.parquet")
+            stated["files"]["sets.parquet"]["rows"] = made.num_rows
             (target / "release.json").write_text(json.dumps(stated), encoding="utf-8")
 
 

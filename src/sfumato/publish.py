@@ -27,6 +27,7 @@ from .publishing.person_rows import one_person
 from .publishing.randomness import Secret
 from .publishing.roles import check_added, settled_roles
 from .release import bundle, placing, signing
+from .release.documents import documented
 from .release.manifest import (
     FORMAT_VERSION,
     FileModel,
@@ -41,7 +42,6 @@ from .release.manifest import (
 )
 from .release.opened import open_folder, plan_form
 from .release.placing import PARTS
-from .release.readme import documented
 from .release.verify import verified_lines
 from .version import __version__
 
@@ -309,9 +309,7 @@ def into_folder(
 
 def _read_back(folder: Path) -> None:
     """A release that cannot be opened and verified is not published."""
-    tuple(
-        verified_lines(open_folder(folder, check=False), test=True, own=True)
-    )  # each check is made when it is asked for
+    tuple(verified_lines(open_folder(folder, check=False), test=True))  # each check is made when it is asked for
 
 
 def check_covered(prepared: Prepared) -> None:
@@ -338,22 +336,20 @@ def write(
 ) -> Manifest:
     """What the release in `folder` states, whose rows are written in random order; `once` as in `applier_of`."""
     applier = applier_of(prepared, secret, once=once)
-    written = prepared.table.write(
+    prepared.table.write(
         applier.reads,
         applier,
         applier.schema,
         lambda number, rows: secret.stream("order", number).integers(0, 2**64, size=rows, dtype=np.uint64),
         folder / "data.parquet",
         lambda done: progress("publish", done, prepared.profile.rows) if progress else None,
-        applier.following,
     )
     applier.close()
-    digests = dict(written.digests)
-    if (weights := applier.weights()) is not None:
-        bundle.write_weights(weights, folder / "weights.parquet")
+    if (sets := applier.sets_table()) is not None:
+        bundle.write_beside(sets, folder / "sets.parquet")
     if prepared.planned.work.side:
-        digests["sensitive.parquet"] = bundle.write_side(applier.side_table(), folder / "sensitive.parquet")
-    return described(prepared, applier, bundle.describe_files(folder, digests), reproducible=reproducible)
+        bundle.write_beside(applier.side_table(), folder / "sensitive.parquet")
+    return described(prepared, applier, bundle.describe_files(folder), reproducible=reproducible)
 
 
 def applier_of(prepared: Prepared, secret: Secret, *, once: bool = False) -> Applier:

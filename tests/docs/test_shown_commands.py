@@ -15,7 +15,7 @@ import typer
 import sfumato as sf
 from sfumato.choosing import DEFAULT
 from sfumato.cli.application import COMMANDS, application
-from sfumato.release.readme import readme
+from sfumato.release.documents import readme
 from tables import people
 
 ROOT = Path(__file__).parents[2]

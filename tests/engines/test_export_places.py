@@ -10,8 +10,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ReleaseError
-from sfumato.exporting.export import export
-from sfumato.exporting.text_files import _free
+from sfumato.exporting import export
+from sfumato.exporting.files import _free
 from sfumato.methods import REGISTRY
 from tables import people
 

@@ -20,7 +20,7 @@ from benchmarks import local_postgres as postgres
 import sfumato as sf
 from commands import METHODS, sfumato
 from sfumato.errors import ReleaseError, SpecError
-from sfumato.exporting.export import export
+from sfumato.exporting import export
 from sfumato.methods import REGISTRY
 from tables import people
 

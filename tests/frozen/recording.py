@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -26,28 +25,41 @@ UNSTEADY = {"seconds", "bytes"}  # entries of documents that are how fast and ho
 
 def decoded_rows(folder: Path) -> list[dict[str, Any]]:
     """The rows of data.parquet in the file's order; a cell that shows a set is the sorted list of its values."""
-    table = pq.read_table(folder / "data.parquet")
-    listed = [field.name for field in table.schema if pa.types.is_list(field.type)]
-    rows = table.drop_columns([f"{name}_set" for name in listed]).to_pylist()
-    for name in listed:
+    rows = pq.read_table(folder / "data.parquet").to_pylist()
+    if (folder / "sets.parquet").exists():
+        number, columns, sets = _sets(folder)
         for row in rows:
-            row[name] = sorted(row[name], key=_order)
+            shown = [values for values, member, *_ in sets[row.pop(number)] if member]
+            for name, values in zip(columns, zip(*shown, strict=True), strict=True):
+                row[name] = sorted(values, key=_order)
     return rows
 
 
 def decoded_sets(folder: Path) -> list[list[Any]]:
     """The sets that rows show, in the order of their values: (value, weight, variance weight) of each value in it."""
-    if not (folder / "weights.parquet").exists():
+    if not (folder / "sets.parquet").exists():
         return []
-    table = pq.read_table(folder / "data.parquet")
-    name = next(field.name for field in table.schema if pa.types.is_list(field.type))
-    shown = dict(zip(table[f"{name}_set"].to_pylist(), table[name].to_pylist(), strict=True))
-    weights: dict[int, list[Any]] = {}
-    for number, value, *weighed in zip(*pq.read_table(folder / "weights.parquet").to_pydict().values(), strict=True):
-        if number in shown and value in shown[number]:
-            weights.setdefault(number, []).append([value, *(round(weight, DIGITS) for weight in weighed)])
-    listed = [sorted(one, key=lambda row: _order(row[0])) for one in weights.values()]
+    number, _, sets = _sets(folder)
+    shown = set(pq.read_table(folder / "data.parquet")[number].to_pylist())
+    listed = [
+        sorted(
+            ([value[0], round(w, DIGITS), round(w2, DIGITS)] for value, member, w, w2 in sets[one] if member),
+            key=lambda row: _order(row[0]),
+        )
+        for one in shown
+    ]
     return sorted(listed, key=lambda one: [(_order(value), *weighed) for value, *weighed in one])
+
+
+def _sets(folder: Path) -> tuple[str, list[str], dict[int, list[Any]]]:
+    """The column of set numbers, the columns whose values the sets hold, and by number the rows of sets.parquet."""
+    table = pq.read_table(folder / "sets.parquet")
+    number, *values = table.column_names[:-3]
+    columns = [number.removesuffix("_set")] if values == ["value"] else [name.removeprefix("value_") for name in values]
+    found: dict[int, list[Any]] = {}
+    for one, *cells in zip(*table.to_pydict().values(), strict=True):
+        found.setdefault(one, []).append((tuple(cells[:-3]), *cells[-3:]))
+    return number, columns, found
 
 
 def side_rows(folder: Path) -> list[dict[str, Any]]:

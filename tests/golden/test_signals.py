@@ -111,8 +111,8 @@ def test_a_release_that_was_to_be_replaced_is_still_there(moment: str, number: s
 @pytest.mark.parametrize(
     ("ending", "moment"),
     [
-        ("csv", 'pressing(module("exporting.text_files"), "flat")'),
-        ("xlsx", 'pressing(module("exporting.text_files"), "_fill", after=True)'),
+        ("csv", 'pressing(module("exporting.files"), "flat")'),
+        ("xlsx", 'pressing(module("exporting.files"), "_fill", after=True)'),
         ("sqlite", 'pressing(module("exporting.databases"), "view")'),
     ],
 )

@@ -77,7 +77,6 @@ def answered(drawn: SetTables, read: SetTables) -> tuple[Estimated, np.ndarray]:
         domains=(Domain(columns=("v",), values=tuple((v,) for v in range(VALUES))),),
         totals=lambda _: (drawn.part_of(np.arange(sets)).astype(np.int64), np.arange(sets)[:, None], whole),
         side={},
-        digest="0" * 64,
     )
     return estimate(read, evidence, observed, asked), h @ np.bincount(truth(), minlength=VALUES)
 

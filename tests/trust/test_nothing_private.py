@@ -104,7 +104,7 @@ def test_terminal_shows_no_cell_and_no_seed(published: tuple[Path, str]) -> None
 def test_file_times_and_modes_tell_nothing(published: tuple[Path, str]) -> None:
     """Data files can be read by whoever may read the folder; no temporary leftovers are beside them."""
     names = {file.name for file in published[0].rglob("*") if file.is_file()}
-    parquet = {"data.parquet", "sensitive.parquet", "weights.parquet"}
+    parquet = {"data.parquet", "sensitive.parquet", "sets.parquet"}
     assert names <= {"release.json", "datapackage.json", "README.md", *parquet}
     assert [file.name for file in published[0].parent.iterdir() if file.name not in {"out", f"{MARK}.parquet"}] == []
 

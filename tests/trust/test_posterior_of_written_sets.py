@@ -1,6 +1,6 @@
 """A release of sets as it lies on disk: the channel rebuilt from its files alone, every predicate's posterior tried.
 
-Only release.json, data.parquet and weights.parquet are read, with no code of ours. Three things tie the rebuilt channel
+Only release.json, data.parquet and sets.parquet are read, with no code of ours. Three things tie the rebuilt channel
 to the release: it shows the sets that the rows show, the written weights are unbiased under it, and the rows hold their
 own value as often as it says (two-sided binomial tests, ALPHA together).
 """
@@ -123,13 +123,14 @@ def test_no_value_passes_rho2_from_its_share_of_the_sub_table(folder: Path) -> N
 
 
 def test_the_channel_is_that_of_the_rows_and_weights(folder: Path) -> None:
-    data, weights = pq.read_table(folder / "data.parquet"), pq.read_table(folder / "weights.parquet")
+    data, weights = pq.read_table(folder / "data.parquet"), pq.read_table(folder / "sets.parquet")
     found, true = channels(folder), people()["pay"]
     assert len(found) > 1 or "sub_table" not in data.column_names
     assert all(max(len(z) for z in channel.sets.values()) > 1 for channel in found)
     sets = {number: z for channel in found for number, z in channel.sets.items()}
     number, own = data["pay_set"].to_numpy(), true[data["row"].to_numpy()]
-    assert all(sets[k] == frozenset(z) for k, z in zip(number.tolist(), data["pay"].to_pylist(), strict=True))
+    written = {k: frozenset(w["value"] for w in weights.to_pylist() if w["pay_set"] == k and w["member"]) for k in sets}
+    assert sets == written
     omega = {(w["pay_set"], w["value"]): w["weight"] for w in weights.to_pylist()}
     assert len(omega) == sum(len(c.sets) * len(c.values) for c in found)
     for channel in found:

@@ -16,7 +16,7 @@ from commands import METHODS, SRC, sfumato
 from sfumato.publishing.randomness import Secret
 from tables import ROLES, people
 
-# Generators that make no noise: a reader's replay of a public computation (seeded by the release's digest), starting
+# Generators that make no noise: a reader's replay of a public computation (seeded by published counts), starting
 # points of a search, a custodian's forecast, a pool of questions; and folders that make tables, attack
 # releases or repeat experiments.
 PUBLIC = {

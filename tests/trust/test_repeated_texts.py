@@ -15,11 +15,12 @@ import pytest
 
 import sfumato as sf
 from forging import describe
-from sfumato.engines.coded_texts import open_coded, written_out
-from sfumato.errors import SfumatoError
-from sfumato.exporting.export import export
+from sfumato.engines.parquet_files import open_parquet, written_out
+from sfumato.errors import SfumatoError, VerificationError
+from sfumato.exporting import export
 from sfumato.methods import REGISTRY
 from sfumato.query import open_release
+from sfumato.release.checks import check_order, check_sets, check_texts
 from sfumato.release.verify import verify
 from sfumato.web.catalogue import catalogue
 from sfumato.web.downloads import rows_as_csv
@@ -81,29 +82,33 @@ def _served(folder: Path, _: Path) -> None:
 
 WAYS: dict[str, Callable[[Path, Path], Any]] = {
     "verify": lambda folder, _: list(verify(open_release(folder, check=False).opened, test=True)),
-    "order": lambda folder, _: _order(folder),
-    "layout": lambda folder, _: _layout(folder),
+    "order": lambda folder, _: check_order(open_release(folder, check=False).opened),
+    "texts": lambda folder, _: check_texts(open_release(folder, check=False).opened),
     "export": lambda folder, out: export(open_release(folder, check=False).opened, str(out / "out.csv")),
     "serve": _served,
 }
-
-
-def _order(folder: Path) -> None:
-    from sfumato.release.checks import check_order
-
-    check_order(open_release(folder, check=False).opened)
-
-
-def _layout(folder: Path) -> None:
-    from sfumato.release.file_layout import check_layout
-
-    check_layout(folder / "data.parquet", "data.parquet")
 
 
 @pytest.mark.parametrize("way", list(WAYS))
 def test_nobody_holds_all_texts_at_a_time(way: str, release: Path, tmp_path: Path) -> None:
     with little_memory(), suppress(SfumatoError):
         WAYS[way](release, tmp_path)
+
+
+def test_long_texts_of_sets_are_not_written_out(tmp_path: Path) -> None:
+    """A sets.parquet of some kilobytes whose values are one long text is refused without holding them all."""
+    place, rng = tmp_path / "r", np.random.default_rng(1)
+    table = pa.table({"disease": rng.integers(0, 8, ROWS).astype(str)})
+    method = sf.SubsetResponse(rho1="1/5", rho2="1/3")
+    sf.publish(table, place, roles=sf.Roles(sensitive="disease"), method=method, accept_unprotected=True, seed=1)
+    sets = pq.read_table(place / "sets.parquet")
+    long = pa.DictionaryArray.from_arrays(pa.array([0] * sets.num_rows, pa.int32()), ["x" * (1 << 23)])
+    sets = sets.set_column(sets.schema.get_field_index("value"), "value", long)
+    assert sets.num_rows * (1 << 23) > MOST_BYTES
+    pq.write_table(sets, place / "sets.parquet", store_schema=False, dictionary_pagesize_limit=1 << 30)
+    describe(place)
+    with little_memory(), pytest.raises(VerificationError, match="does not hold the sets"):
+        check_sets(open_release(place, check=False).opened)
 
 
 @pytest.mark.parametrize("room", [1, 700, 10**9])
@@ -114,7 +119,7 @@ def test_texts_come_as_they_are(room: int, tmp_path: Path) -> None:
     table = pa.table({"n": range(500), "a": words, "b": words.cast(pa.binary()), "l": [["x"]] * 500})
     pq.write_table(table, tmp_path / "0", use_dictionary=["a", "b"], row_group_size=90, store_schema=False)
     pq.write_table(table, tmp_path / "1", use_dictionary=False, store_schema=False)
-    files = open_coded([tmp_path / "0", tmp_path / "1"])
+    files = [open_parquet(tmp_path / "0"), open_parquet(tmp_path / "1")]
     assert files[0].schema_arrow == files[1].schema_arrow
     for file in files:
         pieces = [piece for batch in file.iter_batches(64) for piece in written_out(batch, room)]

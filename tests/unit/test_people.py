@@ -26,8 +26,8 @@ from sfumato.publish import prepare
 from sfumato.publishing.person_rows import kept_rows
 from sfumato.publishing.randomness import Secret
 from sfumato.release.bundle import finish
+from sfumato.release.documents import documented
 from sfumato.release.manifest import Manifest
-from sfumato.release.readme import documented
 from sfumato.release.verify import verify
 from sfumato.stats.gamma import gamma_bound, rooted_gamma
 from tables import people as plain_people

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.positions import Positions
+from sfumato.engines.codes import Positions
 
 DOMAINS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "near": (pa.int16(), [5, 3, 9]),

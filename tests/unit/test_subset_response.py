@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -33,29 +34,31 @@ def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def files(release: sf.Release) -> tuple[str, str]:
-    return str(release.path / "data.parquet"), str(release.path / "weights.parquet")
+    return str(release.path / "data.parquet"), str(release.path / "sets.parquet")
 
 
-def test_the_column_is_a_list_in_domain_order_beside_its_number(release: sf.Release) -> None:
-    data = pq.read_table(release.path / "data.parquet")
-    assert data.schema.names[:3] == ["age", "pay", "pay_set"]
-    assert data.schema.field("pay_set").type == pa.int16()
-    assert pa.types.is_list(data.schema.field("pay").type)
-    shown: dict[int, set[tuple[int, ...]]] = {}
-    for number, values in zip(data["pay_set"].to_pylist(), data["pay"].to_pylist(), strict=True):
-        shown.setdefault(number, set()).add(tuple(values))
-    assert all(len(lists) == 1 for lists in shown.values())
-    for (values,) in shown.values():
-        assert list(values) == sorted(set(values))
-        assert set(values) < set(PAYS)
+def test_rows_carry_the_number_of_a_set_that_is_said_beside_them(release: sf.Release) -> None:
+    data, sets = (pq.read_table(file) for file in files(release))
+    assert data.schema.names[:2] == ["age", "pay_set"]
+    assert "pay" not in data.schema.names
+    assert data.schema.field("pay_set").type == sets.schema.field("pay_set").type == pa.int16()
+    assert sets.schema.names == ["pay_set", "value", "member", "weight", "variance_weight"]
+    held: dict[int, list[int]] = {}
+    for number, value, member in zip(*(sets[name].to_pylist() for name in sets.schema.names[:3]), strict=True):
+        held.setdefault(number, []).extend([value] * member)
+    assert set(data["pay_set"].to_pylist()) <= set(held)
+    for values in held.values():
+        assert values == sorted(set(values))
+        assert set() < set(values) < set(PAYS)
     stated = json.loads((release.path / "release.json").read_text())
     columns = {c["name"]: c for c in stated["columns"]}
-    assert (columns["pay"]["type"], columns["pay"]["released_type"]) == ("BIGINT", "BIGINT[]")
+    assert columns["pay"]["type"] == "BIGINT"
+    assert "released_type" not in columns["pay"]
     assert (columns["pay_set"]["role"], columns["pay_set"]["type"]) == ("set", "SMALLINT")
     package = json.loads((release.path / "datapackage.json").read_text())
     fields = {f["name"]: f["type"] for r in package["resources"] for f in r["schema"]["fields"]}
-    assert fields["pay"] == "array"
-    assert {r["path"] for r in package["resources"]} == {"data.parquet", "weights.parquet"}
+    assert (fields["pay_set"], fields["value"], fields["member"]) == ("integer", "integer", "boolean")
+    assert {r["path"] for r in package["resources"]} == {"data.parquet", "sets.parquet"}
 
 
 def test_anybody_counts_by_one_join_in_duckdb(release: sf.Release) -> None:
@@ -72,6 +75,26 @@ def test_anybody_counts_by_one_join_in_duckdb(release: sf.Release) -> None:
             assert variance == pytest.approx(row["n_se"] ** 2, rel=1e-9)
 
 
+@pytest.mark.parametrize("name", ["table-wide", "two columns", 'a "quoted" name'])
+def test_the_join_that_the_readme_shows_counts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run as it stands there, in the folder of the release."""
+    named, method = name if "name" in name else "pay", METHODS["table-wide"]
+    source = table().rename_columns([named if column == "pay" else column for column in table().column_names])
+    sensitive = (named, "sex") if name == "two columns" else (named,)
+    others = [column for column in source.column_names if column not in sensitive]
+    roles = sf.Roles(sensitive=sensitive, quasi=others)
+    release = sf.publish(source, tmp_path / "out", roles=roles, method=method, seed=SEED)
+    (shown,) = re.findall(r"```sql\n(.*?)```", (release.path / "README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(release.path)
+    counted = {row[:-2]: row[-2:] for row in duckdb.sql(shown).fetchall()}
+    columns = ", ".join('"' + column.replace('"', '""') + '"' for column in sensitive)
+    for row in release.sql(f"SELECT {columns}, COUNT(*) AS n FROM release GROUP BY {columns}").rows():
+        n, se = counted.pop(tuple(row[column] for column in sensitive))
+        assert n == pytest.approx(row["n"], rel=1e-9)
+        assert se <= row["n_se"] * (1 + 1e-9)
+    assert not counted
+
+
 def test_anybody_counts_by_one_join_in_pandas(release: sf.Release) -> None:
     data, weights = (pd.read_parquet(file) for file in files(release))
     joined = data[data.sex == "m"].merge(weights[weights["value"] == 20], on="pay_set")
@@ -81,7 +104,7 @@ def test_anybody_counts_by_one_join_in_pandas(release: sf.Release) -> None:
 
 def test_weights_give_back_every_count_in_the_mean(release: sf.Release) -> None:
     """Sum over sets of Pr[Z | x] weight(Z, y) = [x = y], from the plan's exact probabilities."""
-    weights = pq.read_table(release.path / "weights.parquet")
+    weights = pq.read_table(release.path / "sets.parquet")
     tables = release.plan.set_tables if isinstance(release.plan, SmallDomainPlan) else release.plan.tables
     found = np.zeros((int(tables.start[-1]), len(PAYS)))
     found[weights["pay_set"].to_numpy(), np.searchsorted(PAYS, weights["value"].to_numpy())] = weights["weight"]
@@ -135,9 +158,9 @@ def test_verify_says_what_holds(release: sf.Release) -> None:
 def test_explain_shows_the_weights() -> None:
     release = sf.publish(table(), roles=ROLES, method=METHODS["table-wide"], seed=SEED)
     told = release.explain("SELECT COUNT(*) AS n FROM release WHERE pay IN (10, 12) AND sex = 'f'")
-    assert "weights.parquet" in told
+    assert "sets.parquet" in told
     assert "weights of n, by set:" in told
-    weights = pq.read_table(release.path / "weights.parquet").to_pandas()
+    weights = pq.read_table(release.path / "sets.parquet").to_pandas()
     both = weights[weights["value"].isin([10, 12])].groupby("pay_set")["weight"].sum()
     first = next(line for line in told.splitlines() if line.startswith("  +"))
     assert first.split()[0] == f"{both.max():+.4f}"
@@ -145,7 +168,7 @@ def test_explain_shows_the_weights() -> None:
     assert "by set" not in release.explain("SELECT COUNT(*) FROM release WHERE sex = 'f'")
 
 
-def test_a_compound_value_is_one_list_for_each_column_positions_aligned(tmp_path: Path) -> None:
+def test_sets_of_a_compound_value_have_a_column_for_each_of_its_columns(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     source = pa.table(
         {"a": rng.integers(0, 4, ROWS), "b": rng.choice(["x", "y", None], ROWS), "age": rng.integers(0, 9, ROWS)}
@@ -155,13 +178,9 @@ def test_a_compound_value_is_one_list_for_each_column_positions_aligned(tmp_path
         source, tmp_path / "r", roles=roles, method=sf.SubsetResponse(**RHOS), null_as_value=True, seed=SEED
     )
     data = pq.read_table(release.path / "data.parquet")
-    assert {"a", "b", "a_b_set"} <= set(data.schema.names)
-    domain = list(release.domains[0].values)
-    for a, b in list(zip(data["a"].to_pylist(), data["b"].to_pylist(), strict=True))[:200]:
-        places = [domain.index(pair) for pair in zip(a, b, strict=True)]
-        assert places == sorted(places)
-    weights = pq.read_table(release.path / "weights.parquet")
-    assert weights.schema.names == ["a_b_set", "value_a", "value_b", "weight", "variance_weight"]
+    assert set(data.schema.names) == {"age", "a_b_set"}
+    weights = pq.read_table(release.path / "sets.parquet")
+    assert weights.schema.names == ["a_b_set", "value_a", "value_b", "member", "weight", "variance_weight"]
     (row,) = release.sql("SELECT COUNT(*) AS n FROM release WHERE a = 2 AND b IS NULL").rows()
     frame = data.to_pandas().merge(weights.to_pandas(), on="a_b_set")
     alone = frame[(frame.value_a == 2) & frame.value_b.isna()]

@@ -59,13 +59,13 @@ def smoothed(release: OpenedRelease, columns: Sequence[str], nonnegative: str) -
 def association(release: OpenedRelease, x: str, y: str, level: float) -> CorrectedAssociation:
     """Uncertainty coefficient I(X; Y) / H(Y) of the original table, corrected for noise, with its interval.
 
-    The release's digest seeds the draws, so that the same question gets the same answer.
+    The counts seed the draws, so that the same question gets the same answer.
     """
     observed, channels, _ = _observed(release, [x, y])
     if observed.size * max(observed.shape) > MAX_DRAWS:
         raise UnsupportedQuery(f"an association of {observed.shape[0]:,} x {observed.shape[1]:,} values is too large")
     first, second = (np.eye(n) if c is None else c.dense() for c, n in zip(channels, observed.shape, strict=True))
-    rng = np.random.default_rng(int(release.evidence.digest[:16], 16))
+    rng = np.random.default_rng(observed.ravel().astype(np.uint32))
     return corrected_association(observed, first, second, normal_quantile(level), rng)
 
 

@@ -97,7 +97,7 @@ def _by_set(weights: Floats, listed: Listed, opened: OpenedRelease, unit: int) -
     values, lines = opened.domains[unit].values, []
     for place, z in enumerate(shown.tolist()):
         if place == MOST and len(order) > 2 * MOST:
-            lines.append(f"  ... {len(order) - 2 * MOST} more in weights.parquet")
+            lines.append(f"  ... {len(order) - 2 * MOST} more in sets.parquet")
         held = [values[v] for v in listed.members[listed.start[z] : listed.start[z + 1]].tolist()]
         text = ", ".join("/".join("NULL" if cell is None else str(cell) for cell in value) for value in held)
         lines.append(f"  {weights[z]:+.4f}  {listed.column} {z}: {text}")

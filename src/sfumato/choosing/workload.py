@@ -408,7 +408,7 @@ class Original:
         schema = pa.schema([pa.field(name, types[name]) for name in columns])
         path = self._folder / "truth.parquet"
         copied = _AsItIs(HELD_BYTES if hold else 0)
-        self.rows = table.write(columns, copied, schema, _no_order, path, lambda _: None).rows
+        self.rows = table.write(columns, copied, schema, _no_order, path, lambda _: None)
         self.held = None if copied.room < 0 or not hold else tuple(copied.held)
         self.types = {name: table.columns[name] for name in columns}
         self.reader = engine.read([path])

@@ -280,7 +280,7 @@ def export(
     Example: sfumato export out out.duckdb
     """
     from ..engines.source import check_no_password
-    from ..exporting.export import export as run
+    from ..exporting import export as run
     from ..release.opened import open_path
 
     check_no_password(target)

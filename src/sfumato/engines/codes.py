@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, ReleaseError
 from ..model.public import Codes, Domain, Integers, Listed, Scalar, SetWeights
-from ..model.types import DOUBLE, SMALLINT, ColumnType
+from ..model.types import BOOLEAN, DOUBLE, SMALLINT, ColumnType
 from ..model.types import INTEGER as WIDE
-from .positions import Positions
 
 INDEX = np.int32
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999, from 1970
+RANGE = 1 << 16  # whole numbers that lie as close are looked up without hashing
 ROOM = 1 << 62  # joint numbers stay below it, so that they never wrap around
 
 
@@ -117,35 +117,28 @@ def set_coder(listed: Listed) -> Coder:
     return Coder(numbers, {listed.column: pa.int16() if set_id_type(listed) is SMALLINT else pa.int32()})
 
 
-def list_columns(listed: Listed, coder: Coder) -> dict[str, pa.ListArray]:
-    """The sets as people read them: for each column of the unit the list of its values in every set, domain order."""
-    start = pa.array(listed.start.astype(np.int32))
-    return {
-        name: pa.ListArray.from_arrays(start, column)
-        for name, column in zip(coder.domain.columns, coder.columns(listed.members), strict=True)
-    }
-
-
-def weights_table(found: SetWeights, numbers: Coder, values: Coder) -> pa.Table:
-    """weights.parquet: number of the set, value (a column each where the value is compound), and the two weights."""
-    said = _values_named(values.domain.columns)
+def sets_table(found: SetWeights, numbers: Coder, values: Coder) -> pa.Table:
+    """sets.parquet: a row for each set and value, with a column for each column of a compound value."""
     return pa.table(
         {
             **dict(zip(numbers.domain.columns, numbers.columns(found.set_id), strict=True)),
-            **dict(zip(said, values.columns(found.value), strict=True)),
+            **dict(zip(value_columns(values.domain.columns), values.columns(found.value), strict=True)),
+            "member": found.member,
             "weight": found.weight,
             "variance_weight": found.variance_weight,
         }
     )
 
 
-def weight_columns(listed: Listed, values: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
+def sets_columns(listed: Listed, values: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
     """The columns of that table and their types; `values` are the columns of the unit."""
-    said = dict(zip(_values_named(tuple(values)), values.values(), strict=True))
-    return {listed.column: set_id_type(listed), **said, "weight": DOUBLE, "variance_weight": DOUBLE}
+    named = dict(zip(value_columns(tuple(values)), values.values(), strict=True))
+    numbers = {"member": BOOLEAN, "weight": DOUBLE, "variance_weight": DOUBLE}
+    return {listed.column: set_id_type(listed), **named, **numbers}
 
 
-def _values_named(columns: tuple[str, ...]) -> list[str]:
+def value_columns(columns: Sequence[str]) -> list[str]:
+    """The columns of sets.parquet that hold the values of a unit with these columns."""
     return ["value"] if len(columns) == 1 else [f"value_{name}" for name in columns]
 
 
@@ -187,3 +180,46 @@ def unreadable_dates(table: pa.Table) -> dict[str, int]:
             if rows:
                 found[name] = rows
     return found
+
+
+class Positions:
+    """Different values, null perhaps among them, and the place of each."""
+
+    def __init__(self, distinct: pa.Array) -> None:
+        self._distinct = distinct
+        self._low, self._place = 0, np.empty(0, dtype=np.int32)
+        if pa.types.is_integer(distinct.type) and len(distinct) and not distinct.null_count:
+            values = distinct.to_pylist()
+            if max(values) - min(values) < RANGE:
+                self._low = min(values)
+                self._place = np.full(max(values) - self._low + 1, -1, dtype=np.int32)
+                self._place[[value - self._low for value in values]] = np.arange(len(values))
+        self._in_order = bool((self._place == np.arange(len(self._place))).all())  # a difference is a place
+
+    def of(self, column: pa.Array | pa.ChunkedArray) -> Codes:
+        """The place of every cell, -1 where it is not among the values; null matches null."""
+        if isinstance(column, pa.ChunkedArray):
+            return np.concatenate([np.empty(0, dtype=np.int32), *map(self.of, column.chunks)])
+        if pa.types.is_dictionary(column.type):  # its values are looked up once, and a missing one behind them
+            values = column.dictionary
+            places = np.append(self.of(values), self.of(pa.nulls(1, values.type)))
+            return places[column.indices.fill_null(len(values)).to_numpy()]
+        if column.type != self._distinct.type:
+            try:
+                column = column.cast(self._distinct.type)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the library's own message may quote a cell
+                kinds = f"values of type {column.type}, its domain {self._distinct.type}"
+                raise DataError(f"a column holds {kinds}") from None
+        if len(self._place) and len(column) and not column.null_count:
+            cells: NDArray[np.integer] = column.to_numpy()
+            if self._low <= int(cells.min()) and int(cells.max()) < self._low + len(self._place):
+                steps = above(cells, self._low)
+                return steps.astype(np.int32) if self._in_order else self._place[steps]
+        found = pc.index_in(column, value_set=self._distinct)
+        return (pc.fill_null(found, -1) if found.null_count else found).to_numpy(zero_copy_only=False)
+
+
+def above(cells: NDArray[np.integer], low: int) -> NDArray[np.unsignedinteger]:
+    """How far whole numbers lie above the lowest of them, whatever their signs."""
+    unsigned = np.dtype(f"u{cells.dtype.itemsize}")  # its differences are right where signed ones wrap around
+    return cells.view(unsigned) - unsigned.type(low % (1 << 8 * cells.dtype.itemsize))

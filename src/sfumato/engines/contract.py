@@ -7,7 +7,6 @@ SQL goes to a reader as an expression tree (see `statements`), so that its diale
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,14 +25,6 @@ if TYPE_CHECKING:  # publishing loads no SQL parser
 
 Keys = Callable[[int, int], NDArray[np.uint64]]  # (number of the batch, rows) -> 64-bit sort keys
 Progress = Callable[[int], None]  # rows done so far
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What an engine says of the rows that it has written."""
-
-    rows: int
-    digests: Mapping[str, str]  # file, from the folder on in which it was to be -> SHA-256 of the bytes handed to it
 
 
 class Transform(Protocol):
@@ -70,18 +61,6 @@ class Transform(Protocol):
 
     def close(self) -> None:
         """Nothing; DataError where other rows came than were counted before."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FollowingColumn:
-    """A column that follows from another: row r shows `cells[number]`, the number as in the column `numbers`.
-
-    Lists, of which there are few, or whole numbers, such as the sub-table of a set.
-    """
-
-    name: str
-    numbers: str
-    cells: pa.ListArray | pa.IntegerArray
 
 
 class Table(Protocol):
@@ -131,13 +110,9 @@ class Table(Protocol):
         keys: Keys,
         path: Path,
         progress: Progress,
-        following: Sequence[FollowingColumn] = (),
-    ) -> Written:
-        """Second pass: stream the columns through the transform into one Parquet file in key order; what was written.
-
-        `following` are added once rows are in order, lists in front of their numbers and others behind all columns:
-        sorting them would cost far more.
-        """
+    ) -> int:
+        """Second pass: stream the columns through the transform into one Parquet file, or parts, in key order; the
+        number of rows that were written."""
 
 
 class Reader(Protocol):

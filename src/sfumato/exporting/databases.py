@@ -12,8 +12,7 @@ import pyarrow as pa
 from ..engines.source import Address
 from ..errors import ReleaseError, SpecError
 from ..model.names import free_name
-from .contents import Contents, flat
-from .weights import WEIGHT, UnitWeights
+from .contents import WEIGHT, Contents, UnitWeights, flat
 
 MISSING = "writing to this database needs the extra: pip install 'sfumato[databases]'"
 SCHEMA = "sfumato_release"

@@ -99,7 +99,7 @@ def check_release(plan: SubsetResponsePlan, published: Published) -> None:
 # --- the method -------------------------------------------------------------------------------------------------------
 
 
-MOST_VALUES = 1500  # answers invert a matrix of this size, and weights.parquet holds about 4 m^2 rows
+MOST_VALUES = 1500  # answers invert a matrix of this size, and sets.parquet holds about 4 m^2 rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
     trust = Trust.PROVED
     several_rows = True
     formula = (
-        "w(Z) = Q_Z M^-1 h / d_Z, in weights.parquet for single values; Var = sum of w_v(Z), v = Var(w_h | x), "
+        "w(Z) = Q_Z M^-1 h / d_Z, in sets.parquet for single values; Var = sum of w_v(Z), v = Var(w_h | x), "
         "at least n min v; counts: inverted test"
     )
     answers = "estimate, interval"

@@ -130,14 +130,13 @@ class Domain:
 class Listed:
     """Sets of values, one of which is published in place of a value.
 
-    Set z holds the domain codes `members[start[z]:start[z + 1]]`, ascending. In data.parquet the unit's own columns
-    show the set's values as lists, `column` its number z.
+    Set z holds the domain codes `members[start[z]:start[z + 1]]`, ascending. data.parquet has its number z in `column`,
+    in place of the unit's own columns; sets.parquet says which values it holds.
     """
 
     column: str
     start: Integers  # (sets + 1,)
     members: Codes
-    part: Integers | None = None  # the sub-table of every set, where rows are dealt to some
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -145,10 +144,11 @@ class Listed:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SetWeights:
-    """What a row that shows a set adds to the count of a value, and to its variance: the rows of weights.parquet."""
+    """What a row that shows a set adds to the count of a value, and to its variance: the rows of sets.parquet."""
 
     set_id: Integers
     value: Codes
+    member: NDArray[np.bool_]  # whether the set holds the value
     weight: Floats
     variance_weight: Floats
 
@@ -161,7 +161,7 @@ class Column:
     role: str
     type: ColumnType
     domain: tuple[Scalar, ...] | None = None  # sorted; only for columns the method changes
-    released_type: ColumnType | None = None  # where the published cell has another type (a label, a list)
+    released_type: ColumnType | None = None  # where the published cell has another type (a label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,7 +361,6 @@ class Evidence:
     domains: tuple[Domain, ...]
     totals: Callable[[tuple[int, ...]], tuple[Integers, Codes, Integers]]
     side: Mapping[str, NDArray[Any]]
-    digest: str
     memo: dict[str, Any] = field(default_factory=dict)
 
 

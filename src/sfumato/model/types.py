@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from ..errors import ReleaseError
@@ -34,18 +34,15 @@ class ColumnType:
     scale: int = 0  # decimal
     unit: str = ""  # timestamp: s, ms, us or ns
     zoned: bool = False  # time, timestamp
-    listed: bool = False  # the cell is a list of such values
 
     @property
     def numeric(self) -> bool:
         """Whether values can be added."""
-        return self.kind in {Kind.INTEGER, Kind.REAL, Kind.DECIMAL} and not self.listed
+        return self.kind in {Kind.INTEGER, Kind.REAL, Kind.DECIMAL}
 
     @property
     def format_name(self) -> str:
         """The type's name in release.json, which is also DuckDB's."""
-        if self.listed:
-            return f"{replace(self, listed=False).format_name}[]"
         if self.kind is Kind.DECIMAL:
             return f"DECIMAL({self.precision},{self.scale})"
         return _NAME_OF[self]
@@ -55,12 +52,13 @@ class ColumnType:
 
 
 TEXT = ColumnType(Kind.TEXT)
+BOOLEAN = ColumnType(Kind.BOOLEAN)
 INTEGER = ColumnType(Kind.INTEGER, bits=32)
 SMALLINT = ColumnType(Kind.INTEGER, bits=16)
 BIGINT = ColumnType(Kind.INTEGER, bits=64)
 DOUBLE = ColumnType(Kind.REAL, bits=64)
 _NAMED = {
-    "BOOLEAN": ColumnType(Kind.BOOLEAN),
+    "BOOLEAN": BOOLEAN,
     "TINYINT": ColumnType(Kind.INTEGER, bits=8),
     "SMALLINT": SMALLINT,
     "INTEGER": INTEGER,
@@ -96,9 +94,3 @@ def type_named(name: str) -> ColumnType:
         if 1 <= precision <= MOST_DIGITS and scale <= precision:
             return ColumnType(Kind.DECIMAL, precision=precision, scale=scale)
     raise ReleaseError(f'release.json names a type "{name[:60]}" that no release has')
-
-
-def cell_type_named(name: str) -> ColumnType:
-    """The type of a published cell, which may be a list of plain values (VARCHAR[]), or ReleaseError."""
-    kind = type_named(name.removesuffix("[]"))
-    return replace(kind, listed=True) if name.endswith("[]") else kind

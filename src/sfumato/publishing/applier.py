@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..engines.codes import Coder, list_columns, set_coder, set_id_type, weights_table
-from ..engines.contract import FollowingColumn, Table
+from ..engines.codes import Coder, set_coder, set_id_type, sets_table
+from ..engines.contract import Table
 from ..engines.profiling import ROWS
 from ..methods import AnyMethod
 from ..methods.contract import Planned
 from ..model.private import Batch, Deal, Needs, Profile
 from ..model.public import Codes, Column, Integers, Roles, Scalar
-from ..model.side_columns import bytes_kept
 from ..model.types import INTEGER, TEXT, ColumnType
 from ..stats.joint_codes import sum_by_group
 from ..stats.shuffling import Splitter, changed_between_passes, hand_out
@@ -77,7 +76,8 @@ class Applier:
         self._splitters = [
             Splitter(deal, secret.stream(f"shuffle {k}"), in_place=once) for k, deal in enumerate(planned.work.deals)
         ]
-        self.bytes_held = bytes_kept(planned.work.side) + sum(deal.labels.nbytes for deal in planned.work.deals)
+        self.bytes_held = sum(array.nbytes for array in planned.work.side.values())
+        self.bytes_held += sum(deal.labels.nbytes for deal in planned.work.deals)
         self.bytes_held += sum(splitter.bytes_held for splitter in self._splitters)
         self._left = _marginals(needs, profile)
         self.reads = roles.published(list(table.columns))
@@ -85,26 +85,15 @@ class Applier:
         withheld = set(self._changed) if method.withheld else set()
         self.base = tuple(d for d, c in zip(stated, needs.changed, strict=True) if c)
         self.columns = self._describe(roles, table)
-        self.following = tuple(
-            FollowingColumn(name=name, numbers=sets.column, cells=lists)
-            for sets, coder in zip(self._listed, self._in, strict=True)
-            if sets is not None
-            for name, lists in list_columns(sets, coder).items()
-        )
-        part: dict[str, pa.DataType] = {method.part: pa.int32()} if method.part else {}
-        for sets in self._listed:
-            if method.part and sets is not None and sets.part is not None:  # a set's number says it
-                cells = pa.array(sets.part, part.pop(method.part))
-                self.following += (FollowingColumn(name=method.part, numbers=sets.column, cells=cells),)
         fields: dict[str, pa.DataType] = {}
         for name in (n for n in self.reads if n not in withheld):
             sets = self._listed[self._changed[name]] if name in self._changed else None
             coder = self._out[self._changed[name]] if name in self._changed else None
-            if sets is not None and coder is not None:  # its lists follow from the set's number
+            if sets is not None and coder is not None:  # rows show the number of a set in place of its columns
                 fields[sets.column] = coder.types[sets.column]
             else:
                 fields[name] = pa.dictionary(coder.index, coder.types[name]) if coder else types[name]
-        self.schema = pa.schema(fields | part)
+        self.schema = pa.schema(fields | ({method.part: pa.int32()} if method.part else {}))
         self.dictionaries = {
             name: column
             for coder in self._out
@@ -122,13 +111,7 @@ class Applier:
                 u = self._changed[name]
                 own, new = self._base[u], self._out[u]
                 domain = tuple(own.values_of(name))
-                kind = (
-                    None
-                    if own is new
-                    else TEXT
-                    if self._listed[u] is None
-                    else replace(table.columns[name], listed=True)
-                )
+                kind = None if own is new or self._listed[u] is not None else TEXT
             columns.append(
                 Column(name=name, role=role_of[name], type=table.columns[name], domain=domain, released_type=kind)
             )
@@ -236,13 +219,13 @@ class Applier:
         if any(left.any() for left in self._left):
             raise changed_between_passes()
 
-    def weights(self) -> pa.Table | None:
-        """weights.parquet; None where cells show no sets."""
+    def sets_table(self) -> pa.Table | None:
+        """sets.parquet; None where rows show no sets."""
         found = self._method.weights(self._planned.public, self.base)
         if found is None:
             return None
         u = next(u for u, sets in enumerate(self._listed) if sets is not None)
-        return weights_table(found, self._out[u], self._in[u])
+        return sets_table(found, self._out[u], self._in[u])
 
     def side_table(self) -> pa.Table:
         """Columns of sensitive.parquet: "unit0", "unit1" ... are codes and leave as the unit's own columns."""

@@ -5,27 +5,23 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from errno import ENOSPC
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..engines import scratch
+from ..engines.parquet_files import write_parquet
 from ..errors import ReleaseError
 from . import placing
-from .datapackage import datapackage
+from .documents import README, datapackage, readme
 from .files import digest, readable
 from .manifest import FILES, FileModel, Manifest
 from .placing import PARTS
-from .readme import README, readme
-
-GROUP_ROWS = 1 << 17  # of sensitive.parquet
-TOGETHER = 2  # row groups that are made at the same time
 
 
 @contextmanager
@@ -71,36 +67,22 @@ def _sync_all(folder: Path) -> None:
         scratch.sync(file)
 
 
-def write_side(table: pa.Table, path: Path) -> str:
-    """The SHA-256 of what was written to sensitive.parquet: values with a dictionary, ids packed, no trace of how the
-    table was made in memory."""
-    from ..engines.parquet_rows import write_rows  # no reader needs it
-
+def write_beside(table: pa.Table, path: Path) -> None:
+    """Write sensitive.parquet or sets.parquet."""
+    coded = [f.name for f in table.schema if pa.types.is_dictionary(f.type)]
+    dictionaries = {name: table[name].chunk(0).dictionary for name in coded if table.num_rows}
     rising = [f.name for f in table.schema if pa.types.is_integer(f.type)]
-    rows = (partial(_rows, table, first) for first in range(0, table.num_rows, GROUP_ROWS))
-    return write_rows(path, table.schema, rows, (), TOGETHER, rising)
+    write_parquet(path, table.schema, table.to_batches(), dictionaries, rising)
 
 
-def _rows(table: pa.Table, first: int) -> pa.RecordBatch:
-    """The rows of one row group."""
-    return table.slice(first, GROUP_ROWS).combine_chunks().to_batches()[0]
-
-
-def write_weights(table: pa.Table, path: Path) -> None:
-    """weights.parquet: one row per published set and value."""
-    numbers = ["weight", "variance_weight"]
-    named = [name for name in table.column_names if name not in numbers]
-    pq.write_table(table, path, use_dictionary=named, write_statistics=named, store_schema=False)
-
-
-def describe_files(folder: Path, as_written: Mapping[str, str] | None = None) -> dict[str, FileModel]:
-    """Digest and rows of the data files in the folder; `as_written` are digests that are known from writing them."""
-    parts, known = sorted(f"{PARTS}/{file.name}" for file in (folder / PARTS).glob("*")), as_written or {}
+def describe_files(folder: Path) -> dict[str, FileModel]:
+    """Digest and rows of the data files in the folder."""
+    parts = sorted(f"{PARTS}/{file.name}" for file in (folder / PARTS).glob("*"))
     found = {}
     for name in (n for n in (*parts, *FILES) if (folder / n).exists()):
         with readable(name):
             rows = pq.read_metadata(folder / name).num_rows
-        found[name] = FileModel(sha256=known.get(name) or digest(folder / name), rows=rows)
+        found[name] = FileModel(sha256=digest(folder / name), rows=rows)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,33 +13,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..engines.batches import OFFSETS, text_bytes
-from ..engines.coded_texts import open_coded
-from ..engines.positions import above
+from ..engines.codes import Positions, above
+from ..engines.parquet_files import open_parquet
 from ..errors import VerificationError
+from ..model.public import Floats
 from ..stats.tails import FALSE_ALARM, crowded
 from ..version import __version__
-from .datapackage import datapackage
-from .files import readable
+from .documents import README, datapackage, readme
+from .files import SETS, readable
 from .manifest import Manifest
 from .opened import OpenedRelease
 from .placing import PARTS
-from .readme import README, readme
 
 Counts = np.typing.NDArray[np.int64]
+WEIGHTS, CLOSE = ("weight", "variance_weight"), 1e-9  # ... of the largest weight
 ALWAYS = ("release.json", "datapackage.json")
 SIGNATURE = "release.sig"
+WRITERS = re.compile(r"[A-Za-z-]{1,30} version v?[0-9][0-9A-Za-z.+-]{0,30}( \(build [0-9a-z]{1,40}\))?")  # of Parquet
 MAX_PACKAGE = 64 * 2**20
 ENDS = 250_000  # rows at each end of a long file whose order is tested; of parts all together
 FEWEST = 1_000  # ... but at least so many of each part
-LONG_TEXT = 128  # bytes on average: of longer texts so many are looked at
+LONG_TEXT = 128  # bytes of a text that are looked at
 AT_ONCE = 4_000_000  # cells that are read at a time
+TEXTS_AT_ONCE = 65_536  # rows
 CUTS = 16  # places at which a column's values are cut into low and high ones
 NEAR = 1 << 16  # whole numbers that lie no farther apart are counted in an array: a tenth of the time of sorting
 
 
 def check_folder(folder: Path, manifest: Manifest) -> None:
-    """Nothing; VerificationError where the folder holds a file that the release does not declare, or lacks one."""
+    """Raise VerificationError where the folder holds a file that the release does not declare, or lacks one."""
     parts = folder / PARTS
     found = {entry.name for entry in folder.iterdir() if entry != parts}
     if parts.is_dir() and not parts.is_symlink():
@@ -56,7 +59,7 @@ def check_folder(folder: Path, manifest: Manifest) -> None:
 
 
 def check_package(folder: Path, manifest: Manifest) -> None:
-    """Nothing; VerificationError where datapackage.json does not describe the same files."""
+    """Raise VerificationError where datapackage.json does not describe the same files."""
     read_once(folder / "release.json")
     path = folder / "datapackage.json"
     sizes = {str(name): (folder / name).stat().st_size for name in manifest.files}
@@ -72,7 +75,7 @@ def check_package(folder: Path, manifest: Manifest) -> None:
 
 
 def check_readme(folder: Path, manifest: Manifest) -> None:
-    """Nothing; VerificationError where README.md says something else than release.json does.
+    """Raise VerificationError where README.md says something else than release.json does.
 
     Its words may differ between versions of sfumato, so only our own are compared.
     """
@@ -95,16 +98,29 @@ def read_once(path: Path) -> Any:
 
 
 def check_traces(folder: Path, manifest: Manifest) -> None:
-    """Nothing; VerificationError where a Parquet file carries notes of its own: they may hold anything."""
+    """Raise VerificationError where a Parquet file carries notes of its own: they may hold anything."""
     for name in manifest.files:
-        schema = pq.read_schema(folder / name)
+        found, schema = pq.read_metadata(folder / name), pq.read_schema(folder / name)
         noted = any(field.metadata and set(field.metadata) - {b"PARQUET:field_id"} for field in schema)
-        if pq.read_metadata(folder / name).metadata or noted:
+        if found.metadata or noted or not WRITERS.fullmatch(found.created_by):
             raise VerificationError(f"{name} carries metadata that no release has")
 
 
+def check_texts(release: OpenedRelease) -> None:
+    """Raise VerificationError where a text of a row is not UTF-8: readers fail on it, or differ in what they show."""
+    for name in release.manifest.data_files:
+        with readable(name), open_parquet(release.path / name) as file:
+            texts = [field.name for field in file.schema_arrow if pa.types.is_dictionary(field.type)]
+            for batch in file.iter_batches(TEXTS_AT_ONCE, columns=texts):
+                for column in batch.columns:
+                    try:
+                        column.dictionary.validate(full=True)
+                    except pa.ArrowInvalid:
+                        raise VerificationError(f"{name} holds values that are not of their column's type") from None
+
+
 def check_columns(release: OpenedRelease) -> None:
-    """Nothing; VerificationError where columns, units and domains do not fit each other."""
+    """Raise VerificationError where columns, units and domains do not fit each other."""
     names = [column.name.lower() for column in release.columns]
     if len(set(names)) < len(names):
         raise VerificationError("release.json lists a column twice, or two names that differ in case only")
@@ -126,26 +142,55 @@ def check_columns(release: OpenedRelease) -> None:
                 raise VerificationError(f'the domain of "{name}" lists values that no unit has')
 
 
+def check_sets(release: OpenedRelease) -> None:
+    """Raise VerificationError unless sets.parquet says of every set what the published parameters say."""
+    expected = release.sets_table()
+    if expected is None:
+        return
+    with readable(SETS), open_parquet(release.path / SETS) as file:
+        found = file.read() if file.metadata.num_rows == expected.num_rows else None
+    if found is None or not same_sets(expected, found):
+        raise VerificationError("sets.parquet does not hold the sets and weights that the published parameters give")
+
+
+def same_sets(expected: pa.Table, found: pa.Table) -> bool:
+    """The same sets, values and members in the same order, and weights equal up to the rounding of other processors."""
+    if found.column_names != expected.column_names:
+        return False
+    for name in expected.column_names:
+        mine, theirs = expected[name], found[name]
+        if name in WEIGHTS:
+            same = not theirs.null_count and _close(mine.to_numpy(), theirs.to_numpy())
+        else:
+            places = Positions(pc.unique(mine))  # long texts stay in their dictionary
+            same = np.array_equal(places.of(mine), places.of(theirs))
+        if not same:
+            return False
+    return True
+
+
+def _close(a: Floats, b: Floats) -> bool:
+    return bool(np.abs(a - b).max(initial=0.0) <= CLOSE * np.abs(a).max(initial=1.0))
+
+
 def check_order(release: OpenedRelease) -> None:
-    """Nothing; VerificationError where the rows are not in random order, as far as their own columns can tell.
+    """Raise VerificationError where the rows are not in random order, as far as their own columns can tell.
 
     Every column is cut at up to 16 places; in a random order the rows below a cut fall on both halves of the file as a
     hypergeometric number does. Of long files the first and the last rows are looked at: they are a random choice too.
     Parts are looked at one by one, and one against the next: where each is random by itself they may still be sorted.
     """
     with readable("data.parquet"):
-        files = open_coded([release.path / name for name in release.manifest.data_files])
+        files = [open_parquet(release.path / name) for name in release.manifest.data_files]
     schema = files[0].schema_arrow  # made anew each time it is asked for
-    most, long = max(ENDS // len(files), FEWEST), dict[str, bool]()
-    # of lists the numbers of the sets stand beside them
-    fields = [field for field in schema if not pa.types.is_list(field.type)]
+    most = max(ENDS // len(files), FEWEST)
     alarm = FALSE_ALARM / (len(schema) * (2 * len(files) - 1))
     together = max(1, AT_ONCE // min(files[0].metadata.num_rows + 1, 2 * most))
-    for some in (fields[first : first + together] for first in range(0, len(fields), together)):
+    for some in (schema.names[first : first + together] for first in range(0, len(schema), together)):
         before: dict[str, pa.Array] = {}
         for file in files:
             with readable("data.parquet"):
-                ends = _ends(file, some, most, long)
+                ends = _ends(file, some, most)
             for name, (first, last) in ends.items():
                 whole = pa.concat_arrays([first, last])
                 crowds = _crowds(whole, len(first), alarm)
@@ -159,7 +204,7 @@ def check_order(release: OpenedRelease) -> None:
 
 def _crowds(column: pa.Array, half: int, alarm: float) -> bool:
     """Whether a random order would hardly put the values that the column has before `half` there."""
-    if not _sortable(column.type) or not half:
+    if pa.types.is_null(column.type) or not half:
         return False
     upto, first = _running_counts(column, half)
     quantiles = np.linspace(0, 1, CUTS + 2)[1:-1]
@@ -167,10 +212,8 @@ def _crowds(column: pa.Array, half: int, alarm: float) -> bool:
     return crowded(first[cuts], upto[cuts], len(column), half, alarm)
 
 
-def _ends(
-    file: pq.ParquetFile, fields: Sequence[pa.Field], most: int, long: dict[str, bool]
-) -> dict[str, tuple[pa.Array, pa.Array]]:
-    """The first and the last half of columns, of at most so many rows each; of long texts how they begin."""
+def _ends(file: pq.ParquetFile, names: Sequence[str], most: int) -> dict[str, tuple[pa.Array, pa.Array]]:
+    """The first and the last half of columns, of at most so many rows each; of texts how they begin."""
     groups, half = file.num_row_groups, min(file.metadata.num_rows // 2, most)
     sides = []
     for order in (range(groups), range(groups - 1, -1, -1)):
@@ -180,56 +223,18 @@ def _ends(
                 break
             taken.append(g)
             rows += file.metadata.row_group(g).num_rows
-        sides.append(_read(file, sorted(taken), fields, long) if taken else None)
-    found = {}
-    for field in fields:
-        empty = pa.array([], type=_value_type(field.type))
-        first, last = (empty if side is None else _plain(side[field.name]) for side in sides)
-        found[field.name] = first[:half], last[len(last) - half :]
-    return found
+        sides.append(file.read_row_groups(sorted(taken), columns=list(names)))
+    cells = {name: [_begun(side[name]) for side in sides] for name in names}
+    return {name: (first[:half], last[len(last) - half :]) for name, (first, last) in cells.items()}
 
 
-def _read(file: pq.ParquetFile, groups: Sequence[int], fields: Sequence[pa.Field], long: dict[str, bool]) -> pa.Table:
-    """Some row groups. The first tells which columns have long texts: of these the beginnings are kept, in every file,
-    as an order that is random by whole texts is random by beginnings."""
-    names = [field.name for field in fields]
-    if not any(field.type in OFFSETS or pa.types.is_dictionary(field.type) for field in fields):
-        return file.read_row_groups(list(groups), columns=names)
-    found = []
-    for group in groups:
-        table = file.read_row_group(group, columns=names)
-        for place, field in enumerate(table.schema):
-            if pa.types.is_dictionary(field.type):
-                table = table.set_column(place, field.name, _begun(table.column(place)))
-            if field.type not in OFFSETS:
-                continue
-            if field.name not in long:
-                size = sum(text_bytes(batch) for batch in table.select([field.name]).to_batches())
-                long[field.name] = size > LONG_TEXT * table.num_rows
-            if long[field.name]:
-                begun = pc.binary_slice(table.column(place).cast(pa.large_binary()), 0, LONG_TEXT)
-                table = table.set_column(place, field.name, begun)
-        found.append(table)
-    return pa.concat_tables(found)
-
-
-def _begun(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """How the texts of a column begin, by what its dictionaries hold."""
+def _begun(column: pa.ChunkedArray) -> pa.Array:
+    """The cells; of texts the beginnings, as an order that is random by whole texts is random by these."""
+    if not pa.types.is_dictionary(column.type):
+        return column.combine_chunks()
     chunks = column.chunks or [pa.array([], column.type)]
     begun = (pc.binary_slice(chunk.dictionary.cast(pa.large_binary()), 0, LONG_TEXT) for chunk in chunks)
-    return pa.chunked_array(
-        pa.DictionaryArray.from_arrays(chunk.indices, values).dictionary_decode()
-        for chunk, values in zip(chunks, begun, strict=True)
-    )
-
-
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    return pa.large_binary() if pa.types.is_dictionary(kind) else kind
-
-
-def _plain(column: pa.ChunkedArray) -> pa.Array:
-    array = column.combine_chunks()
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return pa.concat_arrays(values.take(chunk.indices) for chunk, values in zip(chunks, begun, strict=True))
 
 
 def _running_counts(column: pa.Array, half: int) -> tuple[Counts, Counts]:
@@ -250,7 +255,3 @@ def _running_counts(column: pa.Array, half: int) -> tuple[Counts, Counts]:
     codes, order = coded.indices.to_numpy(), pc.sort_indices(coded.dictionary).to_numpy()
     whole, first = (np.bincount(part, minlength=len(order))[order] for part in (codes, codes[:half]))
     return np.cumsum(whole), np.cumsum(first)
-
-
-def _sortable(kind: pa.DataType) -> bool:
-    return not (pa.types.is_nested(kind) or pa.types.is_null(kind))

@@ -5,21 +5,27 @@ from __future__ import annotations
 import hashlib
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from ..engines import scratch
+from ..engines.codes import Coder, narrow_part_numbers
+from ..engines.parquet_files import open_parquet
 from ..errors import ReleaseError, VerificationError
 from ..model.types import ColumnType, Kind
 from .manifest import Manifest, parse_manifest
 from .placing import MAX_MANIFEST, PARTS
 
 MANIFEST, PACKAGE = "release.json", "datapackage.json"
+SIDE, SETS = "sensitive.parquet", "sets.parquet"
 LONGEST = 255  # letters of a name that are repeated: file systems have no longer ones
 # Rows in random order, one of several values in each: a release has well above a tenth of a bit for every row. A file
 # that claims more would fill the memory of whoever opens it.
@@ -154,7 +160,7 @@ def stated_family(kind: ColumnType) -> str:
         found = "zoned timestamp" if kind.zoned else "timestamp"
     else:
         found = _OF_KIND[kind.kind]
-    return f"list of {found}" if kind.listed else found
+    return found
 
 
 def written_family(kind: pa.DataType) -> str:
@@ -171,9 +177,35 @@ def written_family(kind: pa.DataType) -> str:
         return str(kind).partition("[")[0]
     if pa.types.is_decimal(kind):
         return f"decimal {kind.scale}"
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return f"list of {written_family(kind.value_type)}"
     return str(kind)
+
+
+# --- sensitive.parquet -----------------------------------------------------------------------------------------------
+
+
+def read_side(path: Path, coders: Sequence[Coder], part: str | None, rows: int) -> dict[str, NDArray[Any]]:
+    """The columns of sensitive.parquet; those of a unit come as codes under "unit0", "unit1" ...
+
+    ReleaseError where the file cannot be read, or its groups, whose numbers are in the column `part`, are not listed
+    one after the other; DataError where it holds values outside their domain. `rows` is the size of the release.
+    """
+    with readable(SIDE), open_parquet(path) as file:
+        table = file.read()
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    found: dict[str, NDArray[Any]] = {}
+    for u, coder in enumerate(coders):
+        if set(coder.domain.columns) <= set(columns):
+            codes = coder.encode([columns.pop(name) for name in coder.domain.columns])
+            found[f"unit{u}"] = codes.astype(np.min_scalar_type(len(coder.domain)))
+    for name, column in columns.items():
+        if name == part:
+            found[name] = narrow_part_numbers(column, rows)
+            if (found[name][1:] < found[name][:-1]).any():
+                raise ReleaseError(f"{SIDE} does not list its groups one after the other; the release is damaged")
+        else:
+            plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+            found[name] = plain.to_numpy()
+    return found
 
 
 # --- files that change while a release is open ------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_serializer
 
 from ..errors import ReleaseError, SpecError
 from ..model.coarsening import Recoding
@@ -17,18 +17,18 @@ from ..model.names import LONGEST_NAME
 from ..model.people import People, RowsPerPerson, with_people
 from ..model.public import Column, Domain, Guarantee, ReaderBound, Scalar, Trust, Unprotected
 from ..model.ratios import exact
-from ..model.types import ColumnType, Kind, cell_type_named, type_named
+from ..model.types import ColumnType, Kind, type_named
 from .placing import PARTS
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 ASSUMED = People()  # one row each, unchecked
-FILES = ("data.parquet", "sensitive.parquet", "weights.parquet")
+FILES = ("data.parquet", "sensitive.parquet", "sets.parquet")
 MOST_LABEL = 1000
 JsonScalar = str | bool | int | float | None
 Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME)]
 FileName = Annotated[
     str,
-    StringConstraints(pattern=r"^(data\.parquet|sensitive\.parquet|weights\.parquet|data/part-[0-9a-f]{16}\.parquet)$"),
+    StringConstraints(pattern=r"^(data\.parquet|sensitive\.parquet|sets\.parquet|data/part-[0-9a-f]{16}\.parquet)$"),
 ]
 
 
@@ -84,7 +84,7 @@ class ColumnModel(_Strict):
             role=self.role,
             type=type_named(self.type),
             domain=None if self.domain is None else tuple(decode(type_named(self.type), v) for v in self.domain),
-            released_type=None if self.released_type is None else cell_type_named(self.released_type),
+            released_type=None if self.released_type is None else type_named(self.released_type),
         )
 
 
@@ -184,6 +184,17 @@ class Manifest(_Strict):
     recoded: list[RecodingModel] | None = None
     documents: dict[Literal["README.md"], DocumentModel] | None = None  # not in releases of sfumato 0.1
     reproducible: bool
+
+    @field_validator("format_version")
+    @classmethod
+    def known(cls, version: int) -> int:
+        """The version; of any other nothing else is looked at."""
+        if version != FORMAT_VERSION:
+            raise ReleaseError(
+                f"this release has format {version}, this sfumato reads format {FORMAT_VERSION}; "
+                "use the version of sfumato that wrote it, or publish the table again"
+            )
+        return version
 
     def recodings(self) -> tuple[Recoding, ...]:
         """Columns that were made coarser, in the order in which it was done."""
@@ -328,14 +339,8 @@ def unprotected_model(found: Unprotected) -> UnprotectedModel:
 def parse_manifest(text: bytes) -> Manifest:
     """The manifest, or a ReleaseError that says what is wrong with it."""
     try:
-        manifest = Manifest.model_validate_json(text)
+        return Manifest.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(p) for p in first["loc"]) or "the document"
         raise ReleaseError(f"release.json is not valid at {place[:200]}: {first['msg'][:200]}") from None
-    if manifest.format_version != FORMAT_VERSION:
-        raise ReleaseError(
-            f"the release has format version {manifest.format_version}, this sfumato reads {FORMAT_VERSION}; "
-            "use the version of sfumato that wrote it, or a newer one"
-        )
-    return manifest

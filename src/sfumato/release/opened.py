@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import weakref
@@ -19,15 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..engines import engine_named
 from ..engines import scratch as scratch_folders
-from ..engines.codes import (
-    Coder,
-    factorise,
-    list_columns,
-    part_numbers,
-    set_coder,
-    weight_columns,
-    weights_table,
-)
+from ..engines.codes import Coder, factorise, part_numbers, set_coder, sets_columns, sets_table
 from ..engines.contract import Engine, Reader
 from ..engines.statements import COUNT
 from ..errors import EngineError, ReleaseError, SfumatoError
@@ -37,19 +28,20 @@ from ..model.types import INTEGER, ColumnType
 from .files import (
     MANIFEST,
     PACKAGE,
+    SETS,
+    SIDE,
     FileStates,
     check_contents,
     check_digests,
     check_stated,
     is_zip,
     read_manifest,
+    read_side,
     stated_digests,
     unpack,
 )
 from .manifest import Manifest
-from .side_table import SIDE, SideTable
 
-WEIGHTS = "weights.parquet"
 LARGEST = 2**53  # of a whole number in parameters; numbers beyond it would not survive JSON readers either
 _SENSELESS = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError, pa.ArrowException)
 Counted = tuple[Integers, Codes, Integers]
@@ -146,7 +138,9 @@ class OpenedRelease:
     def file_columns(self) -> dict[str, dict[str, ColumnType]]:
         """Columns of every file with the types of their cells, as release.json states them and the method adds them."""
         units = {name: self.types[name] for domain in self.domains for name in domain.columns}
-        away = set(units) if self.method.withheld else set()
+        shown = zip(self.domains, self.listed, strict=True)
+        by_set = {name for domain, sets in shown if sets is not None for name in domain.columns}
+        away = set(units) if self.method.withheld else by_set
         rows = {c.name: c.released_type or c.type for c in self.columns if c.name not in away}
         found = {str(name): rows for name in self.manifest.data_files}
         if self.method.withheld:
@@ -155,26 +149,17 @@ class OpenedRelease:
             part = {} if self.method.part is None else {self.method.part: INTEGER}
             found[SIDE] = part | dict(units if beside is None else beside)
         for domain, sets in zip(self.domains, self.listed, strict=True):
-            if sets is not None and WEIGHTS in self.manifest.files:
-                found[WEIGHTS] = weight_columns(sets, {name: self.types[name] for name in domain.columns})
+            if sets is not None:
+                found[SETS] = sets_columns(sets, {name: self.types[name] for name in domain.columns})
         return found
 
-    def set_lists(self) -> dict[str, tuple[str, pa.ListArray]]:
-        """List column of data.parquet -> (column that numbers its sets, values of every set), as the plan has them."""
-        return {
-            name: (sets.column, lists)
-            for domain, sets in zip(self.domains, self.listed, strict=True)
-            if sets is not None
-            for name, lists in list_columns(sets, Coder(domain, self._arrow_types(domain))).items()
-        }
-
-    def set_weights(self) -> pa.Table | None:
-        """weights.parquet as the plan gives it; None where cells show no sets."""
+    def sets_table(self) -> pa.Table | None:
+        """sets.parquet as the plan gives it; None where rows show no sets."""
         found = self.method.weights(self.plan, self.domains)
         if found is None:
             return None
         u = next(u for u, sets in enumerate(self.listed) if sets is not None)
-        return weights_table(found, self.coders[u], Coder(self.domains[u], self._arrow_types(self.domains[u])))
+        return sets_table(found, self.coders[u], Coder(self.domains[u], self._arrow_types(self.domains[u])))
 
     @property
     def evidence(self) -> Evidence:
@@ -185,7 +170,6 @@ class OpenedRelease:
                 domains=self.domains,
                 totals=partial(self.counts.totals, part=self.part),
                 side=self._side(),
-                digest=self._digest(),
             )
         return self._evidence
 
@@ -196,16 +180,11 @@ class OpenedRelease:
         counted = self.counts.distinct_cells
         return Published(rows=self.manifest.rows, columns=self.columns, evidence=evidence, counted=counted)
 
-    def _digest(self) -> str:
-        """That of data.parquet, or of the digests of its parts."""
-        digests = [self.manifest.files[name].sha256 for name in self.manifest.data_files]
-        return digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest()
-
     def _side(self) -> Mapping[str, Any]:
         """Columns of sensitive.parquet; a unit's columns come as codes under "unit0", "unit1" ..."""
         if SIDE not in self.manifest.files:
             return {}
-        return SideTable(self.path / SIDE, self.coders, self.domains, self.method.part, self.manifest.rows).read()
+        return read_side(self.path / SIDE, self.coders, self.method.part, self.manifest.rows)
 
 
 def _method(manifest: Manifest) -> AnyMethod:

@@ -18,12 +18,19 @@ from ..methods.ladder import public_readers
 from ..methods.shared.readers import ONE_ROW
 from ..model.coarsening import Recoding
 from ..stats.tails import FALSE_ALARM
-from .checks import check_columns, check_folder, check_order, check_package, check_readme, check_traces
-from .file_layout import check_layout
+from .checks import (
+    check_columns,
+    check_folder,
+    check_order,
+    check_package,
+    check_readme,
+    check_sets,
+    check_texts,
+    check_traces,
+)
 from .files import check_digests
 from .manifest import Manifest, encode, guarantee_model
 from .opened import OpenedRelease, open_path, stated_by_a_stranger
-from .published_lists import check_sets
 
 NEAR = 1e-9  # of a step, to which a rounded real number is a multiple
 
@@ -58,17 +65,13 @@ def verify(
     return (*lines, "signed with the private half of this key")
 
 
-def verified_lines(release: OpenedRelease, *, test: bool = False, own: bool = False) -> Iterator[str]:
-    """Lines that say what holds; VerificationError at the first thing that does not.
-
-    `own`: this process has just written the files, and states digests of the bytes that it handed to the disk: how they
-    are laid out is not looked at, and of lists some.
-    """
+def verified_lines(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
+    """Lines that say what holds; VerificationError at the first thing that does not."""
     manifest = release.manifest
     check_folder(release.path, manifest)
     check_digests(release.path, manifest)
     yield "digests of all files"
-    yield from _contents(release, own=own)
+    yield from _contents(release)
     check_order(release)
     release.check_unchanged()
     yield f"rows are in random order (false alarm: {FALSE_ALARM:g})"
@@ -78,16 +81,15 @@ def verified_lines(release: OpenedRelease, *, test: bool = False, own: bool = Fa
     yield "made with a seed, accepted as a test" if manifest.reproducible else "made without a seed"
 
 
-def _contents(release: OpenedRelease, *, own: bool) -> Iterator[str]:
+def _contents(release: OpenedRelease) -> Iterator[str]:
     """Lines about everything that is stated, but for digests and the order of the rows."""
     manifest, method = release.manifest, release.method
     check_package(release.path, manifest)
     check_readme(release.path, manifest)
     check_traces(release.path, manifest)
-    for name in () if own else manifest.files:
-        check_layout(release.path / name, name)
     yield "no file, column or note besides those that are declared"
     check_columns(release)
+    check_texts(release)
     check_coarser(release)
     with stated_by_a_stranger(VerificationError, "the guarantee cannot be computed from the published parameters"):
         try:
@@ -103,7 +105,7 @@ def _contents(release: OpenedRelease, *, own: bool) -> Iterator[str]:
     yield from _check_readers(release)
     check_rows(release)
     with stated_by_a_stranger(VerificationError, "the published parameters do not fit the published rows"):
-        check_sets(release, own=own)
+        check_sets(release)
         method.verify(release.plan, release.published)
     yield f"what is published is what the parameters allow (false alarm: {FALSE_ALARM:g})"
 

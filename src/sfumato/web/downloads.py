@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-import json
 import zipfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -105,30 +104,27 @@ def zipped(release: Served) -> Iterator[bytes]:
 
 
 def rows_as_csv(release: Served) -> Iterator[bytes]:
-    """The published rows as CSV; a cell that holds several values is a JSON list."""
-    from ..engines.coded_texts import open_coded, written_out
+    """The published rows as CSV."""
+    from ..engines.parquet_files import read_rows
 
     header = True
-    for file in open_coded([release.folder / name for name in release.document["files"] if name.startswith("data")]):
-        with file:
-            for batch in (piece for some in file.iter_batches(BATCH) for piece in written_out(some)):
-                text = io.StringIO()
-                writer = csv.writer(text, lineterminator="\n")
-                if header:
-                    writer.writerow(batch.schema.names)
-                    header = False
-                columns = [_cells(column) for column in batch.columns]
-                writer.writerows(zip(*columns, strict=True))
-                release.check()
-                yield text.getvalue().encode()
+    for batch in read_rows([release.folder / n for n in release.document["files"] if n.startswith("data")], BATCH):
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if header:
+            writer.writerow(batch.schema.names)
+            header = False
+        columns = [_cells(column) for column in batch.columns]
+        writer.writerows(zip(*columns, strict=True))
+        release.check()
+        yield text.getvalue().encode()
 
 
 def _cells(column: pa.Array) -> list[Any]:
     try:
-        values = column.to_pylist()
+        return list(column.to_pylist())
     except (ValueError, OverflowError):  # dates beyond Python's calendar
-        values = column.cast("string").to_pylist()
-    return [json.dumps(v, ensure_ascii=False, default=str) if isinstance(v, list | dict) else v for v in values]
+        return list(column.cast("string").to_pylist())
 
 
 async def bundle(request: Request) -> Response:

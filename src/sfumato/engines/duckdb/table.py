@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,18 +25,20 @@ from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.shuffling import changed_between_passes
 from ..batches import BATCH_CELLS, OFFSETS, TEXT_BYTES, check_sound, exactly, rows_at_once, rows_in
-from ..contract import FollowingColumn, Keys, Progress, Transform, Written
+from ..contract import Keys, Progress, Transform
 from ..files import PrivateCopy
+from ..parquet_files import write_parquet
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..source import source_of
-from .connection import Session, SourceView, engine_error, left, quoted
+from .connection import Session, SourceView, engine_error, quoted
 from .engine import LocalEngine
-from .ordered_rows import KEY, transformed, write_ordered
 from .sources import view_of
 
 NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
 AT_ONCE = 64  # columns that one statement counts: its room grows with them, and 400 of two rows took all there is
 FIRST = 1 << 10  # rows that tell how large others are
+KEY = "__order__"
+SORTED = 1 << 14  # rows that come out of the sort together
 FETCHED = 1_000_000  # row numbers at a time
 BELOW = "below the first bin"
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
@@ -61,7 +65,6 @@ class LocalTable:
                 for name, kind in zip(session.source.columns, session.source.types, strict=True)
             }
             sample = session.query(f"SELECT {self._select(list(self.columns))} FROM source LIMIT 0")
-            self._room = session.room()
         self._arrow = {field.name: field.type for field in sample.schema}
 
     def __repr__(self) -> str:
@@ -105,8 +108,7 @@ class LocalTable:
         keys: Keys,
         path: Path,
         progress: Progress,
-        following: Sequence[FollowingColumn] = (),
-    ) -> Written:
+    ) -> int:
         """Batches through the transform, sorted by our keys in memory or by DuckDB's external sort, out as Parquet."""
         failure: list[SfumatoError] = []
         done = 0
@@ -122,22 +124,14 @@ class LocalTable:
                 failure.append(error)
                 raise
 
-        room = left(self._room, transform.bytes_held)
-
-        def sorting() -> duckdb.DuckDBPyConnection:
-            session = sessions.enter_context(Session(self._engine))
-            session.leave(transform.bytes_held)
-            return session.con
-
-        keyed = schema.append(pa.field(KEY, pa.uint64()))
-        with ExitStack() as sessions:
+        with self._session() as reading, Session(self._engine) as sorting:
+            sorting.leave(transform.bytes_held)
             try:
-                rows = stream(self._batches(sessions.enter_context(self._session()), columns))
-                threads = self._engine.threads
-                sha256 = write_ordered(sorting, keyed, rows, path, following, keys, room=room, threads=threads)
+                rows = stream(self._batches(reading, columns))
+                write_parquet(path, schema, sorted_rows(sorting.con, schema, rows), transform.dictionaries)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else engine_error(error)) from None
-        return Written(rows=done, digests={path.name: sha256})
+        return done
 
     def _batches(self, session: Session, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows in the source's order, in batches of one size: equal input, equal batches."""
@@ -265,6 +259,49 @@ class LocalTable:
 
     def _session(self) -> Session:
         return Session(self._engine, self._view)
+
+
+def transformed(
+    batches: Iterable[pa.RecordBatch], transform: Transform, keys: Keys, threads: int
+) -> Iterator[pa.RecordBatch]:
+    """What the transform makes of the batches, values with a dictionary as codes, and the rows' keys as last column.
+
+    Batches are split one after the other; the rest of the work on them goes on beside reading the next ones.
+    """
+
+    def finished(number: int, rest: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
+        out = rest()
+        columns = [c.indices if pa.types.is_dictionary(c.type) else c for c in out.columns]
+        order = pa.array(keys(number, out.num_rows))
+        return pa.RecordBatch.from_arrays([*columns, order], names=[*out.schema.names, KEY])
+
+    parts = (partial(finished, number, transform.split(number, batch)) for number, batch in enumerate(batches))
+    yield from _prefetch(parts, threads)
+
+
+def sorted_rows(
+    con: duckdb.DuckDBPyConnection, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of `transformed` in the order of their keys, without them; `schema` is that of the published rows."""
+    kinds = [f.type.index_type if pa.types.is_dictionary(f.type) else f.type for f in schema]
+    names = [f"c{j}" for j in range(len(schema))]  # others may be names that differ in case only
+    travelling = pa.schema([*zip(names, kinds, strict=True), (KEY, pa.uint64())])
+    given = (pa.RecordBatch.from_arrays(batch.columns, schema=travelling) for batch in batches)
+    con.register("released", pa.RecordBatchReader.from_batches(travelling, given))
+    for batch in con.sql(f"SELECT {', '.join(names)} FROM released ORDER BY {KEY}").to_arrow_reader(SORTED):
+        yield batch.rename_columns(schema.names)
+
+
+def _prefetch(work: Iterable[Callable[[], pa.RecordBatch]], threads: int) -> Iterator[pa.RecordBatch]:
+    """What the functions return, in their order; a few of them are called ahead, at the same time."""
+    with ThreadPoolExecutor(max_workers=threads) as workers:
+        waiting: deque[Future[pa.RecordBatch]] = deque()
+        for one in work:
+            waiting.append(workers.submit(one))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _released_type(name: str, kind: str) -> ColumnType:

@@ -14,8 +14,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..key_order import key_order
-
 ORDER, PART, RANGE, NUMBER, ROWS = "__order__", "__part__", "__range__", "__number__", "__rows__"
 CHUNK = {PART: pa.int32(), RANGE: pa.int32(), NUMBER: pa.int64(), ROWS: pa.binary()}
 WINDOW_ROWS, WINDOW_BYTES = 1 << 20, 1 << 26  # of which a task makes chunks at a time; whichever comes first
@@ -81,6 +79,6 @@ def _listed(chunks: Batches) -> Iterator[tuple[int, int, bytes]]:
 def _in_order(chunks: list[bytes], schema: pa.Schema) -> pa.RecordBatch:
     """The rows of all chunks of a range, sorted by key."""
     table = pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(chunk), schema) for chunk in chunks])
-    order = key_order(table[ORDER].to_numpy())
+    order = np.argsort(table[ORDER].to_numpy(), kind="stable")
     (batch,) = table.take(order).combine_chunks().to_batches()
     return batch

@@ -21,7 +21,7 @@ from ...model.public import Domain, Scalar
 from ...model.types import TEXT, Kind
 from ...stats.shuffling import changed_between_passes
 from .. import scratch
-from ..contract import FollowingColumn, Keys, Progress, Transform, Written
+from ..contract import Keys, Progress, Transform
 from ..duckdb.connection import connect
 from ..profiling import CELL, ROWS, joint_cells, profile_of
 from ..source import Source
@@ -247,8 +247,7 @@ class SparkTable:
         keys: Keys,
         path: Path,
         progress: Progress,
-        following: Sequence[FollowingColumn] = (),
-    ) -> Written:
+    ) -> int:
         """Partitions through the transform, shuffled by key range, into parts in a folder beside `path`."""
         path = path.absolute()  # tasks run elsewhere, even in another folder of this machine
         folder = path.with_suffix("")
@@ -269,16 +268,13 @@ class SparkTable:
                 )
                 names = tasks.tokens(keys, parts)
                 with door(self._engine.session, job) as load, plainly("Spark failed while publishing"):
-                    task = tasks.write_parts(
-                        names, schema, transform.dictionaries, following, str(folder), str(attempts)
-                    )
+                    task = tasks.write_parts(names, schema, transform.dictionaries, str(folder), str(attempts))
                     done = self._run(frame, load, parts, task)
             except OSError as error:
                 raise EngineError(f"the parts cannot be written: {error.strerror}; nothing was published") from None
         written = int(np.sum(done["rows"].to_numpy())) if done.num_rows else 0
         progress(written)
-        names, digests = (done[column].to_pylist() for column in ("name", "digest"))
-        return Written(rows=written, digests={f"{folder.name}/{n}": d for n, d in zip(names, digests, strict=True)})
+        return written
 
     def _shares(self, frame: Any, transform: Transform) -> tuple[int, dict[int, Any]]:
         """(rows, number of the partition -> its share), from counts of the values of every unit in each partition."""
@@ -306,7 +302,7 @@ class SparkTable:
         return result
 
     def _run(self, frame: Any, load: Any, parts: int, write: tasks.Task) -> pa.Table:
-        """(name, rows, digest) of the parts."""
+        """(name, rows) of the parts."""
         from pyspark.sql import functions as fn
 
         chunks = _numbered(frame).mapInArrow(tasks.randomise(load, frame.columns), struct(CHUNK))

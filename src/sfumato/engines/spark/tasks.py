@@ -12,23 +12,22 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ...errors import EngineError, SfumatoError
 from ...stats.shuffling import changed_between_passes
 from ..batches import exactly
-from ..contract import FollowingColumn, Keys, Transform
-from ..parquet_rows import write_rows
+from ..contract import Keys, Transform
+from ..parquet_files import write_parquet
 from .chunks import ORDER, by_part, packed
 
 BATCH_ROWS = 131_072
-ROW_GROUP = 262_144
-WRITTEN = {"name": pa.string(), "rows": pa.int64(), "digest": pa.string()}
+WRITTEN = {"name": pa.string(), "rows": pa.int64()}
 SIGN = np.uint64(1 << 63)
 Batches = Iterator[pa.RecordBatch]
 Task = Callable[[Batches], Batches]
@@ -94,69 +93,36 @@ def _randomised(job: SharedJob, number: int, batches: Batches) -> Batches:
 
 
 def write_parts(
-    names: Sequence[str],
-    schema: pa.Schema,
-    dictionaries: Mapping[str, pa.Array],
-    following: Sequence[FollowingColumn],
-    folder: str,
-    attempts: str,
+    names: Sequence[str], schema: pa.Schema, dictionaries: Mapping[str, pa.Array], folder: str, attempts: str
 ) -> Task:
-    """The task that writes chunks as the part they belong to; it gives a row (name, rows, digest) for each.
+    """The task that writes chunks as the part they belong to; it gives a row (name, rows) for each.
 
     Chunks of a part lie in one task, in the order of their ranges. The file is written under a name of this attempt's
     own, beside the release, and renamed: of several attempts each leaves the same bytes.
     """
 
     def task(batches: Batches) -> Batches:
-        written: list[tuple[str, int, str]] = []
+        written: list[tuple[str, int]] = []
         with hiding():
             for number, rows in by_part(batches, on_the_way(schema)):
                 name = f"part-{names[number]}.parquet"
                 attempt = Path(attempts) / f"{name}.{uuid.uuid4().hex}"
                 try:
-                    count, digest = _write(rows, schema, dictionaries, following, attempt)
+                    write_parquet(attempt, schema, (batch.select(schema.names) for batch in rows), dictionaries)
+                    with attempt.open("rb") as handle:
+                        os.fsync(handle.fileno())
+                    count = pq.read_metadata(attempt).num_rows
                     attempt.replace(Path(folder) / name)
                 finally:
                     with suppress(OSError):
                         attempt.unlink(missing_ok=True)
-                written.append((name, count, digest))
+                written.append((name, count))
         if written:
             columns = zip(zip(*written, strict=True), WRITTEN.values(), strict=True)
             arrays = [pa.array(list(column), type=kind) for column, kind in columns]
             yield pa.RecordBatch.from_arrays(arrays, names=list(WRITTEN))
 
     return task
-
-
-def _write(
-    batches: Batches,
-    schema: pa.Schema,
-    dictionaries: Mapping[str, pa.Array],
-    following: Sequence[FollowingColumn],
-    path: Path,
-) -> tuple[int, str]:
-    """(rows, digest) of the Parquet file that now holds the batches."""
-    rows = 0
-
-    def group(batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = []
-        for field in schema:
-            column = batch.column(field.name)
-            if field.name in dictionaries:
-                column = pa.DictionaryArray.from_arrays(column, dictionaries[field.name])
-            columns.append(column if column.type == field.type else column.cast(field.type))
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    def groups() -> Iterator[Callable[[], pa.RecordBatch]]:
-        nonlocal rows
-        for batch in exactly(batches, ROW_GROUP):
-            rows += batch.num_rows
-            yield partial(group, batch)
-
-    digest = write_rows(path, schema, groups(), following, threads=1)
-    with path.open("rb") as handle:
-        os.fsync(handle.fileno())
-    return rows, digest
 
 
 def _named(batches: Batches, names: Sequence[str]) -> Batches:

@@ -43,7 +43,6 @@ from ...model.public import (
     Roles,
     Trust,
 )
-from ...model.side_columns import Runs, SideColumns
 from ...stats.shuffling import order_of, shuffled
 from ..contract import Example, Foresight, Method, Planned, Specification
 from ..shared.grouping import Grouping, largest_buckets, random_margins
@@ -250,7 +249,7 @@ def _inserted(whole: NDArray[Any], places: NDArray[np.integer], few: NDArray[np.
 
 def _hand_out(
     grouping: Grouping, true_counts: Integers, kept: Integers, rng: np.random.Generator
-) -> tuple[Deal, SideColumns]:
+) -> tuple[Deal, dict[str, NDArray[Any]]]:
     """Who may sit where: the groups of every value, under random group numbers; and sensitive.parquet."""
     numbers = np.arange(grouping.groups, dtype=np.int32)
     number = shuffled(numbers, np.array([0, grouping.groups]), rng)  # it carries nothing of how groups were made
@@ -261,7 +260,7 @@ def _hand_out(
         return Deal(unit=0, start=start, labels=labels, counts=None), side.result()
 
 
-def _values_of_groups(grouping: Grouping, number: NDArray[np.int32]) -> SideColumns:
+def _values_of_groups(grouping: Grouping, number: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
     """sensitive.parquet, in the order of groups and values.
 
     Blocks of groups that are repeated are sorted and looked at once; what is as long as the table is in few bytes.
@@ -281,7 +280,7 @@ def _values_of_groups(grouping: Grouping, number: NDArray[np.int32]) -> SideColu
         at = extra * grouping.size + (rows[extra] < value[:, None]).sum(axis=1)
         codes = _inserted(codes, at, value)
         np.add.at(sizes, extra, 1)
-    return SideColumns({"unit0": codes}, {"group_id": Runs(numbers=range(grouping.groups), lengths=sizes)})
+    return {"group_id": np.repeat(np.arange(grouping.groups, dtype=np.int32), sizes), "unit0": codes}
 
 
 def _groups_of_values(

@@ -448,7 +448,7 @@ def pushed_functionals(
     domains: tuple[Domain, ...],
 ) -> Callable[[Cells, Sequence[CodedUnit]], Functionals | None]:
     """Sums over the true rows as the expected release tells them: the true sums, with the covariances to expect."""
-    evidence = Evidence(rows=rows, domains=domains, totals=totals, side={}, digest="0" * 64)
+    evidence = Evidence(rows=rows, domains=domains, totals=totals, side={})
 
     def made(cells: Cells, units: Sequence[CodedUnit]) -> Functionals | None:
         G = cells.measures
@@ -490,5 +490,5 @@ def pushed(
     side: Mapping[str, Any] | None = None,
 ) -> Callable[[Observed, Asked], Estimated]:
     """Answers of the expected release: observe the original, push it through the channel, estimate."""
-    evidence = Evidence(rows=rows, domains=domains, totals=totals, side=side or {}, digest="0" * 64)
+    evidence = Evidence(rows=rows, domains=domains, totals=totals, side=side or {})
     return lambda observed, asked: estimate(evidence, push(observed, asked), asked)

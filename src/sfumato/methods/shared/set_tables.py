@@ -280,11 +280,10 @@ class SetTables:
         members = [v[np.nonzero(c.members)[1]] for v, c in zip(self.values, self.channels, strict=True)]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), np.concatenate(members).astype(np.int32)
 
-    def listed(self, columns: Sequence[str], *, parts: bool = False) -> Listed:
-        """The list that a release states for the unit of these columns; `parts`: rows name their sub-table, too."""
+    def listed(self, columns: Sequence[str]) -> Listed:
+        """The list that a release states for the unit of these columns."""
         start, members = self._members
-        part = self.part_of(np.arange(len(start) - 1)) if parts else None
-        return Listed(column=set_column(columns), start=start, members=members, part=part)
+        return Listed(column=set_column(columns), start=start, members=members)
 
     def weights(self) -> SetWeights:
         """One row per set and value of its sub-table."""
@@ -302,6 +301,7 @@ class SetTables:
         return SetWeights(
             set_id=np.concatenate(ids),
             value=np.concatenate(values).astype(np.int32),
+            member=np.concatenate([channel.members.ravel() for channel in self.channels]).astype(np.bool_),
             weight=np.concatenate(weight),
             variance_weight=np.concatenate(variance),
         )

@@ -182,7 +182,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             return super().listed(plan, domains)
         if len(domains) != 1 or max(d[-1] for d in plan.domains) >= len(domains[0]):
             raise ReleaseError("release.json states lists of sets that do not fit its columns")
-        return (plan.set_tables.listed(domains[0].columns, parts=True),)
+        return (plan.set_tables.listed(domains[0].columns),)
 
     def weights(self, plan: SmallDomainPlan, domains: tuple[Domain, ...]) -> SetWeights | None:
         """The weights of single values, where sets are published."""

@@ -341,8 +341,10 @@ class DecoyChannel:
         return np.maximum(0.0, self.counts @ (values * (values - self.matrix.forward(values))))
 
 
-def rebuild_channel(published_counts: Counts, size: int, *, seed: int, largest: bool = False) -> DecoyChannel:
-    """The channel for a published histogram over the declared domain; `seed` comes from the release's digest.
+def rebuild_channel(
+    published_counts: Counts, size: int, *, seed: int | NDArray[np.uint32], largest: bool = False
+) -> DecoyChannel:
+    """The channel for a published histogram over the declared domain; readers take that histogram as `seed`.
 
     `largest`: the publisher grouped by largest buckets, which can only be replayed, and badly. A reader
     who assumes another rule than the publisher's gets answers worse than none.

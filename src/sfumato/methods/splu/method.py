@@ -240,9 +240,10 @@ def channels_of(plan: SpluPlan, evidence: Evidence, units: tuple[int, ...]) -> t
         if f"channel {u}" not in evidence.memo:
             _, codes, count = evidence.totals((u,))
             published = np.bincount(codes[:, 0], weights=count, minlength=len(evidence.domains[u])).astype(np.int64)
-            seed = int(evidence.digest[:16], 16)
             largest = plan.grouping == RULES["largest"]
-            evidence.memo[f"channel {u}"] = rebuild_channel(published, plan.sizes[u], seed=seed, largest=largest)
+            evidence.memo[f"channel {u}"] = rebuild_channel(
+                published, plan.sizes[u], seed=published.astype(np.uint32), largest=largest
+            )
     return tuple(evidence.memo[f"channel {u}"] for u in units)
 
 

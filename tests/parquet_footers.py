@@ -1,7 +1,7 @@
 """The footer of a Parquet file as numbers, texts and lists, and back: Thrift's compact protocol, as footers use it.
 
-A struct is a dictionary: number of a field -> (its type, its value); a list is (type of its elements, elements). What
-the numbers mean is in the format's public definition; `parquet_lists.py` names the few that it looks at.
+Forgeries say with it what no library would write. A struct is a dictionary: number of a field -> (its type, its value);
+a list is (type of its elements, elements). The numbers are those of the format's public definition.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 12
 MAGIC = b"PAR1"
+ROW_GROUPS, CHUNKS, META, KIND, STATISTICS = 4, 1, 3, 1, 12  # fields of a footer, a row group, a chunk, and its meta
 Struct = dict[int, tuple[int, Any]]
 
 
