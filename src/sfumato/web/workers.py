@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
+import os
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -222,7 +222,7 @@ def _serve(pipe: Connection, make: Callable[[], Answerer], memory_mib: int, fold
     """The life of a worker process: tasks in, replies out, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server decides
     _bound_memory(memory_mib)
-    tempfile.tempdir = str(folder)
+    os.environ["TMPDIR"] = str(folder)
     answer = make()
     with contextlib.suppress(EOFError, OSError, MemoryError):  # without memory this process ends, and is replaced
         pipe.send(READY)
