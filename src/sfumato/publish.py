@@ -41,7 +41,7 @@ from .release.manifest import (
     unprotected_model,
 )
 from .release.opened import open_folder, plan_form
-from .release.placing import PARTS
+from .release.manifest import PARTS
 from .release.verify import verified_lines
 from .version import __version__
 

@@ -21,7 +21,7 @@ from . import placing
 from .documents import README, datapackage, readme
 from .files import digest, readable
 from .manifest import FILES, FileModel, Manifest
-from .placing import PARTS
+from .manifest import MAX_MANIFEST, PARTS
 
 
 @contextmanager
@@ -98,10 +98,10 @@ def finish(folder: Path, manifest: Manifest) -> None:
     if manifest.documents is not None:
         (folder / README).write_text(readme(manifest), encoding="utf-8")
     text = manifest.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
-    if len(text) > placing.MAX_MANIFEST:
+    if len(text) > MAX_MANIFEST:
         raise ReleaseError(
             f"release.json would have {len(text) / 10**6:.1f} MB, and nobody reads one above "
-            f"{placing.MAX_MANIFEST // 10**6} MB; publish columns of fewer values, or larger groups"
+            f"{MAX_MANIFEST // 10**6} MB; publish columns of fewer values, or larger groups"
         )
     (folder / "release.json").write_bytes(text)
 

@@ -23,7 +23,7 @@ from .documents import README, datapackage, readme
 from .files import SETS, readable
 from .manifest import Manifest
 from .opened import OpenedRelease
-from .placing import PARTS
+from .manifest import PARTS
 
 Counts = np.typing.NDArray[np.int64]
 WEIGHTS, CLOSE = ("weight", "variance_weight"), 1e-9  # ... of the largest weight

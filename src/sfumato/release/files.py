@@ -22,7 +22,7 @@ from ..engines.parquet_files import open_parquet
 from ..errors import ReleaseError, VerificationError
 from ..model.types import ColumnType, Kind
 from .manifest import Manifest, parse_manifest
-from .placing import MAX_MANIFEST, PARTS
+from .manifest import MAX_MANIFEST, PARTS
 
 MANIFEST, PACKAGE = "release.json", "datapackage.json"
 SIDE, SETS = "sensitive.parquet", "sets.parquet"

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ReleaseError, SpecError
+from .manifest import MAX_MANIFEST, PARTS
 
-MAX_MANIFEST = 8_000_000  # bytes of release.json; whoever reads a stranger's stops here
 OWN_FILES = frozenset(
     {"release.json", "datapackage.json", "release.sig", "README.md"}
 )  # besides those that release.json lists
-PARTS = "data"  # folder of the part files
 
 
 def check_place(out: Path) -> None:
