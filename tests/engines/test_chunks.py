@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.spark import chunks
-from sfumato.engines.spark.chunks import NUMBER, ORDER, PART, RANGE, bucket, by_part, packed, ranges_a_part
+from sfumato.engines.spark import tasks
+from sfumato.engines.spark.tasks import NUMBER, ORDER, PART, RANGE, bucket, by_part, packed, ranges_a_part
 
 SCHEMA = pa.schema([("text", pa.string()), ("amount", pa.decimal128(12, 2)), (ORDER, pa.uint64())])
 
@@ -37,7 +37,7 @@ def shuffled(partitions: list[list[pa.RecordBatch]], parts: int, seed: int) -> d
 
 @pytest.mark.parametrize("parts", [1, 3, 1000])
 def test_every_row_comes_through_in_the_order_of_its_key(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "WINDOW_ROWS", 300)
+    monkeypatch.setattr(tasks, "WINDOW_ROWS", 300)
     partitions = [[rows(200, 1), rows(0, 2), rows(170, 3)], [rows(0, 4)], [rows(1, 5)]]
     sent = pa.Table.from_batches([batch for batches in partitions for batch in batches]).sort_by(ORDER)
     found = shuffled(partitions, parts, seed=1)
@@ -61,7 +61,7 @@ def test_rows_with_one_key_do_not_depend_on_who_was_faster() -> None:
 
 
 def test_wide_rows_leave_in_smaller_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "WINDOW_BYTES", 1000)
+    monkeypatch.setattr(tasks, "WINDOW_BYTES", 1000)
     assert len(list(packed([rows(20, seed) for seed in range(9)], 0, 2))) > 2
 
 

@@ -1,8 +1,9 @@
-"""A table of the local engine: what it counts, and how its rows are streamed into a release."""
+"""The local engine: DuckDB reads, counts and sorts, pyarrow carries batches; both spill to disk."""
 
 from __future__ import annotations
 
 import copy
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,15 +25,42 @@ from ...model.private import Described, Filled, JointCells, Needs, PeopleCount, 
 from ...model.public import Domain, Scalar
 from ...model.types import TEXT, ColumnType, Kind, type_named
 from ...stats.shuffling import changed_between_passes
-from ..batches import BATCH_CELLS, OFFSETS, TEXT_BYTES, check_sound, exactly, rows_at_once, rows_in
+from ..batches import BATCH_CELLS, OFFSETS, TEXT_BYTES, check_sound, exactly, rows_at_once, rows_in, write_parquet
 from ..contract import Keys, Progress, Transform
 from ..files import PrivateCopy
-from ..parquet_files import write_parquet
 from ..profiling import CELL, ROWS, joint_cells, profile_of
-from ..source import source_of
+from ..source import MEMORY, source_of
 from .connection import Session, SourceView, engine_error, quoted
-from .engine import LocalEngine
+from .reader import DuckDBReader
 from .sources import view_of
+
+BATCH_ROWS = 131_072
+
+
+class LocalEngine:
+    """One machine, no server. `memory` bounds what DuckDB holds before it spills to a temporary folder."""
+
+    name = "local"
+
+    def __init__(
+        self,
+        *,
+        memory: str = MEMORY,
+        threads: int | None = None,
+        batch_rows: int = BATCH_ROWS,
+        encrypted_spill: bool = True,
+    ) -> None:
+        self.memory, self.threads, self.batch_rows = memory, threads or os.cpu_count() or 1, batch_rows
+        self.encrypted_spill = encrypted_spill  # costs a sort that spills about as much time again
+
+    def open(self, source: Any, *, delimiter: str | None = None) -> LocalTable:
+        return (
+            source if isinstance(source, LocalTable) else LocalTable(self, view_of(source_of(source, delimiter), self))
+        )
+
+    def read(self, data: Sequence[Path]) -> DuckDBReader:
+        return DuckDBReader(data, memory=self.memory)
+
 
 NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
 AT_ONCE = 64  # columns that one statement counts: its room grows with them, and 400 of two rows took all there is
@@ -42,13 +70,6 @@ SORTED = 1 << 14  # rows that come out of the sort together
 FETCHED = 1_000_000  # row numbers at a time
 BELOW = "below the first bin"
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
-
-
-def opened(engine: LocalEngine, source: Any, delimiter: str | None) -> LocalTable:
-    """The source as a table of the engine."""
-    if isinstance(source, LocalTable):
-        return source
-    return LocalTable(engine, view_of(source_of(source, delimiter), engine))
 
 
 class LocalTable:
