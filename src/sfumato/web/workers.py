@@ -15,12 +15,16 @@ import contextlib
 import multiprocessing
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Protocol
+
+from ..engines import scratch
 
 CONTEXT = multiprocessing.get_context("spawn")  # forking a process that has threads may freeze the child
 START_LIMIT = 120.0  # seconds until a new worker must be ready, and one that loads what a task needs
@@ -154,6 +158,7 @@ class _Worker:
         self._make, self._memory_mib = make, memory_mib
         self._process: Any = None
         self._pipe: Connection | None = None
+        self._folder: Path | None = None  # its temporary one: a process that is killed cannot clean up
         self._ended = False
         self._lock = threading.Lock()
 
@@ -163,8 +168,12 @@ class _Worker:
             if self._ended:
                 return
             ours, theirs = CONTEXT.Pipe()
+            self._folder = scratch.new_folder("worker")
             self._process = CONTEXT.Process(
-                target=_serve, args=(theirs, self._make, self._memory_mib), daemon=True, name="sfumato-answers"
+                target=_serve,
+                args=(theirs, self._make, self._memory_mib, self._folder),
+                daemon=True,
+                name="sfumato-answers",
             )
             begin(self._process)
             theirs.close()  # so that the end of the process is seen as the end of the pipe
@@ -202,15 +211,18 @@ class _Worker:
         if self._process is not None:
             self._process.kill()
             self._process.join()
+        if self._folder is not None:
+            scratch.remove(self._folder)
         if self._pipe is not None:
             self._pipe.close()
-        self._process = self._pipe = None
+        self._process = self._pipe = self._folder = None
 
 
-def _serve(pipe: Connection, make: Callable[[], Answerer], memory_mib: int) -> None:
+def _serve(pipe: Connection, make: Callable[[], Answerer], memory_mib: int, folder: Path) -> None:
     """The life of a worker process: tasks in, replies out, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server decides
     _bound_memory(memory_mib)
+    tempfile.tempdir = str(folder)
     answer = make()
     with contextlib.suppress(EOFError, OSError, MemoryError):  # without memory this process ends, and is replaced
         pipe.send(READY)
