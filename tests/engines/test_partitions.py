@@ -16,7 +16,7 @@ import sfumato as sf
 from constants import ALPHA
 from sfumato.engines.batches import exactly
 from sfumato.engines.profiling import ROWS
-from sfumato.engines.spark.chunks import bucket
+from sfumato.engines.spark.tasks import bucket
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
 from sfumato.methods.specifications import build

@@ -16,7 +16,7 @@ import sfumato as sf
 from commands import METHODS, sfumato
 from sfumato.errors import ReleaseError, SfumatoError, SpecError, VerificationError
 from sfumato.methods import REGISTRY
-from sfumato.release import bundle, placing
+from sfumato.release import bundle
 from tables import ROLES, people
 
 UNIFORM = ("--method", "uniform", *METHODS["uniform"])
@@ -108,7 +108,7 @@ def test_files_added_during_the_run_come_back(
 ) -> None:
     out = tmp_path / "out"
     release.save(out)
-    real = placing.check_replaceable
+    real = bundle.check_replaceable
     looks: list[str] = []
 
     def late(folder: Path, name: str = "") -> None:
@@ -118,7 +118,7 @@ def test_files_added_during_the_run_come_back(
         if len(looks) == moment:
             (out / "precious.txt").write_text("keep me")
 
-    monkeypatch.setattr(placing, "check_replaceable", late)
+    monkeypatch.setattr(bundle, "check_replaceable", late)
     with pytest.raises(ReleaseError, match="no part"), bundle.writing(out, force=True) as folder:
         _wrote(folder)
     assert len(looks) == moment + 1

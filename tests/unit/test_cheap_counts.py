@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.model.private import Needs
 from sfumato.model.public import Roles
-from sfumato.publishing.knowledge import _values_alone, sensitive_units
-from sfumato.release.checks import CUTS, _running_counts
+from sfumato.publishing.custodian import _values_alone, sensitive_units
+from sfumato.release.verify import CUTS, _running_counts
 from sfumato.stats.joint_codes import distinct_numbers, distinct_rows
 from sfumato.stats.tails import crowded
 

@@ -21,7 +21,7 @@ from ..errors import EngineError, QueryError, SfumatoError
 from ..methods.ladder import public_readers
 from ..model.public import READERS, Candidate, Floats, Roles
 from ..publish import Prepared, applier_of, described, write
-from ..publishing.files import read_column_hierarchy
+from ..publishing.custodian import read_column_hierarchy
 from ..publishing.randomness import Secret
 from ..query import Release
 from ..release import bundle

@@ -23,9 +23,8 @@ from ..model.public import Candidate, Claim, Floats, ReaderBound, Roles, Scalar
 from ..model.ratios import Ratio, exact
 from ..model.types import Kind
 from ..publish import Prepared, prepare
-from ..publishing.person_rows import kept_rows
+from ..publishing.custodian import kept_rows, settled_roles
 from ..publishing.randomness import Secret
-from ..publishing.roles import settled_roles
 from ..sql.scalar import quoted
 from ..stats.association import chi_square_distance, euclidean_distance, kl_distance, uncertainty_coefficient
 from ..stats.gamma import gamma_bound

@@ -122,8 +122,8 @@ def look(
     for line in found.notes:
         note(line)
     if write_roles is not None:
-        from ..publishing.files import roles_text
-        from ..publishing.files import write_roles as write
+        from ..publishing.custodian import roles_text
+        from ..publishing.custodian import write_roles as write
 
         write(write_roles, roles_text(found.roles(), found.reasons(), DEFAULT))
         note(f"written: {write_roles}; check every role before publishing with --roles")

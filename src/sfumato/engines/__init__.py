@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .contract import Engine, Reader
 
 ENGINES = {
-    "local": ("duckdb.engine", "LocalEngine"),
+    "local": ("duckdb.table", "LocalEngine"),
     "spark": ("spark.table", "SparkEngine"),
 }
 LOCAL, SPARK = "local", "spark"

@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from ..errors import SpecError
+from .bin_labels import bin_labels
 from .names import parts
 from .ratios import Ratio, exact
 
@@ -43,8 +44,7 @@ class Recoding:
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the bins."""
-        inner = tuple(f"[{a:g}, {b:g})" for a, b in pairwise(self.edges))
-        return (*inner, f"[{self.edges[-1]:g}, inf)") if self.edges else ()
+        return tuple(bin_labels(self.edges)) if self.edges else ()
 
     @property
     def said(self) -> str:

@@ -18,9 +18,10 @@ from ..model.people import People, RowsPerPerson, with_people
 from ..model.public import Column, Domain, Guarantee, ReaderBound, Scalar, Trust, Unprotected
 from ..model.ratios import exact
 from ..model.types import ColumnType, Kind, type_named
-from .placing import PARTS
 
 FORMAT_VERSION = 2
+MAX_MANIFEST = 8_000_000  # bytes of release.json; whoever reads a stranger's stops here
+PARTS = "data"  # folder of the part files
 ASSUMED = People()  # one row each, unchecked
 FILES = ("data.parquet", "sensitive.parquet", "sets.parquet")
 MOST_LABEL = 1000

@@ -13,9 +13,8 @@ from typing import Any
 from ..errors import SpecError, VerificationError
 from ..model.public import ADDED
 from ..query import open_release
-from ..release.checks import SIGNATURE
 from ..release.files import FileStates
-from ..release.verify import describe
+from ..release.verify import SIGNATURE, describe
 
 RESERVED = frozenset({"static", "healthz", "openapi.json", "favicon.ico", "robots.txt"})
 CHANGED = "the files of the release changed since this server opened it; whoever runs the server starts it again"

@@ -105,7 +105,7 @@ def zipped(release: Served) -> Iterator[bytes]:
 
 def rows_as_csv(release: Served) -> Iterator[bytes]:
     """The published rows as CSV."""
-    from ..engines.parquet_files import read_rows
+    from ..engines.batches import read_rows
 
     header = True
     for batch in read_rows([release.folder / n for n in release.document["files"] if n.startswith("data")], BATCH):

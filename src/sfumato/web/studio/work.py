@@ -24,7 +24,7 @@ from ...methods.specifications import build
 from ...model.option_names import option_name
 from ...model.public import Candidate
 from ...publish import check_covered, prepare, publish
-from ...publishing.files import READERS
+from ...publishing.custodian import READERS
 from ...publishing.randomness import Secret
 from ...query import open_release
 from ...release.verify import describe, unseen, verified_lines
