@@ -43,7 +43,7 @@ def server(kind: str, release: Path) -> Iterator[tuple[int, int]]:
     """(port, process id) of a running server, sfumato's or the plain one."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    ours = ["sfumato.web", str(release), "--port", str(port), "--queue", str(QUEUE), "--cache", "0"]
+    ours = ["sfumato", "serve", str(release), "--port", str(port), "--queue", str(QUEUE)]
     plain = ["benchmarks.plain_server", str(release), str(port), str(QUEUE)]
     command = [sys.executable, "-m", *(ours if kind == "sfumato" else plain)]
     with tempfile.TemporaryFile("w+") as errors:

@@ -5,20 +5,18 @@ python -m benchmarks.plain_server RELEASE PORT QUEUE
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from functools import partial
 from pathlib import Path
 
 import duckdb
-import uvicorn
 
-from sfumato.web.app import application
+from sfumato.web.analyst import application
 from sfumato.web.catalogue import catalogue
-from sfumato.web.command import bound, run
-from sfumato.web.security import Settings, cores
-from sfumato.web.tasks import Reply, Task
+from sfumato.web.questions import Question
+from sfumato.web.server import Settings, cores, listen, run
+from sfumato.web.workers import Reply
 
 
 class PlainDesk:
@@ -28,7 +26,7 @@ class PlainDesk:
         self._con = duckdb.connect()
         self._con.execute(f"CREATE VIEW release AS SELECT * FROM read_parquet('{data}')")
 
-    def __call__(self, task: Task) -> Reply:
+    def __call__(self, task: Question) -> Reply:
         rows = self._con.sql(task.sql).to_arrow_table().to_pylist()
         return Reply(body=json.dumps({"rows": rows}).encode(), kind="exact", rows=len(rows))
 
@@ -36,10 +34,9 @@ class PlainDesk:
 def main() -> None:
     """Serve until told to stop."""
     release, port, queue = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    settings = Settings(workers=cores(), queue=queue, cache_mib=0)
+    settings = Settings(workers=cores(), queue=queue)
     app = application(catalogue([release]), settings, make=partial(PlainDesk, release / "data.parquet"))
-    config = uvicorn.Config(app, log_level="error", access_log=False, lifespan="on")
-    asyncio.run(run(uvicorn.Server(config), bound("127.0.0.1", port)))
+    run(app, listen("127.0.0.1", port), patience=5)
 
 
 if __name__ == "__main__":

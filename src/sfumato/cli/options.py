@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from typer.models import OptionInfo
 
-from ..choosing import DEFAULT
 from ..engines.source import MEMORY
 from ..errors import SpecError
 from ..model.option_names import option_name
@@ -50,7 +48,6 @@ Json = Annotated[bool, option("--json", "one JSON document on stdout", panel="Ou
 Columns = list[str] | None
 NONE = "none"
 ROLES, READING, COARSER, ENGINE = "Roles of columns", "Reading the table", "Making columns coarser", "Engine"
-GENERAL = frozenset({"bins"})  # options of every table, whatever the method
 PARAMETERS = "Parameters of"
 METAVARS = {int: "NUMBER", float: "NUMBER", tuple: "COLUMNS"}
 PREFIX = "m_"  # of the parameters that stand for fields of a specification
@@ -376,46 +373,18 @@ def with_single_options(function: Callable[..., None], extra: dict[str, Any] | N
     return call
 
 
-def asked_method(arguments: list[str]) -> str | None:
-    """The one method that the arguments name, or the default; None where all may be needed: help, a roles file."""
-    from ..methods import REGISTRY
-    from ..methods.registry import BUILT_IN
-
-    if any(a == "--help" or a.split("=")[0] == "--roles" for a in arguments):
-        return None
-    named = [a.partition("=")[2] for a in arguments if a.startswith("--method=")]
-    named += [b for a, b in pairwise(arguments) if a == "--method"]
-    method = named[0] if named else DEFAULT
-    known = method in BUILT_IN or method in list(REGISTRY)  # which reads what every installed package offers
-    return method if len(named) < 2 and known else None
-
-
-def method_options(
-    taken: frozenset[str] = frozenset(), only: str | None = None, own: frozenset[str] = frozenset()
-) -> dict[str, Any]:
-    """Parameter name -> annotation, for every field of every method, or of one, but those that the command reads.
-
-    `own` are the options of the command: SpecError where the one method has a field that would be typed like one.
-    """
+def method_options(own: Container[str] = ()) -> dict[str, Any]:
+    """Parameter name -> annotation, for every field of every method, but for the command's `own` options."""
     from ..methods import REGISTRY
     from ..methods.specifications import fields_of
 
     found: dict[str, dict[str, Field]] = {}  # name of a field -> method -> the field as the method has it
-    for name in REGISTRY if only is None else (only,):
-        for field in fields_of(REGISTRY[name].spec):
-            if field.name not in GENERAL:
-                found.setdefault(field.name, {})[name] = field
+    for method in REGISTRY.values():
+        for field in fields_of(method.spec):
+            if option_name(field.name) not in own:
+                found.setdefault(field.name, {})[method.name] = field
     options = {}
     for name, fields in found.items():
-        if name in taken:
-            continue
-        if option_name(name) in own:
-            if only is None:
-                continue
-            raise SpecError(
-                f'{only} has a field "{name}", but {option_name(name)} is an option of every method; rename the field',
-                field="method",
-            )
         first, flag = next(iter(fields.values())), any(f.kind is bool for f in fields.values())
         required = all(f.required for f in fields.values())
         made = option(
