@@ -41,10 +41,10 @@ class MemoryReader(DuckDBReader):
         super().__init__(rows)
         weakref.finalize(self, _idle.append, self._con)
 
-    def _confined(self, files: str) -> duckdb.DuckDBPyConnection:
+    def _confined(self, files: str, memory: str) -> duckdb.DuckDBPyConnection:
         """One that has no tables any more, if there is one."""
         if not _idle:
-            return super()._confined(files)
+            return super()._confined(files, memory)
         con = _idle.pop()
         con.execute("DROP TABLE release")
         return con

@@ -139,7 +139,7 @@ def test_where_a_release_cannot_be_asked_those_after_it_are_not_made(monkeypatch
         time.sleep(0.01)
         raise PlanError("no release")
 
-    monkeypatch.setattr(measure, "drawn", failing)
+    monkeypatch.setattr("sfumato.choosing.measure.drawn", failing)
     setting = make_setting(table(), roles=ROLES, bound="1/3", secret=Secret.of(1))
     candidate = REGISTRY["uniform"].at_bound(setting.facts, setting.tau, setting.rho1)[0]
     found = measure(setting, candidate, 200, Secret.of(1))

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sfumato.engines.codes import Coder
 from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.model.public import Domain
-from sfumato.release.bundle import read_side, write_beside
+from sfumato.release.bundle import write_beside
+from sfumato.release.files import read_side
 
 RNG = np.random.default_rng(31)
 TEXTS = ("", "asthma", "été", "flu" * 40, "gout")

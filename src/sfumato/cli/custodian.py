@@ -31,6 +31,7 @@ from .options import (
 from .terminal import ProgressBar, note, say, say_json
 
 METHOD, MODEL, OUTPUT = "Method", "Errors of a model", "Output"
+READ_BY_COMMANDS = ("bins", "report")  # fields of methods whose options the commands read themselves
 MethodName = Annotated[
     str | None,
     option("--method NAME", "name of the method; sfumato recommend helps", DEFAULT, without=DEFAULT, panel=METHOD),
@@ -41,6 +42,7 @@ def _asked(roles: RoleOptions, method: str | None, options: dict[str, Any]) -> A
     """The specification that the options, and the roles file if there is one, stand for."""
     file = roles.file() if roles.roles_file is not None else None
     if file is None or file.method is None:
+        _check_option_names(method or DEFAULT, options)
         return specification(method or DEFAULT, options)
     if method not in {None, file.method}:
         raise SpecError(f"the roles file names the method {file.method}; leave --method out", field="method")
@@ -50,6 +52,18 @@ def _asked(roles: RoleOptions, method: str | None, options: dict[str, Any]) -> A
         name = option_name(twice[0].removeprefix(PREFIX))
         raise SpecError(f"{name} stands in the roles file too; say it in one place", field=twice[0])
     return specification(file.method, options | given)
+
+
+def _check_option_names(method: str, options: dict[str, Any]) -> None:
+    """Raise SpecError where a field of the method would be typed like an option of the command, and never reach it."""
+    from ..methods import method_named
+    from ..methods.specifications import fields_of
+
+    for field in fields_of(method_named(method).spec):
+        if PREFIX + field.name not in options and field.name not in READ_BY_COMMANDS:
+            name = option_name(field.name)
+            message = f'{method} has a field "{field.name}", but {name} is an option of every method; rename the field'
+            raise SpecError(message, field="method")
 
 
 def _own_bins(roles: RoleOptions, method: str | None, where: SourceOptions) -> dict[str, tuple[float, ...]]:
