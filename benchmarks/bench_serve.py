@@ -117,8 +117,8 @@ def server(release: Path) -> Iterator[tuple[int, int]]:
     """(port, process id) of a running server."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    settings = ("--port", str(port), "--queue", str(QUEUE), "--cache", "0")
-    command = [sys.executable, "-m", "sfumato.web", str(release), *settings]
+    settings = ("--port", str(port), "--queue", str(QUEUE))
+    command = [sys.executable, "-m", "sfumato", "serve", str(release), *settings]
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
         try:
