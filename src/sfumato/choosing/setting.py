@@ -17,10 +17,9 @@ from ..engines.contract import Engine, Table
 from ..errors import DataError, SfumatoError, SpecError
 from ..methods import REGISTRY, method_named
 from ..methods.shared.readers import Found, ladder
-from ..model.people import People
+from ..model.names import Ratio, exact
 from ..model.private import Facts
-from ..model.public import Candidate, Claim, Floats, ReaderBound, Roles, Scalar
-from ..model.ratios import Ratio, exact
+from ..model.public import Candidate, Claim, Floats, People, ReaderBound, Roles, Scalar
 from ..model.types import Kind
 from ..publish import Prepared, prepare
 from ..publishing.custodian import kept_rows, settled_roles

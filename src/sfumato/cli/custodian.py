@@ -11,7 +11,7 @@ import typer
 from ..choosing import DEFAULT
 from ..engines.source import MEMORY
 from ..errors import SpecError
-from ..model.option_names import option_name
+from ..model.names import option_name
 from .options import (
     NONE,
     PREFIX,
@@ -213,7 +213,7 @@ def _is_default(roles: RoleOptions, method: str | None, reading: ReadingOptions)
 def _more_accurate(source: Any, roles: RoleOptions, reading: ReadingOptions, asked: Any) -> tuple[str, ...]:
     """Why this method, and what others would give up for how much less error; by their plans."""
     from ..choosing.recommend import HELD, alternatives
-    from ..model.ratios import exact
+    from ..model.names import exact
     from ..publishing.randomness import Secret
 
     secret = Secret.of(reading.seed)

@@ -19,7 +19,7 @@ from typer.models import OptionInfo
 
 from ..engines.source import MEMORY
 from ..errors import SpecError
-from ..model.option_names import option_name
+from ..model.names import option_name
 
 if TYPE_CHECKING:
     from ..engines.contract import Engine

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from ..model.law import Law
 from ..model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ..model.public import (
     Asked,
@@ -27,6 +26,7 @@ from ..model.public import (
     Evidence,
     Floats,
     Guarantee,
+    Law,
     Listed,
     Observed,
     Published,

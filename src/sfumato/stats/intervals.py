@@ -14,8 +14,8 @@ from scipy import special
 from scipy.special import chdtrc, ndtr
 
 from ..errors import SpecError
+from ..model.names import SMALLEST_P
 from ..model.public import Floats
-from ..model.ratios import SMALLEST_P
 
 
 def normal_quantile(level: float, comparisons: int = 1) -> float:

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ...errors import PlanError, SpecError, VerificationError
-from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -37,6 +36,7 @@ from ...model.public import (
     Floats,
     Guarantee,
     Integers,
+    Law,
     Observed,
     Published,
     ReaderBound,

@@ -18,8 +18,7 @@ from ...engines.source import Source
 from ...errors import SpecError
 from ...methods import method_named
 from ...methods.specifications import fields_of
-from ...model.names import assigned, quoted_name
-from ...model.option_names import option_name
+from ...model.names import assigned, option_name, quoted_name
 from ...model.public import READERS, Roles
 from ...publishing.custodian import LISTS, MAX_BYTES, quoted
 

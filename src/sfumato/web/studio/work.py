@@ -20,7 +20,7 @@ from ...engines.source import paths_of
 from ...errors import DataError, SfumatoError
 from ...methods import REGISTRY
 from ...methods.specifications import build
-from ...model.option_names import option_name
+from ...model.names import option_name
 from ...model.public import Candidate
 from ...publish import check_covered, prepare, publish
 from ...publishing.custodian import READERS
