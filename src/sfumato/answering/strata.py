@@ -24,7 +24,7 @@ from ..engines.codes import factorise
 from ..errors import QueryError
 from ..model.public import Asked, Codes, Estimated, Floats, Observed
 from ..sql.nodes import UNKNOWN, Truth
-from ..stats.joint_codes import distinct_numbers, distinct_rows, joint_ranks, sum_by_group
+from ..stats.joint_codes import distinct_rows, joint_ranks, sum_by_group
 from .functionals import Layout
 from .observe import Frame, truth
 
@@ -320,10 +320,10 @@ def _own(observed: Observed, asked: Asked, family: _Family, *, merged: bool = Tr
 def _merged(observed: Observed, value: NDArray[np.intp], class_: NDArray[np.intp], width: int) -> Observed:
     """The strata of one output row and class as one, entries of one stratum, part and value as one."""
     pattern = class_[observed.pattern]
-    places, stratum = distinct_numbers(observed.key * width + pattern)
+    places, stratum = np.unique(observed.key * width + pattern, return_inverse=True)
     at = stratum[observed.stratum]
     parts, values = int(observed.part.max(initial=0)) + 1, int(value.max(initial=0)) + 1
-    kept, row = distinct_numbers((at * parts + observed.part) * values + value)
+    kept, row = np.unique((at * parts + observed.part) * values + value, return_inverse=True)
     numbers = None
     if observed.numbers is not None:  # entries of other numbers stay apart
         kept, row, numbers = _by_number(kept, row, observed.numbers)

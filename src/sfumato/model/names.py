@@ -1,4 +1,8 @@
-"""What people type: names of columns and options, and exact numbers. One rule for every option."""
+"""What people type: names of columns and options, and exact numbers. One rule for every option.
+
+Names are separated by commas. A name with a comma, an equals sign, a quote, or a space at either end stands in double
+quotes; a quote inside is written twice: `age,"hours, per week"," padded "` are three names.
+"""
 
 from __future__ import annotations
 
