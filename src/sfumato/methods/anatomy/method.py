@@ -323,7 +323,6 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
     trust = Trust.CONDITIONAL
     part = "group_id"
     withheld = True
-    additive = True
     formula = "M w = h over the groups' own channel; Var = sum over values u of x(F-x)/(F-1) times the variance of w"
     answers = "estimate, interval, certain bounds"
     spec = Anatomy
