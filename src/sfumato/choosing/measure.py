@@ -350,7 +350,7 @@ def drawn(prepared: Prepared, secret: Secret, held: Sequence[pa.RecordBatch]) ->
     `held` are the batches of the table. sets.parquet is not made, and digests are not taken.
     """
     applier = applier_of(prepared, secret)
-    made = [applier.split(number, batch.select(applier.reads))() for number, batch in enumerate(held)]
+    made = [applier.apply(number, batch.select(applier.reads)) for number, batch in enumerate(held)]
     applier.close()
     rows = pa.Table.from_batches(made, schema=applier.schema)
     files = {"data.parquet": FileModel(sha256=NO_DIGEST, rows=rows.num_rows)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -435,10 +435,10 @@ class _AsItIs:
         self.held: list[pa.RecordBatch] = []
         self.room = room  # bytes of batches that may still be held; below 0 none is
 
-    def split(self, _: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
+    def apply(self, _: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         self.room -= batch.nbytes
         self.held = [*self.held, batch] if self.room >= 0 else []
-        return lambda: batch
+        return batch
 
     def share(self, number: int, here: Sequence[pa.Table]) -> Any:  # noqa: ARG002
         raise _one_machine()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..engines import scratch
 from ..engines.batches import open_parquet
-from ..engines.codes import Coder, narrow_part_numbers
+from ..engines.codes import Coder, part_numbers
 from ..errors import ReleaseError, VerificationError
 from ..model.types import ColumnType, Kind
 from .manifest import MAX_MANIFEST, PARTS, Manifest, parse_manifest
@@ -198,7 +198,7 @@ def read_side(path: Path, coders: Sequence[Coder], part: str | None, rows: int) 
             found[f"unit{u}"] = codes.astype(np.min_scalar_type(len(coder.domain)))
     for name, column in columns.items():
         if name == part:
-            found[name] = narrow_part_numbers(column, rows)
+            found[name] = part_numbers(column, rows)
             if (found[name][1:] < found[name][:-1]).any():
                 raise ReleaseError(f"{SIDE} does not list its groups one after the other; the release is damaged")
         else:

@@ -75,6 +75,7 @@ Bind = Callable[[duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
 
 # how DuckDB's errors begin, and Arrow's that pass them on
 OUT_OF_MEMORY = re.compile(r"(\w+Exception: |Invalid: |IOError: )*(Out of Memory Error|malloc of size)")
+VECTOR = 2048  # rows that DuckDB itself holds together
 LEAST_MEMORY = 60e6  # below this DuckDB fails on any table
 
 
@@ -162,10 +163,10 @@ class Session:
         except duckdb.Error as error:
             raise reading_error(error) from None
 
-    def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a statement, about so many at a time."""
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a statement, few at a time: their texts may be long."""
         try:
-            yield from self.con.sql(sql).to_arrow_reader(rows)
+            yield from self.con.sql(sql).to_arrow_reader(VECTOR)
         except (duckdb.Error, pa.ArrowException, OSError) as error:  # the last of DuckDB's own, passed on by Arrow
             raise reading_error(error) from None
 
