@@ -16,10 +16,9 @@ from .engines.source import paths_of
 from .errors import DataError, PlanError, SpecError
 from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
-from .model.bin_labels import bin_labels
-from .model.people import People
+from .model.coarsening import bin_labels
 from .model.private import Known, Needs, Profile
-from .model.public import Claim, Curve, Domain, Roles, Scalar, Unprotected
+from .model.public import Claim, Curve, Domain, People, Roles, Scalar, Unprotected
 from .publishing import custodian
 from .publishing.applier import Applier
 from .publishing.custodian import check_added, one_person, read_column_hierarchy, settled_roles

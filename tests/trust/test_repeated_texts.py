@@ -21,8 +21,7 @@ from sfumato.exporting import export
 from sfumato.methods import REGISTRY
 from sfumato.query import open_release
 from sfumato.release.verify import check_order, check_sets, check_texts, verify
-from sfumato.web.catalogue import catalogue
-from sfumato.web.downloads import rows_as_csv
+from sfumato.web.catalogue import catalogue, rows_as_csv
 
 ROWS, LONG = 3_000, 100_000
 MOST_BYTES = 100 << 20  # the texts written out are three times that

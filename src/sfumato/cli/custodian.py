@@ -11,7 +11,7 @@ import typer
 from ..choosing import DEFAULT
 from ..engines.source import MEMORY
 from ..errors import SpecError
-from ..model.option_names import option_name
+from ..model.names import option_name
 from .options import (
     NONE,
     PREFIX,
@@ -31,16 +31,10 @@ from .options import (
 from .terminal import ProgressBar, note, say, say_json
 
 METHOD, MODEL, OUTPUT = "Method", "Errors of a model", "Output"
+READ_BY_COMMANDS = ("bins", "report")  # fields of methods whose options the commands read themselves
 MethodName = Annotated[
     str | None,
-    option(
-        "--method",
-        "name of the method; sfumato recommend helps",
-        example=DEFAULT,
-        without=DEFAULT,
-        metavar="NAME",
-        rich_help_panel=METHOD,
-    ),
+    option("--method NAME", "name of the method; sfumato recommend helps", DEFAULT, without=DEFAULT, panel=METHOD),
 ]
 
 
@@ -48,6 +42,7 @@ def _asked(roles: RoleOptions, method: str | None, options: dict[str, Any]) -> A
     """The specification that the options, and the roles file if there is one, stand for."""
     file = roles.file() if roles.roles_file is not None else None
     if file is None or file.method is None:
+        _check_option_names(method or DEFAULT, options)
         return specification(method or DEFAULT, options)
     if method not in {None, file.method}:
         raise SpecError(f"the roles file names the method {file.method}; leave --method out", field="method")
@@ -57,6 +52,18 @@ def _asked(roles: RoleOptions, method: str | None, options: dict[str, Any]) -> A
         name = option_name(twice[0].removeprefix(PREFIX))
         raise SpecError(f"{name} stands in the roles file too; say it in one place", field=twice[0])
     return specification(file.method, options | given)
+
+
+def _check_option_names(method: str, options: dict[str, Any]) -> None:
+    """Raise SpecError where a field of the method would be typed like an option of the command, and never reach it."""
+    from ..methods import method_named
+    from ..methods.specifications import fields_of
+
+    for field in fields_of(method_named(method).spec):
+        if PREFIX + field.name not in options and field.name not in READ_BY_COMMANDS:
+            name = option_name(field.name)
+            message = f'{method} has a field "{field.name}", but {name} is an option of every method; rename the field'
+            raise SpecError(message, field="method")
 
 
 def _own_bins(roles: RoleOptions, method: str | None, where: SourceOptions) -> dict[str, tuple[float, ...]]:
@@ -84,21 +91,17 @@ def look(
     sa: Sensitive = None,
     qi: Quasi = None,
     rho1: Annotated[
-        str | None,
-        option("--rho1", "prior to compare shares in cells with", example="1/5", without=NONE, metavar="SHARE"),
+        str | None, option("--rho1 SHARE", "prior to compare shares in cells with", "1/5", without=NONE)
     ] = None,
-    show_values: Annotated[bool, option("--show-values", "show the most frequent values", rich_help_panel=OUTPUT)] = (
-        False
-    ),
+    show_values: Annotated[bool, option("--show-values", "show the most frequent values", panel=OUTPUT)] = (False),
     write_roles: Annotated[
         str | None,
         option(
-            "--write-roles",
+            "--write-roles FILE.toml",
             "new file of suggested roles, for --roles",
-            example="roles.toml",
+            "roles.toml",
             without=NONE,
-            metavar="FILE.toml",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
     ] = None,
     memory: Memory = None,
@@ -143,20 +146,18 @@ def publish(
     where: SourceOptions,
     reading: ReadingOptions,
     method: MethodName = None,
-    force: Annotated[bool, option("--force", "replace the release in OUT", rich_help_panel=OUTPUT)] = False,
+    force: Annotated[bool, option("--force", "replace the release in OUT", panel=OUTPUT)] = False,
     accept_unprotected: Annotated[
-        bool,
-        option("--accept-unprotected", "even if more than half of the rows are not covered", rich_help_panel=METHOD),
+        bool, option("--accept-unprotected", "even if more than half of the rows are not covered", panel=METHOD)
     ] = False,
     sign: Annotated[
         str | None,
         option(
-            "--sign",
+            "--sign KEY",
             "Ed25519 private key (PEM) to sign the release with",
-            example="key.pem",
+            "key.pem",
             without="not signed",
-            metavar="KEY",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
     ] = None,
     **options: Any,
@@ -212,7 +213,7 @@ def _is_default(roles: RoleOptions, method: str | None, reading: ReadingOptions)
 def _more_accurate(source: Any, roles: RoleOptions, reading: ReadingOptions, asked: Any) -> tuple[str, ...]:
     """Why this method, and what others would give up for how much less error; by their plans."""
     from ..choosing.recommend import HELD, alternatives
-    from ..model.ratios import exact
+    from ..model.names import exact
     from ..publishing.randomness import Secret
 
     secret = Secret.of(reading.seed)
@@ -234,54 +235,35 @@ def plan(
     method: MethodName = None,
     as_json: Json = False,
     full: Annotated[
-        bool, option("--full", "with --json: also what is left out because it is long", rich_help_panel=OUTPUT)
+        bool, option("--full", "with --json: also what is left out because it is long", panel=OUTPUT)
     ] = False,
     reports: Annotated[
         list[str] | None,
         option(
-            "--report",
+            "--report FILE|set|value",
             "FILE: also write an HTML page with curves; set or value: what the method publishes",
-            example="plan.html",
+            "plan.html",
             without=NONE,
-            metavar="FILE|set|value",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
     ] = None,
     fit: Annotated[
         str | None,
         option(
-            "--fit",
+            "--fit FORMULA",
             "foresee the errors of this model's coefficients",
-            example='"age ~ C(sex)"',
+            '"age ~ C(sex)"',
             without=NONE,
-            metavar="FORMULA",
-            rich_help_panel=MODEL,
+            panel=MODEL,
         ),
     ] = None,
     family: Annotated[
-        str,
-        option(
-            "--family",
-            "of --fit: gaussian, binomial, poisson, multinomial",
-            example="binomial",
-            metavar="NAME",
-            rich_help_panel=MODEL,
-        ),
+        str, option("--family NAME", "of --fit: gaussian, binomial, poisson, multinomial", "binomial", panel=MODEL)
     ] = "gaussian",
     recode: Annotated[
-        str | None,
-        option(
-            "--recode",
-            "of --fit: merged levels",
-            example="groups.json",
-            without=NONE,
-            metavar="FILE.json",
-            rich_help_panel=MODEL,
-        ),
+        str | None, option("--recode FILE.json", "of --fit: merged levels", "groups.json", without=NONE, panel=MODEL)
     ] = None,
-    force: Annotated[
-        bool, option("--force", "let reports replace files that are no reports", rich_help_panel=OUTPUT)
-    ] = False,
+    force: Annotated[bool, option("--force", "let reports replace files that are no reports", panel=OUTPUT)] = False,
     **options: Any,
 ) -> None:
     """Show what would be published and what it costs; nothing is written. For the custodian: it holds true counts.
@@ -361,26 +343,17 @@ def mention_left_overs() -> None:
 
 def audit(
     release: ReleasePath,
-    truth: Annotated[str, option("--truth", "the table it was made of", example="adult.parquet", metavar="SOURCE")],
+    truth: Annotated[str, option("--truth SOURCE", "the table it was made of", "adult.parquet")],
     where: SourceOptions,
     second: Annotated[
-        str | None,
-        option("--second", "another release of the same table", example="out2", without=NONE, metavar="RELEASE"),
+        str | None, option("--second RELEASE", "another release of the same table", "out2", without=NONE)
     ] = None,
-    targets: Annotated[int, option("--targets", "people to attack", example="5000", min=50, metavar="NUMBER")] = 1000,
+    targets: Annotated[int, option("--targets NUMBER", "people to attack", "5000", min=50)] = 1000,
     as_json: Json = False,
     report: Annotated[
-        str | None,
-        option(
-            "--report",
-            "HTML file to write",
-            example="audit.html",
-            without=NONE,
-            metavar="FILE",
-            rich_help_panel="Output",
-        ),
+        str | None, option("--report FILE", "HTML file to write", "audit.html", without=NONE, panel="Output")
     ] = None,
-    force: Annotated[bool, option("--force", "replace the report", rich_help_panel="Output")] = False,
+    force: Annotated[bool, option("--force", "replace the report", panel="Output")] = False,
 ) -> None:
     """Attack a release in every way that is built in, and count the successes beside what it promises.
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError, SpecError
-from ..model.bin_labels import bin_labels
-from ..model.coarsening import Recoding
+from ..model.coarsening import Recoding, bin_labels
 from ..model.private import Described, Filled, Histogram, JointCells, Needs, PeopleCount, Profile
 from ..model.public import Domain, Scalar
 from ..model.types import TEXT, ColumnType, Kind

@@ -18,9 +18,8 @@ import pyarrow.parquet as pq
 
 from ..engines.batches import read_rows
 from ..engines.codes import Coder
-from ..model.law import Law
 from ..model.names import free_name
-from ..model.public import Domain, Floats, Integers
+from ..model.public import Domain, Floats, Integers, Law
 from ..release.opened import OpenedRelease
 
 BATCH = 65_536

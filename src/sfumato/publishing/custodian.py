@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 from ..engines.contract import Table
 from ..errors import DataError, PlanError, ReleaseError, SpecError
 from ..methods import REGISTRY, AnyMethod
-from ..model.names import LONGEST_NAME, quoted_name
-from ..model.people import People
+from ..model.names import LONGEST_NAME, quoted_name, stated_share
 from ..model.private import Filled, JointCells, Known, Needs, Profile, Work
-from ..model.public import Claim, Roles, Scalar, Unprotected
-from ..model.ratios import stated_share
+from ..model.public import Claim, People, Roles, Scalar, Unprotected
 from ..stats.joint_codes import distinct_rows
 from .randomness import Secret
 

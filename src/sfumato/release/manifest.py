@@ -12,11 +12,20 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from ..errors import ReleaseError, SpecError
 from ..model.coarsening import Recoding
-from ..model.codebook import Labels
-from ..model.names import LONGEST_NAME
-from ..model.people import People, RowsPerPerson, with_people
-from ..model.public import Column, Domain, Guarantee, ReaderBound, Scalar, Trust, Unprotected
-from ..model.ratios import exact
+from ..model.names import LONGEST_NAME, exact
+from ..model.public import (
+    Column,
+    Domain,
+    Guarantee,
+    Labels,
+    People,
+    ReaderBound,
+    RowsPerPerson,
+    Scalar,
+    Trust,
+    Unprotected,
+    with_people,
+)
 from ..model.types import ColumnType, Kind, type_named
 
 FORMAT_VERSION = 2

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ...errors import DataError, SpecError
 from ...model.coarsening import in_order
-from ...model.codebook import Labels
+from ...model.public import Labels
 from ..batches import ONCE, Batches, check_sound, of_function, of_iterator
 from ..files import (
     SAID,

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ...errors import EngineError, QueryError, ReleaseError, SfumatoError
-from ...model.codebook import Labels
+from ...model.public import Labels
 from ...model.types import ColumnType
 from ...stats.shuffling import changed_between_passes
 from .. import scratch
