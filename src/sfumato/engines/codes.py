@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from ..errors import DataError, ReleaseError
 from ..model.public import Codes, Domain, Integers, Listed, Scalar, SetWeights
-from ..model.types import BOOLEAN, DOUBLE, SMALLINT, ColumnType
+from ..model.types import BOOLEAN, DOUBLE, SMALLINT, ColumnType, Kind
 from ..model.types import INTEGER as WIDE
 
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999, from 1970
@@ -82,6 +82,28 @@ class Coder:
         return [column.take(pa.array(codes)) for column in self._columns]
 
 
+def arrow_type(kind: ColumnType) -> pa.DataType:
+    """Arrow's type of a column of this type."""
+    match kind.kind:
+        case Kind.BOOLEAN:
+            return pa.bool_()
+        case Kind.INTEGER:
+            return pa.type_for_alias(f"{'' if kind.signed else 'u'}int{kind.bits}")
+        case Kind.REAL:
+            return pa.float32() if kind.bits == 32 else pa.float64()
+        case Kind.DECIMAL:
+            return pa.decimal128(kind.precision, kind.scale)
+        case Kind.DATE:
+            return pa.date32()
+        case Kind.TIME:
+            return pa.time64("us")
+        case Kind.TIMESTAMP:
+            return pa.timestamp(kind.unit, tz="UTC" if kind.zoned else None)
+        case Kind.BYTES:
+            return pa.binary()
+    return pa.string()
+
+
 def set_id_type(listed: Listed) -> ColumnType:
     """The type of the column that numbers the published sets."""
     return SMALLINT if len(listed) <= np.iinfo(np.int16).max else WIDE
@@ -90,7 +112,7 @@ def set_id_type(listed: Listed) -> ColumnType:
 def set_coder(listed: Listed) -> Coder:
     """Codes the column that numbers the published sets: code and number are the same."""
     numbers = Domain(columns=(listed.column,), values=tuple((z,) for z in range(len(listed))))
-    return Coder(numbers, {listed.column: pa.int16() if set_id_type(listed) is SMALLINT else pa.int32()})
+    return Coder(numbers, {listed.column: arrow_type(set_id_type(listed))})
 
 
 def sets_table(found: SetWeights, numbers: Coder, values: Coder) -> pa.Table:

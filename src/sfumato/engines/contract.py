@@ -141,9 +141,6 @@ class Reader(Protocol):
     def count(self, columns: Sequence[str]) -> pa.Table:
         """Rows of every combination of some columns of the published rows, as `statements.COUNT`."""
 
-    def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
-        """Arrow's types of columns of these types."""
-
 
 class Engine(Protocol):
     """Opens tables for the custodian and published files for readers."""

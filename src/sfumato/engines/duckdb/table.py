@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ class LocalTable(CountedTable):
         self.notes, self.labels, self.recoded = view.notes, view.labels, view.recoded
         self._bins = {}
         self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
-        with self._session() as session:
+        with Session(self._engine, self._view) as session:
             self.columns = {
                 name: _released_type(name, str(kind))
                 for name, kind in zip(session.source.columns, session.source.types, strict=True)
@@ -71,11 +71,8 @@ class LocalTable(CountedTable):
             sample = session.query(f"SELECT {self._select(list(self.columns))} FROM source LIMIT 0")
         self._arrow = {field.name: field.type for field in sample.schema}
 
-    def _session(self) -> Session:
-        return Session(self._engine, self._view)
-
     def _tables(self, statements: Sequence[str]) -> list[pa.Table]:
-        with self._session() as session:
+        with Session(self._engine, self._view) as session:
             return [check_sound(session.query(statement), texts=not self._view.utf8) for statement in statements]
 
     def _cell(self, name: str) -> str:
@@ -95,21 +92,25 @@ class LocalTable(CountedTable):
         failure: list[SfumatoError] = []
         done = 0
 
-        def stream(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def transformed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            """Values with a dictionary as codes, and the rows' keys as last column."""
             nonlocal done
             try:
-                for batch in transformed(batches, transform, keys):
-                    done += batch.num_rows
+                for number, batch in enumerate(batches):
+                    out = transform.apply(number, batch)
+                    columns = [c.indices if pa.types.is_dictionary(c.type) else c for c in out.columns]
+                    order = pa.array(keys(number, out.num_rows))
+                    done += out.num_rows
                     progress(done)
-                    yield batch
+                    yield pa.RecordBatch.from_arrays([*columns, order], names=[*out.schema.names, KEY])
             except SfumatoError as error:  # DuckDB would turn it into its own
                 failure.append(error)
                 raise
 
-        with self._session() as reading, Session(self._engine) as sorting:
-            sorting.leave(transform.bytes_held)
+        sorting = Session(self._engine, taken=transform.bytes_held)
+        with Session(self._engine, self._view) as reading, sorting:
             try:
-                rows = stream(self._batches(reading, columns))
+                rows = transformed(self._batches(reading, columns))
                 write_parquet(path, schema, sorted_rows(sorting.con, schema, rows), transform.dictionaries)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else engine_error(error)) from None
@@ -142,7 +143,7 @@ class LocalTable(CountedTable):
 
         shown = ", ".join(f"c{names.index(name)} AS {quoted(name)}" for name in columns)
         rank = f"row_number() OVER (PARTITION BY c0 ORDER BY {KEY}, {PLACE})"
-        with self._session() as reading, Session(self._engine) as choosing:
+        with Session(self._engine, self._view) as reading, Session(self._engine) as choosing:
             given = pa.RecordBatchReader.from_batches(schema, keyed(self._batches(reading, names)))
             choosing.con.register("keyed", given)
             stay = choosing.batches(f"SELECT {shown} FROM keyed QUALIFY {rank} <= {int(most)} ORDER BY {PLACE}")
@@ -151,19 +152,10 @@ class LocalTable(CountedTable):
         return result
 
 
-def transformed(batches: Iterable[pa.RecordBatch], transform: Transform, keys: Keys) -> Iterator[pa.RecordBatch]:
-    """What the transform makes of the batches, values with a dictionary as codes, and the rows' keys as last column."""
-    for number, batch in enumerate(batches):
-        out = transform.apply(number, batch)
-        columns = [c.indices if pa.types.is_dictionary(c.type) else c for c in out.columns]
-        order = pa.array(keys(number, out.num_rows))
-        yield pa.RecordBatch.from_arrays([*columns, order], names=[*out.schema.names, KEY])
-
-
 def sorted_rows(
     con: duckdb.DuckDBPyConnection, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of `transformed` in the order of their keys, without them; `schema` is that of the published rows."""
+    """Rows in the order of their keys, which are the last column, without them; `schema` is that of published rows."""
     kinds = [f.type.index_type if pa.types.is_dictionary(f.type) else f.type for f in schema]
     names = [f"c{j}" for j in range(len(schema))]  # others may be names that differ in case only
     travelling = pa.schema([*zip(names, kinds, strict=True), (KEY, pa.uint64())])
