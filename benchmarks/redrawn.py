@@ -23,7 +23,7 @@ import sfumato as sf
 from sfumato.engines.duckdb.reader import DuckDBReader
 from sfumato.methods import method_of
 from sfumato.publish import Prepared, applier_of, prepare
-from sfumato.publishing.files import read_column_hierarchy
+from sfumato.publishing.custodian import read_column_hierarchy
 from sfumato.publishing.randomness import Secret
 from sfumato.query import Release
 from sfumato.release.bundle import write_beside

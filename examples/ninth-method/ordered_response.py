@@ -41,7 +41,7 @@ from sfumato.methods.shared.options import told
 from sfumato.methods.shared.published import check_floor, one_unit, published_counts, published_table
 from sfumato.methods.shared.readers import Found, amplified, independent, linked
 from sfumato.methods.shared.restricted import value_label
-from sfumato.model.law import Law
+from sfumato.model.names import Ratio, exact
 from sfumato.model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from sfumato.model.public import (
     Asked,
@@ -52,13 +52,13 @@ from sfumato.model.public import (
     Evidence,
     Floats,
     Guarantee,
+    Law,
     Observed,
     Published,
     ReaderBound,
     Roles,
     Trust,
 )
-from sfumato.model.ratios import Ratio, exact
 from sfumato.stats.gamma import gamma_bound
 
 MOST_VALUES = 1_000  # the channel is a full matrix

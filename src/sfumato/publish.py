@@ -16,20 +16,18 @@ from .engines.source import paths_of
 from .errors import DataError, PlanError, SpecError
 from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
-from .model.bin_labels import bin_labels
-from .model.people import People
+from .model.coarsening import bin_labels
 from .model.private import Known, Needs, Profile
-from .model.public import Claim, Curve, Domain, Roles, Scalar, Unprotected
-from .publishing import knowledge
+from .model.public import Claim, Curve, Domain, People, Roles, Scalar, Unprotected
+from .publishing import custodian
 from .publishing.applier import Applier
-from .publishing.files import read_column_hierarchy
-from .publishing.person_rows import one_person
+from .publishing.custodian import check_added, one_person, read_column_hierarchy, settled_roles
 from .publishing.randomness import Secret
-from .publishing.roles import check_added, settled_roles
-from .release import bundle, placing, signing
+from .release import bundle, signing
 from .release.documents import documented
 from .release.manifest import (
     FORMAT_VERSION,
+    PARTS,
     FileModel,
     GuaranteeModel,
     Manifest,
@@ -41,7 +39,6 @@ from .release.manifest import (
     unprotected_model,
 )
 from .release.opened import open_folder, plan_form
-from .release.placing import PARTS
 from .release.verify import verified_lines
 from .version import __version__
 
@@ -96,7 +93,7 @@ class Prepared:
 
     def known(self, claim: Claim, *, linking: bool = True) -> Known:
         """What the custodian knows when she asks how far readers get; `linking` False: without cells."""
-        return knowledge.known(
+        return custodian.known(
             self.table, self.roles, self.needs, self.profile, self.planned.work, claim, linking=linking
         )
 
@@ -110,16 +107,16 @@ class Prepared:
         claim = self.claim()
         if claim.rho1 is None or claim.rho2 is None:
             return None
-        return knowledge.unprotected(self.known(claim, linking=False), self.roles, self.needs)
+        return custodian.unprotected(self.known(claim, linking=False), self.roles, self.needs)
 
     def readers(self, claim: Claim, known: Known | None = None) -> dict[str, Any]:
         """The readers, what is not covered, and what the quasi-identifiers give away by themselves; as JSON."""
         method, plan = self.method, self.planned.public
         known = known or self.known(claim)
-        left, share = knowledge.unprotected(known, self.roles, self.needs)
-        others = knowledge.others(known)
+        left, share = custodian.unprotected(known, self.roles, self.needs)
+        others = custodian.others(known)
         reached = None if others is None else ladder.known_readers(method, plan, claim, others)[2].posterior
-        cells = knowledge.uniqueness(known.joint, claim.rho1).document() if known.linkable else None
+        cells = custodian.uniqueness(known.joint, claim.rho1).document() if known.linkable else None
         return {
             "readers": [reader.document() for reader in ladder.known_readers(method, plan, claim, known)],
             "unprotected": unprotected_model(left).model_dump(mode="json")
@@ -286,7 +283,7 @@ def into_folder(
     """What the release in the new folder `target` states; the arguments are those of `publish` and `bundle.writing`."""
     key = None if sign is None else signing.read_private(sign)
     secret = Secret.of(seed)
-    placing.check_apart(target, paths_of(source))
+    bundle.check_apart(target, paths_of(source))
 
     def written(folder: Path) -> tuple[Manifest, tuple[str, ...]]:
         """The plan dies here: what it holds is not needed to read the release back."""
@@ -315,7 +312,7 @@ def _read_back(folder: Path) -> None:
 def check_covered(prepared: Prepared) -> None:
     """Raise PlanError where the guarantee covers less than half of the rows."""
     found = prepared.unprotected()
-    if found is not None and found[1] > knowledge.MOST_UNPROTECTED:
+    if found is not None and found[1] > custodian.MOST_UNPROTECTED:
         left, share = found
         raise PlanError(
             f"{float(share):.1%} of the rows hold a sensitive value that the guarantee does not cover "

@@ -20,7 +20,7 @@ from .answering.computed import over
 from .answering.explain import explained
 from .answering.functionals import layout
 from .answering.observe import Frame, checked_views, direct, observe, wanted_of
-from .answering.subject import Remembered, Subject, subject_of
+from .answering.subject import Subject, subject_of
 from .engines.statements import refined
 from .model.public import Domain, Floats
 from .release.bundle import copy_files, writing
@@ -63,8 +63,7 @@ def ask(
         from .engines.files import small_table
 
         lookups = {name: small_table(given, name) for name, given in tables.items()}
-    known = Remembered() if lookups else subject.known
-    found = known.query_of(text, lambda: read(text, subject.schema, lookups))
+    found = read(text, subject.schema, lookups)
     if isinstance(found, Query):
         return answered(subject, found, options)
     ((name, select),) = found.inner
@@ -107,7 +106,6 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
         full=options.simultaneous,
         options={"estimator": options.estimator} if options.estimator else {},
         estimate=subject.estimate,
-        additive=subject.additive,
         bound=subject.bound,
         direct=lambda aggregate, keys: subject.reader.run(direct(query, aggregate, keys), text=text),
         quantile=lambda aggregate, keys, comparisons: _quantile(

@@ -20,7 +20,7 @@ from benchmarks import local_postgres as postgres
 import sfumato as sf
 from commands import SRC, sfumato
 from patients import METHOD, ROLES, digests, patients, rows_digest
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError, SpecError
 from sfumato.publish import prepare, write
 from sfumato.publishing.randomness import Secret

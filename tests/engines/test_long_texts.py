@@ -12,14 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines import parquet_files
-from sfumato.engines.batches import exactly, rows_in, text_bytes
+from sfumato.engines import batches
+from sfumato.engines.batches import exactly, open_parquet, rows_in, text_bytes
 from sfumato.engines.duckdb import table
 from sfumato.engines.duckdb.connection import Session
-from sfumato.engines.duckdb.engine import LocalEngine
-from sfumato.engines.parquet_files import open_parquet
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.methods import REGISTRY
-from sfumato.release import checks
+from sfumato.release import verify
 
 ROWS, MOST = 4_000, 100_000
 
@@ -78,7 +77,7 @@ def test_rows_of_a_seed_do_not_depend_on_how_they_came(
 ) -> None:
     """Files of three kinds, and rows in memory: the same bytes."""
     monkeypatch.setattr(table, "TEXT_BYTES", MOST)
-    monkeypatch.setattr(parquet_files, "TEXT_BYTES", MOST)
+    monkeypatch.setattr(batches, "TEXT_BYTES", MOST)
     roles, spec = sf.Roles(sensitive="disease", quasi=["age"], insensitive=["note"]), REGISTRY["uniform"].spec
     found = set()
     for name, source in long_texts.items():
@@ -113,7 +112,7 @@ def test_the_order_of_long_texts_is_looked_at_by_their_beginnings(sorted_: bool,
     texts = [f"{n:04d}" + "x" * 300 for n in range(ROWS)]
     order = np.arange(ROWS) if sorted_ else np.random.default_rng(2).permutation(ROWS)
     pq.write_table(pa.table({"t": pa.array(texts).take(pa.array(order))}), tmp_path / "t.parquet", row_group_size=500)
-    first, last = checks._ends(open_parquet(tmp_path / "t.parquet"), ["t"], 1_500)["t"]
+    first, last = verify._ends(open_parquet(tmp_path / "t.parquet"), ["t"], 1_500)["t"]
     assert len(first) == len(last) == 1_500
-    assert max(len(text) for text in first.to_pylist()) == checks.LONG_TEXT
-    assert checks._crowds(pa.concat_arrays([first, last]), len(first), 1e-6) == sorted_
+    assert max(len(text) for text in first.to_pylist()) == verify.LONG_TEXT
+    assert verify._crowds(pa.concat_arrays([first, last]), len(first), 1e-6) == sorted_

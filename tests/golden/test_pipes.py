@@ -90,7 +90,7 @@ def test_ctrl_c_that_nobody_was_to_hear_is_not_heard(here: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("where", ["sfumato.release.bundle.finish", "sfumato.engines.duckdb.engine.LocalEngine.open"])
+@pytest.mark.parametrize("where", ["sfumato.release.bundle.finish", "sfumato.engines.duckdb.table.LocalEngine.open"])
 def test_ctrl_c_at_work_is_told_in_a_line(
     where: str, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

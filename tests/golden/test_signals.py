@@ -70,7 +70,7 @@ def names(folder: Path) -> list[str]:
 
 
 PUBLISHING = [
-    'pressing(module("engines.duckdb.engine").LocalEngine, "open")',
+    'pressing(module("engines.duckdb.table").LocalEngine, "open")',
     'pressing(module("release.bundle"), "finish")',
     'pressing(module("engines.scratch"), "place_folder")',
     'pressing(module("engines.scratch"), "_move", after=True)',

@@ -12,7 +12,7 @@ import pytest
 from commands import METHODS, sfumato
 from forged_folders import again
 from forging import forged, verified
-from sfumato.engines import reader_of
+from sfumato.engines.duckdb.reader import DuckDBReader
 from sfumato.errors import VerificationError
 from sfumato.methods import REGISTRY
 from sfumato.model.types import Kind, type_named
@@ -134,7 +134,7 @@ def test_types_are_called_as_they_come_back_from_a_file(tmp_path: Path) -> None:
     """Else a release with such a column could not be opened."""
     kinds = {name: type_named(name) for name in TYPES}
     assert {kind.kind for kind in kinds.values()} == set(Kind)
-    schema = pa.schema(list(reader_of(pa.table({"x": [1]})).arrow_types(kinds).items()))
+    schema = pa.schema(list(DuckDBReader(pa.table({"x": [1]})).arrow_types(kinds).items()))
     pq.write_table(schema.empty_table(), tmp_path / "x.parquet", store_schema=False)
     back = pq.read_schema(tmp_path / "x.parquet")
     assert {f.name: written_family(f.type) for f in back} == {name: stated_family(k) for name, k in kinds.items()}

@@ -14,8 +14,7 @@ import pytest
 from commands import sfumato as command
 from sfumato.engines.batches import BATCH_CELLS, GROUP_CELLS, rows_at_once
 from sfumato.engines.duckdb.connection import Session
-from sfumato.engines.duckdb.engine import LocalEngine
-from sfumato.engines.duckdb.table import KEY, sorted_rows
+from sfumato.engines.duckdb.table import KEY, LocalEngine, sorted_rows
 from sfumato.publishing.applier import Applier
 
 UNIFORM = ("--method", "uniform", "--rho1", "1/3", "--rho2", "1/2")

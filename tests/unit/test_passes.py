@@ -14,7 +14,7 @@ import pytest
 
 import sfumato
 from sfumato.engines.duckdb import connection as sessions
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
 from tables import people

@@ -15,8 +15,8 @@ from scipy.special import ndtri
 from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..methods.shared.linear_functionals import Functions, Planes, Target
+from ..model.names import SMALLEST_P
 from ..model.public import Floats
-from ..model.ratios import SMALLEST_P
 from ..reports.text import p_text, percent, table, visible
 from ..stats.intervals import lower_tail, moved_inside, tail_interval, upper_tail
 from .cells import Grid, Recode, check_asked, check_groups, few_rows, is_number, listed, numbers_on, powers, read

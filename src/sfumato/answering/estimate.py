@@ -32,11 +32,10 @@ from .functionals import (
     unscaled,
 )
 from .observe import Frame
-from .strata import Strata, estimate_apart, key_columns, put_together, sort_into_strata
+from .strata import Strata, estimate_apart, key_columns, sort_into_strata
 from .totals import Numbers, Result, hang_on_few_rows, is_exact, order_bounds, selected
 
 COMPARED = 12  # digits of estimates that HAVING and ORDER BY look at
-MOST_TOGETHER = 5_000_000  # observed entries of grouping sets that are estimated at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,6 @@ class Asking:
     full: bool
     options: Mapping[str, str]
     estimate: Callable[[Observed, Asked], Estimated]
-    additive: bool  # estimates do not depend on strata: those of one output row need not be put together first
     bound: Callable[..., Any]
     direct: Callable[[Aggregate, tuple[int, ...]], pa.Table]
     quantile: Quantile | None = None
@@ -67,8 +65,8 @@ def answer(frame: Frame, asking: Asking) -> tuple[pa.Table, pa.Array, str, tuple
     tables, kinds = [], set()
     caveats: dict[str, None] = {}
     posed = [_posed(frame, asking, strata, totals, keys) for keys in frame.query.sets]
-    for one, found in zip(posed, _found(frame, posed, asking), strict=True):
-        table, kind, notes = _answer_set(frame, asking, strata, one, found)
+    for one in posed:
+        table, kind, notes = _answer_set(frame, asking, strata, one)
         tables.append(table)
         kinds.add(kind)
         caveats |= dict.fromkeys(notes)
@@ -115,7 +113,6 @@ def _posed(frame: Frame, asking: Asking, strata: Strata, totals: Totals, keys: t
         pattern=strata.pattern,
         keys=len(groups),
         numbers=strata.numbers,
-        memo=strata.memo,
     )
     seen = np.zeros((len(groups), len(strata.patterns)), dtype=np.bool_)
     seen[key, strata.pattern] = True
@@ -138,46 +135,14 @@ def _posed(frame: Frame, asking: Asking, strata: Strata, totals: Totals, keys: t
     return _Posed(keys, plain, groups, combos, parts, J, listed, comparisons, observed, asked, possible)
 
 
-def _found(frame: Frame, posed: list[_Posed], asking: Asking) -> list[Estimated]:
-    """The estimates of every grouping set.
-
-    Sets of untouched keys ask the same of other output rows: where strata are merged anyway, all are estimated at once.
-    """
-    entries = sum(len(one.observed.stratum) for one in posed)
-    alike = all(key.unit is None for key in frame.query.keys) and len({one.asked.z for one in posed}) == 1
-    if len(posed) == 1 or not alike or asking.additive or entries > MOST_TOGETHER:
-        return [_estimated(one.observed, one.asked, one.possible, asking) for one in posed]
-    observed = put_together([one.observed for one in posed], len(posed[0].asked.coefficients))
-    low, high = (np.concatenate(ends) for ends in zip(*((p.possible.low, p.possible.high) for p in posed), strict=True))
-    found = _estimated(observed, posed[0].asked, Limits(low, high), asking)
-    ends = np.cumsum([one.observed.keys for one in posed])
-    return [_rows_of(found, slice(end - one.observed.keys, end)) for end, one in zip(ends, posed, strict=True)]
-
-
-def _rows_of(found: Estimated, rows: slice) -> Estimated:
-    """The estimates of some output rows."""
-    return replace(
-        found,
-        value=found.value[rows],
-        variance=found.variance[rows],
-        low=found.low[rows],
-        high=found.high[rows],
-        covariance=found.covariance[rows],
-        minimum=None if found.minimum is None else found.minimum[rows],
-        maximum=None if found.maximum is None else found.maximum[rows],
-        inverted=None if found.inverted is None else found.inverted[rows],
-    )
-
-
-def _answer_set(
-    frame: Frame, asking: Asking, strata: Strata, posed: _Posed, found: Estimated
-) -> tuple[pa.Table, str, tuple[str, ...]]:
+def _answer_set(frame: Frame, asking: Asking, strata: Strata, posed: _Posed) -> tuple[pa.Table, str, tuple[str, ...]]:
     """The columns of one grouping set, its kind, and caveats."""
     query, aggregates = frame.query, [unscaled(aggregate) for aggregate in frame.query.aggregates]
     keys, plain, groups, combos = posed.keys, posed.plain, posed.groups, posed.combos
     parts, J, comparisons = posed.parts, posed.functionals, posed.comparisons
     observed, asked, possible = posed.observed, posed.asked, posed.possible
     columns, kinds = key_columns(frame, strata, keys, groups, plain, combos), set()
+    found = _estimated(observed, asked, possible, asking)
     notes = list(found.caveats)
 
     def extremes(measure: int) -> tuple[Floats, Floats]:
@@ -253,7 +218,7 @@ def _estimated(observed: Observed, asked: Asked, possible: Limits, asking: Askin
         zero = np.zeros(shape)
         covariance = np.zeros((shape[0], len(asked.pairs)))
         return Estimated(value=possible.low, variance=zero, low=possible.low, high=possible.low, covariance=covariance)
-    found = estimate_apart(asking.estimate, observed, asked, merged=not asking.additive)
+    found = estimate_apart(asking.estimate, observed, asked)
     covariance = found.covariance.copy()
     for k, (a, b) in enumerate(asked.pairs):
         covariance[exact[:, a] | exact[:, b], k] = 0.0

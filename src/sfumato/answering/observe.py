@@ -41,12 +41,8 @@ def truth(column: pa.ChunkedArray | pa.Array) -> Truth:
 
 def checked_views(query: Query, subject: Subject) -> Views:
     """How the question sees the domains, after its literals were looked for there."""
-
-    def look() -> Views:
-        check_literals(query, subject)
-        return look_at_domains(query, subject)
-
-    return subject.known.views_of(query, look)
+    check_literals(query, subject)
+    return look_at_domains(query, subject)
 
 
 def look_at_domains(query: Query, subject: Subject) -> Views:
@@ -73,20 +69,7 @@ def look_at_domains(query: Query, subject: Subject) -> Views:
 
 
 def _evaluated(subject: Subject, unit: int, expressions: Sequence[str], text: str) -> pa.Table:
-    """SQL expressions evaluated on every value of a domain, in domain order.
-
-    Its own columns, which most questions group by, are evaluated once: nothing in them depends on the question.
-    """
-    domain = subject.domains[unit]
-    names = [quoted(name) for name in domain.columns]
-    if expressions and all(expression in names for expression in expressions):
-        if unit not in subject.known.shown:
-            subject.known.shown[unit] = _run(subject, unit, names, text)
-        return pa.table({f"e{i}": subject.known.shown[unit][names.index(e)] for i, e in enumerate(expressions)})
-    return _run(subject, unit, expressions, text)
-
-
-def _run(subject: Subject, unit: int, expressions: Sequence[str], text: str) -> pa.Table:
+    """SQL expressions evaluated on every value of a domain, in domain order."""
     domain = subject.domains[unit]
     columns = {CODE: pa.array(np.arange(len(domain)))}
     for j, name in enumerate(domain.columns):
@@ -169,7 +152,7 @@ def _means_a_value(literal: str, column: str, subject: Subject) -> bool:
     """
     shown = literal.replace("'", "''")
     try:
-        (found,) = _run(subject, subject.schema.units[column], [f"{quoted(column)} = '{shown}'"], "").columns
+        (found,) = _evaluated(subject, subject.schema.units[column], [f"{quoted(column)} = '{shown}'"], "").columns
     except QueryError:
         return False
     return bool((truth(found) == TRUE).any())
@@ -238,64 +221,31 @@ def observe(query: Query, subject: Subject) -> Frame:
 
 
 def wanted_of(query: Query, subject: Subject, table: str, weight: str | None) -> Observation:
-    """What the question needs to see of a release, made once where the question is kept."""
-    units = tuple(coder.domain.columns for coder in subject.coders)
-    by_number = subject.by_number and subject.rows <= MOST_APART
-
-    def make() -> Observation:
-        return observation(
-            query,
-            units,
-            lumpable=subject.lumpable,
-            withheld=subject.withheld,
-            by_number=by_number,
-            part=subject.part,
-            table=table,
-            weight=weight,
-        )
-
-    way = (units, subject.lumpable, subject.withheld, by_number, subject.part, table, weight)
-    return subject.known.wanted_of(query, way, make)
-
-
-def observation(
-    query: Query,
-    units: tuple[tuple[str, ...], ...],
-    *,
-    lumpable: bool,
-    withheld: bool,
-    by_number: bool,
-    part: str | None,
-    table: str,
-    weight: str | None,
-) -> Observation:
-    """One GROUP BY over `table`, whose rows stand for `weight` rows of the release each (None: one).
-
-    `by_number`: rows of a part are told apart by the numbers that the question adds up.
-    """
-    wanted = query.units()
+    """What the question needs to see: one GROUP BY over `table`, whose rows stand for `weight` rows (None: one)."""
+    involved = query.units()
     columns: list[tuple[exp.Expression, str]] = []
     keys = {i: f"k{i}" for i, key in enumerate(query.keys) if key.unit is None}
     columns += [(expression(query.keys[i].sql), name) for i, name in keys.items()]
     needs_value = {key.unit for key in query.keys} | {u for u, _ in query.values}
     raw, bits, leaves = {}, {}, {}
-    for u in wanted:
-        if withheld:
-            continue
-        if lumpable and u not in needs_value:
+    for u in () if subject.withheld else involved:
+        if subject.lumpable and u not in needs_value:
             bits[u] = tuple(i for i, leaf in enumerate(query.leaves) if leaf.unit == u)
         else:
-            raw[u] = tuple(f"u{u}_{j}" for j in range(len(units[u])))
-            columns += [(column(name), alias) for name, alias in zip(units[u], raw[u], strict=True)]
+            names = subject.coders[u].domain.columns
+            raw[u] = tuple(f"u{u}_{j}" for j in range(len(names)))
+            columns += [(column(name), alias) for name, alias in zip(names, raw[u], strict=True)]
     for i, leaf in enumerate(query.leaves):
         if leaf.unit is None or leaf.unit in bits:
             leaves[i] = f"l{i}"
             columns.append((expression(leaf.sql), leaves[i]))
-    in_part = part if wanted else None
-    if in_part is not None:
-        columns.append((column(in_part), "part"))
+    part = subject.part if involved else None
+    if part is not None:
+        columns.append((column(part), "part"))
     numbers = [_number(sql) for sql in query.measures[1:]]
-    apart = tuple(f"g{m}" for m in range(1, len(numbers) + 1)) if by_number and in_part is not None else ()
+    apart: tuple[str, ...] = ()
+    if subject.by_number and subject.rows <= MOST_APART and part is not None:
+        apart = tuple(f"g{m}" for m in range(1, len(numbers) + 1))
     columns += [(number.copy(), name) for number, name in zip(numbers, apart, strict=False)]
     moments = tuple((a, b) for b in range(len(numbers) + 1) for a in range(b + 1))
     positive = {m: f"p{m}" for m in range(1, len(numbers) + 1)}
@@ -311,7 +261,7 @@ def observation(
         leaves=leaves,
         raw=raw,
         bits=bits,
-        part=None if in_part is None else "part",
+        part=None if part is None else "part",
         moments=moments,
         positive=positive,
         numbers=apart,

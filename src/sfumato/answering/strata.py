@@ -8,9 +8,8 @@ that one aggregate cannot tell apart are put together first, and units whose val
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,7 +23,7 @@ from ..engines.codes import factorise
 from ..errors import QueryError
 from ..model.public import Asked, Codes, Estimated, Floats, Observed
 from ..sql.nodes import UNKNOWN, Truth
-from ..stats.joint_codes import distinct_numbers, distinct_rows, joint_ranks, sum_by_group
+from ..stats.joint_codes import distinct_rows, joint_ranks, sum_by_group
 from .functionals import Layout
 from .observe import Frame, truth
 
@@ -45,7 +44,6 @@ class Strata:
     positive: Floats
     keys: Mapping[int, tuple[Codes, pa.Array]]  # untouched key -> (group of every observed row, values)
     numbers: Floats | None = None  # the measures of every observed row, where it has rows of one number each only
-    memo: dict[object, object] = field(default_factory=dict)  # of a method, for all grouping sets
 
 
 def sort_into_strata(frame: Frame) -> Strata:
@@ -166,11 +164,10 @@ class _Family:
     axes: tuple[int, ...]
 
 
-def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked, *, merged: bool = True) -> Estimated:
+def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked) -> Estimated:
     """What `estimate` says of every aggregate when it is asked alone, laid out as if all were asked together.
 
     Functionals whose covariance is wanted belong to one aggregate; aggregates that cut the rows alike share a call.
-    Unless they are to be `merged`, strata stay as they are: several may belong to one output row and pattern.
     """
     K, F = observed.keys, asked.functionals
     value, variance, low, high = (np.zeros((K, F)) for _ in range(4))
@@ -179,7 +176,7 @@ def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked, *, merg
     bounded = assumed = False
     for family in _families(asked):
         chosen = family.chosen
-        found = estimate(*_own(observed, asked, family, merged=merged))
+        found = estimate(*_own(observed, asked, family))
         value[:, chosen], variance[:, chosen] = found.value, found.variance
         low[:, chosen], high[:, chosen] = found.low, found.high
         if found.minimum is not None and found.maximum is not None:
@@ -201,30 +198,6 @@ def estimate_apart(estimate: Estimate, observed: Observed, asked: Asked, *, merg
         inverted=inverted,
         assumed=assumed,
     )
-
-
-def put_together(sets: Sequence[Observed], patterns: int) -> Observed:
-    """What grouping sets observed, one after the other, as if they were one: output rows are numbered on.
-
-    A set's strata of one output row and pattern are one stratum, entries of one part and value one entry.
-    """
-    own = [_merged(seen, seen.value, np.arange(patterns), patterns) for seen in sets]
-    strata, keys = (np.cumsum([0, *sizes]) for sizes in ([o.strata for o in own], [o.keys for o in own]))
-    return Observed(
-        stratum=np.concatenate([o.stratum + first for o, first in zip(own, strata, strict=False)]),
-        part=np.concatenate([o.part for o in own]),
-        value=np.concatenate([o.value for o in own]),
-        moments=np.concatenate([o.moments for o in own]),
-        key=np.concatenate([o.key + first for o, first in zip(own, keys, strict=False)]),
-        pattern=np.concatenate([o.pattern for o in own]),
-        keys=int(keys[-1]),
-        numbers=_one_below_the_other([o.numbers for o in own]),
-    )
-
-
-def _one_below_the_other(some: Sequence[Floats | None]) -> Floats | None:
-    there = [numbers for numbers in some if numbers is not None]
-    return np.concatenate(there) if len(there) == len(some) else None
 
 
 def asked_alone(
@@ -293,16 +266,12 @@ def _row_keys(H: csr_array) -> list[bytes]:
     return [H.indices[a:b].tobytes() + H.data[a:b].tobytes() for a, b in pairwise(H.indptr)]
 
 
-def _own(observed: Observed, asked: Asked, family: _Family, *, merged: bool = True) -> tuple[Observed, Asked]:
+def _own(observed: Observed, asked: Asked, family: _Family) -> tuple[Observed, Asked]:
     """The question about one family, over strata that differ in output row or in coefficients only."""
     chosen = family.chosen
     first = np.unique(family.class_, return_index=True)[1]
-    value, kept_classes = observed.value, np.arange(math.prod(asked.shape))
-    if merged or len(family.axes) < len(asked.shape):
-        value, kept_classes = _without(observed.value, asked.shape, family.axes)
-        seen = _merged(observed, value, family.class_, len(first))
-    else:
-        seen = replace(observed, pattern=family.class_[observed.pattern])
+    value, kept_classes = _without(observed.value, asked.shape, family.axes)
+    seen = _merged(observed, value, family.class_, len(first))
     coefficients = tuple(asked.coefficients[b][chosen][:, kept_classes] for b in first)
     mine = asked.pairs[np.isin(asked.pairs[:, 0], chosen)]
     question = replace(
@@ -320,10 +289,10 @@ def _own(observed: Observed, asked: Asked, family: _Family, *, merged: bool = Tr
 def _merged(observed: Observed, value: NDArray[np.intp], class_: NDArray[np.intp], width: int) -> Observed:
     """The strata of one output row and class as one, entries of one stratum, part and value as one."""
     pattern = class_[observed.pattern]
-    places, stratum = distinct_numbers(observed.key * width + pattern)
+    places, stratum = np.unique(observed.key * width + pattern, return_inverse=True)
     at = stratum[observed.stratum]
     parts, values = int(observed.part.max(initial=0)) + 1, int(value.max(initial=0)) + 1
-    kept, row = distinct_numbers((at * parts + observed.part) * values + value)
+    kept, row = np.unique((at * parts + observed.part) * values + value, return_inverse=True)
     numbers = None
     if observed.numbers is not None:  # entries of other numbers stay apart
         kept, row, numbers = _by_number(kept, row, observed.numbers)

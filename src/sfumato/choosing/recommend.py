@@ -13,8 +13,8 @@ from typing import Any
 
 from ..errors import PlanError, SfumatoError, SpecError
 from ..methods import REGISTRY
+from ..model.names import Ratio, exact
 from ..model.public import Candidate, Roles, Trust
-from ..model.ratios import Ratio, exact
 from ..publish import Prepared
 from ..publishing.randomness import Secret
 from ..release.manifest import guarantee_model

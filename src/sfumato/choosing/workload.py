@@ -388,28 +388,22 @@ def true_fit(asked: FitQuestion, reader: Reader, types: dict[str, ColumnType], r
     return fit(subject, asked.formula, family=asked.family, where=asked.where)
 
 
-# The custodian's table, to be asked many questions and, where it fits, to try methods on. Private.
+# The custodian's table, to be asked many questions. Private.
 
 
-HELD_BYTES = 2**28  # of batches that stay in memory
 Key = tuple[Scalar, ...]
 
 
 class Original:
-    """The custodian's table, copied once into a private temporary folder so that it can be asked many questions.
+    """The custodian's table, copied once into a private temporary folder so that it can be asked many questions."""
 
-    `hold`: its rows stay in memory, too, where they fit: methods are tried on them many times.
-    """
-
-    def __init__(self, table: Table, columns: Sequence[str], engine: Engine, *, hold: bool = False) -> None:
+    def __init__(self, table: Table, columns: Sequence[str], engine: Engine) -> None:
         self._folder = scratch.new_folder("truth")
         weakref.finalize(self, scratch.remove, self._folder)
         types = table.arrow_types()
         schema = pa.schema([pa.field(name, types[name]) for name in columns])
         path = self._folder / "truth.parquet"
-        copied = _AsItIs(HELD_BYTES if hold else 0)
-        self.rows = table.write(columns, copied, schema, _no_order, path, lambda _: None)
-        self.held = None if copied.room < 0 or not hold else tuple(copied.held)
+        self.rows = table.write(columns, _AsItIs(), schema, _no_order, path, lambda _: None)
         self.types = {name: table.columns[name] for name in columns}
         self.reader = engine.read([path])
 
@@ -429,15 +423,9 @@ class _AsItIs:
 
     units: tuple[tuple[str, ...], ...] = ()
     dictionaries: Mapping[str, pa.Array] = MappingProxyType({})
-    bytes_held = 0  # beside `held`, which has a bound of its own
-
-    def __init__(self, room: int) -> None:
-        self.held: list[pa.RecordBatch] = []
-        self.room = room  # bytes of batches that may still be held; below 0 none is
+    bytes_held = 0
 
     def split(self, _: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
-        self.room -= batch.nbytes
-        self.held = [*self.held, batch] if self.room >= 0 else []
         return lambda: batch
 
     def share(self, number: int, here: Sequence[pa.Table]) -> Any:  # noqa: ARG002

@@ -11,7 +11,7 @@ import typer
 from ..choosing import DEFAULT
 from ..engines.source import MEMORY
 from ..errors import SpecError
-from ..model.option_names import option_name
+from ..model.names import option_name
 from .options import (
     NONE,
     PREFIX,
@@ -114,8 +114,8 @@ def look(
     for line in found.notes:
         note(line)
     if write_roles is not None:
-        from ..publishing.files import roles_text
-        from ..publishing.files import write_roles as write
+        from ..publishing.custodian import roles_text
+        from ..publishing.custodian import write_roles as write
 
         write(write_roles, roles_text(found.roles(), found.reasons(), DEFAULT))
         note(f"written: {write_roles}; check every role before publishing with --roles")
@@ -199,7 +199,7 @@ def publish(
 def _more_accurate(source: Any, roles: RoleOptions, reading: ReadingOptions, asked: Any) -> tuple[str, ...]:
     """Why this method, and what others would give up for how much less error; by their plans."""
     from ..choosing.recommend import HELD, alternatives
-    from ..model.ratios import exact
+    from ..model.names import exact
     from ..publishing.randomness import Secret
 
     secret = Secret.of(reading.seed)

@@ -19,13 +19,13 @@ from typer.models import OptionInfo
 
 from ..engines.source import MEMORY
 from ..errors import SpecError
-from ..model.option_names import option_name
+from ..model.names import option_name
 
 if TYPE_CHECKING:
     from ..engines.contract import Engine
     from ..methods.specifications import Field
     from ..model.public import Roles
-    from ..publishing.files import RolesFile
+    from ..publishing.custodian import RolesFile
 
 
 def option(
@@ -114,7 +114,7 @@ class RoleOptions:
 
     def file(self) -> RolesFile:
         """What the roles file says; SpecError where roles are said on the command line as well."""
-        from ..publishing.files import SAID_BY, read_roles
+        from ..publishing.custodian import SAID_BY, read_roles
 
         assert self.roles_file is not None
         for field in dataclasses.fields(self):
@@ -422,7 +422,7 @@ def _shown(default: Any) -> str:
 def specification(method: str, options: dict[str, Any]) -> Any:
     """The specification that the options of a command stand for."""
     from ..methods.specifications import build
-    from ..publishing.files import READERS
+    from ..publishing.custodian import READERS
 
     given = {name.removeprefix(PREFIX): value for name, value in options.items() if value is not None}
     return build(method, given, option_name=option_name, readers=READERS)

@@ -15,9 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..model.coarsening import Recoding
-from ..model.codebook import Labels
 from ..model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
-from ..model.public import Domain, Scalar
+from ..model.public import Domain, Labels, Scalar
 from ..model.types import ColumnType
 
 if TYPE_CHECKING:  # publishing loads no SQL parser

@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..engines.batches import read_rows
 from ..engines.codes import Coder
-from ..engines.parquet_files import read_rows
-from ..model.law import Law
 from ..model.names import free_name
-from ..model.public import Domain, Floats, Integers
+from ..model.public import Domain, Floats, Integers, Law
 from ..release.opened import OpenedRelease
 
 BATCH = 65_536

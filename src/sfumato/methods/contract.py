@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from ..model.law import Law
 from ..model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ..model.public import (
     Asked,
@@ -27,6 +26,7 @@ from ..model.public import (
     Evidence,
     Floats,
     Guarantee,
+    Law,
     Listed,
     Observed,
     Published,
@@ -98,7 +98,6 @@ class Method(ABC, Generic[S, P]):
     part: str | None = None  # name of the sub-table or group id column in data.parquet, if there is one
     adds: tuple[str, ...] = ()  # columns of sensitive.parquet besides the part: no sensitive column may be called so
     withheld: bool = False  # the changed units are not in data.parquet but in sensitive.parquet, by group
-    additive: bool = False  # estimates of an output row do not depend on the strata that its rows are cut into
     by_number: bool = False  # bounds need the numbers that a question adds up row by row (`Observed.numbers`)
     classes: bool = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: bool = False  # the plan itself is random: every release needs its own

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import SpecError
-from ..model.law import Law
 from ..model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ..model.public import (
     Asked,
@@ -28,6 +27,7 @@ from ..model.public import (
     Evidence,
     Floats,
     Guarantee,
+    Law,
     Observed,
     Published,
     ReaderBound,

@@ -21,8 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import PlanError, ReleaseError, SpecError, VerificationError
-from ..model.law import Law
-from ..model.people import RowsPerPerson
+from ..model.names import Ratio
 from ..model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ..model.public import (
     Asked,
@@ -35,15 +34,16 @@ from ..model.public import (
     Floats,
     Guarantee,
     Integers,
+    Law,
     Listed,
     Observed,
     Published,
     ReaderBound,
     Roles,
+    RowsPerPerson,
     SetWeights,
     Trust,
 )
-from ..model.ratios import Ratio
 from ..stats.gamma import gamma_bound, posterior
 from .contract import Example, Foresight, Method, Planned, Specification
 from .shared import set_estimate

@@ -20,8 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import ReleaseError, SpecError, VerificationError
-from ..model.law import Law
-from ..model.people import RowsPerPerson
+from ..model.names import Ratio
 from ..model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ..model.public import (
     Asked,
@@ -34,13 +33,14 @@ from ..model.public import (
     Floats,
     Guarantee,
     Integers,
+    Law,
     Observed,
     Published,
     ReaderBound,
     Roles,
+    RowsPerPerson,
     Trust,
 )
-from ..model.ratios import Ratio
 from ..stats.gamma import gamma_bound, keep_probabilities, posterior
 from .contract import Example, Foresight, Method, Planned, Specification
 from .shared import perturbation

@@ -8,8 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from ..errors import SpecError
-from .names import parts
-from .ratios import Ratio, exact
+from .names import Ratio, exact, parts
 
 PERIODS = ("year", "quarter", "month", "week")
 
@@ -43,8 +42,7 @@ class Recoding:
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the bins."""
-        inner = tuple(f"[{a:g}, {b:g})" for a, b in pairwise(self.edges))
-        return (*inner, f"[{self.edges[-1]:g}, inf)") if self.edges else ()
+        return tuple(bin_labels(self.edges)) if self.edges else ()
 
     @property
     def said(self) -> str:
@@ -117,3 +115,8 @@ def in_order(recodings: Sequence[Recoding]) -> tuple[Recoding, ...]:
             raise SpecError(f'"{recoding.column}" is recoded twice in the same way', field="round")
         seen.add((kind, recoding.column))
     return ordered
+
+
+def bin_labels(edges: Sequence[float]) -> list[str]:
+    """Names of the half-open bins from each edge to the next; the last has no upper end."""
+    return [f"[{a:g}, {b:g})" for a, b in pairwise(edges)] + [f"[{edges[-1]:g}, inf)"]

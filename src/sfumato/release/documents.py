@@ -13,8 +13,7 @@ import pyarrow as pa
 from ..engines.codes import value_columns
 from ..methods.registry import BUILT_IN
 from ..model.types import ColumnType, Kind, type_named
-from .manifest import ColumnModel, DocumentModel, Manifest
-from .placing import PARTS
+from .manifest import PARTS, ColumnModel, DocumentModel, Manifest
 
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 _FIELD_TYPES = {

@@ -17,12 +17,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..engines import scratch
+from ..engines.batches import open_parquet
 from ..engines.codes import Coder, narrow_part_numbers
-from ..engines.parquet_files import open_parquet
 from ..errors import ReleaseError, VerificationError
 from ..model.types import ColumnType, Kind
-from .manifest import Manifest, parse_manifest
-from .placing import MAX_MANIFEST, PARTS
+from .manifest import MAX_MANIFEST, PARTS, Manifest, parse_manifest
 
 MANIFEST, PACKAGE = "release.json", "datapackage.json"
 SIDE, SETS = "sensitive.parquet", "sets.parquet"

@@ -204,36 +204,10 @@ def hand_out(share: Deal, codes: Codes, rng: np.random.Generator) -> NDArray[np.
 
 
 def order_of(codes: NDArray[np.integer], size: int) -> NDArray[np.integer]:
-    """The rows by their codes, which are below `size`; rows of one code in their own order.
-
-    Where a code and a row's number fit 32 bits together, plain numbers are sorted, which takes half as long; else
-    codes of 16 bits by radix.
-    """
-    bits = max(len(codes) - 1, 1).bit_length()
-    if size - 1 >= 1 << (32 - bits):
-        return np.argsort(codes.astype(np.uint16) if size <= 1 << 16 else codes, kind="stable")
-    packed = codes.astype(np.uint32) << np.uint32(bits)
-    packed |= np.arange(len(codes), dtype=np.uint32)
-    packed.sort()
-    packed &= np.uint32((1 << bits) - 1)
-    return packed
+    """The rows by their codes, which are below `size`; rows of one code in their own order."""
+    return np.argsort(codes.astype(np.uint16) if size <= 1 << 16 else codes, kind="stable")  # 16 bits: by radix
 
 
 def changed_between_passes() -> DataError:
     """The error of a second pass that sees other counts than the plan was made for."""
     return DataError("the table changed between the two passes over it; nothing was published")
-
-
-Whole = TypeVar("Whole", bound=np.integer)
-
-
-def either(mask: NDArray[np.bool_], first: NDArray[Whole], second: NDArray[Whole]) -> NDArray[Whole]:
-    """`first` where the mask holds, else `second`, whole numbers of one type.
-
-    np.where goes one way or the other at every row, and where coins decide the processor guesses wrong: 4 ns a row.
-    Differences wrap around and back, so that no number is too large.
-    """
-    found = first - second
-    found *= mask
-    found += second
-    return found

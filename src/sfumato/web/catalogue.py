@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import SpecError, VerificationError
 from ..model.public import ADDED
 from ..query import open_release
-from ..release.checks import SIGNATURE
 from ..release.files import FileStates
-from ..release.verify import describe
+from ..release.verify import SIGNATURE, describe
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -184,7 +183,7 @@ def zipped(release: Served) -> Iterator[bytes]:
 
 def rows_as_csv(release: Served) -> Iterator[bytes]:
     """The published rows as CSV."""
-    from ..engines.parquet_files import read_rows
+    from ..engines.batches import read_rows
 
     header = True
     for batch in read_rows([release.folder / n for n in release.document["files"] if n.startswith("data")], BATCH):

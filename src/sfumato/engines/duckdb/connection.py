@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ...errors import DataError, EngineError, ReleaseError, SfumatoError, SpecError
 from ...model.coarsening import Recoding
-from ...model.codebook import Labels
+from ...model.public import Labels
 from ...model.types import ColumnType
 from .. import scratch
 

@@ -88,10 +88,14 @@ class DuckDBReader:
             finally:
                 for name in tables:
                     self._con.unregister(name)
-        odd = unreadable_dates(found)
-        if odd:
-            raise QueryError("the question leads to a date outside the years 1 to 9999", sql=text)
+        check_dates(found, text)
         return found
+
+
+def check_dates(found: pa.Table, text: str | None) -> None:
+    """Raise QueryError where an answer holds a date that Python cannot hold."""
+    if unreadable_dates(found):
+        raise QueryError("the question leads to a date outside the years 1 to 9999", sql=text)
 
 
 @contextmanager

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ...errors import PlanError, SpecError, VerificationError
-from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -37,6 +36,7 @@ from ...model.public import (
     Floats,
     Guarantee,
     Integers,
+    Law,
     Observed,
     Published,
     ReaderBound,
@@ -290,7 +290,7 @@ def _groups_of_values(
     labels, place, first = np.full(int(start[-1]), -1, dtype=np.int32), start[:-1].tolist(), 0
     for block in grouping.blocks:
         codes = block.rows.ravel()
-        holders = order_of(codes, len(dropped)) // np.uint32(grouping.size)  # rows of the block, by value
+        holders = order_of(codes, len(dropped)) // grouping.size  # rows of the block, by value
         end = first + len(block.rows) * block.copies
         copies = np.ascontiguousarray(number[first:end].reshape(block.copies, -1).T)
         ends = np.cumsum(np.bincount(codes, minlength=len(dropped))).tolist()
@@ -323,7 +323,6 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
     trust = Trust.CONDITIONAL
     part = "group_id"
     withheld = True
-    additive = True
     formula = "M w = h over the groups' own channel; Var = sum over values u of x(F-x)/(F-1) times the variance of w"
     answers = "estimate, interval, certain bounds"
     spec = Anatomy

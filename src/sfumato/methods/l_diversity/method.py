@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ReleaseError, SpecError, VerificationError
+from ...model.names import exact
 from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -40,7 +41,6 @@ from ...model.public import (
     Roles,
     Trust,
 )
-from ...model.ratios import exact
 from ...stats.joint_codes import distinct_cells, sum_by_group
 from ..contract import Example, Method, Planned, ReadRows
 from ..shared.options import group_size, rows_left_out

@@ -23,8 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import PlanError, ReleaseError, SpecError, VerificationError
-from ...model.law import Law
-from ...model.people import RowsPerPerson
 from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -35,10 +33,12 @@ from ...model.public import (
     Evidence,
     Floats,
     Guarantee,
+    Law,
     Observed,
     Published,
     ReaderBound,
     Roles,
+    RowsPerPerson,
     Trust,
 )
 from ...stats.kronecker import apply_maps, channel, check_keep, theta_of_keep

@@ -7,10 +7,9 @@ from fractions import Fraction
 from itertools import pairwise
 
 from ...errors import SpecError
-from ...model.bin_labels import bin_labels
-from ...model.names import parts
+from ...model.coarsening import bin_labels
+from ...model.names import Ratio, exact, parts
 from ...model.public import Domain
-from ...model.ratios import Ratio, exact
 
 # --- option help ------------------------------------------------------------------------------------------------------
 # What a field of a specification says of itself, for the command line and the reference: a sentence and an example.

@@ -16,7 +16,6 @@ from scipy.sparse import csr_array
 from ...model.public import Asked, Codes, Estimated, Evidence, Floats, Integers, Observed
 from ...stats.intervals import Line, second_cumulant, tail_interval, third_cumulant
 from ...stats.joint_codes import sum_by_group
-from ...stats.shuffling import either
 
 # --- row sums ---------------------------------------------------------------------------------------------------------
 # What a method adds up stratum by stratum, and the answers it makes of that: the same for values and for sets.
@@ -98,7 +97,7 @@ def perturb(codes: Codes, domain: Codes, p: float, rng: np.random.Generator) -> 
     """Each code kept with probability p (rounded down to a multiple of 2^-32), else a uniform draw from `domain`."""
     kept = rng.integers(0, 2**32, size=len(codes), dtype=np.uint32) < np.uint64(int(p * 2**32))
     drawn = domain.take(rng.integers(0, len(domain), size=len(codes), dtype=np.uint32))
-    return either(kept, codes.astype(np.int32, copy=False), drawn)
+    return np.where(kept, codes.astype(np.int32, copy=False), drawn)
 
 
 def perturb_parts(tables: SubTables, codes: Codes, part: NDArray[np.int64], rng: np.random.Generator) -> Codes:
@@ -106,7 +105,7 @@ def perturb_parts(tables: SubTables, codes: Codes, part: NDArray[np.int64], rng:
     keep = (tables.p * 2**32).astype(np.uint64)  # rounds down
     kept = rng.integers(0, 2**32, size=len(codes), dtype=np.uint32) < keep[part]
     drawn = tables.values[tables.start[part] + rng.integers(0, np.diff(tables.start)[part])]
-    return either(kept, codes.astype(np.int32, copy=False), drawn)
+    return np.where(kept, codes.astype(np.int32, copy=False), drawn)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from ...errors import VerificationError
-from ...model.law import Law
-from ...model.public import Codes, Evidence, Floats, Integers, Published
+from ...model.public import Codes, Evidence, Floats, Integers, Law, Published
 from ...stats.joint_codes import sum_by_group
 from ...stats.tails import FALSE_ALARM, log_part, low_sum, too_few, too_many
 from .perturbation import SubTables

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError, ReleaseError
-from ...model.law import Law
 from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -33,6 +32,7 @@ from ...model.public import (
     Evidence,
     Floats,
     Guarantee,
+    Law,
     Listed,
     Observed,
     Published,

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...errors import SpecError
-from ...model.people import RowsPerPerson
-from ...model.ratios import Ratio
+from ...model.names import Ratio
+from ...model.public import RowsPerPerson
 from ...stats.gamma import gamma_bound, keep_probabilities
 from ..contract import Specification
 from ..shared.options import BINS_FIELD, RHO1, RHO2, parse_bins, told

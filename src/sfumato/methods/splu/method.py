@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
 from ...errors import PlanError, ReleaseError, SpecError, VerificationError
-from ...model.law import Law
+from ...model.names import exact
 from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -38,13 +38,13 @@ from ...model.public import (
     Floats,
     Guarantee,
     Integers,
+    Law,
     Observed,
     Published,
     ReaderBound,
     Roles,
     Trust,
 )
-from ...model.ratios import exact
 from ...stats.joint_codes import sum_by_group
 from ..contract import Example, Foresight, Method, Planned
 from ..shared.grouping import Grouping, largest_buckets, random_margins

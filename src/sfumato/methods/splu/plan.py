@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from ...errors import SpecError
-from ...model.names import parts
-from ...model.ratios import Ratio, exact
+from ...model.names import Ratio, exact, parts
 from ..contract import Specification
 from ..shared.grouping import Codes, Counts, Grouping
 from ..shared.options import told

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import ReleaseError, SpecError, VerificationError
-from ...model.law import Law
+from ...model.names import Ratio, exact
 from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -32,13 +32,13 @@ from ...model.public import (
     Evidence,
     Floats,
     Guarantee,
+    Law,
     Observed,
     Published,
     ReaderBound,
     Roles,
     Trust,
 )
-from ...model.ratios import Ratio, exact
 from ...model.types import ColumnType
 from ..contract import Example, Method, Planned, Specification
 from ..shared.options import told

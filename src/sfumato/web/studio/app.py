@@ -28,7 +28,7 @@ from ...engines.source import check_no_password
 from ...errors import SpecError
 from ...methods import REGISTRY, method_named
 from ...methods.specifications import fields_of
-from ...model.option_names import option_name
+from ...model.names import option_name
 from ...model.public import READERS
 from ...reports.pages import release_page
 from ...reports.text import name_of, number, reached, render_cells, render_unprotected, verdict

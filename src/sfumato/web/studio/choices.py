@@ -1,6 +1,6 @@
 """What the custodian has chosen, and the small file that keeps it: names and parameters, no data.
 
-The file is a roles file (see publishing/files.py) with a part [studio] for what only the page needs, so
+The file is a roles file (see publishing/custodian.py) with a part [studio] for what only the page needs, so
 `sfumato publish --roles` takes it as it is.
 """
 
@@ -18,10 +18,9 @@ from ...engines.source import Source
 from ...errors import SpecError
 from ...methods import method_named
 from ...methods.specifications import fields_of
-from ...model.names import assigned, quoted_name
-from ...model.option_names import option_name
+from ...model.names import assigned, option_name, quoted_name
 from ...model.public import READERS, Roles
-from ...publishing.files import LISTS, MAX_BYTES, quoted
+from ...publishing.custodian import LISTS, MAX_BYTES, quoted
 
 ROLES = ("sensitive", "quasi", "keep", "drop", "person")
 ALWAYS = "histogram"  # the reader that makes methods equal
@@ -282,7 +281,7 @@ def _method(choices: Choices) -> tuple[list[str], str]:
         fields[name].file and Path(text).suffix.lower() in {".csv", ".txt"} for name, text in choices.options.items()
     ):
         imports = ["import sfumato as sf", "from sfumato.methods.specifications import build"]
-        imports.append("from sfumato.publishing.files import READERS")
+        imports.append("from sfumato.publishing.custodian import READERS")
         return imports, f"build({choices.method!r}, {dict(choices.options)!r}, readers=READERS)"
     given = ", ".join(f"{name}={_value(fields[name].kind, text)!r}" for name, text in choices.options.items())
     if spec.__name__ in sfumato.__all__:

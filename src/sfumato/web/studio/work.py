@@ -20,10 +20,10 @@ from ...engines.source import paths_of
 from ...errors import DataError, SfumatoError
 from ...methods import REGISTRY
 from ...methods.specifications import build
-from ...model.option_names import option_name
+from ...model.names import option_name
 from ...model.public import Candidate
 from ...publish import check_covered, prepare, publish
-from ...publishing.files import READERS
+from ...publishing.custodian import READERS
 from ...publishing.randomness import Secret
 from ...query import open_release
 from ...release.verify import describe, unseen, verified_lines
