@@ -21,7 +21,7 @@ from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, F
 from ..model.public import Floats
 from ..sql.nodes import Aggregate
 from ..stats.joint_codes import distinct_rows
-from .functionals import Functional, coefficients, functionals
+from .functionals import Functional, coefficients, places
 from .observe import Frame
 from .strata import Strata, sort_into_strata
 from .subject import Subject
@@ -57,8 +57,7 @@ class Influence:
         wanted: list[Functional] = []
         self._parts: list[tuple[list[int], list[int]]] = []
         for aggregate in query.aggregates:
-            above, below = functionals(aggregate) if aggregate.kind in LINEAR else ([], [])
-            self._parts.append((_places(wanted, above), _places(wanted, below)))
+            self._parts.append(places(wanted, aggregate) if aggregate.kind in LINEAR else ([], []))
         wanted = wanted or [Functional((), 0)]  # nothing but exact aggregates
         self._measure = np.array([f.measure for f in wanted], dtype=np.intp)
         matrices, combos = coefficients(query, wanted, keys, frame.place, strata.patterns)
@@ -229,13 +228,6 @@ def _joined(left: Functions, right: Functions) -> Functions:
 def _blocks(size: int) -> Iterator[slice]:
     for start in range(0, size, TOGETHER):
         yield slice(start, min(size, start + TOGETHER))
-
-
-def _places(wanted: list[Functional], some: list[Functional]) -> list[int]:
-    for functional in some:
-        if functional not in wanted:
-            wanted.append(functional)
-    return [wanted.index(functional) for functional in some]
 
 
 def _cells(frame: Frame, strata: Strata, rows: int) -> Cells:

@@ -22,13 +22,11 @@ from ..stats.ties import to_digits
 from .functionals import (
     Functional,
     Limits,
-    Totals,
     coefficients,
-    functionals,
     limits,
+    places,
     products,
     reachable,
-    stratum_totals,
     unscaled,
 )
 from .observe import Frame
@@ -61,10 +59,9 @@ Quantile = Callable[[Aggregate, tuple[int, ...], int], Mapping[tuple[Any, ...], 
 def answer(frame: Frame, asking: Asking) -> tuple[pa.Table, pa.Array, str, tuple[str, ...]]:
     """(answer table with columns k0.. and a0, a0_se .., which rows SQL would list, kind, caveats)."""
     strata = sort_into_strata(frame)
-    totals = stratum_totals(strata.stratum, len(strata.first), strata.moments, strata.positive)
     tables, kinds = [], set()
     caveats: dict[str, None] = {}
-    posed = [_posed(frame, asking, strata, totals, keys) for keys in frame.query.sets]
+    posed = [_posed(frame, asking, strata, keys) for keys in frame.query.sets]
     for one in posed:
         table, kind, notes = _answer_set(frame, asking, strata, one)
         tables.append(table)
@@ -92,11 +89,11 @@ class _Posed:
     possible: Limits
 
 
-def _posed(frame: Frame, asking: Asking, strata: Strata, totals: Totals, keys: tuple[int, ...]) -> _Posed:
+def _posed(frame: Frame, asking: Asking, strata: Strata, keys: tuple[int, ...]) -> _Posed:
     """What is asked of the method for a grouping set, and what is possible at all."""
     query = frame.query
     wanted: list[Functional] = []
-    parts = [_placed(wanted, unscaled(aggregate)[0]) for aggregate in query.aggregates]
+    parts = [places(wanted, unscaled(aggregate)[0]) for aggregate in query.aggregates]
     matrices, combos = coefficients(query, wanted, keys, frame.place, strata.patterns)
     plain = [i for i in keys if query.keys[i].unit is None]
     groups, key = distinct_rows([strata.keys[i][0][strata.first] for i in plain], len(strata.first))
@@ -131,7 +128,7 @@ def _posed(frame: Frame, asking: Asking, strata: Strata, totals: Totals, keys: t
         groups=len(combos),
         full=asking.full,
     )
-    possible = limits(observed, asked, totals)
+    possible = limits(observed, asked, strata.positive)
     return _Posed(keys, plain, groups, combos, parts, J, listed, comparisons, observed, asked, possible)
 
 
@@ -178,26 +175,12 @@ def _answer_set(frame: Frame, asking: Asking, strata: Strata, posed: _Posed) -> 
         notes += result.notes
         if aggregate.kind in {"sum", "ratio"} and any((few[:, i::J] & (result.se > 0)).any() for i in top):
             notes.append(f"{aggregate.name or aggregate.text}: the sum hangs on few rows; its interval is approximate")
-        for end, array in zip(ENDS, result.columns(), strict=True):
+        numbers_of = (result.value, result.se, result.low, result.high, result.minimum, result.maximum)
+        for end, array in zip(ENDS, numbers_of, strict=True):
             if array is not None:
                 columns[f"a{j}{end}"] = pa.array(array.ravel(), type=pa.float64(), from_pandas=True)
     kind = next(k for k in ("bounds", "confidence", "exact") if k in kinds)
     return pa.table(columns), kind, tuple(notes)
-
-
-def _placed(wanted: list[Functional], aggregate: Aggregate) -> tuple[list[int], list[int]]:
-    """Where the functionals above and below stand among the wanted ones, which they join."""
-    above, below = functionals(aggregate)
-    return _place(wanted, above), _place(wanted, below)
-
-
-def _place(wanted: list[Functional], some: list[Functional]) -> list[int]:
-    places = []
-    for functional in some:
-        if functional not in wanted:
-            wanted.append(functional)
-        places.append(wanted.index(functional))
-    return places
 
 
 def _pairs(parts: list[tuple[list[int], list[int]]], J: int, combos: int) -> NDArray[np.intp]:

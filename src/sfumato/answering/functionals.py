@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..model.public import Asked, Codes, Floats, Observed
-from ..sql.nodes import ALWAYS, TRUE, Aggregate, Condition, Query, Term, Truth, conjunction
+from ..sql.nodes import ALWAYS, TRUE, Aggregate, Query, Term, Truth, conjunction
 from ..stats.joint_codes import sum_by_group
 
 
@@ -58,12 +58,19 @@ class Functional:
 
 def functionals(aggregate: Aggregate) -> tuple[list[Functional], list[Functional]]:
     """Numerator and denominator of an aggregate, terms of equal measure merged."""
+    above, below = (
+        [Functional(tuple(t for t in terms if t.measure == m), m) for m in dict.fromkeys(t.measure for t in terms)]
+        for terms in (aggregate.numerator, aggregate.denominator)
+    )
+    return above or [Functional((), 0)], below
 
-    def merge(terms: Sequence[Term]) -> list[Functional]:
-        measures = dict.fromkeys(t.measure for t in terms)
-        return [Functional(tuple(t for t in terms if t.measure == m), m) for m in measures] or [Functional((), 0)]
 
-    return merge(aggregate.numerator), merge(aggregate.denominator) if aggregate.denominator else []
+def places(wanted: list[Functional], aggregate: Aggregate) -> tuple[list[int], list[int]]:
+    """Where the functionals above and below an aggregate stand among the wanted ones, which they join."""
+    sides = functionals(aggregate)
+    wanted += dict.fromkeys(functional for side in sides for functional in side if functional not in wanted)
+    above, below = ([wanted.index(functional) for functional in side] for side in sides)
+    return above, below
 
 
 def unscaled(aggregate: Aggregate) -> tuple[Aggregate, float]:
@@ -118,45 +125,26 @@ def layout(
     return Layout(units, views, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs), sets or {})
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Coefficients of one functional by the truth of the untouched leaves that it names: few of them, patterns many."""
-
-    terms: tuple[tuple[Condition, Term], ...]
-    leaves: tuple[int, ...]  # untouched ones among those of the conditions
-    inside: Mapping[int, Truth]  # truth over the joint classes, of the others
-    numbers: Sequence[Floats]
-    shape: tuple[int, ...]
-    known: dict[bytes, tuple[NDArray[np.intp], Floats]]
-
-    @classmethod
-    def of(cls, query: Query, functional: Functional, place: Layout, numbers: Sequence[Floats]) -> _Rows:
-        """Those of a functional of the question; `numbers` over the joint classes."""
-        terms = tuple((conjunction((query.where, term.condition)), term) for term in functional.terms)
-        named = sorted(set().union(*(condition.leaves() for condition, _ in terms)))
-        units = {i: query.leaves[i].unit for i in named}
-        inside = {
-            i: place.along(u, place.views[u].leaves[i]).astype(np.int8) for i, u in units.items() if u is not None
-        }
-        outside = tuple(i for i in named if i not in inside)
-        return cls(terms, outside, inside, numbers, place.shape or (1,), {})
-
-    def under(self, pattern: NDArray[np.int8]) -> tuple[NDArray[np.intp], Floats]:
-        """(joint classes where they are not 0, coefficients there), for one pattern of truths."""
-        truths = pattern[list(self.leaves)]
-        name = truths.tobytes()
-        if name not in self.known:
-            leaves = {**self.inside, **dict(zip(self.leaves, truths, strict=True))}
-            h = np.zeros(self.shape)
-            for condition, term in self.terms:
-                holds = condition.truth(leaves) == TRUE
-                h = h + np.broadcast_to(holds, self.shape) * term.scale * (
-                    self.numbers[term.value] if term.value >= 0 else 1.0
-                )
-            flat = h.ravel()
-            at = np.flatnonzero(flat)
-            self.known[name] = at, flat[at]
-        return self.known[name]
+def _counted(
+    query: Query, functional: Functional, place: Layout, pattern: NDArray[np.int8]
+) -> tuple[NDArray[np.intp], Floats]:
+    """(joint classes where a functional's coefficients are not 0, coefficients there), for one pattern of truths."""
+    shape = place.shape or (1,)
+    truths = [
+        pattern[i] if leaf.unit is None else place.along(leaf.unit, place.views[leaf.unit].leaves[i])
+        for i, leaf in enumerate(query.leaves)
+    ]
+    h = np.zeros(shape)
+    for term in functional.terms:
+        holds = conjunction((query.where, term.condition)).truth(truths) == TRUE
+        number: Floats | float = 1.0
+        if term.value >= 0:
+            unit, _ = query.values[term.value]
+            number = place.along(unit, place.views[unit].numbers[term.value])
+        h = h + holds * term.scale * number
+    flat = h.ravel()
+    at = np.flatnonzero(flat)
+    return at, flat[at]
 
 
 def coefficients(
@@ -168,13 +156,9 @@ def coefficients(
     """
     group, sizes = _groups(query, keys, place)
     shape, groups = place.shape or (1,), int(np.prod(sizes)) if sizes else 1
-    numbers = [
-        np.broadcast_to(place.along(u, place.views[u].numbers[v]), shape) for v, (u, _) in enumerate(query.values)
-    ]
-    rows_of = [_Rows.of(query, functional, place, numbers) for functional in wanted]
     matrices = []
     for pattern in patterns:
-        found = [rows.under(pattern) for rows in rows_of]
+        found = [_counted(query, functional, place, pattern) for functional in wanted]
         row = np.concatenate([group[at] * len(wanted) + j for j, (at, _) in enumerate(found)])
         order = np.argsort(row, kind="stable") if sizes else slice(None)  # else rows come one after the other
         start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=groups * len(wanted)))])
@@ -203,10 +187,10 @@ def reachable(
     SQL has no row for a group that WHERE leaves empty, nor for a combination of values that the domain does not have.
     """
     group, sizes = _groups(query, keys, place)
-    rows = _Rows.of(query, Functional((Term(ALWAYS),), 0), place, ())
+    every = Functional((Term(ALWAYS),), 0)
     held = np.zeros((len(patterns), int(np.prod(sizes)) if sizes else 1), dtype=np.float32)
     for b, pattern in enumerate(patterns):
-        held[b, group[rows.under(pattern)[0]]] = 1
+        held[b, group[_counted(query, every, place, pattern)[0]]] = 1
     return np.asarray(seen.astype(np.float32) @ held > 0).ravel()
 
 
@@ -226,28 +210,16 @@ class Limits:
     high: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Moments of every stratum, and the sums of the positive parts of its measures."""
-
-    moments: Floats
-    positive: Floats
-
-
-def stratum_totals(stratum: NDArray[np.intp], strata: int, moments: Floats, positive: Floats) -> Totals:
-    """The totals of what was observed; they are the same for all grouping sets."""
-    return Totals(sum_by_group(moments, stratum, strata), sum_by_group(positive, stratum, strata))
-
-
-def limits(observed: Observed, asked: Asked, totals: Totals) -> Limits:
-    """Trivial limits of every functional."""
+def limits(observed: Observed, asked: Asked, positive: Floats) -> Limits:
+    """Trivial limits of every functional; `positive` are the sums of the positive parts of the measures, by entry."""
     F = asked.functionals
     least, most = np.zeros((len(asked.coefficients), F)), np.zeros((len(asked.coefficients), F))
     for b, H in enumerate(asked.coefficients):
         if H.shape[1]:
             most[b], least[b] = H.max(axis=1).toarray(), H.min(axis=1).toarray()
-    up = totals.positive[:, asked.measure]
-    down = totals.moments[:, asked.products[0, asked.measure]] - up
+    above, all_of_it = (sum_by_group(sums, observed.stratum, observed.strata) for sums in (positive, observed.moments))
+    up = above[:, asked.measure]
+    down = all_of_it[:, asked.products[0, asked.measure]] - up
     h_least, h_most = least[observed.pattern], most[observed.pattern]
     low = sum_by_group(up * h_least + down * h_most, observed.key, observed.keys)
     high = sum_by_group(up * h_most + down * h_least, observed.key, observed.keys)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from ..engines.codes import factorise
 from ..errors import QueryError
@@ -76,9 +77,7 @@ def sort_into_strata(frame: Frame) -> Strata:
             mine = np.zeros(rows, dtype=np.intp)
         value = value * frame.place.observed_shape[axis] + mine
     moments = _floats(seen, [f"m{j}" for j in range(len(wanted.moments))])
-    positive = moments[:, :1]
-    if wanted.positive:
-        positive = np.column_stack([positive, _floats(seen, list(wanted.positive.values()))])
+    positive = np.column_stack([moments[:, :1], _floats(seen, list(wanted.positive.values()))])
     if not (np.isfinite(moments).all() and np.isfinite(positive).all()):
         raise QueryError(
             "the question is about numbers that are infinite, not numbers (NaN) or too large; they have no error",
@@ -91,7 +90,7 @@ def sort_into_strata(frame: Frame) -> Strata:
         pattern=pattern[first],
         patterns=full,
         value=value,
-        part=_array(seen[wanted.part]).astype(np.int64, copy=False) if wanted.part else np.zeros(rows, dtype=np.int64),
+        part=seen[wanted.part].to_numpy().astype(np.int64) if wanted.part else np.zeros(rows, dtype=np.int64),
         moments=moments,
         positive=positive,
         keys=keys,
@@ -101,16 +100,8 @@ def sort_into_strata(frame: Frame) -> Strata:
 
 def _floats(table: pa.Table, names: Sequence[str]) -> Floats:
     """Columns side by side; the sums of no rows, which are NULL, count as 0."""
-    columns = [pc.fill_null(table[n], 0.0) if table[n].null_count else table[n] for n in names]
-    arrays = [_array(column) for column in columns]
-    if len(arrays) == 1:
-        return arrays[0][:, None]
-    return np.stack(arrays, axis=1) if arrays else np.zeros((table.num_rows, 0))
-
-
-def _array(column: pa.ChunkedArray) -> NDArray[Any]:
-    """A column without nulls; of one chunk without a copy, which takes longer than what is done with it."""
-    return column.combine_chunks().to_numpy()
+    columns = [pc.fill_null(table[name], 0.0).to_numpy() for name in names]
+    return np.stack(columns, axis=1) if columns else np.zeros((table.num_rows, 0))
 
 
 def _class_of_bits(bits: list[Truth], place: Layout, u: int, leaves: tuple[int, ...], rows: int) -> NDArray[np.intp]:
@@ -214,8 +205,11 @@ def asked_alone(
 def _families(asked: Asked) -> list[_Family]:
     """Functionals j of all groups of unit keys stay together; those connected by pairs are one aggregate."""
     J = asked.functionals // asked.groups
-    of_functional = _connected(asked.pairs % J, J)
-    rows = [_row_keys(H) for H in asked.coefficients]
+    first, second = (asked.pairs % J).T
+    _, of_functional = connected_components(csr_array((np.ones(len(first)), (first, second)), shape=(J, J)))
+    rows = [
+        [H.indices[a:b].tobytes() + H.data[a:b].tobytes() for a, b in pairwise(H.indptr)] for H in asked.coefficients
+    ]
     indicator, varies = asked.indicator, _varies(asked)
     alike: dict[tuple[tuple[int, ...], bool, tuple[int, ...]], list[int]] = {}
     for aggregate in np.unique(of_functional):
@@ -231,39 +225,18 @@ def _families(asked: Asked) -> list[_Family]:
     ]
 
 
-def _connected(pairs: NDArray[np.intp], size: int) -> NDArray[np.intp]:
-    """For each of `size` numbers the least one that pairs connect it with."""
-    least, before = np.arange(size), np.empty(0, dtype=np.intp)
-    while not np.array_equal(least, before):
-        before = least.copy()
-        np.minimum.at(least, pairs[:, 0], before[pairs[:, 1]])
-        np.minimum.at(least, pairs[:, 1], before[pairs[:, 0]])
-        least = least[least]  # halves the way to the least
-    return least
-
-
 def _varies(asked: Asked) -> NDArray[np.bool_]:
     """(axes, F): does the coefficient of a functional depend on the unit's value, in any pattern?"""
     shape = asked.shape
     found = np.zeros((len(shape), asked.functionals), dtype=bool)
     if len(shape) == 1:
         return ~found
+    classes = np.arange(int(np.prod(shape))).reshape(shape)
     for axis in range(len(shape)):
-        first = _first_along(shape, axis)
+        first = np.broadcast_to(classes.take([0], axis=axis), shape).reshape(-1)
         for H in asked.coefficients:
             found[axis] |= np.diff((H - H[:, first]).indptr) > 0
     return found
-
-
-def _first_along(shape: tuple[int, ...], axis: int) -> NDArray[np.intp]:
-    """For every joint class the one that has the first class along an axis."""
-    places = np.arange(int(np.prod(shape))).reshape(shape)
-    return np.broadcast_to(places.take([0], axis=axis), shape).reshape(-1)
-
-
-def _row_keys(H: csr_array) -> list[bytes]:
-    """The coefficients of every functional in one pattern, as something to compare."""
-    return [H.indices[a:b].tobytes() + H.data[a:b].tobytes() for a, b in pairwise(H.indptr)]
 
 
 def _own(observed: Observed, asked: Asked, family: _Family) -> tuple[Observed, Asked]:

@@ -59,9 +59,6 @@ class Result:
             maximum=None if most is None else factor * most,
         )
 
-    def columns(self) -> tuple[Floats | None, ...]:
-        return self.value, self.se, self.low, self.high, self.minimum, self.maximum
-
 
 class Numbers:
     """Totals and ratios of estimated functionals."""
@@ -107,19 +104,6 @@ class Numbers:
             low, high = cut(value - self.asked.z * se, value + self.asked.z * se, least, most)
         minimum, maximum = self._sum(self.found.minimum, js), self._sum(self.found.maximum, js)
         exact = is_exact(Limits(least, most))
-        return self._finish(value, se, low, high, minimum, maximum, exact)
-
-    def _finish(
-        self,
-        value: Floats,
-        se: Floats,
-        low: Floats,
-        high: Floats,
-        minimum: Floats | None,
-        maximum: Floats | None,
-        exact: NDArray[np.bool_],
-        notes: tuple[str, ...] = (),
-    ) -> Result:
         if minimum is not None and maximum is not None:  # bounds that meet are the number itself
             tight = is_exact(Limits(np.nan_to_num(minimum), np.nan_to_num(maximum))) & ~exact
             low, high = np.where(tight, minimum, low), np.where(tight, minimum, high)
@@ -142,7 +126,7 @@ class Numbers:
             if unknown[~exact].any() and minimum is None and self.found.minimum is not None
             else "confidence"
         )
-        return Result(value, se, low, high, kind, minimum, maximum, notes)
+        return Result(value, se, low, high, kind, minimum, maximum)
 
     def ratio(
         self,
