@@ -24,7 +24,6 @@ from ..stats.intervals import fieller
 from .answer import Answer
 from .covariance import Influence, Slopes, aggregate_slopes, sets_of
 from .observe import Frame
-from .subject import Subject
 
 CERTAIN_DENOMINATOR = 3.0  # standard errors that a denominator must be away from 0
 ROUNDING = 1e-6  # of the errors that are added: a total whose error is less is the known number of all rows
@@ -53,11 +52,11 @@ class Told:
 
 
 def with_derived(
-    frame: Frame, subject: Subject, columns: pa.Table, kind: str, *, z: float, target: Target
+    frame: Frame, columns: pa.Table, kind: str, *, z: float, target: Target
 ) -> tuple[pa.Table, str, tuple[str, ...]]:
     """The answer's columns and those of its computed numbers, d0, d0_se ..; kind; caveats."""
     notes: dict[str, None] = {}
-    influences = sets_of(frame, subject)
+    influences = sets_of(frame)
     for i, derived in enumerate(frame.query.derived):
         try:
             found = [_OneSet(frame, influence, columns, derived.tree, target).told(z) for influence in influences]

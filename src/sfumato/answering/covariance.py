@@ -24,7 +24,6 @@ from ..stats.joint_codes import distinct_rows
 from .functionals import Functional, coefficients, places
 from .observe import Frame
 from .strata import Strata, sort_into_strata
-from .subject import Subject
 
 TOGETHER = 64  # numbers whose covariances are worked out at once
 MOST_NUMBERS = 2_000  # of a joint covariance
@@ -49,9 +48,9 @@ class Slopes:
 class Influence:
     """The functionals of one grouping set as functions on strata and true values."""
 
-    def __init__(self, frame: Frame, subject: Subject, keys: tuple[int, ...], first: int) -> None:
+    def __init__(self, frame: Frame, keys: tuple[int, ...], first: int) -> None:
         """`first` is the place of the set's first output row in the answer."""
-        self._frame, self._subject, self.first = frame, subject, first
+        self._frame, self._subject, self.first = frame, frame.subject, first
         strata = sort_into_strata(frame)
         query = frame.query
         wanted: list[Functional] = []
@@ -246,22 +245,20 @@ def _cells(frame: Frame, strata: Strata, rows: int) -> Cells:
     )
 
 
-def sets_of(frame: Frame, subject: Subject) -> list[Influence]:
+def sets_of(frame: Frame) -> list[Influence]:
     """One for each grouping set, in the order of the answer's rows."""
     found: list[Influence] = []
     for keys in frame.query.sets:
         first = found[-1].first + found[-1].rows if found else 0
-        found.append(Influence(frame, subject, keys, first))
+        found.append(Influence(frame, keys, first))
     return found
 
 
-def joint_covariance(
-    frame: Frame, subject: Subject, columns: pa.Table, chosen: Sequence[int], target: Target
-) -> tuple[Floats, Floats]:
+def joint_covariance(frame: Frame, columns: pa.Table, chosen: Sequence[int], target: Target) -> tuple[Floats, Floats]:
     """(rows x aggregates, the same) covariances of all numbers of some aggregates, and their standard errors."""
     if len(frame.query.sets) > 1:
         raise UnsupportedQuery("covariances are told for a plain GROUP BY, not for several grouping sets")
-    (influence,) = sets_of(frame, subject)
+    (influence,) = sets_of(frame)
     size = influence.rows * len(chosen)
     if size > MOST_NUMBERS:
         raise UnsupportedQuery(f"the answer has {size:,} numbers; covariances are told of up to {MOST_NUMBERS:,}")
@@ -296,13 +293,11 @@ def aggregate_slopes(influence: Influence, aggregate: Aggregate, j: int, columns
     return found * np.divide(np.nan_to_num(se), own, out=np.ones_like(own), where=own > 0)[:, None]
 
 
-def shown_covariance(
-    frame: Frame, subject: Subject, whole: pa.Table, rows: NDArray[np.int64], target: Target
-) -> Floats:
+def shown_covariance(frame: Frame, whole: pa.Table, rows: NDArray[np.int64], target: Target) -> Floats:
     """Covariances of the numbers of an answer; `rows` are the rows that it shows, in their order."""
     listed = [column for _, column in frame.query.columns if column[0] in "ad" and "_" not in column]
     if any(column[0] == "d" for column in listed):
         raise UnsupportedQuery("covariances are told of aggregates, not of numbers computed from them")
-    found, _ = joint_covariance(frame, subject, whole, [int(column[1:]) for column in listed], target)
+    found, _ = joint_covariance(frame, whole, [int(column[1:]) for column in listed], target)
     at = (rows[:, None] * len(listed) + np.arange(len(listed))[None, :]).ravel()
     return found[np.ix_(at, at)]

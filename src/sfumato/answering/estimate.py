@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import UnsupportedQuery
+from ..methods.shared.linear_functionals import Target
 from ..model.names import ENDS, ERROR_ENDS
 from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import Aggregate, Query
-from ..stats.intervals import cut
+from ..stats.intervals import cut, normal_quantile
 from ..stats.joint_codes import distinct_rows
 from ..stats.ties import to_digits
 from .functionals import (
@@ -29,41 +30,47 @@ from .functionals import (
     reachable,
     unscaled,
 )
-from .observe import Frame
-from .strata import Strata, estimate_apart, key_columns, sort_into_strata
+from .observe import Frame, direct
+from .strata import Estimate, Strata, estimate_apart, key_columns, sort_into_strata
 from .totals import Numbers, Result, hang_on_few_rows, is_exact, order_bounds, selected
 
 COMPARED = 12  # digits of estimates that HAVING and ORDER BY look at
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """Level, options and whom to ask: `z(comparisons)` is the normal quantile, `full` asks for full tails.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a question is answered."""
 
-    `estimate` and `bound` are the mechanism's; `direct` lets the engine answer an aggregate of untouched columns.
-    """
+    level: float
+    simultaneous: bool
+    estimator: str | None
 
-    z: Callable[[int], float]
-    full: bool
-    options: Mapping[str, str]
-    estimate: Callable[[Observed, Asked], Estimated]
-    bound: Callable[..., Any]
-    direct: Callable[[Aggregate, tuple[int, ...]], pa.Table]
-    quantile: Quantile | None = None
+    def z(self, comparisons: int) -> float:
+        """The normal quantile of the level, for one of so many numbers."""
+        return normal_quantile(self.level, comparisons if self.simultaneous else 1)
+
+    def one_of(self, comparisons: int) -> float:
+        """The level of one of so many numbers."""
+        return 1 - (1 - self.level) / (comparisons if self.simultaneous else 1)
+
+    @property
+    def target(self) -> Target:
+        """Whose errors are told."""
+        return "population" if self.estimator == "population" else "table"
 
 
 # (aggregate, keys, comparisons) -> (value, low, high) by the values of the keys; None where it has none
 Quantile = Callable[[Aggregate, tuple[int, ...], int], Mapping[tuple[Any, ...], tuple[float, float, float]] | None]
 
 
-def answer(frame: Frame, asking: Asking) -> tuple[pa.Table, pa.Array, str, tuple[str, ...]]:
+def answer(frame: Frame, options: Options, quantile: Quantile) -> tuple[pa.Table, pa.Array, str, tuple[str, ...]]:
     """(answer table with columns k0.. and a0, a0_se .., which rows SQL would list, kind, caveats)."""
     strata = sort_into_strata(frame)
     tables, kinds = [], set()
     caveats: dict[str, None] = {}
-    posed = [_posed(frame, asking, strata, keys) for keys in frame.query.sets]
+    posed = [_posed(frame, options, strata, keys) for keys in frame.query.sets]
     for one in posed:
-        table, kind, notes = _answer_set(frame, asking, strata, one)
+        table, kind, notes = _answer_set(frame, quantile, strata, one)
         tables.append(table)
         kinds.add(kind)
         caveats |= dict.fromkeys(notes)
@@ -89,7 +96,7 @@ class _Posed:
     possible: Limits
 
 
-def _posed(frame: Frame, asking: Asking, strata: Strata, keys: tuple[int, ...]) -> _Posed:
+def _posed(frame: Frame, options: Options, strata: Strata, keys: tuple[int, ...]) -> _Posed:
     """What is asked of the method for a grouping set, and what is possible at all."""
     query = frame.query
     wanted: list[Functional] = []
@@ -123,52 +130,56 @@ def _posed(frame: Frame, asking: Asking, strata: Strata, keys: tuple[int, ...]) 
         products=products(frame.wanted.moments, len(query.measures)),
         pairs=pairs,
         binary=all(bool(np.all(H.data == 1)) for H in matrices),
-        z=asking.z(comparisons),
-        options=asking.options,
+        z=options.z(comparisons),
+        options={"estimator": options.estimator} if options.estimator else {},
         groups=len(combos),
-        full=asking.full,
+        full=options.simultaneous,
     )
     possible = limits(observed, asked, strata.positive)
     return _Posed(keys, plain, groups, combos, parts, J, listed, comparisons, observed, asked, possible)
 
 
-def _answer_set(frame: Frame, asking: Asking, strata: Strata, posed: _Posed) -> tuple[pa.Table, str, tuple[str, ...]]:
+def _answer_set(
+    frame: Frame, quantile: Quantile, strata: Strata, posed: _Posed
+) -> tuple[pa.Table, str, tuple[str, ...]]:
     """The columns of one grouping set, its kind, and caveats."""
     query, aggregates = frame.query, [unscaled(aggregate) for aggregate in frame.query.aggregates]
     keys, plain, groups, combos = posed.keys, posed.plain, posed.groups, posed.combos
     parts, J, comparisons = posed.parts, posed.functionals, posed.comparisons
     observed, asked, possible = posed.observed, posed.asked, posed.possible
     columns, kinds = key_columns(frame, strata, keys, groups, plain, combos), set()
-    found = _estimated(observed, asked, possible, asking)
+    found = _estimated(observed, asked, possible, frame.subject.estimate)
     notes = list(found.caveats)
+
+    def by_engine(sql: str, by: tuple[int, ...]) -> Result:
+        """An aggregate of untouched columns, which the engine answers exactly."""
+        seen = frame.subject.reader.run(direct(query, sql, by), text=query.text)
+        return _direct(seen, strata, groups, plain)
 
     def extremes(measure: int) -> tuple[Floats, Floats]:
         """Least and largest number of a measure in every group of untouched keys."""
-        low, high = (
-            _direct(asking.direct(replace(query.aggregates[0], text=text), tuple(plain)), strata, groups, plain)
-            for text in (f"{end}({query.measures[measure]})" for end in ("MIN", "MAX"))
-        )
+        low, high = (by_engine(f"{end}({query.measures[measure]})", tuple(plain)) for end in ("MIN", "MAX"))
         return low.value[:, 0], high.value[:, 0]
 
     few = hang_on_few_rows(observed, asked, found, shown=bool(frame.codes) or not frame.place.units)
     for j, ((aggregate, factor), (top, bottom)) in enumerate(zip(aggregates, parts, strict=True)):
         numbers = Numbers(found, possible, asked, J, len(combos))
         if aggregate.kind == "direct":
-            result = _direct(asking.direct(aggregate, keys), strata, groups, plain)
+            result = by_engine(aggregate.text, keys)
         elif aggregate.kind in {"min", "max", "quantile"}:
             try:
                 chosen = selected(aggregate, query, keys, strata, observed)
                 if aggregate.numerator[0].value < 0:  # of an untouched column: the engine knows it
-                    result = _direct(asking.direct(aggregate, keys), strata, groups, plain)
+                    result = by_engine(aggregate.text, keys)
                 else:
-                    result = order_bounds(aggregate, query, asking.bound, chosen, asked, top)
+                    result = order_bounds(aggregate, query, frame.subject.bound, chosen, asked, top)
             except UnsupportedQuery:  # neither exact nor bounded: perhaps an interval
-                inverted = asking.quantile(aggregate, keys, comparisons) if asking.quantile is not None else None
+                inverted = quantile(aggregate, keys, comparisons)
                 if inverted is None:
                     raise
                 result = _inverted(aggregate, inverted, [columns[f"k{i}"].to_pylist() for i in keys], len(combos))
         elif aggregate.kind == "ratio":
-            result = numbers.ratio(aggregate, top, bottom, asking.bound, observed, extremes).times(factor)
+            result = numbers.ratio(aggregate, top, bottom, frame.subject.bound, observed, extremes).times(factor)
         else:
             result = numbers.total(top).times(factor)
         kinds.add(result.kind)
@@ -193,7 +204,7 @@ def _pairs(parts: list[tuple[list[int], list[int]]], J: int, combos: int) -> NDA
     return np.array([(c * J + a, c * J + b) for c in range(combos) for a, b in base], dtype=np.intp).reshape(-1, 2)
 
 
-def _estimated(observed: Observed, asked: Asked, possible: Limits, asking: Asking) -> Estimated:
+def _estimated(observed: Observed, asked: Asked, possible: Limits, estimate: Estimate) -> Estimated:
     """The mechanism's estimates; where what is possible leaves no room, the exact number instead."""
     exact = is_exact(possible)
     shape = possible.low.shape
@@ -201,7 +212,7 @@ def _estimated(observed: Observed, asked: Asked, possible: Limits, asking: Askin
         zero = np.zeros(shape)
         covariance = np.zeros((shape[0], len(asked.pairs)))
         return Estimated(value=possible.low, variance=zero, low=possible.low, high=possible.low, covariance=covariance)
-    found = estimate_apart(asking.estimate, observed, asked)
+    found = estimate_apart(estimate, observed, asked)
     covariance = found.covariance.copy()
     for k, (a, b) in enumerate(asked.pairs):
         covariance[exact[:, a] | exact[:, b], k] = 0.0

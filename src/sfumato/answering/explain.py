@@ -18,7 +18,7 @@ from ..sql.parse import parse
 from ..stats.ties import as_printed
 from .covariance import LINEAR
 from .functionals import Layout, coefficients, functionals, layout
-from .observe import Observation, check_literals, look_at_domains
+from .observe import Observation, look_at_domains
 from .subject import Subject, nothing_randomised
 
 MOST = 4  # sets shown at each end
@@ -129,7 +129,6 @@ def _statements(text: str) -> list[str]:
 def _coefficients(statement: str, subject: Subject) -> list[Floats]:
     try:
         query = parse(statement, subject.schema)
-        check_literals(query, subject)
         views = look_at_domains(query, subject).views
     except SfumatoError as error:
         raise SpecError(f'"{statement}" cannot be declared: {error.args[0]}', field="workload") from None

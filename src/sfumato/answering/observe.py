@@ -17,7 +17,7 @@ from ..errors import QueryError, UnsupportedQuery
 from ..model.public import Codes, Scalar
 from ..model.types import Kind
 from ..sql.aggregates import LARGEST
-from ..sql.nodes import FALSE, TRUE, UNKNOWN, Aggregate, Query, Truth
+from ..sql.nodes import FALSE, TRUE, UNKNOWN, Query, Truth
 from ..sql.scalar import nearest, quoted
 from .functionals import Layout, UnitView, Views, layout
 from .subject import Subject
@@ -39,14 +39,9 @@ def truth(column: pa.ChunkedArray | pa.Array) -> Truth:
     return np.select([flat == 1, flat == 0], [TRUE, FALSE], UNKNOWN).astype(np.int8)
 
 
-def checked_views(query: Query, subject: Subject) -> Views:
-    """How the question sees the domains, after its literals were looked for there."""
-    check_literals(query, subject)
-    return look_at_domains(query, subject)
-
-
 def look_at_domains(query: Query, subject: Subject) -> Views:
-    """Leaves, keys and numbers of every involved unit, on its domain."""
+    """Leaves, keys and numbers of every involved unit, on its domain; QueryError for literals that it does not have."""
+    check_literals(query, subject)
     views, labels = {}, {}
     for u in query.units():
         leaves = [i for i, leaf in enumerate(query.leaves) if leaf.unit == u]
@@ -195,6 +190,7 @@ class Frame:
     """A question and what was observed for it."""
 
     query: Query
+    subject: Subject
     wanted: Observation
     seen: pa.Table
     place: Layout
@@ -204,7 +200,7 @@ class Frame:
 
 def observe(query: Query, subject: Subject) -> Frame:
     """What the engine says to the question, laid out over the domains; ReleaseError for parts that cannot be."""
-    views = checked_views(query, subject)
+    views = look_at_domains(query, subject)
     wanted = wanted_of(query, subject, *subject.reader.source())
     seen = subject.reader.run(wanted.statement, text=query.text)
     if wanted.part is not None:
@@ -212,6 +208,7 @@ def observe(query: Query, subject: Subject) -> Frame:
         seen = seen.set_column(at, wanted.part, pa.array(part_numbers(seen[wanted.part], subject.rows)))
     return Frame(
         query=query,
+        subject=subject,
         wanted=wanted,
         seen=seen,
         place=layout(query.units(), views.views, lumpable=subject.lumpable, sets=subject.sets),
@@ -281,7 +278,7 @@ def _total(factors: list[exp.Expression], weight: str | None) -> exp.Expression:
     return exp.Sum(this=product)
 
 
-def direct(query: Query, aggregate: Aggregate, keys: tuple[int, ...]) -> exp.Select:
+def direct(query: Query, sql: str, keys: tuple[int, ...]) -> exp.Select:
     """An aggregate of untouched columns under untouched conditions, which the engine answers exactly."""
     columns = [(expression(query.keys[i].sql), f"k{i}") for i in keys]
-    return grouped(columns, [(double(expression(aggregate.text)), "v")], table="release", where=query.pushed)
+    return grouped(columns, [(double(expression(sql)), "v")], table="release", where=query.pushed)

@@ -19,7 +19,7 @@ from ..model.names import ERROR_ENDS
 from .aggregates import AGGREGATES, Part, Terms, as_aggregate, is_direct, numbered, rounded, tree_of
 from .nesting import Lookups, Nested, flattened
 from .nodes import Aggregate, Condition, Derived, Key, Query, Schema, conjunction
-from .scalar import ANSWERED, COMPUTED, Node, Scope, call_span, conjuncts, default_name, refuse, span, typed
+from .scalar import ALLOWED, ANSWERED, COMPUTED, Node, Scope, call_span, conjuncts, default_name, refuse, span, typed
 
 ENDS = {"INTERVAL_LOW": "_low", "INTERVAL_HIGH": "_high", "STD_ERROR": "_se"}
 
@@ -62,13 +62,16 @@ class _Parser:
     def query(self, select: Node) -> Query:
         items = self._items(select)
         pushed, where = self._where(select.args.get("where"))
-        sets = self._groups(select.args.get("group"), items)
+        plain = [node for _, node in items if not self._is_aggregate(node)]
+        sets = grouping_sets(select.args.get("group"), plain, lambda node: self._key(node, items), self.text)
         columns = self.columns = tuple((name, self._column(name, node)) for name, node in items)
         doubles = [name for name, _ in columns if [n for n, _ in columns].count(name) > 1]
         if doubles:
             raise QueryError(f'two columns of the answer are named "{doubles[0]}"; give one an alias', sql=self.text)
         self._check_error_columns(columns)
-        having, order = self._having(select.args.get("having")), self._order(select.args.get("order"))
+        having = select.args.get("having")
+        having = None if having is None else self._on_answer(having.this)
+        order = self._order(select.args.get("order"))
         if self.totals is not None and (len(sets) > 1 or having is not None):
             raise refuse("a total over groups goes with a plain GROUP BY and without HAVING", self.text, self.totals)
         self._check_direct(where)
@@ -170,10 +173,6 @@ class _Parser:
         return tuple(pushed), conjunction(kept)
 
     # --- GROUP BY ------------------------------------------------------------------------------------------
-
-    def _groups(self, group: Node | None, items: list[tuple[str, Node]]) -> tuple[tuple[int, ...], ...]:
-        plain = [node for _, node in items if not self._is_aggregate(node)]
-        return grouping_sets(group, plain, lambda node: self._key(node, items), self.text)
 
     def _key(self, node: Node, items: list[tuple[str, Node]]) -> int:
         """Number of the key that the expression, its position in SELECT or its alias stands for."""
@@ -352,7 +351,8 @@ class _Parser:
         for part in replaced.walk():
             if isinstance(part, exp.Subquery | exp.Select | exp.Window):
                 raise refuse("subqueries and window functions are not answered from a release", self.text, node)
-        self.scope_free_check(replaced, node)
+            if not isinstance(part, (*ALLOWED, exp.Ordered)):  # its columns are those of the answer already
+                raise refuse(f"{typed(part, self.text)} is not allowed here", self.text, node)
         return str(replaced.sql(dialect="duckdb", comments=False))
 
     def _same(self, node: Node, key: Key) -> bool:
@@ -361,20 +361,9 @@ class _Parser:
         except QueryError:
             return False
 
-    def scope_free_check(self, replaced: Node, node: Node) -> None:
-        """The allow-list, for an expression whose columns are already those of the answer."""
-        from .scalar import ALLOWED
-
-        for part in replaced.walk():
-            if not isinstance(part, (*ALLOWED, exp.Ordered)):
-                raise refuse(f"{typed(part, self.text)} is not allowed here", self.text, node)
-
     def _no_formula(self, node: Node) -> UnsupportedQuery:
         of = " of an aggregate" if isinstance(node, exp.Func) else ""
         return refuse(f"{typed(node, self.text)}{of} has no error formula", self.text, node, hint=COMPUTED)
-
-    def _having(self, having: Node | None) -> str | None:
-        return None if having is None else self._on_answer(having.this)
 
     def _order(self, order: Node | None) -> str | None:
         if order is None:
