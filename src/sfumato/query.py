@@ -18,10 +18,10 @@ from .answering.computed import over, with_derived
 from .answering.covariance import shown_covariance
 from .answering.estimate import Options
 from .answering.explain import explained
-from .answering.functionals import layout
-from .answering.observe import Frame, look_at_domains, observe, wanted_of
+from .answering.observe import Frame, layout, look_at_domains, observe, wanted_of
 from .answering.subject import Subject, subject_of
 from .engines.statements import refined
+from .model.names import ENDS, free_name
 from .model.public import Domain, Floats
 from .release.bundle import copy_files, writing
 from .release.files import check_digests
@@ -113,6 +113,17 @@ def _quantile(
         return None
     level = options.one_of(comparisons)
     return by_keys(frame.subject, frame.query, aggregate, keys, level=level, target=options.target)
+
+
+def counts(columns: Sequence[str], *, where: str | None = None, what: str = "COUNT(*)", called: str = "n") -> str:
+    """The question whose answer is every cell's count, or another aggregate, with its error.
+
+    The number is `called` so, or with _2, _3 .. behind it where a column has that name or that of an error.
+    """
+    names = ", ".join(quoted(c) for c in columns)
+    what = f"{what} AS {free_name(called, columns, ENDS)}"
+    asked = f"SELECT {names + ', ' if columns else ''}{what} FROM release" + (f" WHERE {where}" if where else "")
+    return asked + (f" GROUP BY {names} ORDER BY {names}" if columns else "")
 
 
 def open_release(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> Release:
@@ -216,13 +227,11 @@ class Release:
 
     def count(self, where: str | None = None, by: Sequence[str] = (), **options: Any) -> Answer:
         """How many rows meet the condition, in all or by some columns; aggregate `n`."""
-        from .answering.contingency import counts
-
         return self.sql(counts(by, where=where), **options)
 
     def table(self, columns: list[str], *, nonnegative: str | None = None) -> pa.Table:
         """Counts of every cell over some columns; `nonnegative` "em" or "simplex": no cell below 0, and no errors."""
-        from .answering.contingency import counts, smoothed
+        from .analysis.association import smoothed
 
         if nonnegative is not None:
             with self._question():
@@ -231,7 +240,7 @@ class Release:
 
     def association(self, x: str, y: str, *, level: float = DEFAULT_LEVEL) -> Any:
         """How much column x tells about column y: the uncertainty coefficient I(X; Y) / H(Y), with its interval."""
-        from .answering.contingency import association
+        from .analysis.association import association
 
         with self._question():
             return association(self.opened, x, y, level)
@@ -337,7 +346,5 @@ class Release:
         level: float = DEFAULT_LEVEL,
     ) -> Answer:
         """Counts `n` of every combination of two columns (`n_2` beside an n), or sums `total` of `weights`."""
-        from .answering.contingency import counts
-
         what, called = ("COUNT(*)", "n") if weights is None else (f"SUM({quoted(weights)})", "total")
         return self.sql(counts((x, y), where=where, what=what, called=called), level=level)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from ..answering.estimate import FEW
 from ..answering.observe import look_at_domains, truth
 from ..answering.subject import Subject
-from ..answering.totals import FEW
 from ..engines.codes import factorise, part_numbers
 from ..engines.statements import column, distinct, double, expression, grouped
 from ..errors import QueryError, SpecError, UnsupportedQuery

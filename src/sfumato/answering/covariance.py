@@ -21,9 +21,8 @@ from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, F
 from ..model.public import Floats
 from ..sql.nodes import Aggregate
 from ..stats.joint_codes import distinct_rows
-from .functionals import Functional, coefficients, places
+from .functionals import Functional, Strata, coefficients, places, sort_into_strata
 from .observe import Frame
-from .strata import Strata, sort_into_strata
 
 TOGETHER = 64  # numbers whose covariances are worked out at once
 MOST_NUMBERS = 2_000  # of a joint covariance

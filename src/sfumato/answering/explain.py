@@ -17,8 +17,8 @@ from ..sql.nodes import FALSE, TRUE, Query, Schema
 from ..sql.parse import parse
 from ..stats.ties import as_printed
 from .covariance import LINEAR
-from .functionals import Layout, coefficients, functionals, layout
-from .observe import Observation, look_at_domains
+from .functionals import coefficients, functionals
+from .observe import Layout, Observation, layout, look_at_domains
 from .subject import Subject, nothing_randomised
 
 MOST = 4  # sets shown at each end
