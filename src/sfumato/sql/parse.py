@@ -16,9 +16,9 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from ..errors import QueryError, UnsupportedQuery
 from ..model.names import ERROR_ENDS
-from .aggregates import AGGREGATES, Part, Terms, as_aggregate, is_direct, numbered, rounded, tree_of
+from .aggregates import AGGREGATES, Terms, as_aggregate, is_direct, numbered, rounded, tree_of
 from .nesting import Lookups, Nested, flattened
-from .nodes import Aggregate, Condition, Derived, Key, Query, Schema, conjunction
+from .nodes import Aggregate, Arithmetic, Condition, Derived, Key, Query, Schema, conjunction
 from .scalar import ALLOWED, ANSWERED, COMPUTED, Node, Scope, call_span, conjuncts, default_name, refuse, span, typed
 
 ENDS = {"INTERVAL_LOW": "_low", "INTERVAL_HIGH": "_high", "STD_ERROR": "_se"}
@@ -234,13 +234,9 @@ class _Parser:
             if not self._is_aggregate(inner):
                 raise refuse(f"{node.name.upper()} takes an aggregate or its alias", self.text, node)
             return self._column(name, inner, hidden=True) + ENDS[node.name.upper()]
-        target = node.this if isinstance(node, exp.Filter) else node
-        if isinstance(target, AGGREGATES) or is_direct(target):
-            return self._register(self.terms.aggregate(name, node, hidden=hidden), hidden=hidden)
-        if isinstance(target, exp.AggFunc):
-            said = typed(target, self.text)
-            at = call_span(node, self.text)
-            raise refuse(f"{said} is not answered with its error", self.text, at=at, hint=ANSWERED)
+        found = self._aggregate(name, node, hidden=hidden)
+        if found is not None:
+            return self._register(found, hidden=hidden)
         if self._is_aggregate(node):
             return self._computed(name, node, hidden=hidden)
         self.scope.check(node)
@@ -251,6 +247,16 @@ class _Parser:
         if isinstance(node, exp.Column):
             raise refuse(f'"{node.name}" must appear in GROUP BY or inside an aggregate', self.text, node)
         raise refuse("this expression must appear in GROUP BY or inside an aggregate", self.text, node)
+
+    def _aggregate(self, name: str, node: Node, *, hidden: bool) -> Aggregate | None:
+        """The aggregate that a node is, perhaps with FILTER; None for anything else."""
+        call = node.this if isinstance(node, exp.Filter) else node
+        if isinstance(call, AGGREGATES) or is_direct(call):
+            return self.terms.aggregate(name, node, hidden=hidden)
+        if isinstance(call, exp.AggFunc):
+            said, at = typed(call, self.text), call_span(node, self.text)
+            raise refuse(f"{said} is not answered with its error", self.text, at=at, hint=ANSWERED)
+        return None
 
     def _computed(self, name: str, node: Node, *, hidden: bool) -> str:
         """Arithmetic: one sum or ratio where it is one, a tree otherwise."""
@@ -272,7 +278,7 @@ class _Parser:
         self.derived.append(Derived(name, made, text, place))
         return f"d{len(self.derived) - 1}"
 
-    def _part(self, node: Node) -> Part | None:
+    def _part(self, node: Node) -> Arithmetic | None:
         """The aggregate that a node is, or its total over groups."""
         if isinstance(node, exp.Window):
             self._check_window(node)
@@ -281,15 +287,9 @@ class _Parser:
                 raise refuse("a total over groups is of COUNT or SUM", self.text, node)
             keys = tuple(sorted(self._known_key(key) for key in node.args.get("partition_by") or ()))
             self.totals = self.totals or node
-            return Part(found, keys)
-        target = node.this if isinstance(node, exp.Filter) else node
-        if isinstance(target, AGGREGATES) or is_direct(target):
-            return Part(self.terms.aggregate("", node, hidden=True))
-        if isinstance(target, exp.AggFunc):
-            said = typed(target, self.text)
-            at = call_span(node, self.text)
-            raise refuse(f"{said} is not answered with its error", self.text, at=at, hint=ANSWERED)
-        return None
+            return Arithmetic("part", leaf=found, over=keys)
+        aggregate = self._aggregate("", node, hidden=True)
+        return None if aggregate is None else Arithmetic("part", leaf=aggregate)
 
     def _check_window(self, node: Node) -> None:
         """Refuse windows that are not the total of an aggregate over groups."""
