@@ -28,7 +28,7 @@ from ..stats.association import (
     project_to_simplex,
 )
 from ..stats.intervals import chi_square_tail, normal_quantile, two_sided
-from ..stats.kronecker import AxisMap, all_cells, channel
+from ..stats.kronecker import AxisMap, apply_maps, channel, inverse
 from .cells import Grid, Recode, check_asked, few_rows, is_number, numbers_on, powers, read
 
 TINY = float(np.finfo(np.float64).tiny)
@@ -387,7 +387,7 @@ def smoothed(release: OpenedRelease, columns: Sequence[str], nonnegative: str) -
     if nonnegative == "em":
         estimate = rows * expectation_maximisation(observed, channels)
     else:
-        estimate = rows * project_to_simplex(all_cells(observed, channels).estimate / rows)
+        estimate = rows * project_to_simplex(apply_maps([inverse(c) for c in channels], observed) / rows)
     places = np.unravel_index(np.arange(estimate.size), estimate.shape)
     shown = {c: v.take(pa.array(p)) for c, v, p in zip(columns, labels, places, strict=True)}
     return pa.table({**shown, free_name("n", columns, ENDS): estimate.ravel()})

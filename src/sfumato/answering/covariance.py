@@ -8,7 +8,7 @@ sections 1 and 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -253,23 +253,6 @@ def sets_of(frame: Frame) -> list[Influence]:
     return found
 
 
-def joint_covariance(frame: Frame, columns: pa.Table, chosen: Sequence[int], target: Target) -> tuple[Floats, Floats]:
-    """(rows x aggregates, the same) covariances of all numbers of some aggregates, and their standard errors."""
-    if len(frame.query.sets) > 1:
-        raise UnsupportedQuery("covariances are told for a plain GROUP BY, not for several grouping sets")
-    (influence,) = sets_of(frame)
-    size = influence.rows * len(chosen)
-    if size > MOST_NUMBERS:
-        raise UnsupportedQuery(f"the answer has {size:,} numbers; covariances are told of up to {MOST_NUMBERS:,}")
-    se = np.stack([columns[f"a{j}_se"].to_numpy(zero_copy_only=False) for j in chosen], axis=1)  # (rows, aggregates)
-    if (se == 0).all():
-        return np.zeros((size, size)), se.ravel()
-    own = np.stack([aggregate_slopes(influence, frame.query.aggregates[j], j, columns, target) for j in chosen], axis=1)
-    rows = np.repeat(np.arange(influence.rows), len(chosen))
-    found = influence.covariance(Slopes(row=rows, own=own.reshape(size, -1)), target)
-    return np.where(np.isnan(se.ravel())[:, None] | np.isnan(se.ravel())[None, :], np.nan, found), se.ravel()
-
-
 def aggregate_slopes(influence: Influence, aggregate: Aggregate, j: int, columns: pa.Table, target: Target) -> Floats:
     """(rows, J) slopes of one aggregate, to the error that the answer states for it; 0 where it is exact."""
     part = columns.slice(influence.first, influence.rows)
@@ -293,10 +276,23 @@ def aggregate_slopes(influence: Influence, aggregate: Aggregate, j: int, columns
 
 
 def shown_covariance(frame: Frame, whole: pa.Table, rows: NDArray[np.int64], target: Target) -> Floats:
-    """Covariances of the numbers of an answer; `rows` are the rows that it shows, in their order."""
+    """Covariances of the numbers of an answer, row by row; `rows` are the rows that it shows, in their order."""
     listed = [column for _, column in frame.query.columns if column[0] in "ad" and "_" not in column]
     if any(column[0] == "d" for column in listed):
         raise UnsupportedQuery("covariances are told of aggregates, not of numbers computed from them")
-    found, _ = joint_covariance(frame, whole, [int(column[1:]) for column in listed], target)
+    if len(frame.query.sets) > 1:
+        raise UnsupportedQuery("covariances are told for a plain GROUP BY, not for several grouping sets")
+    (influence,) = sets_of(frame)
+    size = influence.rows * len(listed)
+    if size > MOST_NUMBERS:
+        raise UnsupportedQuery(f"the answer has {size:,} numbers; covariances are told of up to {MOST_NUMBERS:,}")
+    se = np.stack([whole[f"{column}_se"].to_numpy(zero_copy_only=False) for column in listed], axis=1).ravel()
+    found = np.zeros((size, size))
+    if (se != 0).any():
+        chosen = [int(column[1:]) for column in listed]
+        slopes = [aggregate_slopes(influence, frame.query.aggregates[j], j, whole, target) for j in chosen]
+        own = np.stack(slopes, axis=1).reshape(size, -1)
+        found = influence.covariance(Slopes(row=np.repeat(np.arange(influence.rows), len(listed)), own=own), target)
+        found = np.where(np.isnan(se)[:, None] | np.isnan(se)[None, :], np.nan, found)
     at = (rows[:, None] * len(listed) + np.arange(len(listed))[None, :]).ravel()
     return found[np.ix_(at, at)]
