@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-
 from sfumato.answering.strata import estimate_apart
+
 from sfumato.methods.anatomy import channel as channels
 from sfumato.methods.anatomy.channel import Channel, Groups, Moments, groups_of, triples
 from sfumato.methods.anatomy.estimate import estimate

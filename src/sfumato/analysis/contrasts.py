@@ -6,7 +6,7 @@ docs/explanation/inference.md, section 6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -55,23 +55,12 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """As a document."""
-        keys = ("level", "value", "se", "difference", "difference_se", "low", "high", "z", "pvalue")
-        rows = [
-            dict(
-                zip(
-                    keys,
-                    (g.level, g.value, g.se, g.difference, g.difference_se, g.low, g.high, g.z, g.pvalue),
-                    strict=True,
-                )
-            )
-            for g in self.groups
-        ]
         return {
             "what": self.what,
             "by": self.by,
             "target": self.target,
             "level": self.level,
-            "rows": rows,
+            "rows": [asdict(group) for group in self.groups],
             "caveats": list(self.caveats),
         }
 

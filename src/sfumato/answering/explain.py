@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,21 +11,22 @@ from sqlglot.errors import SqlglotError
 from ..engines.contract import Reader
 from ..engines.statements import DIALECT
 from ..errors import SfumatoError, SpecError
-from ..methods import AnyMethod
 from ..model.public import Domain, Floats, Listed
 from ..release.opened import OpenedRelease
 from ..sql.nodes import FALSE, TRUE, Query, Schema
 from ..sql.parse import parse
 from ..stats.ties import as_printed
-from .functionals import Layout, coefficients, functionals, layout
-from .observe import Observation, check_literals, look_at_domains
+from .covariance import LINEAR
+from .functionals import coefficients, functionals
+from .observe import Layout, Observation, layout, look_at_domains
 from .subject import Subject, nothing_randomised
 
 MOST = 4  # sets shown at each end
 
 
-def explanation(query: Query, wanted: Observation, place: Layout, domains: Sequence[Domain], method: AnyMethod) -> str:
+def explained(query: Query, wanted: Observation, place: Layout, opened: OpenedRelease) -> str:
     """What is observed, which weights, which variance formula."""
+    method, domains = opened.method, opened.domains
     lines = [f"method: {method.name} ({method.trust})", f"observe: {wanted.statement.sql(dialect=DIALECT)}"]
     if not place.units:
         lines.append("no randomised column is touched: the answer is exact")
@@ -52,13 +52,7 @@ def explanation(query: Query, wanted: Observation, place: Layout, domains: Seque
         lines.append(f"weights and variance: {method.formula}")
     if query.having or query.order or query.limit is not None:
         lines.append("HAVING, ORDER BY and LIMIT apply to the estimates")
-    return "\n".join(lines)
-
-
-def explained(query: Query, wanted: Observation, place: Layout, opened: OpenedRelease) -> str:
-    """What is observed, and the weights below it."""
-    said = explanation(query, wanted, place, opened.domains, opened.method)
-    return "\n".join([said, *shown_weights(query, place, opened)])
+    return "\n".join([*lines, *shown_weights(query, place, opened)])
 
 
 def shown_weights(query: Query, place: Layout, opened: OpenedRelease) -> list[str]:
@@ -77,7 +71,7 @@ def shown_weights(query: Query, place: Layout, opened: OpenedRelease) -> list[st
     met = np.full((1, len(query.leaves)), TRUE, dtype=np.int8)
     lines = []
     for aggregate in query.aggregates:
-        if aggregate.kind not in {"sum", "ratio"}:
+        if aggregate.kind not in LINEAR:
             continue
         for side in (side for side in functionals(aggregate) if side):
             (matrix,), _ = coefficients(query, list(side), query.sets[0], place, met)
@@ -108,9 +102,6 @@ def _by_set(weights: Floats, listed: Listed, opened: OpenedRelease, unit: int) -
 # Questions that a publisher declares beforehand, as numbers for the values of the domain that will be changed.
 
 
-LINEAR = ("sum", "ratio")
-
-
 def declared_questions(text: str, schema: Schema, domain: Domain, reader: Reader) -> Floats:
     """(questions, values): h of every linear question; a ratio counts as its numerator and its denominator.
 
@@ -138,7 +129,6 @@ def _statements(text: str) -> list[str]:
 def _coefficients(statement: str, subject: Subject) -> list[Floats]:
     try:
         query = parse(statement, subject.schema)
-        check_literals(query, subject)
         views = look_at_domains(query, subject).views
     except SfumatoError as error:
         raise SpecError(f'"{statement}" cannot be declared: {error.args[0]}', field="workload") from None

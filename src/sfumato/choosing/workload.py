@@ -26,7 +26,7 @@ from ..engines import scratch
 from ..engines.contract import Engine, Reader, Table, Transform
 from ..engines.statements import counted, select
 from ..errors import EngineError, SpecError, UnsupportedQuery
-from ..model.names import ENDS
+from ..model.names import ENDS, free_name
 from ..model.public import Floats, Scalar
 from ..model.types import ColumnType
 from ..sql.nodes import Schema
@@ -128,7 +128,7 @@ class Workload:
         """The release's answers, in the order of `truth`."""
         out = np.full((6, len(self)), np.nan)
         for chosen in self.sets:
-            alias = free_alias((*chosen.columns, *self.sensitive))
+            alias = free_name("n", (*chosen.columns, *self.sensitive), ENDS)
             some = _judged(chosen, self.sensitive) if self.values > MANY_VALUES else None
             for sql, prefix, keys in _pool_sql(chosen, self.sensitive, set(release.schema.units), alias, some):
                 table = release.sql(sql, estimator=estimator).table
@@ -269,14 +269,6 @@ def _within(columns: Sequence[str], values: Iterable[Key]) -> str:
     return " AND ".join(
         f"{quoted(c)} IN ({', '.join(literal(v) for v in some)})" for c, some in zip(columns, listed, strict=True)
     )
-
-
-def free_alias(names: Iterable[str]) -> str:
-    """An alias for a count that no column has, nor a column of its error."""
-    taken, alias = {name.casefold() for name in names}, "n"
-    while not taken.isdisjoint(alias + end for end in ENDS):
-        alias += "_"
-    return alias
 
 
 def _pool_sql(

@@ -65,15 +65,22 @@ def bins(given: Mapping[str, Sequence[Ratio]] | Sequence[str]) -> tuple[Recoding
         lists = {column: list(edges) for column, edges in given.items()}
     else:
         for text in given:
-            column = None
-            for name, value in parts(text, "bins"):
-                if value is not None:
-                    column = name
-                    lists[column] = []
-                if column is None:
-                    raise SpecError(f'bins are written column=EDGE,EDGE,..., got "{text}"', field="bins")
-                lists[column].append(name if value is None else value)
+            lists |= bin_edges(text)
     return tuple(Recoding(column=c, edges=tuple(float(exact(e, "bins")) for e in lists[c])) for c in lists)
+
+
+def bin_edges(text: str) -> dict[str, list[Ratio]]:
+    """The edges in a text such as `age=17,25,35,hours=0,20,40`: a name starts a new list."""
+    found: dict[str, list[Ratio]] = {}
+    column = None
+    for name, value in parts(text, "bins"):
+        if value is not None:
+            column = name
+            found[column] = []
+        if column is None:
+            raise SpecError(f'bins are written column=EDGE,EDGE,..., got "{text}"', field="bins")
+        found[column].append(name if value is None else value)
+    return found
 
 
 def rounded(given: Mapping[str, Ratio] | Sequence[str]) -> tuple[Recoding, ...]:
