@@ -39,9 +39,7 @@ def _open(source: Any) -> Any:
 
 def _rows(source: Any) -> list[Any]:
     """The cells of column x, as the engine sees them."""
-    table = _open(source)
-    with table._session() as session:
-        return sorted(session.query("SELECT x FROM source")["x"].to_pylist())
+    return sorted(_open(source)._tables(["SELECT x FROM source"])[0]["x"].to_pylist())
 
 
 ODD = [

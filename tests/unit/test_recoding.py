@@ -38,8 +38,7 @@ CASES: dict[str, tuple[list[Any], tuple[Recoding, ...], list[Any]]] = {
 
 
 def _cells(table: Any) -> list[Any]:
-    with table._session() as session:
-        return session.query(f"SELECT {table._select(['x'])} FROM source")["x"].to_pylist()
+    return table._tables([f"SELECT {table._select(['x'])} FROM source"])[0]["x"].to_pylist()
 
 
 @pytest.mark.parametrize("case", CASES)
