@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,10 +31,10 @@ from .release.manifest import (
     FileModel,
     GuaranteeModel,
     Manifest,
+    PeopleModel,
     Software,
     columns_and_units,
     guarantee_model,
-    people_model,
     recoded_models,
     unprotected_model,
 )
@@ -132,7 +132,7 @@ class Prepared:
             "trust": str(method.trust),
             "rows": self.profile.rows,
             "parameters": plan_form(method).dump_python(plan, mode="json"),
-            "people": people_model(self.people).model_dump(mode="json"),
+            "people": asdict(self.people),
             "guarantee": self.guarantee.model_dump(mode="json", exclude_none=True),
             **method.report(plan, work, self.profile),
             **(method.full_report(plan, work, self.profile) if full else {}),
@@ -230,7 +230,7 @@ def publish(
     `sign` is a file with an Ed25519 private key in PEM; the release then carries a signature.
     """
     place = scratch.new_folder("release") if out is None else None
-    target = place / "release" if place else folder_of(out)
+    target = place / "release" if place else str(out)
     try:
         into_folder(
             source,
@@ -254,21 +254,12 @@ def publish(
         raise
     from .query import Release  # what reads SQL is loaded by whoever asks
 
-    return Release(open_folder(target, check=False, scratch=place))  # it was read back before it took its place
-
-
-def folder_of(out: str | Path | None) -> Path:
-    """The folder that was asked for."""
-    if "://" in str(out):
-        raise SpecError(
-            "a release is written to a folder, not to an address; copy it there, release.json last", field="out"
-        )
-    return Path(str(out))
+    return Release(open_folder(Path(target), check=False, scratch=place))  # it was read back before it took its place
 
 
 def into_folder(
     source: Any,
-    target: Path,
+    out: str | Path,
     *,
     roles: Roles,
     method: Any,
@@ -280,33 +271,30 @@ def into_folder(
     notify: Callable[[str], None] | None,
     **reading: Any,
 ) -> Manifest:
-    """What the release in the new folder `target` states; the arguments are those of `publish` and `bundle.writing`."""
+    """What the release in the new folder `out` states; the arguments are those of `publish`."""
+    if "://" in str(out):
+        raise SpecError(
+            "a release is written to a folder, not to an address; copy it there, release.json last", field="out"
+        )
     key = None if sign is None else signing.read_private(sign)
     secret = Secret.of(seed)
-    bundle.check_apart(target, paths_of(source))
-
-    def written(folder: Path) -> tuple[Manifest, tuple[str, ...]]:
-        """The plan dies here: what it holds is not needed to read the release back."""
+    bundle.check_apart(Path(out), paths_of(source))
+    with bundle.writing(Path(out), force=force) as folder:
         prepared = prepare(source, roles=roles, method=method, secret=secret, progress=progress, **reading)
         if not accept_unprotected:
             check_covered(prepared)
         manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
-        return manifest, prepared.notes
-
-    with bundle.writing(target, force=force, check=_read_back) as folder:
-        manifest, notes = written(folder)
+        notes = prepared.notes
+        del prepared  # what the plan holds is not needed to read the release back
         bundle.finish(folder, manifest)
         if key is not None:
             signing.sign(folder, key)
+        # A release that cannot be opened and verified is not published.
+        tuple(verified_lines(open_folder(folder, check=False), test=True))
     if notify is not None:
         for note in notes:
             notify(note)
     return manifest
-
-
-def _read_back(folder: Path) -> None:
-    """A release that cannot be opened and verified is not published."""
-    tuple(verified_lines(open_folder(folder, check=False), test=True))  # each check is made when it is asked for
 
 
 def check_covered(prepared: Prepared) -> None:
@@ -371,7 +359,7 @@ def described(prepared: Prepared, applier: Applier, files: dict[str, FileModel],
         method=method.name,
         parameters=plan_form(method).dump_python(prepared.planned.public, mode="json"),
         rows=sum(file.rows for name, file in files.items() if name.startswith(PARTS)),
-        people=people_model(prepared.people),
+        people=PeopleModel(**asdict(prepared.people)),
         columns=columns,
         units=units,
         guarantee=prepared.guarantee,

@@ -190,11 +190,9 @@ class Release:
 
     def save(self, out: str | Path, *, force: bool = False) -> Path:
         """Copy the release to a folder; an existing one is replaced only with `force`."""
-        with (
-            writing(Path(out), force=force, check=lambda folder: check_digests(folder, self.manifest)) as folder,
-            self._question(),
-        ):
+        with writing(Path(out), force=force) as folder, self._question():
             copy_files(self.path, folder, self.manifest)
+            check_digests(folder, self.manifest)
         return Path(out)
 
     def sql(

@@ -11,9 +11,9 @@ from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.model.private import Needs
 from sfumato.model.public import Roles
 from sfumato.publishing.custodian import _values_alone, sensitive_units
-from sfumato.release.verify import CUTS, _running_counts
+from sfumato.release.verify import CUTS, _crowds
 from sfumato.stats.joint_codes import distinct_rows
-from sfumato.stats.tails import crowded
+from sfumato.stats.tails import FALSE_ALARM, crowded
 
 
 def table(rows: int = 400) -> pa.Table:
@@ -68,18 +68,15 @@ def test_domains_are_sorted_and_end_with_what_is_missing() -> None:
     pa.array([None, "b", "a", None, "b", "a", "a", "zz"] * 300),
     pa.array([7] * 100),
 ])  # fmt: skip
-def test_running_counts_are_those_of_ranks(column: pa.Array) -> None:
+def test_an_order_is_told_by_ranks(column: pa.Array) -> None:
     half, distinct = len(column) // 2, pc.unique(column)
     place = np.empty(len(distinct), dtype=np.int64)
     place[pc.sort_indices(distinct).to_numpy()] = np.arange(len(distinct))
     rank = place[pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False)]
-    upto, first = _running_counts(column, half)
-    quantiles = np.linspace(0, 1, CUTS + 2)[1:-1]
-    cuts = np.unique(np.quantile(rank, quantiles, method="lower"))
-    assert np.array_equal(np.unique(np.searchsorted(upto, np.floor((len(rank) - 1) * quantiles), side="right")), cuts)
-    assert np.array_equal(upto[cuts], [np.count_nonzero(rank <= cut) for cut in cuts])
-    assert np.array_equal(first[cuts], [np.count_nonzero(rank[:half] <= cut) for cut in cuts])
-    assert crowded(first[cuts], upto[cuts], len(rank), half) == (len(column) == 3_000)
+    cuts = np.unique(np.quantile(rank, np.linspace(0, 1, CUTS + 2)[1:-1], method="lower"))
+    upto, first = (np.array([np.count_nonzero(part <= cut) for cut in cuts]) for part in (rank, rank[:half]))
+    crowds = crowded(first, upto, len(rank), half)
+    assert crowds == _crowds(column, half, FALSE_ALARM) == (len(column) == 3_000)
 
 
 def test_distinct_rows_in_their_order() -> None:

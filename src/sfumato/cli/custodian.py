@@ -156,7 +156,7 @@ def publish(
     Example: sfumato publish adult.parquet out --sa occupation --rest quasi --null-as-value --method uniform
     --rho1 1/5 --rho2 1/3
     """
-    from ..publish import folder_of, into_folder
+    from ..publish import into_folder
     from ..release.verify import stated_guarantee
     from ..reports.text import render_readers, render_unprotected
 
@@ -168,7 +168,7 @@ def publish(
         others = _more_accurate(table, roles, reading, asked) if unnamed and reading.engine == "local" else ()
         manifest = into_folder(
             _without_bins(table, own),
-            folder_of(out),
+            out,
             roles=roles.roles(),
             method=asked,
             seed=reading.seed,

@@ -102,15 +102,11 @@ def exactly(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordB
             held += [batch.slice(first, last - first)] if last > first else []
             rows, text = rows + last - first, text + int(upto[last - 1]) - before if last > first else text
             if rows == size or last < batch.num_rows:
-                yield _one(held)
+                yield pa.concat_batches(held)
                 held, rows, text = [], 0, 0
             first = last
     if held:
-        yield _one(held)
-
-
-def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        yield pa.concat_batches(held)
 
 
 def text_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:

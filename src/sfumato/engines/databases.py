@@ -5,7 +5,7 @@ Messages of drivers may quote cells, addresses and passwords, so none of them is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -88,22 +88,23 @@ def table_name(name: str) -> str:
     return ".".join(quoted(part) for part in name.split("."))
 
 
-def asked(table: str | None, query: str | None, named: str | None, quoted_table: str) -> str:
+def asked(address: Address, source: Source, name_of: Callable[[str], str] = table_name) -> str:
     """The SELECT that gives the rows; SpecError where neither a table nor a query says which."""
-    if named is not None and (table is not None or query is not None):
+    if address.table is not None and (source.table is not None or source.query is not None):
         raise SpecError("the address names a table, and so does an option; say it in one place", field="table")
-    if query is not None:
-        text = query.strip().rstrip(";").strip()
+    if source.query is not None:
+        text = source.query.strip().rstrip(";").strip()
         if not text:
             raise SpecError("the query is empty", field="query")
         return text
-    if table is None and named is None:
+    name = source.table if address.table is None else address.table
+    if name is None:
         raise SpecError(
             "a database holds many tables; name one with ?table=NAME at the end of the address or --table NAME, or "
             "give a query with --query",
             field="table",
         )
-    return f"SELECT * FROM {quoted_table}"
+    return f"SELECT * FROM {name_of(name)}"
 
 
 def state_error(error: Exception) -> DataError:
@@ -149,7 +150,7 @@ _DATES["DATETIME"] = _DATES["TIMESTAMP"]
 def sqlite_snapshot(address: Address, source: Source) -> Snapshot:
     """The rows that the address and the source ask for, as of now."""
     name = address.table if address.table is not None else source.table
-    text = asked(source.table, source.query, address.table, quoted(name or ""))
+    text = asked(address, source, quoted)
     database = _SQLite(address)
     if source.query is None and name is not None:
         database.check_table(name)
@@ -283,8 +284,7 @@ DUCKDB_BATCH = 65_536
 def duckdb_snapshot(address: Address, source: Source) -> Snapshot:
     """The rows that the address and the source ask for, as of now."""
     assert address.path is not None
-    name = address.table if address.table is not None else source.table
-    text = asked(source.table, source.query, address.table, table_name(name or ""))
+    text = asked(address, source)
     said = f'"{address.path.name}"'
     if not address.path.is_file():
         raise DataError(f"there is no file {said}")
@@ -341,8 +341,7 @@ TYPE, DIGITS = b"POSTGRESQL:type", b"POSTGRESQL:typmod"
 
 def postgresql_snapshot(address: Address, source: Source) -> Snapshot:
     """The rows that the address and the source ask for, as of now."""
-    name = address.table if address.table is not None else source.table
-    text = asked(source.table, source.query, address.table, table_name(name or ""))
+    text = asked(address, source)
     server = _Server(address)
     schema = server.schema(f"SELECT * FROM ({text}\n) AS source LIMIT 0")
     numeric = [f.name for f in schema if _type(f) == "numeric"]
@@ -480,8 +479,7 @@ def odbc_snapshot(address: Address, source: Source) -> Snapshot:
         import arrow_odbc as library
     except ImportError:
         raise SpecError(NO_ODBC, field="source") from None
-    name = address.table if address.table is not None else source.table
-    text = asked(source.table, source.query, address.table, table_name(name or ""))
+    text = asked(address, source)
     try:
         connection = library.connect(address.uri)
     except library.Error as error:

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from ..errors import DataError, ReleaseError, SfumatoError
 from . import scratch
-from .source import address_of
+from .source import Source, address_of
 
 SUFFIXES = {
     "csv": (".csv", ".tsv", ".tab", ".txt"),
@@ -56,10 +56,16 @@ BEGINNINGS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "
 ZIPPED_HIDDEN = ("__MACOSX/", ".")
 PIECE = 1 << 20
 OPTIONS = ("delimiter", "encoding", "null", "decimal", "dates", "table", "query", "types")  # fields of a Source
-_OF_FILES = {
+_TAKEN = {  # by what is read; anything else takes types only
     "csv": ("delimiter", "encoding", "null", "decimal", "dates", "types"),
     "excel": ("table", "types"),
     "statistics": ("encoding", "types"),
+    "database": ("table", "query", "types"),
+}
+_GO_WITH = {
+    "encoding": "is for files of text",
+    "table": "goes with a database or a workbook",
+    "query": "goes with the address of a database",
 }
 # First bytes of the files that are read, and the ending that stands for them; anything else is CSV or JSON lines.
 SIGNS = {
@@ -231,10 +237,17 @@ def options_of(given: str) -> tuple[str, ...]:
     try:
         address = address_of(given)
         if address is not None:
-            return ("types",) if address.table is not None else ("table", "query", "types")
-        return _OF_FILES.get(kind_of(files_of(given)[0]), ("types",))
+            return ("types",) if address.table is not None else _TAKEN["database"]
+        return _TAKEN.get(kind_of(files_of(given)[0]), ("types",))
     except SfumatoError:
         return ()
+
+
+def check_options(source: Source, kind: str) -> None:
+    """Raise SpecError for the first way of reading that is asked for and would not be honoured."""
+    for name in OPTIONS:
+        if name not in _TAKEN.get(kind, ("types",)):
+            source.refuse(name, why=_GO_WITH.get(name, "is for CSV files only"))
 
 
 # --- rows of sources that can be read once

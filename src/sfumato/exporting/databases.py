@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from ..engines.duckdb.connection import quoted
 from ..engines.source import Address
 from ..errors import ReleaseError, SpecError
 from ..model.names import free_name
@@ -19,11 +20,6 @@ SCHEMA = "sfumato_release"
 RELEASE, SIDE, WEIGHTS, ESTIMATES, ABOUT = "release", "sensitive", "weights", "estimates", "about"
 VARIANCE = "variance"
 Ingest = Callable[[str, pa.Schema, Iterator[pa.RecordBatch]], None]
-
-
-def quoted(name: str) -> str:
-    """The name as an identifier, in all three."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def view(weights: UnitWeights, rows: list[str], name: str, same: str) -> str:

@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from errno import ENOSPC
 from pathlib import Path
@@ -28,9 +28,8 @@ def writing(
     out: Path,
     *,
     force: bool = False,
-    check: Callable[[Path], None] | None = None,
 ) -> Iterator[Path]:
-    """A temporary folder that becomes `out` when the block and `check` end well, and vanishes when they do not."""
+    """A temporary folder that becomes `out` when the block ends well, and vanishes when it does not."""
     check_place(out)
     name = out.name or str(out)
     if out.exists() or out.is_symlink():
@@ -46,8 +45,6 @@ def writing(
             raise ReleaseError(f'cannot write "{name}": {error.strerror}') from None
         try:
             yield partial
-            if check is not None:
-                check(partial)
             for file in partial.rglob("*"):
                 scratch.sync(file)
             for folder in (partial / PARTS, partial):

@@ -313,13 +313,6 @@ def recoded_models(recoded: tuple[Recoding, ...], columns: list[ColumnModel]) ->
     return found or None
 
 
-def people_model(people: People) -> PeopleModel:
-    """What release.json says about people and rows."""
-    return PeopleModel(
-        checked=people.checked, rows_per_person=people.rows_per_person, rows_left_out=people.rows_left_out
-    )
-
-
 def guarantee_model(
     guarantee: Guarantee,
     people: People = ASSUMED,

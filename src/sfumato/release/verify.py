@@ -26,7 +26,6 @@ from ..errors import DataError, PlanError, SpecError, VerificationError
 from ..methods.ladder import public_readers
 from ..methods.shared.readers import ONE_ROW
 from ..model.coarsening import Recoding
-from ..model.public import Floats
 from ..stats.tails import FALSE_ALARM, crowded
 from ..version import __version__
 from .documents import README, datapackage, readme
@@ -335,17 +334,15 @@ def same_sets(expected: pa.Table, found: pa.Table) -> bool:
     for name in expected.column_names:
         mine, theirs = expected[name], found[name]
         if name in WEIGHTS:
-            same = not theirs.null_count and _close(mine.to_numpy(), theirs.to_numpy())
+            weights = mine.to_numpy()
+            near = CLOSE * np.abs(weights).max(initial=1.0)
+            same = not theirs.null_count and bool((np.abs(weights - theirs.to_numpy()) <= near).all())
         else:
             distinct = pc.unique(mine)  # long texts stay in their dictionary
             same = np.array_equal(places(mine, distinct), places(theirs, distinct))
         if not same:
             return False
     return True
-
-
-def _close(a: Floats, b: Floats) -> bool:
-    return bool(np.abs(a - b).max(initial=0.0) <= CLOSE * np.abs(a).max(initial=1.0))
 
 
 def check_order(release: OpenedRelease) -> None:
@@ -381,7 +378,11 @@ def _crowds(column: pa.Array, half: int, alarm: float) -> bool:
     """Whether a random order would hardly put the values that the column has before `half` there."""
     if pa.types.is_null(column.type) or not half:
         return False
-    upto, first = _running_counts(column, half)
+    # how many cells hold one of the k + 1 smallest values, for every k: in the column, and before `half`
+    coded = column.dictionary_encode(null_encoding="encode")
+    codes, order = coded.indices.to_numpy(), pc.sort_indices(coded.dictionary).to_numpy()
+    counts = (np.bincount(part, minlength=len(order))[order] for part in (codes, codes[:half]))
+    upto, first = (np.cumsum(count) for count in counts)
     quantiles = np.linspace(0, 1, CUTS + 2)[1:-1]
     cuts = np.unique(np.searchsorted(upto, np.floor((len(column) - 1) * quantiles), side="right"))
     return crowded(first[cuts], upto[cuts], len(column), half, alarm)
@@ -410,11 +411,3 @@ def _begun(column: pa.ChunkedArray) -> pa.Array:
     chunks = column.chunks or [pa.array([], column.type)]
     begun = (pc.binary_slice(chunk.dictionary.cast(pa.large_binary()), 0, LONG_TEXT) for chunk in chunks)
     return pa.concat_arrays(values.take(chunk.indices) for chunk, values in zip(chunks, begun, strict=True))
-
-
-def _running_counts(column: pa.Array, half: int) -> tuple[Counts, Counts]:
-    """How many cells hold one of the k + 1 smallest values, for every k: in the column, and before `half`."""
-    coded = column.dictionary_encode(null_encoding="encode")
-    codes, order = coded.indices.to_numpy(), pc.sort_indices(coded.dictionary).to_numpy()
-    whole, first = (np.bincount(part, minlength=len(order))[order] for part in (codes, codes[:half]))
-    return np.cumsum(whole), np.cumsum(first)

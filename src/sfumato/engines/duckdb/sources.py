@@ -25,6 +25,7 @@ from ..files import (
     PrivateCopy,
     check_digits,
     check_names,
+    check_options,
     check_same,
     compression_of,
     files_of,
@@ -54,7 +55,7 @@ def _as_it_is(source: Source, allowed: Allowance) -> SourceView:
     given = source.given
     address = address_of(given)
     if address is not None:
-        source.refuse("delimiter", "encoding", "null", "decimal", "dates", why="is for CSV files, not for a database")
+        check_options(source, "database")
         return _database(address, source)
     if isinstance(given, str) and re.match("[A-Za-z]+://", given) and not Path(given).exists():
         scheme = given.partition(":")[0]
@@ -62,13 +63,11 @@ def _as_it_is(source: Source, allowed: Allowance) -> SourceView:
             f'there is no reader for addresses that begin with "{scheme}://"; there are {", ".join(SCHEMES)}',
             field="source",
         )
-    source.refuse("query", why="goes with the address of a database")
     if isinstance(given, str | Path):
         return _of_files(files_of(str(given)), source, allowed)
     if isinstance(given, list | tuple) and given and all(isinstance(part, str | Path) for part in given):
         return _of_files([file for part in given for file in files_of(str(part))], source, allowed)
-    source.refuse("delimiter", "encoding", "null", "decimal", "dates", why="is for CSV files only")
-    source.refuse("table", why="goes with a database or a workbook")
+    check_options(source, "memory")
     return _in_memory(given)
 
 
@@ -148,12 +147,7 @@ def _of_files(files: Sequence[str], source: Source, allowed: Allowance) -> Sourc
     if len(kinds) > 1:
         raise DataError("the files are of different kinds; give CSV, Parquet or Arrow files, not a mix")
     (kind,) = kinds
-    if kind != "csv":
-        source.refuse("delimiter", "null", "decimal", "dates", why="is for CSV files only")
-    if kind not in {"csv", "statistics"}:
-        source.refuse("encoding", why="is for files of text")
-    if kind != "excel":
-        source.refuse("table", why="goes with a database or a workbook")
+    check_options(source, kind)
     if kind == "csv":
         return csv_view(files, source, allowed)
     if kind == "json":
