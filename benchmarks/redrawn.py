@@ -104,7 +104,7 @@ class Redrawn:
         arrow = (self._table if table is None else table).select(applier.reads).combine_chunks()
         types = prepared.table.arrow_types()
         batch = arrow.cast(pa.schema([(name, types[name]) for name in applier.reads])).to_batches()[0]
-        rows = pa.Table.from_batches([applier.split(0, batch)()])
+        rows = pa.Table.from_batches([applier.apply(0, batch)])
         applier.close()
         if self._manifest is None:
             self._manifest = self.published(seed).manifest

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, ItemsView, Mapping, Sequence
+from collections.abc import ItemsView, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,8 @@ class Faulty:
         if WRITING in self._faults:
             self.dictionaries = FaultyDictionaries(inner.dictionaries, self._faults[WRITING], folder)
 
-    def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
-        return self._inner.split(number, batch)
+    def apply(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self._inner.apply(number, batch)
 
     def share(self, number: int, here: Sequence[pa.Table]) -> Any:
         return self._inner.share(number, here)
@@ -87,7 +87,7 @@ class FaultyPartition(Faulty):
         super().__init__(inner, {}, mark.parent)
         self._fault, self._mark = fault, mark
 
-    def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
+    def apply(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -97,7 +97,7 @@ class FaultyPartition(Faulty):
             strike(self._fault)
         elif number == 1 and self._fault == "slow":
             self._mark.with_name(self._mark.name.replace("slow", "copy")).touch()
-        return self._inner.split(number, batch)
+        return self._inner.apply(number, batch)
 
 
 def strike(fault: str) -> None:

@@ -290,7 +290,7 @@ def into_folder(
         prepared = prepare(source, roles=roles, method=method, secret=secret, progress=progress, **reading)
         if not accept_unprotected:
             check_covered(prepared)
-        manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress, once=True)
+        manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
         return manifest, prepared.notes
 
     with bundle.writing(target, force=force, check=_read_back) as folder:
@@ -329,10 +329,9 @@ def write(
     *,
     reproducible: bool,
     progress: Progress | None = None,
-    once: bool = False,
 ) -> Manifest:
-    """What the release in `folder` states, whose rows are written in random order; `once` as in `applier_of`."""
-    applier = applier_of(prepared, secret, once=once)
+    """What the release in `folder` states, whose rows are written in random order."""
+    applier = applier_of(prepared, secret)
     prepared.table.write(
         applier.reads,
         applier,
@@ -349,8 +348,8 @@ def write(
     return described(prepared, applier, bundle.describe_files(folder), reproducible=reproducible)
 
 
-def applier_of(prepared: Prepared, secret: Secret, *, once: bool = False) -> Applier:
-    """The method as it is applied to the rows of the table; `once`: nobody uses the plan after this."""
+def applier_of(prepared: Prepared, secret: Secret) -> Applier:
+    """The method as it is applied to the rows of the table."""
     return Applier(
         table=prepared.table,
         roles=prepared.roles,
@@ -359,7 +358,6 @@ def applier_of(prepared: Prepared, secret: Secret, *, once: bool = False) -> App
         profile=prepared.profile,
         planned=prepared.planned,
         secret=secret,
-        once=once,
     )
 
 

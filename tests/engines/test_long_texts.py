@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines import batches
-from sfumato.engines.batches import exactly, open_parquet, rows_in, text_bytes
-from sfumato.engines.duckdb import table
-from sfumato.engines.duckdb.connection import Session
-from sfumato.engines.duckdb.table import LocalEngine
+from sfumato.engines.batches import exactly, open_parquet, text_bytes
 from sfumato.methods import REGISTRY
 from sfumato.release import verify
 
@@ -32,28 +28,22 @@ def pieces(batch: pa.RecordBatch, size: int) -> list[pa.RecordBatch]:
 
 
 @pytest.mark.parametrize("came", [1, 3, 7, 100])
-def test_batches_are_cut_by_their_text_however_they_came(came: int) -> None:
+def test_batches_are_cut_by_their_text_however_they_came(came: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "TEXT_BYTES", 100)
     lengths = [*[10] * 20, 95, 5, 1, *[60] * 5, 500, *[0] * 30]
-    found = list(exactly(pieces(notes(lengths), came), 16, 100))
+    found = list(exactly(pieces(notes(lengths), came), 16))
     assert [n for batch in found for n in batch["n"].to_pylist()] == list(range(len(lengths)))
     assert [batch.num_rows for batch in found] == [10, 10, 2, 2, 1, 1, 1, 1, 1, 16, 14]
-    assert [text_bytes(batch) for batch in found] == [100, 100, 100, 61, 60, 60, 60, 60, 500, 0, 0]
+    assert [text_bytes(batch).sum() for batch in found] == [100, 100, 100, 61, 60, 60, 60, 60, 500, 0, 0]
 
 
-def test_text_is_told_by_its_ends() -> None:
+def test_bytes_of_text_are_counted_row_by_row() -> None:
     kinds = {"a": pa.string(), "b": pa.large_string(), "c": pa.binary(), "d": pa.int32()}
     cells = {name: pa.array([None, "12", "345", "6789"], pa.string()).cast(kind) for name, kind in kinds.items()}
     whole = pa.record_batch(cells)
-    assert text_bytes(whole) == 3 * 9
-    assert text_bytes(whole.slice(1, 2)) == 3 * 5
-    assert text_bytes(whole.slice(4)) == text_bytes(whole.slice(0, 0)) == 0
-
-
-def test_short_rows_come_as_many_as_before() -> None:
-    assert rows_in(131_072, 512 * 1_024, 1_024, 1 << 26) == 131_072
-    assert rows_in(131_072, 2_048 * 1_024, 1_024, 1 << 26) == 32_768
-    assert rows_in(131_072, 1 << 40, 1, 1 << 26) == 1
-    assert rows_in(131_072, 0, 0, 1 << 26) == 131_072
+    assert text_bytes(whole).tolist() == [0, 6, 9, 12]
+    assert text_bytes(whole.slice(1, 2)).tolist() == [6, 9]
+    assert text_bytes(whole.slice(4)).tolist() == []
 
 
 @pytest.fixture
@@ -76,7 +66,6 @@ def test_rows_of_a_seed_do_not_depend_on_how_they_came(
     long_texts: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files of three kinds, and rows in memory: the same bytes."""
-    monkeypatch.setattr(table, "TEXT_BYTES", MOST)
     monkeypatch.setattr(batches, "TEXT_BYTES", MOST)
     roles, spec = sf.Roles(sensitive="disease", quasi=["age"], insensitive=["note"]), REGISTRY["uniform"].spec
     found = set()
@@ -87,24 +76,6 @@ def test_rows_of_a_seed_do_not_depend_on_how_they_came(
     assert len(found) == 1
     groups = pq.read_metadata(out / "data.parquet")
     assert round(ROWS * 200 / MOST) <= groups.num_row_groups <= round(ROWS * 200 / MOST) + 1
-
-
-def test_few_rows_are_read_at_a_time(
-    long_texts: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-    read = Session.batches
-
-    def noted(self: Session, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
-        asked.append(rows)
-        return read(self, sql, rows)
-
-    monkeypatch.setattr(Session, "batches", noted)
-    monkeypatch.setattr(table, "TEXT_BYTES", MOST)
-    roles = sf.Roles(sensitive="disease", quasi=["age"], insensitive=["note"])
-    spec = REGISTRY["uniform"].spec(rho1="1/3", rho2="1/2")
-    sf.publish(long_texts["parquet"], tmp_path / "out", roles=roles, method=spec, engine=LocalEngine(memory="64MB"))
-    assert (len(asked), 300 < asked[-1] < 500) == (1, True)
 
 
 @pytest.mark.parametrize("sorted_", [False, True])

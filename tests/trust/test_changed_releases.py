@@ -16,7 +16,7 @@ from forgeries import RELEASES, honest
 from sfumato.engines.duckdb.reader import DuckDBReader
 from sfumato.errors import SfumatoError, VerificationError
 from sfumato.query import Release
-from sfumato.release.files import FileStates
+from sfumato.release.files import check_states, file_states
 
 QUESTION = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND sex = 'f'"
 ANOTHER = "SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'flu' GROUP BY sex"
@@ -216,12 +216,12 @@ def test_commands_tell_a_change_while_they_read(
 def test_states_tell_files_apart(tmp_path: Path) -> None:
     """The checker itself: equal states pass, a file that comes or goes does not."""
     (tmp_path / "a").write_text("a")
-    states = FileStates.of(tmp_path, ["a", "b"])
-    states.check()
+    states = file_states([tmp_path / "a", tmp_path / "b"])
+    check_states(states)
     (tmp_path / "b").write_text("b")
     with pytest.raises(SfumatoError, match="b changed"):
-        states.check()
-    FileStates.of(tmp_path, ["a", "b"]).check()
+        check_states(states)
+    check_states(file_states([tmp_path / "a", tmp_path / "b"]))
 
 
 @pytest.mark.parametrize("name", list(RELEASES))

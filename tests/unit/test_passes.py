@@ -65,9 +65,9 @@ def spilled(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     found: list[Path] = []
     limited = sessions.limited
 
-    def noted(allowed: sessions.Allowance, spill: str) -> duckdb.DuckDBPyConnection:
+    def noted(allowed: sessions.Allowance, spill: str, taken: int = 0) -> duckdb.DuckDBPyConnection:
         found.append(Path(spill))
-        return limited(allowed, spill)
+        return limited(allowed, spill, taken)
 
     monkeypatch.setattr(sessions, "limited", noted)
     return found

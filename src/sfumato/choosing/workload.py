@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -417,8 +417,8 @@ class _AsItIs:
     dictionaries: Mapping[str, pa.Array] = MappingProxyType({})
     bytes_held = 0
 
-    def split(self, _: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
-        return lambda: batch
+    def apply(self, _: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
 
     def share(self, number: int, here: Sequence[pa.Table]) -> Any:  # noqa: ARG002
         raise _one_machine()

@@ -117,7 +117,12 @@ def query(
         _refuse(options | {"--explain": explain}, "goes with a question; the prompt does not take it")
     elif explain:
         _refuse(options | {"--level": level != DEFAULT_LEVEL}, "goes with an answer; --explain gives none")
-    tables = _tables(table)
+    tables: dict[str, str] = {}
+    for part in table or ():
+        name, _, table_file = part.partition("=")
+        if not name or not table_file:
+            raise SpecError(f'--table takes NAME=FILE, got "{part}"', field="table")
+        tables[name] = table_file
     opened = open_release(release, engine=reading.chosen())
     if sql is None:
         from .prompt import terminal
@@ -149,17 +154,6 @@ def _text(file: str) -> str:
         return Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         raise SpecError(f'the file "{Path(file).name}" cannot be read', field="file") from None
-
-
-def _tables(given: list[str] | None) -> dict[str, str]:
-    """Look-up tables: name -> file."""
-    tables: dict[str, str] = {}
-    for part in given or ():
-        name, separator, file = part.partition("=")
-        if not separator or not name or not file:
-            raise SpecError(f'--table takes NAME=FILE, got "{part}"', field="table")
-        tables[name] = file
-    return tables
 
 
 def inspect(release: ReleasePath, as_json: Json = False) -> None:

@@ -148,18 +148,12 @@ def application(command: str | None) -> typer.Typer:
         if context.invoked_subcommand is None:
             say(START)
 
-    for name in COMMANDS:
-        function = function_of(name)
+    for name, place in COMMANDS.items():
+        module, function_name = place.split(".")
+        function: Callable[..., None] = vars(import_module(f".{module}", __package__))[function_name]
         extra = method_options(option_names(function)) if name == command and name in WITH_METHOD else {}
         app.command(name, cls=GroupedCommand)(with_single_options(function, extra))
     return app
-
-
-def function_of(command: str) -> Callable[..., None]:
-    """The function of a command."""
-    module, _, name = COMMANDS[command].rpartition(".")
-    found: Callable[..., None] = vars(import_module(f".{module}", __package__))[name]
-    return found
 
 
 def program() -> None:

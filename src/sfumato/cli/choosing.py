@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from ..errors import SpecError
 from .options import NONE, Json, ReadingOptions, RoleOptions, Source, SourceOptions, option
-from .terminal import ProgressBar, note, say, say_json
+from .terminal import note, progress_bar, say, say_json
 
 BOUND, ASKED, OUTPUT = "What must hold", "What is asked", "Output"
 Bound = Annotated[str | None, option("--bound SHARE", "bound on the posterior", "1/3", without=NONE, panel=BOUND)]
@@ -76,7 +76,7 @@ def compare(
     from ..reports.report_files import check_places
 
     check_places({"--report": report, "--public-report": public}, charts=charts, source=source, force=force)
-    with ProgressBar() as progress:
+    with progress_bar() as progress:
         document = run(
             where.source(source),
             roles=roles.roles(),
@@ -128,7 +128,7 @@ def recommend(
     from ..choosing.recommend import recommend as run
     from ..reports.documents import render_recommendation
 
-    with ProgressBar() as progress:
+    with progress_bar() as progress:
         document = run(
             where.source(source),
             roles=roles.roles(),

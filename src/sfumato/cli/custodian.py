@@ -28,7 +28,7 @@ from .options import (
     option,
     specification,
 )
-from .terminal import ProgressBar, note, say, say_json
+from .terminal import note, progress_bar, say, say_json
 
 METHOD, MODEL, OUTPUT = "Method", "Errors of a model", "Output"
 READ_BY_COMMANDS = ("bins", "report")  # fields of methods whose options the commands read themselves
@@ -38,46 +38,35 @@ MethodName = Annotated[
 ]
 
 
-def _asked(roles: RoleOptions, method: str | None, options: dict[str, Any]) -> Any:
-    """The specification that the options, and the roles file if there is one, stand for."""
-    file = roles.file() if roles.roles_file is not None else None
-    if file is None or file.method is None:
-        _check_option_names(method or DEFAULT, options)
-        return specification(method or DEFAULT, options)
-    if method not in {None, file.method}:
-        raise SpecError(f"the roles file names the method {file.method}; leave --method out", field="method")
-    given = {PREFIX + name.replace("-", "_"): value for name, value in file.options.items()}
-    twice = [name for name, value in options.items() if value is not None and name in given]
-    if twice:
-        name = option_name(twice[0].removeprefix(PREFIX))
-        raise SpecError(f"{name} stands in the roles file too; say it in one place", field=twice[0])
-    return specification(file.method, options | given)
-
-
-def _check_option_names(method: str, options: dict[str, Any]) -> None:
-    """Raise SpecError where a field of the method would be typed like an option of the command, and never reach it."""
-    from ..methods import method_named
-    from ..methods.specifications import fields_of
-
-    for field in fields_of(method_named(method).spec):
-        if PREFIX + field.name not in options and field.name not in READ_BY_COMMANDS:
-            name = option_name(field.name)
-            message = f'{method} has a field "{field.name}", but {name} is an option of every method; rename the field'
-            raise SpecError(message, field="method")
-
-
-def _own_bins(roles: RoleOptions, method: str | None, where: SourceOptions) -> dict[str, tuple[float, ...]]:
-    """Bins of sensitive columns that the method takes itself: it knows their order."""
-    if not where.bins:
-        return {}
+def _asked(
+    roles: RoleOptions, method: str | None, where: SourceOptions, options: dict[str, Any]
+) -> tuple[Any, dict[str, tuple[float, ...]]]:
+    """The specification that the options and the roles file stand for, and the bins that the method takes itself."""
     from ..methods import method_named
     from ..methods.specifications import fields_of
     from ..model.coarsening import bins
 
-    named = method or (roles.file().method if roles.roles_file is not None else None) or DEFAULT
-    if "bins" not in {field.name for field in fields_of(method_named(named).spec)}:
-        return {}
-    return {r.column: r.edges for r in bins(where.bins) if r.column in roles.roles().sensitive}
+    file = roles.file() if roles.roles_file is not None else None
+    given: dict[str, Any] = {}
+    if file is not None and file.method is not None:
+        if method not in {None, file.method}:
+            raise SpecError(f"the roles file names the method {file.method}; leave --method out", field="method")
+        method = file.method
+        given = {PREFIX + name.replace("-", "_"): value for name, value in file.options.items()}
+        twice = [name for name, value in options.items() if value is not None and name in given]
+        if twice:
+            name = option_name(twice[0].removeprefix(PREFIX))
+            raise SpecError(f"{name} stands in the roles file too; say it in one place", field=twice[0])
+    method = method or DEFAULT
+    fields = {field.name for field in fields_of(method_named(method).spec)}
+    for name in fields:
+        if PREFIX + name not in options and name not in READ_BY_COMMANDS:
+            what = f"{option_name(name)} is an option of every method; rename the field"
+            raise SpecError(f'{method} has a field "{name}", but {what}', field="method")
+    own: dict[str, tuple[float, ...]] = {}
+    if where.bins and "bins" in fields:  # of sensitive columns: the method knows their order
+        own = {r.column: r.edges for r in bins(where.bins) if r.column in roles.roles().sensitive}
+    return specification(method, options | given | ({PREFIX + "bins": own} if own else {})), own
 
 
 def _without_bins(table: Any, own: Container[str]) -> Any:
@@ -171,10 +160,12 @@ def publish(
     from ..release.verify import stated_guarantee
     from ..reports.text import render_readers, render_unprotected
 
-    own, arguments, table = _own_bins(roles, method, where), reading.arguments(spark=True), where.source(source)
-    asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
-    with ProgressBar() as progress:
-        others = _more_accurate(table, roles, reading, asked) if _is_default(roles, method, reading) else ()
+    asked, own = _asked(roles, method, where, options)
+    arguments, table = reading.arguments(spark=True), where.source(source)
+    unnamed = method is None and (roles.roles_file is None or roles.file().method is None)
+    with progress_bar() as progress:
+        # what is on a cluster stays there
+        others = _more_accurate(table, roles, reading, asked) if unnamed and reading.engine == "local" else ()
         manifest = into_folder(
             _without_bins(table, own),
             folder_of(out),
@@ -203,11 +194,6 @@ def publish(
         say(left)
     for line in others:
         say(line)
-
-
-def _is_default(roles: RoleOptions, method: str | None, reading: ReadingOptions) -> bool:
-    """Whether no method was named, and its alternatives can be looked at: what is on a cluster stays there."""
-    return reading.engine == "local" and method is None and (roles.roles_file is None or roles.file().method is None)
 
 
 def _more_accurate(source: Any, roles: RoleOptions, reading: ReadingOptions, asked: Any) -> tuple[str, ...]:
@@ -285,10 +271,9 @@ def plan(
     page = pages[-1] if pages else None
     if kinds:
         options["m_report"] = kinds[-1]
-    own = _own_bins(roles, method, where)
-    asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
+    asked, own = _asked(roles, method, where, options)
     check_places({"--report": page}, source=source, force=force, twins=False)
-    with ProgressBar() as progress:
+    with progress_bar() as progress:
         prepared = prepare(
             _without_bins(where.source(source), own),
             roles=roles.roles(),
@@ -361,7 +346,8 @@ def audit(
     """
     from ..audit.score import audit as run
     from ..query import open_release
-    from ..reports.documents import audit_page, render_audit
+    from ..reports.documents import render_audit
+    from ..reports.pages import audit_page
     from ..reports.report_files import check_places, write_html
 
     check_places({"--report": report}, source=truth, force=force, twins=False)

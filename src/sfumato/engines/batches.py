@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from ..errors import DataError, SpecError
 
@@ -21,7 +22,7 @@ BATCH_CELLS = 1 << 22  # of a batch of a wide table: several are under way at a 
 GROUP_CELLS = 1 << 24  # of a row group, for each column of which there is something to do besides its cells
 TEXT_BYTES = 1 << 26  # of text in a batch or a row group: of 131,072 rows, 512 bytes each
 LEAST_ROWS = 1 << 10
-OFFSETS = {pa.string(): np.int32, pa.binary(): np.int32, pa.large_string(): np.int64, pa.large_binary(): np.int64}
+TEXTS = {pa.string(), pa.binary(), pa.large_string(), pa.large_binary()}
 # Databases keep "infinity" in the last numbers of a type, which drivers may shift: beyond these no calendar goes.
 ENDLESS = {"day": 2_147_000_000, "us": 9_220_000_000_000_000_000}
 A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -87,55 +88,38 @@ def rows_at_once(most: int, columns: int, cells: int) -> int:
     return min(most, max(LEAST_ROWS, cells // max(columns, 1)))
 
 
-def rows_in(most: int, size: float, rows: int, room: float) -> int:
-    """How many rows are taken at a time where so many of them have that size: `most`, or as many as fit the room."""
-    return most if size * most <= room * rows else max(1, int(room * rows / size))
-
-
-def exactly(batches: Iterable[pa.RecordBatch], size: int, most_text: int | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows in batches of exactly `size`, but for the last, and for those whose text would be more than so many
-    bytes, which have as many rows as fit: however they came, the same batches."""
+def exactly(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of exactly `size`, but for the last, and for those whose text would be more than
+    TEXT_BYTES, which have as many rows as fit: however they came, the same batches."""
     held: list[pa.RecordBatch] = []
     rows, text = 0, 0
     for batch in batches:
-        held.append(batch)
-        rows, text = rows + batch.num_rows, text + text_bytes(batch)
-        while rows >= size or (most_text is not None and text > most_text):
-            table = pa.Table.from_batches(held)
-            fit = _fitting(table, min(rows, size), text, most_text)
-            yield _one(table.slice(0, fit))
-            held, rows = table.slice(fit).to_batches(), rows - fit
-            text = sum(text_bytes(one) for one in held)
-    if rows:
-        yield _one(pa.Table.from_batches(held))
+        upto, first = np.cumsum(text_bytes(batch)), 0
+        while first < batch.num_rows:
+            before = int(upto[first - 1]) if first else 0
+            fit = int(np.searchsorted(upto, before + TEXT_BYTES - text, side="right"))  # the last row that fits
+            last = min(first + size - rows, max(fit, first + (not held)))
+            held += [batch.slice(first, last - first)] if last > first else []
+            rows, text = rows + last - first, text + int(upto[last - 1]) - before if last > first else text
+            if rows == size or last < batch.num_rows:
+                yield _one(held)
+                held, rows, text = [], 0, 0
+            first = last
+    if held:
+        yield _one(held)
 
 
-def text_bytes(batch: pa.RecordBatch) -> int:
-    """Bytes of the texts in the columns of text; told by where they begin and end, whatever their number."""
-    kinds = ((j, kind) for j, kind in enumerate(batch.schema.types) if kind in OFFSETS)
-    return sum(int(ends[-1]) - int(ends[0]) for j, kind in kinds if len(ends := _ends(batch.column(j), kind)))
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _ends(column: pa.Array, kind: pa.DataType) -> np.ndarray[tuple[int], np.dtype[np.signedinteger]]:
-    """Where each text of a column begins, and the last ends."""
-    whole = np.frombuffer(column.buffers()[1], dtype=OFFSETS[kind]) if len(column) else np.zeros(0, OFFSETS[kind])
-    return whole[column.offset : column.offset + len(column) + 1]
-
-
-def _fitting(table: pa.Table, rows: int, text: int, most: int | None) -> int:
-    """How many of the first rows have that much text at most; one at least."""
-    if most is None or text <= most:
-        return rows
-    first = table.slice(0, rows)
-    total = np.zeros(rows, dtype=np.int64)
-    for column, kind in zip(first.columns, first.schema.types, strict=True):
-        if kind in OFFSETS:
-            total += np.concatenate([np.diff(_ends(chunk, kind)) for chunk in column.chunks])
-    return max(1, int(np.searchsorted(np.cumsum(total), most, side="right")))
-
-
-def _one(table: pa.Table) -> pa.RecordBatch:
-    return table.combine_chunks().to_batches()[0]
+def text_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """Bytes of the texts of every row."""
+    found = np.zeros(batch.num_rows, dtype=np.int64)
+    for column in batch.columns:
+        if column.type in TEXTS:
+            found += pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    return found
 
 
 # --- cells that no reader of the release could read are refused before they are published
@@ -207,7 +191,7 @@ def write_parquet(
         "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
     }
     with pq.ParquetWriter(path, plain, **options) as writer:
-        for batch in exactly(batches, rows, TEXT_BYTES):
+        for batch in exactly(batches, rows):
             columns = [
                 known[field.name].values(column) if field.name in known else column.cast(field.type)
                 for field, column in zip(plain, batch.columns, strict=True)
@@ -233,7 +217,7 @@ class _Dictionary:
 def open_parquet(path: Path) -> pq.ParquetFile:
     """The file; its texts come as numbers and a dictionary: some kilobytes may repeat a long text a million times."""
     schema = pq.read_schema(path)
-    return pq.ParquetFile(path, read_dictionary=[field.name for field in schema if field.type in OFFSETS])
+    return pq.ParquetFile(path, read_dictionary=[field.name for field in schema if field.type in TEXTS])
 
 
 def read_rows(paths: Sequence[Path], rows: int) -> Iterator[pa.RecordBatch]:
@@ -246,16 +230,10 @@ def read_rows(paths: Sequence[Path], rows: int) -> Iterator[pa.RecordBatch]:
 
 def written_out(batch: pa.RecordBatch, room: int = PIECE) -> Iterator[pa.RecordBatch]:
     """The rows with their texts, as many at a time as have that many bytes of them; one at least."""
-    sizes = np.zeros(batch.num_rows, dtype=np.int64)
-    for column in batch.columns:
-        if pa.types.is_dictionary(column.type):
-            lengths = pc.binary_length(column.dictionary).fill_null(0).to_numpy(zero_copy_only=False)
-            sizes += np.append(lengths, 0)[column.indices.fill_null(len(lengths)).to_numpy()]
-    upto, first = np.cumsum(sizes), 0
-    while first < batch.num_rows:
-        before = int(upto[first - 1]) if first else 0
-        last = max(first + 1, int(np.searchsorted(upto, before + room, side="right")))
-        some = batch.slice(first, last - first)
+    coded = [column for column in batch.columns if pa.types.is_dictionary(column.type)]
+    longest = sum(pc.max(pc.binary_length(column.dictionary)).as_py() or 0 for column in coded)
+    step = max(1, room // max(longest, 1))
+    for first in range(0, batch.num_rows, step):
+        some = batch.slice(first, step)
         columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in some.columns]
         yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-        first = last

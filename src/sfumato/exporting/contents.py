@@ -149,7 +149,7 @@ def _of_unit(release: OpenedRelease, domain: Domain, law: Law) -> UnitWeights | 
         shown.append(y.ravel())
         true.append(x.ravel())
         weight.append(w.ravel())
-    coder = _coder(release, domain)
+    coder = Coder(domain, release.arrow_types)
     columns: dict[str, pa.Array] = {}
     if release.method.part:
         columns[release.method.part] = pa.array(np.concatenate(part))
@@ -174,7 +174,3 @@ def _of_sets(release: OpenedRelease, table: pa.Table) -> UnitWeights:
     named = free_name(WEIGHT, (listed.column, *columns))
     made = pa.table([*table.columns[: 1 + len(columns)], table[WEIGHT]], names=[listed.column, *columns, named])
     return UnitWeights(columns=columns, part=listed.column, shown=(), weight=named, table=made, errors=True)
-
-
-def _coder(release: OpenedRelease, domain: Domain) -> Coder:
-    return Coder(domain, release.reader.arrow_types({name: release.types[name] for name in domain.columns}))

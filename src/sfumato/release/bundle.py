@@ -7,7 +7,6 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from errno import ENOSPC
 from pathlib import Path
@@ -47,11 +46,10 @@ def writing(
             raise ReleaseError(f'cannot write "{name}": {error.strerror}') from None
         try:
             yield partial
-            with ThreadPoolExecutor(max_workers=1) as beside:
-                on_disk = beside.submit(_sync_all, partial)
-                if check is not None:
-                    check(partial)
-                on_disk.result()
+            if check is not None:
+                check(partial)
+            for file in partial.rglob("*"):
+                scratch.sync(file)
             for folder in (partial / PARTS, partial):
                 if folder.is_dir():
                     folder.chmod(0o755)
@@ -60,11 +58,6 @@ def writing(
         except OSError as error:
             reason = "the disk is full" if error.errno == ENOSPC else error.strerror
             raise ReleaseError(f'cannot write "{name}": {reason}; nothing was published') from None
-
-
-def _sync_all(folder: Path) -> None:
-    for file in folder.rglob("*"):
-        scratch.sync(file)
 
 
 def write_beside(table: pa.Table, path: Path) -> None:

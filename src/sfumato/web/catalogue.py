@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import SpecError, VerificationError
 from ..model.public import ADDED
 from ..query import open_release
-from ..release.files import FileStates
+from ..release.files import FileStates, check_states
 from ..release.verify import SIGNATURE, describe
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Served:
         if self.states is None:
             return
         try:
-            self.states.check()
+            check_states(self.states)
         except VerificationError:
             raise VerificationError(CHANGED) from None
 

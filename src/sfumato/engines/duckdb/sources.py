@@ -154,8 +154,6 @@ def _of_files(files: Sequence[str], source: Source, allowed: Allowance) -> Sourc
         source.refuse("encoding", why="is for files of text")
     if kind != "excel":
         source.refuse("table", why="goes with a database or a workbook")
-    for file in files:
-        _check_some(file)
     if kind == "csv":
         return csv_view(files, source, allowed)
     if kind == "json":
@@ -189,15 +187,6 @@ def _by_extra(file: str, kind: str, source: Source) -> SourceView:
 
     opened = statistics_file(file, source.encoding)
     return replace(spooled(opened.reader), labels=opened.labels, notes=(LABELLED,) if opened.labels else ())
-
-
-def _check_some(file: str) -> None:
-    try:
-        with Path(file).open("rb") as handle:
-            if not handle.read(1):
-                raise DataError(f"{shown(file)} is empty")
-    except OSError as error:
-        raise DataError(f"cannot read {shown(file)}: {error.strerror}") from None
 
 
 # --- JSON lines: one object a line, types from all of them

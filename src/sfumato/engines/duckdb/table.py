@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +14,12 @@ import pyarrow as pa
 
 from ...errors import DataError, ReleaseError, SfumatoError
 from ...model.types import TEXT, ColumnType, type_named
-from ..batches import BATCH_CELLS, OFFSETS, TEXT_BYTES, check_sound, exactly, rows_at_once, rows_in, write_parquet
+from ..batches import BATCH_CELLS, check_sound, exactly, rows_at_once, write_parquet
 from ..contract import Keys, Progress, Transform
 from ..files import PrivateCopy
 from ..profiling import CountedTable
 from ..source import MEMORY, source_of
-from .connection import Session, SourceView, engine_error, quoted
+from .connection import VECTOR, Session, SourceView, engine_error, quoted
 from .reader import DuckDBReader
 from .sources import view_of
 
@@ -54,9 +51,7 @@ class LocalEngine:
         return DuckDBReader(data, memory=self.memory)
 
 
-FIRST = 1 << 10  # rows that tell how large others are
 KEY, PLACE = "__order__", "__place__"
-SORTED = 1 << 14  # rows that come out of the sort together
 _CAST = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "UUID": "VARCHAR", "JSON": "VARCHAR"}
 
 
@@ -68,7 +63,7 @@ class LocalTable(CountedTable):
         self.notes, self.labels, self.recoded = view.notes, view.labels, view.recoded
         self._bins = {}
         self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
-        with self._session() as session:
+        with Session(self._engine, self._view) as session:
             self.columns = {
                 name: _released_type(name, str(kind))
                 for name, kind in zip(session.source.columns, session.source.types, strict=True)
@@ -76,11 +71,8 @@ class LocalTable(CountedTable):
             sample = session.query(f"SELECT {self._select(list(self.columns))} FROM source LIMIT 0")
         self._arrow = {field.name: field.type for field in sample.schema}
 
-    def _session(self) -> Session:
-        return Session(self._engine, self._view)
-
     def _tables(self, statements: Sequence[str]) -> list[pa.Table]:
-        with self._session() as session:
+        with Session(self._engine, self._view) as session:
             return [check_sound(session.query(statement), texts=not self._view.utf8) for statement in statements]
 
     def _cell(self, name: str) -> str:
@@ -100,21 +92,25 @@ class LocalTable(CountedTable):
         failure: list[SfumatoError] = []
         done = 0
 
-        def stream(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def transformed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            """Values with a dictionary as codes, and the rows' keys as last column."""
             nonlocal done
             try:
-                for batch in transformed(batches, transform, keys, self._engine.threads):
-                    done += batch.num_rows
+                for number, batch in enumerate(batches):
+                    out = transform.apply(number, batch)
+                    columns = [c.indices if pa.types.is_dictionary(c.type) else c for c in out.columns]
+                    order = pa.array(keys(number, out.num_rows))
+                    done += out.num_rows
                     progress(done)
-                    yield batch
+                    yield pa.RecordBatch.from_arrays([*columns, order], names=[*out.schema.names, KEY])
             except SfumatoError as error:  # DuckDB would turn it into its own
                 failure.append(error)
                 raise
 
-        with self._session() as reading, Session(self._engine) as sorting:
-            sorting.leave(transform.bytes_held)
+        sorting = Session(self._engine, taken=transform.bytes_held)
+        with Session(self._engine, self._view) as reading, sorting:
             try:
-                rows = stream(self._batches(reading, columns))
+                rows = transformed(self._batches(reading, columns))
                 write_parquet(path, schema, sorted_rows(sorting.con, schema, rows), transform.dictionaries)
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 raise (failure[0] if failure else engine_error(error)) from None
@@ -123,11 +119,8 @@ class LocalTable(CountedTable):
     def _batches(self, session: Session, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows in the source's order, in batches of one size: equal input, equal batches."""
         sql = f"SELECT {self._select(list(columns))} FROM source"
-        size = at_once = rows_at_once(self._engine.batch_rows, len(columns), BATCH_CELLS)
-        if any(self._arrow[name] in OFFSETS for name in columns):  # of long texts fewer come at a time
-            some = session.query(f"{sql} LIMIT {FIRST}")
-            at_once = rows_in(at_once, some.nbytes, some.num_rows, TEXT_BYTES)
-        batches = exactly(session.batches(sql, at_once), size, TEXT_BYTES)
+        size = rows_at_once(self._engine.batch_rows, len(columns), BATCH_CELLS)
+        batches = exactly(session.batches(sql), size)
         return (check_sound(batch, texts=not self._view.utf8) for batch in batches)
 
     def keeping(self, column: str, most: int, columns: Sequence[str], keys: Keys) -> LocalTable:
@@ -150,56 +143,26 @@ class LocalTable(CountedTable):
 
         shown = ", ".join(f"c{names.index(name)} AS {quoted(name)}" for name in columns)
         rank = f"row_number() OVER (PARTITION BY c0 ORDER BY {KEY}, {PLACE})"
-        with self._session() as reading, Session(self._engine) as choosing:
+        with Session(self._engine, self._view) as reading, Session(self._engine) as choosing:
             given = pa.RecordBatchReader.from_batches(schema, keyed(self._batches(reading, names)))
             choosing.con.register("keyed", given)
-            stay = choosing.batches(f"SELECT {shown} FROM keyed QUALIFY {rank} <= {int(most)} ORDER BY {PLACE}", SORTED)
+            stay = choosing.batches(f"SELECT {shown} FROM keyed QUALIFY {rank} <= {int(most)} ORDER BY {PLACE}")
             path = private.rows(pa.schema(result._arrow), stay)
         result._view = SourceView(bind=lambda con: con.read_parquet(str(path)), utf8=True)
         return result
 
 
-def transformed(
-    batches: Iterable[pa.RecordBatch], transform: Transform, keys: Keys, threads: int
-) -> Iterator[pa.RecordBatch]:
-    """What the transform makes of the batches, values with a dictionary as codes, and the rows' keys as last column.
-
-    Batches are split one after the other; the rest of the work on them goes on beside reading the next ones.
-    """
-
-    def finished(number: int, rest: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
-        out = rest()
-        columns = [c.indices if pa.types.is_dictionary(c.type) else c for c in out.columns]
-        order = pa.array(keys(number, out.num_rows))
-        return pa.RecordBatch.from_arrays([*columns, order], names=[*out.schema.names, KEY])
-
-    parts = (partial(finished, number, transform.split(number, batch)) for number, batch in enumerate(batches))
-    yield from _prefetch(parts, threads)
-
-
 def sorted_rows(
     con: duckdb.DuckDBPyConnection, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of `transformed` in the order of their keys, without them; `schema` is that of the published rows."""
+    """Rows in the order of their keys, which are the last column, without them; `schema` is that of published rows."""
     kinds = [f.type.index_type if pa.types.is_dictionary(f.type) else f.type for f in schema]
     names = [f"c{j}" for j in range(len(schema))]  # others may be names that differ in case only
     travelling = pa.schema([*zip(names, kinds, strict=True), (KEY, pa.uint64())])
     given = (pa.RecordBatch.from_arrays(batch.columns, schema=travelling) for batch in batches)
     con.register("released", pa.RecordBatchReader.from_batches(travelling, given))
-    for batch in con.sql(f"SELECT {', '.join(names)} FROM released ORDER BY {KEY}").to_arrow_reader(SORTED):
+    for batch in con.sql(f"SELECT {', '.join(names)} FROM released ORDER BY {KEY}").to_arrow_reader(VECTOR):
         yield batch.rename_columns(schema.names)
-
-
-def _prefetch(work: Iterable[Callable[[], pa.RecordBatch]], threads: int) -> Iterator[pa.RecordBatch]:
-    """What the functions return, in their order; a few of them are called ahead, at the same time."""
-    with ThreadPoolExecutor(max_workers=threads) as workers:
-        waiting: deque[Future[pa.RecordBatch]] = deque()
-        for one in work:
-            waiting.append(workers.submit(one))
-            if len(waiting) > threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def _released_type(name: str, kind: str) -> ColumnType:

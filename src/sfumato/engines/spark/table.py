@@ -16,9 +16,9 @@ from sqlglot import exp
 
 from ...errors import EngineError, QueryError, ReleaseError, SfumatoError
 from ...model.public import Labels
-from ...model.types import ColumnType
 from ...stats.shuffling import changed_between_passes
 from .. import scratch
+from ..codes import arrow_type
 from ..contract import Keys, Progress, Transform
 from ..duckdb.reader import DuckDBReader, check_dates
 from ..profiling import ROWS, CountedTable
@@ -26,7 +26,7 @@ from ..source import Source
 from ..statements import WEIGHT, columns_of, counted, over_rows, parsed
 from . import tasks
 from .session import disk_only, door, forget, parallelism, plainly, silence, start
-from .sources import addresses, arrow_type, frame_of, is_frame, released_type, struct
+from .sources import addresses, frame_of, is_frame, released_type, struct
 from .tasks import ORDER, PART
 
 ROWS_A_PART = 4_000_000
@@ -275,9 +275,6 @@ class SparkReader:
     def source(self) -> tuple[str, str | None]:
         """The distinct cells of the columns that a question will name."""
         return "cells", WEIGHT
-
-    def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
-        return self._here.arrow_types(types)
 
     def run(
         self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None

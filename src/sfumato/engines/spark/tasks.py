@@ -100,7 +100,7 @@ def _randomised(job: SharedJob, number: int, batches: Batches) -> Batches:
             if number not in job.shares:
                 raise changed_between_passes()
             transform = job.transform.partition(number, job.shares[number])
-        out = transform.split(k, batch)()
+        out = transform.apply(k, batch)
         keys = job.keys((number + 1) << 32 | k, out.num_rows)
         columns = [column.indices if pa.types.is_dictionary(column.type) else column for column in out.columns]
         places = [pa.array(bucket(keys, job.parts)), pa.array(signed(keys))]
