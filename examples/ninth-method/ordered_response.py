@@ -24,8 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.errors import PlanError, SpecError, VerificationError
-from sfumato.methods.contract import Example, Foresight, Method, Planned, Specification
-from sfumato.methods.shared.linear_functionals import (
+from sfumato.laws.functionals import (
     Cells,
     CodedUnit,
     Functionals,
@@ -37,11 +36,11 @@ from sfumato.methods.shared.linear_functionals import (
     pushed_functionals,
     tensor,
 )
+from sfumato.laws.published import check_floor, one_unit, published_counts, published_table
+from sfumato.methods.contract import Example, Foresight, Method, Planned, Specification
 from sfumato.methods.shared.options import told
-from sfumato.methods.shared.published import check_floor, one_unit, published_counts, published_table
 from sfumato.methods.shared.readers import Found, amplified, independent, linked
-from sfumato.methods.shared.restricted import value_label
-from sfumato.model.law import Law
+from sfumato.model.likelihood import Likelihood
 from sfumato.model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from sfumato.model.public import (
     Asked,
@@ -57,6 +56,7 @@ from sfumato.model.public import (
     ReaderBound,
     Roles,
     Trust,
+    value_label,
 )
 from sfumato.model.ratios import Ratio, exact
 from sfumato.stats.gamma import gamma_bound
@@ -237,11 +237,11 @@ class OrderedResponseMethod(Method[OrderedResponse, OrderedResponsePlan]):
         """The same weights for `fit` and `test`: rows are independent, and values come one by one (not `lumpable`)."""
         return IndependentRows(cells, WeightTable(matrix=inverse_of(plan.channel)))
 
-    def law(self, plan: OrderedResponsePlan, evidence: Evidence, unit: int) -> Law:
+    def law(self, plan: OrderedResponsePlan, evidence: Evidence, unit: int) -> Likelihood:
         """What attacks know, and what `export` makes weights of: estimated counts, and the channel by shown value."""
         channel = plan.channel
         counts = published_table(evidence, unit, 1) @ np.linalg.inv(channel)
-        return Law(counts=np.maximum(counts, 0.0), chance=lambda _, shown: channel[:, shown].T)
+        return Likelihood(counts=np.maximum(counts, 0.0), chance=lambda _, shown: channel[:, shown].T)
 
     def channel(self, plan: OrderedResponsePlan, work: Work, profile: Profile) -> Floats:
         """The same for every record."""

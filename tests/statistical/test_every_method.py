@@ -15,8 +15,8 @@ from scipy.stats import norm, t
 from constants import ALPHA
 from contract.examples import COUNTS
 from contract.test_contract import METHODS, planned, released, worst_cell
+from sfumato.laws.keep_or_redraw import SubTables
 from sfumato.methods import REGISTRY
-from sfumato.methods.shared.perturbation import SubTables
 
 RELEASES = 40
 

@@ -26,9 +26,9 @@ import pytest
 from benchmarks.small_domain_errors import QUASI, SEED, SELECTIVITIES, census, pool
 
 import sfumato as sf
+from sfumato.laws.set_channel import set_answers
 from sfumato.methods.shared import workload_matrices as workloads
 from sfumato.methods.shared.channel_design import optimise
-from sfumato.methods.shared.set_channel import set_answers
 from sfumato.methods.shared.workload_texts import FLOOR
 from sfumato.methods.small_domain.guarantee import shares
 from sfumato.model.public import Floats

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.methods.splu.channel import closed_form_channel, rebuild_channel
+from sfumato.laws.decoy_channel import closed_form_channel, rebuild_channel
 from sfumato.methods.splu.method import LEAST_MARGIN, margins
 
 ROWS, SIZE = 6_000, 4

@@ -13,7 +13,7 @@ from benchmarks import decoy_counts
 
 import sfumato as sf
 from sfumato.errors import PlanError, QueryError, ReleaseError, SpecError
-from sfumato.methods.splu.channel import DecoyChannel, rebuild_channel
+from sfumato.laws.decoy_channel import DecoyChannel, rebuild_channel
 from sfumato.stats.intervals import binomial_total_interval
 from workers import COUNTS, JOBS, ROLES, TWO, Z, histogram, workers
 

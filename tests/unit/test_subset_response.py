@@ -19,7 +19,7 @@ import sfumato as sf
 from constants import SEED
 from pays import METHODS, PAYS, RHOS, ROLES, ROWS, table
 from sfumato.errors import PlanError, SpecError
-from sfumato.methods.shared.linear_functionals import Cells, CodedUnit, Functions
+from sfumato.laws.functionals import Cells, CodedUnit, Functions
 from sfumato.methods.small_domain.specification import SmallDomainPlan
 from sfumato.methods.subset_response import MOST_VALUES
 from sfumato.publish import prepare

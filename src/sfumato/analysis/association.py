@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from ..answering.subject import Subject
 from ..errors import QueryError, UnsupportedQuery
-from ..methods.shared.linear_functionals import Functions, Planes, Target
+from ..laws.functionals import Functions, Planes, Target
 from ..model.public import Floats
 from ..reports.text import p_said, percent, visible
 from ..stats.intervals import chi_square_tail, two_sided

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
-from ..methods.shared.linear_functionals import Functions, Planes, Target
+from ..laws.functionals import Functions, Planes, Target
 from ..model.public import Floats
 from ..model.ratios import SMALLEST_P
 from ..reports.text import p_text, percent, table, visible

@@ -11,8 +11,8 @@ import pyarrow as pa
 from ..engines.codes import Coder
 from ..engines.contract import Reader
 from ..errors import SpecError
+from ..laws.functionals import Cells, CodedUnit, Functionals
 from ..methods.contract import Bounds
-from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..model.public import ADDED, Asked, Domain, Estimated, Observed
 from ..release.opened import OpenedRelease, as_stated
 from ..sql.nesting import Nested

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from ..engines.codes import factorise
 from ..errors import SpecError
-from ..model.law import Law
+from ..model.likelihood import Likelihood
 from ..model.public import Codes, Floats, Integers, Scalar
 from ..release.files import readable
 from ..release.opened import OpenedRelease
@@ -45,7 +45,7 @@ class ReleaseView:
     values: tuple[tuple[Scalar, ...], ...]
     shown: Codes  # of every row; 0 where values are withheld
     part: Integers  # of every row; 0 where nothing is split
-    law: Law
+    law: Likelihood
     features: tuple[Feature, ...]
     not_looked_at: tuple[str, ...]  # columns whose values cannot be told exactly: bytes, NaN ..
     true_shown: bool  # rows show true values (classes)
@@ -121,7 +121,9 @@ def look(release: OpenedRelease) -> ReleaseView:
         shown, distinct = factorise(table[wanted[0]])
         columns, values = (wanted[0],), tuple((v,) for v in distinct.to_pylist())
         counts = np.bincount(shown, minlength=len(values)).astype(float)[None, :]
-        law: Law | None = Law(counts=counts, chance=lambda _, seen: np.eye(counts.shape[1])[seen], exact=True)
+        law: Likelihood | None = Likelihood(
+            counts=counts, chance=lambda _, seen: np.eye(counts.shape[1])[seen], exact=True
+        )
     else:
         domain = release.domains[unit]
         columns, values = domain.columns, domain.values

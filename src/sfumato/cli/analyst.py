@@ -15,7 +15,7 @@ from .options import NONE, EngineOptions, Json, ReleasePath, SourceOptions, opti
 from .terminal import note, say, say_json
 
 if TYPE_CHECKING:
-    from ..methods.shared.linear_functionals import Target
+    from ..laws.functionals import Target
 
 DEFAULT_LEVEL = 0.95
 QUESTION, ROWS, ERRORS, OUTPUT = "Question", "Rows and levels", "Errors", "Output"

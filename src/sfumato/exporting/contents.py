@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from ..engines.codes import Coder
 from ..engines.parquet_files import read_rows
-from ..model.law import Law
+from ..model.likelihood import Likelihood
 from ..model.names import free_name
 from ..model.public import Domain, Floats, Integers
 from ..release.opened import OpenedRelease
@@ -127,7 +127,7 @@ def weights_of(release: OpenedRelease) -> tuple[UnitWeights, ...]:
     return tuple(found)
 
 
-def _of_unit(release: OpenedRelease, domain: Domain, law: Law) -> UnitWeights | None:
+def _of_unit(release: OpenedRelease, domain: Domain, law: Likelihood) -> UnitWeights | None:
     parts, values = law.counts.shape
     if parts * values > MOST_CELLS:
         return None

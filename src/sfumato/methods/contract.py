@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from ..model.law import Law
+from ..model.likelihood import Likelihood
 from ..model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ..model.public import (
     Asked,
@@ -38,7 +38,7 @@ from ..model.public import (
 from ..model.types import ColumnType
 
 if TYPE_CHECKING:  # questions in SQL need none of it
-    from .shared.linear_functionals import Cells, CodedUnit, Functionals
+    from ..laws.functionals import Cells, CodedUnit, Functionals
 
 
 class Specification:
@@ -249,7 +249,7 @@ class Method(ABC, Generic[S, P]):
         """
         return None
 
-    def law(self, plan: P, evidence: Evidence, unit: int) -> Law | None:
+    def law(self, plan: P, evidence: Evidence, unit: int) -> Likelihood | None:
         """What the bundle tells about a record of the unit; None where rows show true values, or the method gives none.
 
         For attacks (`sfumato audit`): it is a reader's knowledge, rebuilt from the bundle alone.

@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import SpecError
-from ..model.law import Law
+from ..laws.published import one_unit, published_table, silent
+from ..model.likelihood import Likelihood
 from ..model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ..model.public import (
     Asked,
@@ -33,11 +34,10 @@ from ..model.public import (
     ReaderBound,
     Roles,
     Trust,
+    value_label,
 )
 from .contract import Example, Foresight, Method, Planned, Specification
-from .shared.published import one_unit, published_table, silent
 from .shared.readers import Found, ValueChannel, channelled
-from .shared.restricted import value_label
 
 # --- readers ----------------------------------------------------------------------------------------------------------
 # How far readers of values drawn from the overall distribution get: nowhere, but for who knows all other records.
@@ -151,7 +151,7 @@ class DistributionDrawMethod(Method[DistributionDraw, DistributionDrawPlan]):
             }
         }
 
-    def law(self, plan: DistributionDrawPlan, evidence: Evidence, unit: int) -> Law:
+    def law(self, plan: DistributionDrawPlan, evidence: Evidence, unit: int) -> Likelihood:
         """What a record shows does not depend on its value."""
         return silent(published_table(evidence, unit, 1))
 

@@ -21,7 +21,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import PlanError, ReleaseError, SpecError, VerificationError
-from ..model.law import Law
+from ..laws import set_lists
+from ..laws.functionals import Cells, CodedUnit, Functionals, entries, pushed, pushed_functionals, tensor
+from ..laws.published import check_drawn_sets, listed_sets, one_unit, published_sets
+from ..laws.set_channel import SetChannel
+from ..laws.set_tables import PlannedList, SetTables
+from ..model.likelihood import Likelihood
 from ..model.people import RowsPerPerson
 from ..model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ..model.public import (
@@ -42,15 +47,13 @@ from ..model.public import (
     Roles,
     SetWeights,
     Trust,
+    value_label,
 )
 from ..model.ratios import Ratio
 from ..stats.gamma import gamma_bound, posterior
 from .contract import Example, Foresight, Method, Planned, Specification
-from .shared import set_estimate
 from .shared.least_error import times_least
-from .shared.linear_functionals import Cells, CodedUnit, Functionals, entries, pushed, pushed_functionals, tensor
 from .shared.options import BINS_FIELD, RHO1, RHO2, bin_order, parse_bins
-from .shared.published import check_drawn_sets, listed_sets, one_unit, published_sets
 from .shared.readers import channelled_sets
 from .shared.restricted import (
     BAD_RHOS,
@@ -60,11 +63,8 @@ from .shared.restricted import (
     protection,
     restricted_guarantee,
     row_gamma,
-    value_label,
 )
-from .shared.set_channel import SetChannel
 from .shared.set_lists import least_variance, list_for
-from .shared.set_tables import PlannedList, SetTables
 from .shared.workload_texts import WORKLOAD_FIELD, design, parse_workload, planned_list
 
 # --- readers ----------------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
         """As planned: gamma is the root."""
         return plan.rows_per_person
 
-    def law(self, plan: SubsetResponsePlan, evidence: Evidence, unit: int) -> Law:
+    def law(self, plan: SubsetResponsePlan, evidence: Evidence, unit: int) -> Likelihood:
         """One table."""
         return listed_sets(plan.tables, evidence)
 
@@ -279,11 +279,11 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
         self, plan: SubsetResponsePlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
     ) -> Functionals:
         """Rows are independent, one list for all."""
-        return set_estimate.set_functionals(plan.tables, evidence, cells, units)
+        return set_lists.set_functionals(plan.tables, evidence, cells, units)
 
     def estimate(self, plan: SubsetResponsePlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """By the weights of the list."""
-        return set_estimate.estimate(plan.tables, evidence, observed, asked)
+        return set_lists.estimate(plan.tables, evidence, observed, asked)
 
     def report(self, plan: SubsetResponsePlan, work: Work, profile: Profile) -> dict[str, Any]:
         """The channel, which values are not protected, the error to expect, and how far from the best it is."""

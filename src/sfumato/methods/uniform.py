@@ -20,7 +20,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import ReleaseError, SpecError, VerificationError
-from ..model.law import Law
+from ..laws import keep_or_redraw
+from ..laws.functionals import (
+    Cells,
+    CodedUnit,
+    Functionals,
+    IndependentRows,
+    KroneckerWeights,
+    entries,
+    pushed,
+    pushed_functionals,
+    redraw_weights,
+    tensor,
+)
+from ..laws.published import check_floor, one_unit, perturbed, published_counts
+from ..model.likelihood import Likelihood
 from ..model.people import RowsPerPerson
 from ..model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ..model.public import (
@@ -39,26 +53,13 @@ from ..model.public import (
     ReaderBound,
     Roles,
     Trust,
+    value_label,
 )
 from ..model.ratios import Ratio
 from ..stats.gamma import gamma_bound, keep_probabilities, posterior
 from .contract import Example, Foresight, Method, Planned, Specification
-from .shared import perturbation
 from .shared.least_error import times_least
-from .shared.linear_functionals import (
-    Cells,
-    CodedUnit,
-    Functionals,
-    IndependentRows,
-    KroneckerWeights,
-    entries,
-    keep_or_redraw,
-    pushed,
-    pushed_functionals,
-    tensor,
-)
 from .shared.options import RHO1, RHO2
-from .shared.published import check_floor, one_unit, perturbed, published_counts
 from .shared.readers import ValueChannel, channelled
 from .shared.restricted import (
     BAD_RHOS,
@@ -68,7 +69,6 @@ from .shared.restricted import (
     protection,
     restricted_guarantee,
     row_gamma,
-    value_label,
 )
 from .shared.set_lists import least_variance, total_variance
 
@@ -141,8 +141,8 @@ class UniformPlan:
         return keep_probabilities(self.gamma, self.values)[1]
 
     @property
-    def tables(self) -> perturbation.SubTables:
-        return perturbation.SubTables(
+    def tables(self) -> keep_or_redraw.SubTables:
+        return keep_or_redraw.SubTables(
             start=np.array([0, self.values]),
             values=np.arange(self.values, dtype=np.int32),
             p=np.array([float(self.p)]),
@@ -150,7 +150,7 @@ class UniformPlan:
         )
 
 
-def _tables(plan: UniformPlan, evidence: Evidence) -> perturbation.SubTables:
+def _tables(plan: UniformPlan, evidence: Evidence) -> keep_or_redraw.SubTables:
     """The one sub-table; ReleaseError where the release states another domain than it lists."""
     if plan.values != len(evidence.domains[0]):
         raise ReleaseError(f"release.json states {plan.values} values and lists {len(evidence.domains[0])}")
@@ -198,7 +198,7 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
     def apply(self, plan: UniformPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
         """Every value kept with probability p, else redrawn."""
         table = plan.tables
-        return Released(codes=(perturbation.perturb(batch.codes[0], table.domain(0), float(plan.p), rng),))
+        return Released(codes=(keep_or_redraw.perturb(batch.codes[0], table.domain(0), float(plan.p), rng),))
 
     def guarantee(self, plan: UniformPlan) -> Guarantee:
         """Restricted (rho1, rho2), computed from the channel that runs."""
@@ -214,14 +214,14 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
         return readers(plan.p, plan.q, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
 
     def estimate(self, plan: UniformPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
-        return perturbation.estimate(_tables(plan, evidence), evidence, observed, asked)
+        return keep_or_redraw.estimate(_tables(plan, evidence), evidence, observed, asked)
 
     def functionals(
         self, plan: UniformPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
     ) -> Functionals:
         """Rows are independent, one channel for all."""
         (unit,) = units
-        B = keep_or_redraw(float(plan.p), float(plan.q), np.bincount(unit.classes))
+        B = redraw_weights(float(plan.p), float(plan.q), np.bincount(unit.classes))
         return IndependentRows(cells, KroneckerWeights(axes=(B,), shape=(len(B),)))
 
     def report(self, plan: UniformPlan, work: Work, profile: Profile) -> dict[str, Any]:
@@ -246,7 +246,7 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
             "notes": [f"the standard errors of counts are {distance:.3f} times the least possible (root mean square)"],
         }
 
-    def law(self, plan: UniformPlan, evidence: Evidence, unit: int) -> Law:
+    def law(self, plan: UniformPlan, evidence: Evidence, unit: int) -> Likelihood:
         """One table."""
         return perturbed(_tables(plan, evidence), evidence)
 

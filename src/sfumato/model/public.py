@@ -126,6 +126,12 @@ class Domain:
         return len(self.values)
 
 
+def value_label(value: tuple[Any, ...]) -> Any:
+    """A domain value as people read it: the scalar itself, or a list for a compound value."""
+    scalars = [v if v is None or isinstance(v, bool | int | float | str) else str(v) for v in value]
+    return scalars[0] if len(scalars) == 1 else scalars
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Listed:
     """Sets of values, one of which is published in place of a value.

@@ -25,7 +25,21 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ...errors import PlanError, SpecError, VerificationError
-from ...model.law import Law
+from ...laws.functionals import Cells, CodedUnit, Functionals
+from ...laws.group_channel import Channel, expected_se, groups_of, released_groups
+from ...laws.group_estimate import (
+    AssignmentFunctionals,
+    GroupedValues,
+    GroupFunctionals,
+    checked,
+    estimate,
+    grouped_values,
+    kinds,
+    variances,
+)
+from ...laws.grouping import Grouping, largest_buckets, random_margins
+from ...laws.published import one_unit, silent
+from ...model.likelihood import Likelihood
 from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -42,26 +56,12 @@ from ...model.public import (
     ReaderBound,
     Roles,
     Trust,
+    value_label,
 )
 from ...stats.shuffling import order_of, shuffled
 from ..contract import Example, Foresight, Method, Planned, Specification
-from ..shared.grouping import Grouping, largest_buckets, random_margins
-from ..shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..shared.options import group_size, rows_left_out, told
-from ..shared.published import one_unit, silent
 from ..shared.readers import Found, in_parts, linked
-from ..shared.restricted import value_label
-from .channel import Channel, expected_se, groups_of, released_groups
-from .estimate import (
-    AssignmentFunctionals,
-    GroupedValues,
-    GroupFunctionals,
-    checked,
-    estimate,
-    grouped_values,
-    kinds,
-    variances,
-)
 
 # --- readers ----------------------------------------------------------------------------------------------------------
 # How far readers of anatomy's groups get: every value of a group is held by one of its members.
@@ -428,7 +428,7 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             },
         }
 
-    def law(self, plan: AnatomyPlan, evidence: Evidence, unit: int) -> Law:
+    def law(self, plan: AnatomyPlan, evidence: Evidence, unit: int) -> Likelihood:
         """The values of every group."""
         counts = np.zeros((plan.groups, len(evidence.domains[0])))
         np.add.at(counts, (np.asarray(evidence.side["group_id"]), np.asarray(evidence.side["unit0"])), 1)

@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ReleaseError, SpecError, VerificationError
+from ...laws.class_estimate import estimate, ratio_bounds
+from ...laws.published import check_roles
 from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -39,15 +41,13 @@ from ...model.public import (
     ReaderBound,
     Roles,
     Trust,
+    value_label,
 )
 from ...model.ratios import exact
 from ...stats.joint_codes import distinct_cells, sum_by_group
 from ..contract import Example, Method, Planned, ReadRows
 from ..shared.options import group_size, rows_left_out
-from ..shared.published import check_roles
 from ..shared.readers import Found, in_parts
-from ..shared.restricted import value_label
-from .estimate import estimate, ratio_bounds
 from .hierarchy import hierarchy_of
 from .plan import KINDS, CellCounts, Generalisation, Kind, LDiversity, class_of, diverse, search_lattice
 

@@ -23,7 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import PlanError, ReleaseError, SpecError, VerificationError
-from ...model.law import Law
+from ...laws import functionals as sums
+from ...laws.functionals import CodedUnit, Functionals, entries, pushed, pushed_functionals, tensor
+from ...laws.independent_columns import POPULATION, estimate
+from ...laws.keep_or_redraw import SubTables
+from ...laws.published import check_floor, check_roles, perturbed, published_counts
+from ...model.likelihood import Likelihood
 from ...model.people import RowsPerPerson
 from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
@@ -43,12 +48,7 @@ from ...model.public import (
 )
 from ...stats.kronecker import apply_maps, channel, check_keep, theta_of_keep
 from ..contract import Example, Foresight, Method, Planned
-from ..shared import linear_functionals as sums
-from ..shared.linear_functionals import CodedUnit, Functionals, entries, pushed, pushed_functionals, tensor
-from ..shared.perturbation import SubTables
-from ..shared.published import check_floor, check_roles, perturbed, published_counts
 from ..shared.readers import Found, ValueChannel, channelled
-from .estimate import POPULATION, estimate
 from .plan import KeepPlan, cells_of, check_categories, limits_of, most_frequent, moving, searched
 from .report import guarantee_text, risk_report
 from .risk import epsilon, round_up
@@ -331,7 +331,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         for unit in units:
             theta = plan.thetas[unit.unit]
             q = (1 - theta) / len(unit.classes)
-            axes.append(None if theta == 1.0 else sums.keep_or_redraw(theta, q, np.bincount(unit.classes)))
+            axes.append(None if theta == 1.0 else sums.redraw_weights(theta, q, np.bincount(unit.classes)))
         weights = sums.KroneckerWeights(axes=tuple(axes), shape=tuple(unit.size for unit in units))
         return sums.IndependentRows(cells, weights)
 
@@ -346,7 +346,7 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         found: KeepPlan | None = work.secret
         return {"keep": keep} | risk_report(cells_of(profile), profile, thetas, keep, found=found)
 
-    def law(self, plan: RandomizedResponsePlan, evidence: Evidence, unit: int) -> Law:
+    def law(self, plan: RandomizedResponsePlan, evidence: Evidence, unit: int) -> Likelihood:
         """The column's own channel."""
         theta, size = plan.thetas[unit], plan.sizes[unit]
         table = SubTables(

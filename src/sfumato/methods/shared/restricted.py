@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
+from ...laws.keep_or_redraw import SubTables, standard_errors
 from ...model.private import Profile
-from ...model.public import Floats, Guarantee, Integers, Trust
+from ...model.public import Floats, Guarantee, Integers, Trust, value_label
 from ...model.ratios import Ratio, exact
 from ...stats.gamma import gamma_bound, rooted_gamma
-from .perturbation import SubTables, standard_errors
 
 GAMMA_DIGITS = 3  # significant digits of the gamma that follows from rho1 and rho2
 
@@ -72,12 +72,6 @@ def check_protectable(true_counts: Integers, rho1: Fraction) -> Integers:
             limit=least,
         )
     return protected
-
-
-def value_label(value: tuple[Any, ...]) -> Any:
-    """A domain value as people read it: the scalar itself, or a list for a compound value."""
-    scalars = [v if v is None or isinstance(v, bool | int | float | str) else str(v) for v in value]
-    return scalars[0] if len(scalars) == 1 else scalars
 
 
 def protection(profile: Profile, rho1: Fraction) -> dict[str, Any]:

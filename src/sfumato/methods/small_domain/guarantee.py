@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import SpecError, VerificationError
+from ...laws.keep_or_redraw import SubTables
+from ...laws.published import check_drawn_sets, check_floor, one_unit, published_sets, stated_sizes
+from ...laws.set_tables import SetTables
 from ...model.private import Known, Profile, Work
-from ...model.public import Claim, Floats, Published, ReaderBound
+from ...model.public import Claim, Floats, Published, ReaderBound, value_label
 from ...stats.gamma import gamma_bound, keep_probabilities
 from ...stats.joint_codes import sum_by_group
 from ..shared.channel_design import Design
 from ..shared.least_error import least_sized_partition, times_least
-from ..shared.perturbation import SubTables
-from ..shared.published import check_drawn_sets, check_floor, one_unit, published_sets, stated_sizes
 from ..shared.readers import Found, ValueChannel, amplified, in_parts, independent, linked, seen_as_it_is, set_seen
-from ..shared.restricted import errors_of, expected_error, protection, row_gamma, value_label
+from ..shared.restricted import errors_of, expected_error, protection, row_gamma
 from ..shared.set_lists import least_variance
-from ..shared.set_tables import SetTables
 from .plan import Costs, Partition, distance_from_best
 from .set_reports import total_variance
 

@@ -22,7 +22,11 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError, ReleaseError
-from ...model.law import Law
+from ...laws import keep_or_redraw, set_lists
+from ...laws.functionals import Cells, CodedUnit, Functionals
+from ...laws.published import listed_sets, perturbed
+from ...laws.set_lists import set_functionals
+from ...model.likelihood import Likelihood
 from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -43,13 +47,9 @@ from ...model.public import (
 )
 from ...stats.gamma import gamma_bound, posterior
 from ..contract import Example, Foresight, Method, Planned, ReadRows
-from ..shared import perturbation, set_estimate
 from ..shared.channel_design import Design
-from ..shared.linear_functionals import Cells, CodedUnit, Functionals
 from ..shared.options import bin_order, parse_bins
-from ..shared.published import listed_sets, perturbed
 from ..shared.restricted import BAD_RHOS, parse_rhos, restricted_guarantee, row_gamma
-from ..shared.set_estimate import set_functionals
 from ..shared.workload_texts import parse_workload
 from . import set_reports, value_reports
 from .groups import SetLimits, about_sets, sets_to_hold
@@ -174,7 +174,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         (codes,), (part,) = batch.codes, batch.labels
         if plan.reports is not None:
             return Released(codes=(plan.set_tables.draw(codes, part, rng),), extra={"sub_table": part})
-        return Released(codes=(perturbation.perturb_parts(plan.tables, codes, part, rng),), extra={"sub_table": part})
+        return Released(codes=(keep_or_redraw.perturb_parts(plan.tables, codes, part, rng),), extra={"sub_table": part})
 
     def listed(self, plan: SmallDomainPlan, domains: tuple[Domain, ...]) -> tuple[Listed | None, ...]:
         """The sets of all sub-tables, where sets are published."""
@@ -244,8 +244,8 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     def estimate(self, plan: SmallDomainPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """Sub-table by sub-table, then added up."""
         if plan.reports is not None:
-            return set_estimate.estimate(plan.set_tables, evidence, observed, asked)
-        return perturbation.estimate(plan.tables, evidence, observed, asked)
+            return set_lists.estimate(plan.set_tables, evidence, observed, asked)
+        return keep_or_redraw.estimate(plan.tables, evidence, observed, asked)
 
     def functionals(
         self, plan: SmallDomainPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
@@ -261,7 +261,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         sets = None if plan.reports is None else plan.set_tables
         return partition_report(found, costs, designs, plan.tables, sets, profile)
 
-    def law(self, plan: SmallDomainPlan, evidence: Evidence, unit: int) -> Law:
+    def law(self, plan: SmallDomainPlan, evidence: Evidence, unit: int) -> Likelihood:
         """Every sub-table by itself."""
         if plan.reports is not None:
             return listed_sets(plan.set_tables, evidence)

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError, SpecError
+from ...laws.functionals import entries, pushed, pushed_functionals, tensor, together
+from ...laws.set_lists import estimate, set_functionals
+from ...laws.set_tables import PlannedList, SetTables
 from ...model.private import Profile, Watch
 from ...model.public import Asked, Codes, Domain, Floats, Integers, Observed
 from ..contract import Foresight
 from ..shared.channel_design import MOST_VALUES, Design
-from ..shared.linear_functionals import entries, pushed, pushed_functionals, tensor, together
-from ..shared.set_estimate import estimate, set_functionals
 from ..shared.set_lists import best_list, list_for
-from ..shared.set_tables import PlannedList, SetTables
 from ..shared.workload_texts import DeclaredWorkload, check_workload, design_within, planned_list
 from .plan import SubTable
 

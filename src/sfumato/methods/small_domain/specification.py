@@ -12,14 +12,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...errors import SpecError
+from ...laws.keep_or_redraw import SubTables
+from ...laws.set_tables import SetTables
 from ...model.people import RowsPerPerson
 from ...model.ratios import Ratio
 from ...stats.gamma import gamma_bound, keep_probabilities
 from ..contract import Specification
 from ..shared.options import BINS_FIELD, RHO1, RHO2, parse_bins, told
-from ..shared.perturbation import SubTables
 from ..shared.restricted import parse_rhos
-from ..shared.set_tables import SetTables
 from ..shared.workload_texts import WORKLOAD_FIELD, parse_workload
 from . import set_reports
 from .set_reports import SetReports

@@ -9,23 +9,23 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.private import Profile
-from ...model.public import Asked, Codes, Domain, Evidence, Floats, Integers, Observed
-from ..contract import Foresight
-from ..shared.linear_functionals import (
+from ...laws.functionals import (
     Cells,
     CodedUnit,
     Functionals,
     IndependentRows,
     SetListWeights,
     entries,
-    keep_or_redraw,
     pushed,
     pushed_functionals,
+    redraw_weights,
     tensor,
     together,
 )
-from ..shared.perturbation import SubTables, estimate
+from ...laws.keep_or_redraw import SubTables, estimate
+from ...model.private import Profile
+from ...model.public import Asked, Codes, Domain, Evidence, Floats, Integers, Observed
+from ..contract import Foresight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,7 +52,7 @@ def functionals(tables: SubTables, _: Evidence, cells: Cells, units: Sequence[Co
     blocks = []
     for i in range(len(tables)):
         held, sizes = np.unique(unit.classes[tables.domain(i)], return_counts=True)
-        blocks.append((held.astype(np.intp), keep_or_redraw(float(tables.p[i]), float(tables.q[i]), sizes)))
+        blocks.append((held.astype(np.intp), redraw_weights(float(tables.p[i]), float(tables.q[i]), sizes)))
     weights = PartWeights(blocks=tuple(blocks), values=unit.size)
     return IndependentRows(cells, weights, weights.state[cells.part, cells.value])
 

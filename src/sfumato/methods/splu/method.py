@@ -24,7 +24,15 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
 from ...errors import PlanError, ReleaseError, SpecError, VerificationError
-from ...model.law import Law
+from ...laws.decoy_channel import DecoyChannel, rebuild_channel
+from ...laws.decoy_estimate import estimate
+from ...laws.decoy_functionals import check_units, decoy_functionals
+from ...laws.decoy_paper import ESTIMATORS
+from ...laws.decoy_paper import estimate as paper_estimate
+from ...laws.functionals import Cells, CodedUnit, Functionals, entries, pushed, pushed_functionals, tensor
+from ...laws.grouping import Grouping, largest_buckets, random_margins
+from ...laws.published import check_ceiling, check_roles, published_counts, published_table
+from ...model.likelihood import Likelihood
 from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -43,21 +51,13 @@ from ...model.public import (
     ReaderBound,
     Roles,
     Trust,
+    value_label,
 )
 from ...model.ratios import exact
 from ...stats.joint_codes import sum_by_group
 from ..contract import Example, Foresight, Method, Planned
-from ..shared.grouping import Grouping, largest_buckets, random_margins
-from ..shared.linear_functionals import Cells, CodedUnit, Functionals, entries, pushed, pushed_functionals, tensor
 from ..shared.options import group_size
-from ..shared.published import check_ceiling, check_roles, published_counts, published_table
 from ..shared.readers import Found, ladder, linked
-from ..shared.restricted import value_label
-from .channel import DecoyChannel, rebuild_channel
-from .estimate import estimate
-from .functionals import check_units, decoy_functionals
-from .paper import ESTIMATORS
-from .paper import estimate as paper_estimate
 from .plan import (
     RULES,
     T_E,
@@ -460,14 +460,14 @@ class SpluMethod(Method[Splu, SpluPlan]):
         )
         return hidden, kept
 
-    def law(self, plan: SpluPlan, evidence: Evidence, unit: int) -> Law:
+    def law(self, plan: SpluPlan, evidence: Evidence, unit: int) -> Likelihood:
         """The rebuilt channel; totals are kept."""
         (channel,) = channels_of(plan, evidence, (unit,))
         values = len(evidence.domains[unit])
         M = np.zeros((values, values))
         M[np.ix_(channel.active, channel.active)] = channel.matrix.forward(np.eye(len(channel.active)))
         M = np.maximum(M, 0.0)
-        return Law(counts=published_table(evidence, unit, 1), chance=lambda _, shown: M[:, shown].T)
+        return Likelihood(counts=published_table(evidence, unit, 1), chance=lambda _, shown: M[:, shown].T)
 
     def verify(self, plan: SpluPlan, published: Published) -> None:
         """Groups of gamma records with different values fit the published domains and rows."""

@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ...errors import PlanError, ReleaseError, SpecError, VerificationError
+from ...laws.block_audit import audit_group, enumerate_posterior, only_homogeneous
+from ...laws.block_plans import leaf_probabilities
+from ...laws.published import one_unit, stated_sizes
 from ...model.private import Known, Profile
 from ...model.public import Claim, Domain, Evidence, Floats, Integers, Published, ReaderBound
 from ...model.types import BIGINT, DOUBLE, INTEGER, TEXT, ColumnType
 from ...stats.joint_codes import distinct_cells, sum_by_group
-from ..shared.published import one_unit, stated_sizes
 from ..shared.readers import Found, in_parts, linked
-from .group_audit import audit_group, enumerate_posterior, only_homogeneous
 from .plan import AUDITED_GROUPS, AUDITED_ROWS, Made, parse_rule, replan
-from .targets import leaf_probabilities
 
 if TYPE_CHECKING:
-    from .estimate import OpenBlocks
+    from ...laws.block_estimate import OpenBlocks
     from .method import TargetDistributionPlan
 
 

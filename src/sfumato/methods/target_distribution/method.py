@@ -21,7 +21,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import ReleaseError, SpecError, VerificationError
-from ...model.law import Law
+from ...laws.block_estimate import OpenBlocks, estimate, open_blocks, order_statistics, ratios
+from ...laws.block_tree import BlockTree, from_blocks
+from ...laws.published import silent
+from ...model.likelihood import Likelihood
 from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
 from ...model.public import (
     Asked,
@@ -42,12 +45,9 @@ from ...model.ratios import Ratio, exact
 from ...model.types import ColumnType
 from ..contract import Example, Method, Planned, Specification
 from ..shared.options import told
-from ..shared.published import silent
-from .estimate import OpenBlocks, estimate, open_blocks, order_statistics, ratios
 from .guarantee import ADDED, block_columns, check_release, knowing, readers, report, side_table
 from .plan import Made, check_hierarchy, check_target, from_data, hierarchy_text, make, parse_rule, target_text
 from .targets import MAX_WEIGHT
-from .tree import BlockTree, from_blocks
 
 SCHEME = 1
 GROUP_ROWS = 50  # at a bound: groups are made of columns while they hold this many rows on average
@@ -325,7 +325,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
             return None  # MIN and MAX skip missing values, blocks do not tell them apart
         return order_statistics(release, observed, asked, top[0], kind, share)
 
-    def law(self, plan: TargetDistributionPlan, evidence: Evidence, unit: int) -> Law:
+    def law(self, plan: TargetDistributionPlan, evidence: Evidence, unit: int) -> Likelihood:
         """Every block spread over its values as the target spreads them, scaled to the rows of the group."""
         blocks = _release(plan, evidence).bounder.blocks
         counts = np.zeros((blocks.groups, len(plan.order)))

@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from ...errors import VerificationError
-from ...model.law import Law
-from ...model.public import Codes, Evidence, Floats, Integers, Published
-from ...stats.joint_codes import sum_by_group
-from ...stats.tails import FALSE_ALARM, log_part, low_sum, too_few, too_many
-from .perturbation import SubTables
+from ..errors import VerificationError
+from ..model.likelihood import Likelihood
+from ..model.public import Codes, Evidence, Floats, Integers, Published
+from ..stats.joint_codes import sum_by_group
+from ..stats.tails import FALSE_ALARM, log_part, low_sum, too_few, too_many
+from .keep_or_redraw import SubTables
 from .set_channel import Members
 from .set_tables import SetTables
 
@@ -26,7 +26,7 @@ def published_table(evidence: Evidence, unit: int, parts: int) -> Floats:
     return sum_by_group(count.astype(np.float64), (part, codes[:, 0]), (parts, len(evidence.domains[unit])))
 
 
-def perturbed(tables: SubTables, evidence: Evidence, unit: int = 0) -> Law:
+def perturbed(tables: SubTables, evidence: Evidence, unit: int = 0) -> Likelihood:
     """Sub-tables that keep a value with p and else redraw it among their own: n_ix = (o - q n_i) / p, cut at 0."""
     seen = published_table(evidence, unit, len(tables))
     inside = np.zeros(seen.shape, dtype=bool)
@@ -38,10 +38,10 @@ def perturbed(tables: SubTables, evidence: Evidence, unit: int = 0) -> Law:
         found[np.arange(len(shown)), shown] += tables.p[part]
         return found
 
-    return Law(counts=np.where(inside, np.maximum(estimate, 0.0), 0.0), chance=chance)
+    return Likelihood(counts=np.where(inside, np.maximum(estimate, 0.0), 0.0), chance=chance)
 
 
-def listed_sets(tables: SetTables, evidence: Evidence) -> Law:
+def listed_sets(tables: SetTables, evidence: Evidence) -> Likelihood:
     """Sub-tables that show a listed set: n_ix = sum of the weights of value x over the rows of i, cut at 0."""
     _, codes, count = evidence.totals((0,))
     seen = np.bincount(codes[:, 0], weights=count, minlength=int(tables.start[-1]))
@@ -51,13 +51,13 @@ def listed_sets(tables: SetTables, evidence: Evidence) -> Law:
         mine = slice(int(tables.start[i]), int(tables.start[i + 1]))
         counts[i, held] = np.maximum(seen[mine] @ tables.answers(i).unit_weights, 0.0)
         shows[mine, held] = tables.channels[i].matrix()
-    return Law(counts=counts, chance=lambda _, shown: shows[shown])
+    return Likelihood(counts=counts, chance=lambda _, shown: shows[shown])
 
 
-def silent(counts: Floats, *, exact: bool = False) -> Law:
+def silent(counts: Floats, *, exact: bool = False) -> Likelihood:
     """Values are withheld: a record shows its part and nothing else."""
     ones = lambda part, _: np.ones((len(part), counts.shape[1]))  # noqa: E731
-    return Law(counts=counts, chance=ones, silent=True, exact=exact)
+    return Likelihood(counts=counts, chance=ones, silent=True, exact=exact)
 
 
 # --- published checks -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from .public import Codes, Floats, Integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Law:
+class Likelihood:
     """The public side of the randomisation of one unit, as a reader rebuilds it from the bundle.
 
     `counts[i, x]` estimates how many records of value x lie in part i (one part where nothing is split).

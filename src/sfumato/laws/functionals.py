@@ -17,8 +17,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.public import Asked, Codes, Domain, Estimated, Evidence, Floats, Integers, Observed
-from ...stats.joint_codes import sum_by_group
+from ..model.public import Asked, Codes, Domain, Estimated, Evidence, Floats, Integers, Observed
+from ..stats.joint_codes import sum_by_group
 
 Target = Literal["population", "table"]
 Planes = Mapping[int, Floats]  # measure -> h over (cells, functions, values); the measures' parts are added
@@ -262,7 +262,7 @@ class KroneckerWeights:
         return table.reshape(*lead, -1)
 
 
-def keep_or_redraw(theta: float, q: float, class_sizes: NDArray[np.integer] | Floats) -> Floats:
+def redraw_weights(theta: float, q: float, class_sizes: NDArray[np.integer] | Floats) -> Floats:
     """B of the channel Pr(y | s) = theta 1[y = s] + q between classes of values: B = (I - q 1 c') / theta.
 
     Exact for classes of any size: a published class depends on the true value through its class only.

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...model.public import Asked, Codes, Estimated, Evidence, Floats, Integers, Observed
-from ...stats.intervals import Line, second_cumulant, tail_interval, third_cumulant
-from ...stats.joint_codes import sum_by_group
-from ...stats.shuffling import either
+from ..model.public import Asked, Codes, Estimated, Evidence, Floats, Integers, Observed
+from ..stats.intervals import Line, second_cumulant, tail_interval, third_cumulant
+from ..stats.joint_codes import sum_by_group
+from ..stats.shuffling import either
 
 # --- row sums ---------------------------------------------------------------------------------------------------------
 # What a method adds up stratum by stratum, and the answers it makes of that: the same for values and for sets.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...model.public import Asked, Estimated, Floats, Integers, Observed
+from ..model.public import Asked, Estimated, Floats, Integers, Observed
 
 CAVEAT = "estimates assume that the people of a class are spread evenly over its values; n_min and n_max are certain"
 LARGEST = 5_000_000  # groups x cells up to which ratios get certain bounds

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...model.public import Asked, Estimated, Evidence, Floats, Observed
-from .linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, SetListWeights
-from .perturbation import RowSums
+from ..model.public import Asked, Estimated, Evidence, Floats, Observed
+from .functionals import Cells, CodedUnit, Functionals, IndependentRows, SetListWeights
+from .keep_or_redraw import RowSums
 from .set_channel import SetAnswers, count_cumulants
 from .set_tables import SetTables
 

@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import SpecError
-from ...model.public import Codes, Floats, Integers, Listed, SetWeights
-from ...stats.shuffling import either
+from ..errors import SpecError
+from ..model.public import Codes, Floats, Integers, Listed, SetWeights
+from ..stats.shuffling import either
 from .set_channel import SetAnswers, SetChannel, channel_of_blocks, channel_of_sets, set_answers
 
 # --- set draw ---------------------------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...model.public import Asked, Estimated, Floats, Observed
-from ...stats.intervals import Line, count_cumulants, few_changes, tail_interval
-from ...stats.kronecker import AxisMap, apply_maps, apply_transposed, channel, inverse, squared
+from ..model.public import Asked, Estimated, Floats, Observed
+from ..stats.intervals import Line, count_cumulants, few_changes, tail_interval
+from ..stats.kronecker import AxisMap, apply_maps, apply_transposed, channel, inverse, squared
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""The laws: how rows are drawn, answered, foreseen, attacked and checked."""
