@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from constants import ALPHA, SEED
 from dealing import Dealer
 from sfumato.methods.small_domain import METHOD as small_domain
-from sfumato.methods.small_domain.specification import SmallDomain
+from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.model.private import Batch, Histogram, Profile
 from sfumato.model.public import Asked, Domain, Evidence, Observed
 
@@ -97,7 +97,7 @@ def wrong_plan(factor):
     """The plan with every retention changed by the factor: what runs is not what the reader believes."""
     public = FOUND.public
     gammas = []
-    for gamma, domain in zip(public.gammas, public.domains, strict=True):
+    for gamma, domain in zip(public.law.gammas, public.law.domains, strict=True):
         p = factor * float((gamma - 1) / (len(domain) - 1 + gamma))
         q = (1 - p) / len(domain)
         gammas.append(type(gamma)((p + q) / q))
@@ -139,7 +139,7 @@ def channel_p_values(plan):
     shown, part = (np.concatenate(arrays) for arrays in zip(*runs, strict=True))
     true = np.tile(CODES, RUNS)
     cells, kept = [], []
-    for i, (p, domain) in enumerate(zip(FOUND.public.tables.p, FOUND.public.domains, strict=True)):
+    for i, (p, domain) in enumerate(zip(FOUND.law.tables.p, FOUND.law.domains, strict=True)):
         q = (1 - p) / len(domain)
         for x in domain:
             here = shown[(part == i) & (x == true)]

@@ -143,7 +143,7 @@ def test_groups_of_anatomy_that_cannot_be(change: Any, releases: dict[str, Path]
 def test_a_number_of_values_that_the_domain_does_not_have(releases: dict[str, Path], tmp_path: Path) -> None:
     """A channel over a million values would be laid out, and answer for eight of them."""
     folder = forged(
-        releases["uniform"], tmp_path / "out", manifest=lambda stated: stated["parameters"].update(values=10**6)
+        releases["uniform"], tmp_path / "out", manifest=lambda stated: stated["law"].update(values=10**6)
     )
     with pytest.raises(ReleaseError, match="states 1000000 values and lists 8"):
         open_release(folder, check=False).sql(BY_VALUE)

@@ -72,7 +72,7 @@ def parts(parameters: dict[str, Any]) -> Iterator[tuple[list[int], Fraction, dic
 def channels(folder: Path) -> list[Channel]:
     """As the files state them."""
     found, start = [], 0
-    for values, gamma, listed in parts(json.loads((folder / "release.json").read_text())["parameters"]):
+    for values, gamma, listed in parts(json.loads((folder / "release.json").read_text())["law"]):
         m, places = len(values), listed["sets"]
         if listed["cyclic"]:
             places = [[(v + t) % m for v in block] for block in places for t in range(m)]

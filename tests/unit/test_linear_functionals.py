@@ -25,7 +25,7 @@ from sfumato.laws.functionals import (
 )
 from sfumato.laws.group_channel import groups_of
 from sfumato.laws.group_estimate import GroupedValues, GroupFunctionals, assignment_covariance
-from sfumato.methods.small_domain.value_reports import PartWeights
+from sfumato.laws.keep_or_redraw import PartWeights
 
 CELL = np.array([0, 0, 1, 1])
 MEASURE = np.array([1.0, 2.5, -1.0, 0.5])

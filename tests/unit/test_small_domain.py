@@ -11,7 +11,7 @@ from constants import SEED
 from dealing import Dealer
 from sfumato.errors import PlanError, SpecError
 from sfumato.methods.small_domain import METHOD as small_domain
-from sfumato.methods.small_domain.specification import SmallDomain, SmallDomainPlan
+from sfumato.methods.small_domain.method import SmallDomain, SmallDomainPlan
 from sfumato.model.private import Batch, Histogram, Profile
 from sfumato.model.public import Domain, Roles, Trust
 from sfumato.stats.gamma import posterior
@@ -80,8 +80,8 @@ def test_every_sub_table_gets_exactly_its_counts_in_any_number_of_batches(batche
         expected = np.zeros(COUNTS.size, dtype=np.int64)
         expected[table.values] = table.true_counts
         assert np.array_equal(np.bincount(codes[labels == i], minlength=COUNTS.size), expected)
-        assert found.public.sizes[i] == table.size
-        assert found.public.domains[i] == tuple(table.values.tolist())
+        assert found.law.sizes[i] == table.size
+        assert found.law.domains[i] == tuple(table.values.tolist())
 
 
 def test_published_values_stay_in_their_sub_table_and_input_is_left_alone():
@@ -91,7 +91,7 @@ def test_published_values_stay_in_their_sub_table_and_input_is_left_alone():
     shown, part = applied(found, codes, np.random.default_rng(SEED))
     assert np.array_equal(codes, before)
     assert shown.dtype == np.int32
-    for i, domain in enumerate(found.public.domains):
+    for i, domain in enumerate(found.law.domains):
         assert set(shown[part == i].tolist()) == set(domain)
 
 
@@ -143,7 +143,7 @@ def test_strict_guarantee_covers_every_prior_up_to_rho1():
     found = planned()
     guarantee = small_domain.guarantee(found.public)
     assert guarantee.trust == Trust.PROVED
-    assert all(posterior(F(1, 6), gamma) <= F(1, 3) for gamma in found.public.gammas)
+    assert all(posterior(F(1, 6), gamma) <= F(1, 3) for gamma in found.law.gammas)
     assert guarantee.parameters["posterior"] <= 0.333334
 
 

@@ -38,7 +38,7 @@ def test_plan_reports_thresholds_amplification_and_error():
 
 def test_largest_buckets_for_comparison():
     release = sf.publish(workers(600), roles=ROLES, method=sf.Splu(gamma=3, grouping="largest"), seed=2)
-    assert release.manifest.parameters["grouping"] == "largest-buckets"
+    assert release.manifest.law["grouping"] == "largest-buckets"
     assert release.sql("SELECT COUNT(*) AS n FROM release WHERE job = 'nurse' AND sex = 'f'").rows()[0]["n"] is not None
 
 

@@ -71,9 +71,9 @@ def association(release: OpenedRelease, x: str, y: str, level: float) -> Correct
 
 def _observed(release: OpenedRelease, columns: Sequence[str]) -> tuple[Floats, list[AxisMap | None], list[pa.Array]]:
     """Released counts over the declared domains (observed values for untouched columns), and each axis' channel."""
-    thetas = release.method.axes(release.plan)
+    thetas = release.law.axes()
     if thetas is None:
-        raise UnsupportedQuery(f'tables of this kind are not made from a release by "{release.method.name}"')
+        raise UnsupportedQuery(f'tables of this kind are not made from a release by "{release.manifest.method}"')
     known = {c.name for c in release.columns if c.role not in ADDED}
     unknown = [c for c in columns if c not in known]
     if unknown or len(set(columns)) < len(columns) or not columns:

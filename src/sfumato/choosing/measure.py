@@ -62,7 +62,7 @@ def measure(
         trials = Trials(setting=setting, candidate=candidate, prepared=prepared, planned=planned, secret=secret)
         runs, result["expected_error"] = trials.asked(
             releases_of(candidate, releases),
-            lambda: foresee(setting, prepared, candidate.estimator) if prepared.method.foreseeable else None,
+            lambda: foresee(setting, prepared, candidate.estimator) if prepared.planned.law.foreseeable else None,
             step,
         )
         result |= _summary(setting, runs, planned, keep_points)
@@ -144,12 +144,11 @@ def _bounds(answers: Answers) -> tuple[Floats, Floats]:
 
 def _promise(prepared: Prepared, setting: Setting) -> dict[str, Any]:
     """The guarantee as the plan gives it, how far readers get, and facts of the plan that matter for a choice."""
-    plan, method = prepared.planned.public, prepared.method
     stated = prepared.guarantee.model_dump(mode="json", exclude_none=True)
     return {
         "trust": stated["trust"],
         "guarantee": stated,
-        "retention": method.retention(plan),
+        "retention": prepared.planned.law.retention(),
         **reached(prepared, setting),
     }
 
@@ -301,8 +300,8 @@ class Trials:
         setting, candidate, prepared = self.setting, self.candidate, self.prepared
         own = Secret(self.secret.stream(f"compare {candidate.method} {candidate.variant}", k).bytes(32))
         start = time.perf_counter()
-        if k and (self.planned < SLOW_PLAN or prepared.method.plan_draws):
-            spec = prepared.method.with_files(spec_of(candidate), read_column_hierarchy)
+        if k and (self.planned < SLOW_PLAN or prepared.planned.law.plan_draws):
+            spec = prepared.method.inputs(spec_of(candidate), read_column_hierarchy).spec
             fresh = prepared.method.plan(spec, prepared.profile, own.stream("plan"))
             prepared = replace(prepared, planned=fresh)
         held = setting.held_rows(prepared) if k else None  # the first is written: its files are measured
@@ -318,7 +317,7 @@ class Trials:
                 publish_seconds=middle - start,
                 query_seconds=end - middle,
                 size=sum(f.stat().st_size for f in release.path.iterdir()),
-                largest_share=largest_share(release, setting.roles) if prepared.method.classes else None,
+                largest_share=largest_share(release, setting.roles) if prepared.planned.law.classes else None,
             )
 
 

@@ -288,7 +288,7 @@ def export(
     say(f"{contents.release.manifest.rows:,} rows written")
     note(contents.about["warning"])
     if not contents.weights:
-        note(f"{contents.release.method.name} has no weights; ask the release itself with sfumato query")
+        note(f"{contents.release.manifest.method} has no weights; ask the release itself with sfumato query")
 
 
 def fit(

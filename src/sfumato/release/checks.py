@@ -130,7 +130,7 @@ def check_columns(release: OpenedRelease) -> None:
     for column in release.columns:
         if (column.domain is not None) != (column.name in units):
             raise VerificationError(f'"{column.name}" has a domain and no unit, or a unit and no domain')
-        if (column.role == "group") != (column.name == release.method.part):
+        if (column.role == "group") != (column.name == release.law.part):
             raise VerificationError("release.json gives a role to a column that the method does not give it")
         if column.name in units and column.role not in {"sensitive", "quasi"}:
             raise VerificationError(f'"{column.name}" is changed by no method in the role that it has')

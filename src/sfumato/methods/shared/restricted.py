@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
-from ...laws.keep_or_redraw import SubTables, standard_errors
 from ...model.private import Profile
 from ...model.public import Floats, Guarantee, Integers, Trust, value_label
 from ...model.ratios import Ratio, exact
@@ -83,17 +82,13 @@ def protection(profile: Profile, rho1: Fraction) -> dict[str, Any]:
     }
 
 
-def expected_error(tables: SubTables, true_counts: Integers, profile: Profile) -> dict[str, Any]:
-    """Standard error of each value's total and of its count among 1 % and 10 % of the rows.
-
-    `true_counts` as for `standard_errors`. Every term of the variance is proportional to the rows asked about, so
-    among a share a of the rows, chosen without regard to the value, the error is sqrt(a) times the total's.
-    """
-    return errors_of(standard_errors(tables, true_counts, len(profile.domains[0])), profile)
-
-
 def errors_of(se: Floats, profile: Profile) -> dict[str, Any]:
-    """The `expected_error` of a report, from the standard error of every value's total."""
+    """The `expected_error` of a report, from the standard error of every value's total: that of each value, and of its
+    count among 1 % and 10 % of the rows.
+
+    Every term of the variance is proportional to the rows asked about, so among a share a of the rows, chosen without
+    regard to the value, the error is sqrt(a) times the total's.
+    """
     return {
         "values": [value_label(v) for v in profile.domains[0].values],
         "total": se.tolist(),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from ...errors import SpecError
+from ...laws.decoys import MOST_GAMMA, RULES
 from ...laws.grouping import Codes, Counts, Grouping, host_values
 from ...model.names import parts
 from ...model.ratios import Ratio, exact
@@ -23,8 +24,7 @@ from ..shared.options import told
 # What a publisher asks of splu: group sizes, thresholds, the grouping rule.
 
 
-RULES = {"random": "random-margins", "largest": "largest-buckets"}
-MOST_GAMMA, LEAST_EPSILON, MOST_ALPHA = 1000, Fraction(1, 1000), 10_000
+LEAST_EPSILON, MOST_ALPHA = Fraction(1, 1000), 10_000
 T_E = Fraction(1, 20)  # how seldom a total of T_f or more may be missed by epsilon
 
 

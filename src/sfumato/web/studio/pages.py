@@ -22,6 +22,7 @@ from ...methods import REGISTRY, method_named
 from ...methods.specifications import fields_of
 from ...model.option_names import option_name
 from ...model.public import READERS
+from ...reports.documents import stated_parameters
 from ...reports.pages import release_page
 from ...reports.text import name_of, number, reached, render_cells, render_unprotected, verdict
 from ..analyst_pages import READERS as READER_WORDS
@@ -441,11 +442,10 @@ def plan_view(here: Studio) -> dict[str, Any] | None:
         return view | {"ready": False}
     found = here.planned.result
     report = found["report"]
-    parameters = {k: v for k, v in report["parameters"].items() if isinstance(v, str | int | float | bool)}
     return view | {
         "ready": True,
         "report": report,
-        "parameters": parameters,
+        "parameters": stated_parameters(report),
         "readers": [
             {"name": name_of(r), "words": READER_WORDS[r["reader"]], "held": verdict(r["held"]), "why": r["why"]}
             | {"posterior": reached(r["posterior"])}
