@@ -16,7 +16,6 @@ from constants import ALPHA
 from contract.examples import COUNTS
 from contract.test_contract import METHODS, planned, released, worst_cell
 from sfumato.laws.keep_or_redraw import SubTables
-from sfumato.methods import REGISTRY
 
 RELEASES = 40
 

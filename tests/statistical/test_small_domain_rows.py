@@ -3,6 +3,8 @@
 ALPHA for each test statistic after a Bonferroni correction inside the test, so 4e-9 for the file. Seeds are fixed.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -56,7 +58,7 @@ def release(rng, plan=FOUND.public):
     labels = dealer.deal(CODES, rng)
     dealer.close()
     batch = Batch(rows=CODES.size, codes=(CODES,), labels=(labels,))
-    return small_domain.apply(plan, FOUND.work, batch, rng).codes[0], labels
+    return plan.law.apply(FOUND.work, batch, rng).codes[0], labels
 
 
 def answers(shown, part):
@@ -82,7 +84,7 @@ def answers(shown, part):
             measure=np.zeros(1, dtype=np.intp), products=np.zeros((1, 1), dtype=np.intp),
             pairs=np.zeros((0, 2), dtype=np.intp), binary=True, z=Z,
         )  # fmt: skip
-        got = small_domain.estimate(FOUND.public, evidence, observed, asked)
+        got = FOUND.law.estimate(evidence, observed, asked)
         found.append((got.value[0, 0], got.variance[0, 0], got.low[0, 0], got.high[0, 0]))
     return np.array(found)
 
@@ -101,14 +103,7 @@ def wrong_plan(factor):
         p = factor * float((gamma - 1) / (len(domain) - 1 + gamma))
         q = (1 - p) / len(domain)
         gammas.append(type(gamma)((p + q) / q))
-    return small_domain.plan_type(
-        rho1=public.rho1,
-        rho2=public.rho2,
-        mode="paper",
-        domains=public.domains,
-        gammas=tuple(gammas),
-        sizes=public.sizes,
-    )
+    return replace(public, mode="paper", law=replace(public.law, gammas=tuple(gammas)))
 
 
 def exact_variance():

@@ -61,10 +61,10 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def parts(parameters: dict[str, Any]) -> Iterator[tuple[list[int], Fraction, dict[str, Any]]]:
     """(values, gamma, stated list) of every sub-table."""
-    if "domains" not in parameters:
-        yield list(range(parameters["values"])), Fraction(parameters["gamma"]), parameters["listed"]
+    if parameters.get("domains") is None:
+        yield list(range(parameters["values"])), Fraction(parameters["gammas"][0]), parameters["lists"][0]
         return
-    lists, which = parameters["reports"]["lists"], parameters["reports"]["of"]
+    lists, which = parameters["lists"], parameters["of"]
     for domain, gamma, at in zip(parameters["domains"], parameters["gammas"], which, strict=True):
         yield domain, Fraction(gamma), lists[at]
 

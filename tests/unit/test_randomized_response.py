@@ -361,7 +361,7 @@ def test_a_forged_release_is_refused(release, tmp_path, change) -> None:
     release.save(tmp_path / "forged")
     path = tmp_path / "forged" / "release.json"
     stated = json.loads(path.read_text())
-    stated["parameters"] |= change
+    stated["law"] |= change
     path.write_text(json.dumps(stated))
     with pytest.raises(ReleaseError):
         sf.open_release(tmp_path / "forged")

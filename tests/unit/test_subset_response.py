@@ -20,7 +20,6 @@ from constants import SEED
 from pays import METHODS, PAYS, RHOS, ROLES, ROWS, table
 from sfumato.errors import PlanError, SpecError
 from sfumato.laws.functionals import Cells, CodedUnit, Functions
-from sfumato.methods.small_domain.method import SmallDomainPlan
 from sfumato.methods.subset_response import MOST_VALUES
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
