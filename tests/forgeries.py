@@ -147,8 +147,8 @@ def about_sets(name: str) -> str | None:
 
 NOISY = ("uniform", "small-domain", "randomized-response", "subset-response")  # a floor under every value
 ROW_BY_ROW = (*NOISY, "splu", "distribution-draw")
-PARTED = tuple(name for name in REGISTRY if REGISTRY[name].part)
-UNPARTED = tuple(name for name in REGISTRY if not REGISTRY[name].part)
+PARTED = ("small-domain", "target-distribution", "anatomy")  # rows name a sub-table or a group
+UNPARTED = tuple(name for name in REGISTRY if name not in PARTED)
 
 
 KINDS = (
