@@ -44,7 +44,7 @@ def law_form(law: type[Law]) -> TypeAdapter[Any]:
 
 def law_document(law: Law) -> dict[str, Any]:
     """What release.json states about a law: its name and its parameters."""
-    return {"name": law.name} | law_form(type(law)).dump_python(law, mode="json")
+    return {"name": law.name} | law_form(type(law)).dump_python(law, mode="json", exclude_none=True)
 
 
 def law_of(document: dict[str, Any]) -> Law:

@@ -59,7 +59,9 @@ class TargetPart:
 
     weights: tuple[int, ...]
     probabilities: tuple[Fraction, ...]  # over the leaves, in the order of `Blocks.order`
-    distance: float | None  # total variation to the distribution asked for, rounded up; None: taken from the data
+    distance: float | None = (
+        None  # total variation to the distribution asked for, rounded up; None: taken from the data
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +73,11 @@ class Blocks(Law):
     by_number = True
     part = "group_id"
 
-    scheme: int = SCHEME
+    scheme: int
     numeric: bool
     order: tuple[int, ...]  # leaf position -> place of the value in the column's domain
     blocks: tuple[tuple[int, int], ...]  # every node as leaf positions start..stop-1, the root first
-    labels: tuple[str | None, ...] | None
+    labels: tuple[str | None, ...] | None = None
     parts: tuple[TargetPart, ...]
     group_part: tuple[int, ...]
     group_rows: tuple[int, ...]

@@ -54,7 +54,7 @@ class Decoys(Law):
 
     gamma: dict[str, int]
     grouping: str
-    grouping_version: int = RULE_VERSION
+    grouping_version: int
 
     def __post_init__(self) -> None:
         if not self.gamma or not all(2 <= size <= MOST_GAMMA for size in self.gamma.values()):

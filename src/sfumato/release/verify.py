@@ -103,9 +103,9 @@ def _contents(release: OpenedRelease) -> Iterator[str]:
     check_rows(release)
     with stated_by_a_stranger(VerificationError, "the published parameters do not fit the published rows"):
         check_sets(release)
+        release.law.check(release.published)
         if method is not None:
             method.verify(release.plan, release.published)
-        release.law.check(release.published)
     yield f"what is published is what the parameters allow (false alarm: {FALSE_ALARM:g})"
 
 

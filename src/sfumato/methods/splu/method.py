@@ -21,7 +21,7 @@ import numpy as np
 
 from ...errors import PlanError
 from ...laws.decoy_channel import rebuild_channel
-from ...laws.decoys import RULES, Decoys
+from ...laws.decoys import RULE_VERSION, RULES, Decoys
 from ...laws.grouping import Grouping, largest_buckets, random_margins
 from ...model.private import Deal, Facts, Known, Needs, Profile, Work
 from ...model.public import Candidate, Claim, Curve, Guarantee, Integers, ReaderBound, Roles, Trust, value_label
@@ -211,7 +211,11 @@ class SpluMethod(Method[Splu, SpluPlan]):
             labels = slots.published.astype(np.int64)
             deals.append(Deal(unit=u, start=slots.offsets, labels=labels, counts=slots.counts))
         public = SpluPlan(
-            law=Decoys(gamma=dict(zip(columns, sizes, strict=True)), grouping=RULES[spec.grouping]),
+            law=Decoys(
+                gamma=dict(zip(columns, sizes, strict=True)),
+                grouping=RULES[spec.grouping],
+                grouping_version=RULE_VERSION,
+            ),
             epsilon=exact(spec.epsilon, "epsilon"),
             alpha=spec.alpha,
             t_e=T_E,

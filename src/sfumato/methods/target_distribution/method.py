@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import SpecError, VerificationError
-from ...laws.blocks import Blocks, TargetPart
+from ...laws.blocks import SCHEME, Blocks, TargetPart
 from ...model.private import Facts, Known, Needs, Profile, Work
 from ...model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, Trust
 from ...model.ratios import Ratio, exact
@@ -160,6 +160,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
         made = make(spec, profile, rng if spec.randomise_depth else None)
         taken = from_data(spec.target)  # how far weights moved a true histogram would tell its counts
         law = Blocks(
+            scheme=SCHEME,
             numeric=made.shape.values is not None,
             order=made.shape.order,
             blocks=made.shape.tree.blocks(),
