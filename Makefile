@@ -5,7 +5,7 @@
 #   make test-processors  golden, contract and frozen tests as other processors compute, and with busy cores
 #   make quick    the tests that need neither minutes nor luck: before each commit
 #   make check    format, lint, strict types, import rules, no private names of other packages
-#   make bench    the ratios of docs/performance.md, measured here   (BENCH="--rows 1000000 --only publish")
+#   make bench    the budgets of docs/performance.md, measured here   (BENCH="--rows 10000000 --only publish")
 #   make size     lines and files of src by room, and what a publication and a question run through
 #   make audit    kills, faults and fuzzers on publishing and reading      (AUDIT="--record docs/campaigns.md")
 #   make docs     the documentation as pages in site/, complete without a network

@@ -1,1 +1,1 @@
-"""Measurements behind the targets: `python -m benchmarks`. Ratios to a baseline of the same run, never bare times."""
+"""Measurements: the budgets of docs/performance.md (`python -m benchmarks`), and tables of other pages."""

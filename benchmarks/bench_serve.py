@@ -1,7 +1,7 @@
-"""`sfumato serve` under load, beside plain DuckDB behind the same server: answers a second, latency, memory.
+"""`sfumato serve` under load: answers a second, latency, memory. A figure of its own, of no budget.
 
     python -m benchmarks.bench_serve --rows 10000000 --seconds 20
-    python -m benchmarks.bench_serve --clients 16 --seconds 1800 --server sfumato      # memory over half an hour
+    python -m benchmarks.bench_serve --clients 16 --seconds 1800      # memory over half an hour
 
 Every question is different and no answer is kept, so each one is computed.
 """
@@ -13,20 +13,22 @@ import asyncio
 import os
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from benchmarks.bench_publish import publish, source
-from benchmarks.load import Load, address, load
 from benchmarks.measure import Row
 
-SERVERS = ("sfumato", "plain DuckDB")
 CLIENTS = (1, 16, 128, 512)
 SECONDS = 5.0
 QUEUE = 256
@@ -38,14 +40,85 @@ def question(i: int) -> str:
     return QUESTION.format(i % 50, 17 + i // 50 % 60, i // 3000 % 2)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What some clients saw in some seconds."""
+
+    clients: int
+    seconds: float
+    times: tuple[float, ...]  # of answers, in seconds, sorted
+    busy: int  # answers 503
+    errors: dict[str, int]
+
+    @property
+    def rate(self) -> float:
+        """Answers a second."""
+        return len(self.times) / self.seconds
+
+    def latency(self, percent: int) -> float:
+        """The time within which that many per cent of the answers came, in milliseconds."""
+        if len(self.times) < 2:
+            return 1000 * self.times[0] if self.times else float("nan")
+        return 1000 * statistics.quantiles(self.times, n=100, method="inclusive")[percent - 1]
+
+
+async def load(host: str, port: int, path: Callable[[int], str], *, clients: int, seconds: float) -> Load:
+    """Let the clients ask for that long; `path` gives the address of the i-th question."""
+    times: list[float] = []
+    seen: Counter[str] = Counter()
+    numbers = iter(range(10**9))
+    start = time.perf_counter()
+    end = start + seconds
+
+    async def client() -> None:
+        reader = writer = None
+        while (now := time.perf_counter()) < end:
+            try:
+                if writer is None:
+                    reader, writer = await asyncio.open_connection(host, port)
+                writer.write(f"GET {path(next(numbers))} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                status, headers = await _response(reader)
+            except (OSError, EOFError, asyncio.IncompleteReadError) as error:
+                seen[type(error).__name__] += 1
+                reader = writer = None
+                await asyncio.sleep(0.1)
+                continue
+            if status == 200:
+                times.append(time.perf_counter() - now)
+            elif status == 503:
+                seen["503"] += 1
+                await asyncio.sleep(min(float(headers.get("retry-after", 1)), max(0.0, end - time.perf_counter())))
+            else:
+                seen[str(status)] += 1
+        if writer is not None:
+            writer.close()
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+    took = time.perf_counter() - start
+    busy = seen.pop("503", 0)
+    return Load(clients=clients, seconds=took, times=tuple(sorted(times)), busy=busy, errors=dict(seen))
+
+
+async def _response(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
+    """(status, headers) of the next response; its body is read and dropped."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
+    await reader.readexactly(int(headers.get("content-length", 0)))
+    return int(head[0].split(" ")[1]), headers
+
+
+def address(release: str, sql: str) -> str:
+    """The path of a question."""
+    return f"/{quote(release)}/query?sql={quote(sql)}"
+
+
 @contextmanager
-def server(kind: str, release: Path) -> Iterator[tuple[int, int]]:
-    """(port, process id) of a running server, sfumato's or the plain one."""
+def server(release: Path) -> Iterator[tuple[int, int]]:
+    """(port, process id) of a running server."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    ours = ["sfumato.web", str(release), "--port", str(port), "--queue", str(QUEUE), "--cache", "0"]
-    plain = ["benchmarks.plain_server", str(release), str(port), str(QUEUE)]
-    command = [sys.executable, "-m", *(ours if kind == "sfumato" else plain)]
+    settings = ("--port", str(port), "--queue", str(QUEUE))
+    command = [sys.executable, "-m", "sfumato", "serve", str(release), *settings]
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
         try:
@@ -104,43 +177,34 @@ class Watch:
         self._thread.join()
 
 
-def measured(kind: str, release: Path, clients: tuple[int, ...], seconds: float) -> tuple[list[Load], list[float]]:
-    """(what the clients saw, memory in MiB second by second) of one server; the first questions are not counted."""
+def measured(release: Path, clients: tuple[int, ...], seconds: float) -> tuple[list[Load], list[float]]:
+    """(what the clients saw, memory in MiB second by second); the first questions are not counted."""
 
     def path(i: int) -> str:
         return address(release.name, question(i))
 
-    with server(kind, release) as (port, pid):
+    with server(release) as (port, pid):
         asyncio.run(load("127.0.0.1", port, path, clients=4, seconds=3.0))
         with Watch(pid) as watch:
             found = [asyncio.run(load("127.0.0.1", port, path, clients=many, seconds=seconds)) for many in clients]
     return found, watch.samples
 
 
-def rows(
-    folder: Path,
-    *,
-    n: int,
-    clients: tuple[int, ...] = CLIENTS,
-    seconds: float = SECONDS,
-    method: str = "uniform",
-    servers: tuple[str, ...] = SERVERS,
-) -> list[Row]:
-    """The report: for each number of clients the rate and the latencies, ours and the plain server's."""
-    release = folder / f"release-{method}"
+def rows(folder: Path, *, n: int, clients: tuple[int, ...], seconds: float) -> list[Row]:
+    """For each number of clients the rate and the latencies; and the memory of all processes."""
+    release = folder / "release-uniform"
     if not release.exists():
-        publish(source(folder, n), release, method)
-    found: list[Row] = []
-    for kind in servers:
-        loads, memory = measured(kind, release, clients, seconds)
-        for one in loads:
-            note = ", ".join(f"{p} % within {one.latency(p):.1f} ms" for p in (50, 95, 99))
-            note += f"; {one.busy} x 503" + (f"; errors {one.errors}" if one.errors else "; no error")
-            found.append(Row(name=f"serve, {kind}, {one.clients} clients", value=one.rate, unit="/s", note=note))
-        if memory:
-            tenth = max(1, len(memory) // 10)
-            note = f"first tenth {max(memory[:tenth]):.0f}, last tenth {max(memory[-tenth:]):.0f} MiB"
-            found.append(Row(name=f"serve, {kind}: peak memory", value=max(memory), unit="MiB", note=note))
+        publish(source(folder, n), release, "uniform")
+    loads, memory = measured(release, clients, seconds)
+    found = list[Row]()
+    for one in loads:
+        note = ", ".join(f"{p} % within {one.latency(p):.1f} ms" for p in (50, 95, 99))
+        note += f"; {one.busy} x 503" + (f"; errors {one.errors}" if one.errors else "; no error")
+        found.append(Row(name=f"serve, {one.clients} clients", value=one.rate, unit="/s", note=note))
+    if memory:
+        tenth = max(1, len(memory) // 10)
+        note = f"first tenth {max(memory[:tenth]):.0f}, last tenth {max(memory[-tenth:]):.0f} MiB"
+        found.append(Row(name="serve: peak memory", value=max(memory), unit="MiB", note=note))
     return found
 
 
@@ -152,14 +216,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each number of clients")
     parser.add_argument("--clients", type=int, action="append", help="may be repeated")
-    parser.add_argument("--server", choices=SERVERS, action="append", help="one instead of both")
     parser.add_argument("--folder", type=Path, help="where tables and releases go and stay")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sfumato-bench-") as scratch:
         folder = asked.folder or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        clients, servers = tuple(asked.clients or CLIENTS), tuple(asked.server or SERVERS)
-        found = rows(folder, n=asked.rows, clients=clients, seconds=asked.seconds, servers=servers)
+        found = rows(folder, n=asked.rows, clients=tuple(asked.clients or CLIENTS), seconds=asked.seconds)
     print(f"{asked.rows:,} rows; {os.cpu_count()} cores\n\n{render(found)}")
 
 

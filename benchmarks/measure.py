@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 SFUMATO = (sys.executable, "-m", "sfumato")
 
@@ -32,24 +33,28 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the report; a target is an upper limit for the value."""
+    """One figure of the report; a budget is an upper limit of the value."""
 
     name: str
     value: float
     unit: str
-    target: float | None = None
+    budget: float | None = None
     note: str = ""
 
     @property
     def verdict(self) -> str:
-        """Met, missed, or nothing where there is no target."""
-        if self.target is None:
+        """Met, or missed by how much; nothing where there is no budget."""
+        if math.isnan(self.value):
+            return "failed"
+        if self.budget is None:
             return ""
-        return "met" if self.value <= self.target else "MISSED"
+        over = self.value / self.budget - 1
+        return "met" if over <= 0 else f"missed by {max(over, 0.001):.1%}".replace("%", " %")
 
 
-def run(command: tuple[str, ...]) -> Run:
-    """The finished process of a command. This process stays small, so that the child's peak is the child's own."""
+def run(command: Sequence[str], *, code: int = 0) -> Run:
+    """The finished process of a command, which must exit with that code."""
+    # This process stays small, so that the child's peak is the child's own.
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         start = time.perf_counter()
         child = subprocess.Popen(command, stdout=output, stderr=errors)
@@ -58,7 +63,7 @@ def run(command: tuple[str, ...]) -> Run:
         child.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         errors.seek(0)
-        if child.returncode != 0:
+        if child.returncode != code:
             message = f"{' '.join(command)[:200]} ended with {child.returncode}: {errors.read()[-500:]}"
             raise RuntimeError(message)
         cpu = usage.ru_utime + usage.ru_stime
@@ -70,11 +75,11 @@ def python(code: str, *arguments: object) -> Run:
     return run((sys.executable, "-c", code, *map(str, arguments)))
 
 
-def median(values: list[float]) -> float:
+def median(values: Sequence[float]) -> float:
     """The middle value: one slow run on a busy machine does not count."""
     return float(statistics.median(values))
 
 
-def folder_mib(folder: Path) -> float:
-    """Size of all files below a folder."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
+def failed(name: str, error: RuntimeError) -> Row:
+    """The row of a figure that could not be measured."""
+    return Row(name=name, value=float("nan"), unit="", note=str(error)[-160:])

@@ -23,7 +23,7 @@ import sfumato as sf
 from sfumato.engines.duckdb.reader import DuckDBReader
 from sfumato.methods import method_of
 from sfumato.publish import Prepared, applier_of, prepare
-from sfumato.publishing.files import read_column_hierarchy
+from sfumato.publishing.custodian import read_column_hierarchy
 from sfumato.publishing.randomness import Secret
 from sfumato.query import Release
 from sfumato.release.bundle import write_beside
@@ -41,10 +41,10 @@ class MemoryReader(DuckDBReader):
         super().__init__(rows)
         weakref.finalize(self, _idle.append, self._con)
 
-    def _confined(self, files: str) -> duckdb.DuckDBPyConnection:
+    def _confined(self, files: str, memory: str) -> duckdb.DuckDBPyConnection:
         """One that has no tables any more, if there is one."""
         if not _idle:
-            return super()._confined(files)
+            return super()._confined(files, memory)
         con = _idle.pop()
         con.execute("DROP TABLE release")
         return con
@@ -104,7 +104,7 @@ class Redrawn:
         arrow = (self._table if table is None else table).select(applier.reads).combine_chunks()
         types = prepared.table.arrow_types()
         batch = arrow.cast(pa.schema([(name, types[name]) for name in applier.reads])).to_batches()[0]
-        rows = pa.Table.from_batches([applier.split(0, batch)()])
+        rows = pa.Table.from_batches([applier.apply(0, batch)])
         applier.close()
         if self._manifest is None:
             self._manifest = self.published(seed).manifest

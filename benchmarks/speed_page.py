@@ -1,88 +1,122 @@
-"""Keep what was measured, and write it into docs/performance.md, with the distance from every target.
+"""Keep what was measured, and write it into docs/performance.md: tables of budgets and one figure.
 
-    python -m benchmarks --only publish --rows 10000000 --repeat 3 --record
+    python -m benchmarks --rows 10000000 --record
     python -m benchmarks.speed_page      # writes the page again from `benchmarks/results/speed.json`
 
-A part that is measured again replaces its rows; `--method` replaces those of the methods. The page has lines
-`<!-- speed: PART -->` and `<!-- end of speed -->`; a test holds it to the figures.
+A figure that is measured again replaces the one of its name. The page has lines `<!-- budgets: TABLE -->` and
+`<!-- end of budgets -->`; a test holds it to the figures.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
+from benchmarks.bench_publish import OPTIONS
 from benchmarks.measure import Row
 
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "performance.md"
+FIGURE = ROOT / "docs" / "figures" / "performance-scale.svg"
 FIGURES = Path(__file__).parent / "results" / "speed.json"
-BLOCK = re.compile(r"(?<=<!-- speed: )(\w+)( -->\n).*?(?=<!-- end of speed -->)", re.DOTALL)
-LEFT_OUT = re.compile(r": time at n over 10 x time at n/10$")
+BLOCK = re.compile(r"(?<=<!-- budgets: )(\w+)( -->\n).*?(?=<!-- end of budgets -->)", re.DOTALL)
+COPY = "DuckDB's copy in random order"
+SIZES = {1_000_000: "1 million", 10_000_000: "10 million", 100_000_000: "100 million"}
+# heading -> name of a figure; {} is the method
+PUBLISHING = {
+    "1 million rows (3 s)": "publish {}, 1,000,000 rows",
+    "10 million (15 s, or 2.5 copies)": "publish {}, 10,000,000 rows",
+    "memory (2,048 MiB)": "publish {}, 10,000,000 rows: memory",
+    "100 million": "publish {}, 100,000,000 rows",
+    "memory (3,072 MiB)": "publish {}, 100,000,000 rows: memory",
+    "growth (1.12 x)": "publish {}, 100,000,000 rows: growth",
+}
+ASKING = {
+    "first answer, 1 million rows (1.5 s)": "{}, 1,000,000 rows: first answer",
+    "10 million (2.5 s)": "{}, 10,000,000 rows: first answer",
+    "count, open (DuckDB's + 50 ms)": "{}, 10,000,000 rows: count",
+    "CUBE, open (5 times DuckDB's)": "{}, 10,000,000 rows: CUBE",
+}
 
 
-def figures() -> dict[str, Any]:
-    """Part -> the command that measured it, and its rows."""
-    found: dict[str, Any] = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
-    return found
+def figures() -> dict[str, Row]:
+    """What was measured last, by name."""
+    found = json.loads(FIGURES.read_text(encoding="utf-8"))
+    return {row["name"]: Row(**row) for row in found}
 
 
-def record(parts: Mapping[str, Sequence[Row]], asked: argparse.Namespace) -> None:
-    """Nothing; the figures and the page have these rows instead of those that were there under the same names."""
-    found = figures()
-    for part, rows in parts.items():
-        options = [f"--rows {asked.rows}", *([f"--repeat {asked.repeat}"] if asked.repeat > 1 else [])]
-        new = {row.name: asdict(row) for row in rows if not math.isnan(row.value) and not LEFT_OUT.search(row.name)}
-        old = {row["name"]: row for row in found.get(part, {}).get("figures", ())} if asked.method else {}
-        found[part] = {
-            "command": " ".join(["python -m benchmarks --only", part, *options]),
-            "figures": [*(old | new).values()],
-        }
-    FIGURES.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+def record(rows: Sequence[Row]) -> None:
+    """Keep the rows instead of those that were kept under the same names, and write page and figure."""
+    found = figures() | {row.name: row for row in rows if not math.isnan(row.value)}
+    FIGURES.write_text(json.dumps([asdict(row) for row in found.values()], indent=1) + "\n", encoding="utf-8")
+    write()
+
+
+def write() -> None:
+    """Write page and figure from what is kept."""
     PAGE.write_text(rewritten(), encoding="utf-8")
+    FIGURE.write_text(figure(), encoding="utf-8")
 
 
 def rewritten() -> str:
-    """The page with the figures as they are kept."""
+    """The page with the figures that are kept."""
     found = figures()
-
-    def block(match: re.Match[str]) -> str:
-        if match[1] not in found:  # not measured yet
-            return match[0]
-        return match[1] + match[2] + "\n" + "\n".join(lines(found[match[1]])) + "\n\n"
-
-    return BLOCK.sub(block, PAGE.read_text(encoding="utf-8"))
+    tables = {"publishing": by_method(found, PUBLISHING), "asking": by_method(found, ASKING), "others": others(found)}
+    lines = {name: "\n".join(table) for name, table in tables.items()}
+    return BLOCK.sub(lambda block: f"{block[1]}{block[2]}\n{lines[block[1]]}\n\n", PAGE.read_text(encoding="utf-8"))
 
 
-def lines(part: Mapping[str, Any]) -> Iterator[str]:
-    """The command, and a line for every figure."""
-    yield f"`{part['command']}`"
-    yield ""
-    yield "| what | measured | target | | |"
-    yield "|---|---|---|---|---|"
-    for row in part["figures"]:
-        cells = (row["name"], shown(row["value"], row["unit"]), *_against(row), row["note"])
-        yield "| " + " | ".join(cells) + " |"
+def by_method(found: Mapping[str, Row], columns: Mapping[str, str]) -> Iterator[str]:
+    """A line for each method, a column for each budget, which its heading states."""
+    yield "| method | " + " | ".join(columns) + " |"
+    yield "|---" * (len(columns) + 1) + "|"
+    for method in OPTIONS:
+        cells = [_cell(found.get(name.format(method))) for name in columns.values()]
+        yield f"| `{method}` | " + " | ".join(cells) + " |"
+    copies = [_cell(found.get(name.replace("publish {}", COPY))) for name in columns.values()]
+    if columns is PUBLISHING:
+        yield f"| {COPY} | " + " | ".join(copies) + " |"
+
+
+def others(found: Mapping[str, Row]) -> Iterator[str]:
+    """A line for each figure that is of no method."""
+    of_methods = {name.format(method) for name in (*PUBLISHING.values(), *ASKING.values()) for method in OPTIONS}
+    yield "| | measured | budget | |"
+    yield "|---|---|---|---|"
+    for name, row in found.items():
+        if name not in of_methods and row.budget is not None:
+            yield f"| {name} | {shown(row.value, row.unit)} | {shown(row.budget, row.unit)} | {row.verdict} |"
 
 
 def shown(value: float, unit: str) -> str:
     """The figure as people read it."""
     number = f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-    return f"{number} {unit}".strip()
+    return f"{number} {unit}"
 
 
-def _against(row: Mapping[str, Any]) -> tuple[str, str]:
-    """(the target, whether it is met or by how much it is missed)."""
-    if row["target"] is None:
-        return "", ""
-    over = row["value"] / row["target"] - 1
-    return f"{row['target']:g}", "met" if over <= 0 else f"**missed by {max(over, 0.001):.1%}**".replace("%", " %")
+def _cell(row: Row | None) -> str:
+    """The figure; where it is above its budget, bold and with what is allowed."""
+    if row is None:
+        return "-"
+    told = shown(row.value, row.unit)
+    return told if row.verdict in {"", "met"} else f"**{told}** ({row.verdict})"
+
+
+def figure() -> str:
+    """Recorded seconds of publishing by rows, a line for each method, as SVG."""
+    from sfumato.model.public import Curve
+    from sfumato.reports.pages import svg
+
+    found, series = figures(), dict[str, tuple[tuple[float, float], ...]]()
+    for line, name in {**{method: f"publish {method}" for method in OPTIONS}, COPY: COPY}.items():
+        rows = {n: found.get(f"{name}, {n:,} rows") for n in SIZES}
+        series[line] = tuple((float(n), row.value) for n, row in rows.items() if row)
+    return svg(Curve(title="Publishing, whole processes", x="rows", y="seconds", series=series, log=True)) + "\n"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(rewritten(), encoding="utf-8")
+    write()

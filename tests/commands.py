@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sfumato.cli import main
 from sfumato.methods import REGISTRY
-from sfumato.model.option_names import option_name
+from sfumato.model.names import option_name
 
 SRC = Path(__file__).parents[1] / "src"
 RUN = "from sfumato.cli import program; program()"

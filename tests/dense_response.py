@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.stats.kronecker import Floats, Maps, Weighted, apply_maps, apply_transposed, inverse, log_error
+from sfumato.stats.kronecker import Floats, Maps, apply_maps, apply_transposed, inverse, log_error, squared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Weighted:
+    """Estimates, their variances (unclipped: an unbiased one can be negative) and the largest |weight|."""
+
+    estimate: Floats
+    variance: Floats
+    weight_max: float
+    exact: bool  # no mentioned column is randomised
+
+
+def all_cells(observed: Floats, channels: Maps) -> Weighted:
+    """Every cell of the table over the class axes at once: P^-1 observed and (P^-1 squared) observed - estimate."""
+    back = [inverse(m) for m in channels]
+    estimate = apply_maps(back, observed)
+    exact = all(m is None for m in channels)
+    variance = np.zeros_like(estimate) if exact else apply_maps(squared(back), observed) - estimate
+    largest = 1.0
+    for m in back:
+        if m is not None:
+            largest *= float(np.maximum(np.abs(m.diagonal + m.column), np.abs(m.column)).max())
+    return Weighted(estimate=estimate, variance=variance, weight_max=0.0 if exact else largest, exact=exact)
 
 
 def weights(channels: Maps, question: Floats) -> Floats:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import ItemsView, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.engines.contract import FollowingColumn, Keys, Progress, Transform
+from sfumato.engines.contract import Keys, Progress, Transform
 from sfumato.engines.spark.sources import frame_of
 from sfumato.engines.spark.table import SparkEngine, SparkTable
 
@@ -33,8 +33,8 @@ class Faulty:
         if WRITING in self._faults:
             self.dictionaries = FaultyDictionaries(inner.dictionaries, self._faults[WRITING], folder)
 
-    def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
-        return self._inner.split(number, batch)
+    def apply(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self._inner.apply(number, batch)
 
     def share(self, number: int, here: Sequence[pa.Table]) -> Any:
         return self._inner.share(number, here)
@@ -52,7 +52,7 @@ class Faulty:
 
 
 class FaultyDictionaries(dict[str, pa.Array]):
-    """Values of columns that cannot be looked up in a task's first attempt."""
+    """Values of columns; whoever asks for them in a task's first attempt fails at the first rows of its file."""
 
     def __init__(self, inner: Mapping[str, pa.Array], fault: str, folder: Path) -> None:
         super().__init__(inner)
@@ -61,14 +61,23 @@ class FaultyDictionaries(dict[str, pa.Array]):
     def __reduce__(self) -> Any:
         return FaultyDictionaries, (dict(self), self._fault, self._folder)
 
-    def __getitem__(self, name: str) -> pa.Array:
+    def items(self) -> ItemsView[str, pa.Array]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         if context is not None and (context.attemptNumber() == 0 or self._fault == "always"):
             (self._folder / f"{self._fault}-writing-{context.partitionId()}").touch()
+            self._strike_at_the_first_rows()
+        return super().items()
+
+    def _strike_at_the_first_rows(self) -> None:
+        usual = pq.ParquetWriter.write_batch
+
+        def struck(*_: Any) -> None:
+            pq.ParquetWriter.write_batch = usual
             strike(self._fault)
-        return super().__getitem__(name)
+
+        pq.ParquetWriter.write_batch = struck
 
 
 class FaultyPartition(Faulty):
@@ -78,7 +87,7 @@ class FaultyPartition(Faulty):
         super().__init__(inner, {}, mark.parent)
         self._fault, self._mark = fault, mark
 
-    def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
+    def apply(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -88,7 +97,7 @@ class FaultyPartition(Faulty):
             strike(self._fault)
         elif number == 1 and self._fault == "slow":
             self._mark.with_name(self._mark.name.replace("slow", "copy")).touch()
-        return self._inner.split(number, batch)
+        return self._inner.apply(number, batch)
 
 
 def strike(fault: str) -> None:
@@ -128,12 +137,11 @@ class FaultyTable(SparkTable):
         keys: Keys,
         path: Path,
         progress: Progress,
-        following: Sequence[FollowingColumn] = (),
     ) -> int:
         engine = self._engine
         assert isinstance(engine, FaultyEngine)
         faulty = Faulty(transform, engine.faults, engine.folder)
-        return super().write(columns, faulty, schema, keys, path, progress, following)
+        return super().write(columns, faulty, schema, keys, path, progress)
 
 
 class ChangingEngine(SparkEngine):

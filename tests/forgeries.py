@@ -271,7 +271,7 @@ KINDS = (
     Kind(name="datapackage.json missing", expected=everywhere, after=lambda f: (f / "datapackage.json").unlink()),
     Kind(name="notes inside a Parquet file", expected=everywhere, after=noted),
     Kind(name="notes as the name of the writing library", expected=everywhere, after=telling_writer),
-    Kind(name="false statistics, by which readers skip rows", expected=nowhere, after=false_statistics),
+    Kind(name="false statistics, which change no answer", expected=nowhere, after=false_statistics),
     Kind(name="data changed, digests kept", expected=everywhere,
          after=lambda f: pq.write_table(half(pq.read_table(f / "data.parquet")), f / "data.parquet")),
     Kind(name="data cut short, digest made anew", expected=everywhere, after=cut_short),

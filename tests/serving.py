@@ -62,8 +62,8 @@ class Running:
 
 @contextmanager
 def running(*releases: Path, options: tuple[str, ...] = ()) -> Iterator[Running]:
-    """`python -m sfumato.web` with these releases; its log is shown when the test fails."""
-    with _process("-m", "sfumato.web", *map(str, releases), "--port", "0", *options) as (process, log, errors):
+    """`sfumato serve` with these releases; its log is shown when the test fails."""
+    with _process("-m", "sfumato", "serve", *map(str, releases), "--port", "0", *options) as (process, log, errors):
         yield Running(url=_address(process, errors), process=process, log_file=log, error_file=errors)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from sfumato.methods.registry import REGISTRY
-from sfumato.model.option_names import option_name
+from sfumato.model.names import option_name
 
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "choosing.svg"
 

@@ -2,12 +2,15 @@
 
 Lines and files of `src` by room, and two walks, traced as they run: what `publish --method subset-response` and `query`
 enter of sfumato on the bundled table. Functions with a name are counted, once each; what only loads a module is not.
+
+    python -m tools.size publish      # the functions of a walk, in the order in which they are first entered
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -38,8 +41,8 @@ def rooms() -> dict[str, tuple[int, int]]:
     return {room: (lines[room], files[room]) for room in sorted(files)}
 
 
-def walks(folder: Path) -> dict[str, set[tuple[str, str]]]:
-    """(file, function) of all that each walk enters, each in a process of its own; it works in an empty folder."""
+def walks(folder: Path) -> dict[str, list[tuple[str, str]]]:
+    """(file, function) of all that each walk enters, in order, each in a process of its own, in an empty folder."""
     import pyarrow.parquet as pq
 
     from sfumato import datasets
@@ -50,18 +53,19 @@ def walks(folder: Path) -> dict[str, set[tuple[str, str]]]:
         report = folder / f"{name}.json"
         run = [sys.executable, str(Path(__file__).resolve()), str(report), *command]
         subprocess.run(run, cwd=folder, check=True, capture_output=True)  # noqa: S603 - our own command
-        found[name] = {(file, function) for file, function in json.loads(report.read_text(encoding="utf-8"))}
+        found[name] = [(file, function) for file, function in json.loads(report.read_text(encoding="utf-8"))]
     return found
 
 
 def trace(report: Path, command: list[str]) -> None:
-    """Run a command and write down the functions of sfumato that it enters, in any thread."""
-    entered: set[CodeType] = set()
+    """Run a command and write down the functions of sfumato that it enters, in any thread, as they are entered."""
+    entered: dict[CodeType, None] = {}
 
     def note(frame: FrameType, event: str, _: object) -> None:
         if event == "call":
-            entered.add(frame.f_code)
+            entered.setdefault(frame.f_code)
 
+    os.cpu_count = lambda: 1  # with more, DuckDB calls back in threads of its own, where no call is noted
     threading.setprofile(note)
     sys.setprofile(note)
     try:
@@ -70,7 +74,7 @@ def trace(report: Path, command: list[str]) -> None:
         main(command)
     finally:
         sys.setprofile(None)
-        report.write_text(json.dumps(sorted(filter(None, map(_named, entered)))), encoding="utf-8")
+        report.write_text(json.dumps([*filter(None, map(_named, entered))]), encoding="utf-8")
 
 
 def _named(code: CodeType) -> tuple[str, str] | None:
@@ -82,8 +86,19 @@ def _named(code: CodeType) -> tuple[str, str] | None:
     return path.relative_to(PACKAGE).as_posix(), f"{code.co_qualname}:{code.co_firstlineno}"
 
 
-def lines() -> Iterator[str]:
-    """Two tables: the rooms, and the walks."""
+def names(entered: list[tuple[str, str]]) -> Iterator[str]:
+    """Dotted names of the functions of a walk, below the package."""
+    for file, function in entered:
+        module = file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+        yield f"{module}.{function.partition(':')[0]}"
+
+
+def lines(walk: str | None = None) -> Iterator[str]:
+    """Two tables: the rooms, and the walks; or the functions of one walk."""
+    if walk is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            yield from names(walks(Path(folder))[walk])
+        return
     found = rooms()
     found["all"] = (sum(n for n, _ in found.values()), sum(n for _, n in found.values()))
     yield f"{'room':<14}{'lines':>8}{'files':>7}"
@@ -95,7 +110,7 @@ def lines() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) > 2:
         trace(Path(sys.argv[1]), sys.argv[2:])
     else:
-        sys.stdout.writelines(f"{line}\n" for line in lines())
+        sys.stdout.writelines(f"{line}\n" for line in lines(*sys.argv[1:]))

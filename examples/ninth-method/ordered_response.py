@@ -26,6 +26,7 @@ from sfumato.laws.channel import MOST_VALUES, Channel
 from sfumato.methods.contract import Example, Method, Planned, Specification
 from sfumato.methods.shared.options import told
 from sfumato.methods.shared.readers import Found, amplified, independent, linked
+from sfumato.model.names import Ratio, exact
 from sfumato.model.private import Facts, Known, Needs, Profile, Work
 from sfumato.model.public import (
     Candidate,
@@ -38,7 +39,6 @@ from sfumato.model.public import (
     Trust,
     value_label,
 )
-from sfumato.model.ratios import Ratio, exact
 from sfumato.stats.gamma import gamma_bound
 
 SCALE = 10**6  # steps are rounded down to six decimals, so that the channel has exact fractions

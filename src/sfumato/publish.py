@@ -17,20 +17,18 @@ from .errors import DataError, PlanError, SpecError
 from .laws import law_document
 from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
-from .model.bin_labels import bin_labels
-from .model.people import People
+from .model.coarsening import bin_labels
 from .model.private import Known, Needs, Profile
-from .model.public import Claim, Curve, Domain, Roles, Scalar, Unprotected
-from .publishing import knowledge
+from .model.public import Claim, Curve, Domain, People, Roles, Scalar, Unprotected
+from .publishing import custodian
 from .publishing.applier import Applier
-from .publishing.files import read_column_hierarchy
-from .publishing.person_rows import one_person
+from .publishing.custodian import check_added, one_person, read_column_hierarchy, settled_roles
 from .publishing.randomness import Secret
-from .publishing.roles import check_added, settled_roles
-from .release import bundle, placing, signing
+from .release import bundle, signing
 from .release.documents import documented
 from .release.manifest import (
     FORMAT_VERSION,
+    PARTS,
     FileModel,
     GuaranteeModel,
     Manifest,
@@ -42,7 +40,6 @@ from .release.manifest import (
     unprotected_model,
 )
 from .release.opened import open_folder, parameters_of
-from .release.placing import PARTS
 from .release.verify import verified_lines
 from .version import __version__
 
@@ -97,7 +94,7 @@ class Prepared:
 
     def known(self, claim: Claim, *, linking: bool = True) -> Known:
         """What the custodian knows when she asks how far readers get; `linking` False: without cells."""
-        return knowledge.known(
+        return custodian.known(
             self.table, self.roles, self.needs, self.profile, self.planned.work, claim, linking=linking
         )
 
@@ -111,16 +108,16 @@ class Prepared:
         claim = self.claim()
         if claim.rho1 is None or claim.rho2 is None:
             return None
-        return knowledge.unprotected(self.known(claim, linking=False), self.roles, self.needs)
+        return custodian.unprotected(self.known(claim, linking=False), self.roles, self.needs)
 
     def readers(self, claim: Claim, known: Known | None = None) -> dict[str, Any]:
         """The readers, what is not covered, and what the quasi-identifiers give away by themselves; as JSON."""
         method, plan = self.method, self.planned.public
         known = known or self.known(claim)
-        left, share = knowledge.unprotected(known, self.roles, self.needs)
-        others = knowledge.others(known)
+        left, share = custodian.unprotected(known, self.roles, self.needs)
+        others = custodian.others(known)
         reached = None if others is None else ladder.known_readers(method, plan, claim, others)[2].posterior
-        cells = knowledge.uniqueness(known.joint, claim.rho1).document() if known.linkable else None
+        cells = custodian.uniqueness(known.joint, claim.rho1).document() if known.linkable else None
         return {
             "readers": [reader.document() for reader in ladder.known_readers(method, plan, claim, known)],
             "unprotected": unprotected_model(left).model_dump(mode="json")
@@ -283,14 +280,14 @@ def into_folder(
     """What the release in the new folder `target` states; the arguments are those of `publish` and `bundle.writing`."""
     key = None if sign is None else signing.read_private(sign)
     secret = Secret.of(seed)
-    placing.check_apart(target, paths_of(source))
+    bundle.check_apart(target, paths_of(source))
 
     def written(folder: Path) -> tuple[Manifest, tuple[str, ...]]:
         """The plan dies here: what it holds is not needed to read the release back."""
         prepared = prepare(source, roles=roles, method=method, secret=secret, progress=progress, **reading)
         if not accept_unprotected:
             check_covered(prepared)
-        manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress, once=True)
+        manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
         return manifest, prepared.notes
 
     with bundle.writing(target, force=force, check=_read_back) as folder:
@@ -312,7 +309,7 @@ def _read_back(folder: Path) -> None:
 def check_covered(prepared: Prepared) -> None:
     """Raise PlanError where the guarantee covers less than half of the rows."""
     found = prepared.unprotected()
-    if found is not None and found[1] > knowledge.MOST_UNPROTECTED:
+    if found is not None and found[1] > custodian.MOST_UNPROTECTED:
         left, share = found
         raise PlanError(
             f"{float(share):.1%} of the rows hold a sensitive value that the guarantee does not cover "
@@ -329,10 +326,9 @@ def write(
     *,
     reproducible: bool,
     progress: Progress | None = None,
-    once: bool = False,
 ) -> Manifest:
-    """What the release in `folder` states, whose rows are written in random order; `once` as in `applier_of`."""
-    applier = applier_of(prepared, secret, once=once)
+    """What the release in `folder` states, whose rows are written in random order."""
+    applier = applier_of(prepared, secret)
     prepared.table.write(
         applier.reads,
         applier,
@@ -349,8 +345,8 @@ def write(
     return described(prepared, applier, bundle.describe_files(folder), reproducible=reproducible)
 
 
-def applier_of(prepared: Prepared, secret: Secret, *, once: bool = False) -> Applier:
-    """The method as it is applied to the rows of the table; `once`: nobody uses the plan after this."""
+def applier_of(prepared: Prepared, secret: Secret) -> Applier:
+    """The method as it is applied to the rows of the table."""
     return Applier(
         table=prepared.table,
         roles=prepared.roles,
@@ -358,7 +354,6 @@ def applier_of(prepared: Prepared, secret: Secret, *, once: bool = False) -> App
         profile=prepared.profile,
         planned=prepared.planned,
         secret=secret,
-        once=once,
     )
 
 

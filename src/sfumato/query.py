@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from .answering import estimate
 from .answering.answer import Answer
 from .answering.computed import TABLE as INNER
-from .answering.computed import over
+from .answering.computed import over, with_derived
+from .answering.covariance import shown_covariance
+from .answering.estimate import Options
 from .answering.explain import explained
-from .answering.functionals import layout
-from .answering.observe import Frame, checked_views, direct, observe, wanted_of
-from .answering.subject import Remembered, Subject, subject_of
+from .answering.observe import Frame, layout, look_at_domains, observe, wanted_of
+from .answering.subject import Subject, subject_of
 from .engines.statements import refined
+from .model.names import ENDS, free_name
 from .model.public import Domain, Floats
 from .release.bundle import copy_files, writing
 from .release.files import check_digests
@@ -31,7 +31,6 @@ from .sql.nesting import Nested
 from .sql.nodes import Aggregate, Query, Schema
 from .sql.parse import question, read
 from .sql.scalar import quoted
-from .stats.intervals import normal_quantile
 
 if TYPE_CHECKING:
     from .analysis.association import Correlation, Independence
@@ -63,8 +62,7 @@ def ask(
         from .engines.files import small_table
 
         lookups = {name: small_table(given, name) for name, given in tables.items()}
-    known = Remembered() if lookups else subject.known
-    found = known.query_of(text, lambda: read(text, subject.schema, lookups))
+    found = read(text, subject.schema, lookups)
     if isinstance(found, Query):
         return answered(subject, found, options)
     ((name, select),) = found.inner
@@ -76,50 +74,13 @@ def ask(
     return over(found.outer, name, inner, text, run, options.z, asked.keys)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How a question is answered."""
-
-    level: float
-    simultaneous: bool
-    estimator: str | None
-
-    def z(self, comparisons: int) -> float:
-        """The normal quantile of the level, for one of so many numbers."""
-        return normal_quantile(self.level, comparisons if self.simultaneous else 1)
-
-    def one_of(self, comparisons: int) -> float:
-        """The level of one of so many numbers."""
-        return 1 - (1 - self.level) / (comparisons if self.simultaneous else 1)
-
-    @property
-    def target(self) -> Target:
-        """Whose errors are told."""
-        return "population" if self.estimator == "population" else "table"
-
-
 def answered(subject: Subject, query: Query, options: Options) -> Answer:
     """The answer to one question."""
-    text, level = query.text, options.level
     frame = observe(query, subject)
-    asking = estimate.Asking(
-        z=options.z,
-        full=options.simultaneous,
-        options={"estimator": options.estimator} if options.estimator else {},
-        estimate=subject.estimate,
-        additive=subject.additive,
-        bound=subject.bound,
-        direct=lambda aggregate, keys: subject.reader.run(direct(query, aggregate, keys), text=text),
-        quantile=lambda aggregate, keys, comparisons: _quantile(
-            subject, query, aggregate, keys, options.one_of(comparisons), options
-        ),
-    )
-    whole, listed, kind, caveats = estimate.answer(frame, asking)
+    whole, listed, kind, caveats = estimate.answer(frame, options, partial(_quantile, frame, options))
     if query.derived:
-        from .answering.computed import with_derived
-
         numbers = listed.true_count * len(query.columns)
-        whole, kind, notes = with_derived(frame, subject, whole, kind, z=options.z(numbers), target=options.target)
+        whole, kind, notes = with_derived(frame, whole, kind, z=options.z(numbers), target=options.target)
         caveats += notes
     numbered = whole.append_column(ROW, pa.array(range(whole.num_rows), type=pa.int64()))
     columns = numbered.filter(listed)
@@ -128,34 +89,41 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
             table=ANSWER, row=ROW, having=query.having, order=query.order, limit=query.limit, offset=query.offset
         )
         compared = estimate.without_last_bits(columns)
-        columns = numbered.take(subject.reader.run(statement, text=text, tables={ANSWER: compared})[ROW])
+        columns = numbered.take(subject.reader.run(statement, text=query.text, tables={ANSWER: compared})[ROW])
     shown, names = estimate.shown(query, columns)
     for name, digits in query.digits:
         shown = estimate.rounded(shown, name, digits)
     return Answer(
         method=subject.method,
-        level=level,
+        level=options.level,
         kind=kind,
         table=shown,
         aggregates=names,
         caveats=(*caveats, *subject.said(options.target)),
-        joint=lambda: _joint(frame, subject, whole, columns[ROW].to_numpy(), options.target),
+        joint=lambda: shown_covariance(frame, whole, columns[ROW].to_numpy(), options.target),
     )
 
 
-def _joint(frame: Frame, subject: Subject, whole: pa.Table, rows: NDArray[np.int64], target: Target) -> Floats:
-    from .answering.covariance import shown_covariance
-
-    return shown_covariance(frame, subject, whole, rows, target)
-
-
 def _quantile(
-    subject: Subject, query: Query, aggregate: Aggregate, keys: tuple[int, ...], level: float, options: Options
+    frame: Frame, options: Options, aggregate: Aggregate, keys: tuple[int, ...], comparisons: int
 ) -> dict[tuple[Any, ...], tuple[float, float, float]] | None:
     from .analysis.quantiles import by_keys
 
-    known = options.estimator in {None, "population"}
-    return by_keys(subject, query, aggregate, keys, level=level, target=options.target) if known else None
+    if options.estimator not in {None, "population"}:
+        return None
+    level = options.one_of(comparisons)
+    return by_keys(frame.subject, frame.query, aggregate, keys, level=level, target=options.target)
+
+
+def counts(columns: Sequence[str], *, where: str | None = None, what: str = "COUNT(*)", called: str = "n") -> str:
+    """The question whose answer is every cell's count, or another aggregate, with its error.
+
+    The number is `called` so, or with _2, _3 .. behind it where a column has that name or that of an error.
+    """
+    names = ", ".join(quoted(c) for c in columns)
+    what = f"{what} AS {free_name(called, columns, ENDS)}"
+    asked = f"SELECT {names + ', ' if columns else ''}{what} FROM release" + (f" WHERE {where}" if where else "")
+    return asked + (f" GROUP BY {names} ORDER BY {names}" if columns else "")
 
 
 def open_release(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> Release:
@@ -252,20 +220,18 @@ class Release:
                 query, outer = question(select, text, subject.schema), asked.outer.sql(dialect="duckdb", comments=False)
             else:
                 query, outer = asked, None
-            views = checked_views(query, subject).views
+            views = look_at_domains(query, subject).views
             place = layout(query.units(), views, lumpable=subject.lumpable, sets=subject.sets)
             said = explained(query, wanted_of(query, subject, "release", None), place, self.opened)
         return said if outer is None else f"{said}\nover the answer, errors by its covariances: {outer}"
 
     def count(self, where: str | None = None, by: Sequence[str] = (), **options: Any) -> Answer:
         """How many rows meet the condition, in all or by some columns; aggregate `n`."""
-        from .answering.contingency import counts
-
         return self.sql(counts(by, where=where), **options)
 
     def table(self, columns: list[str], *, nonnegative: str | None = None) -> pa.Table:
         """Counts of every cell over some columns; `nonnegative` "em" or "simplex": no cell below 0, and no errors."""
-        from .answering.contingency import counts, smoothed
+        from .analysis.association import smoothed
 
         if nonnegative is not None:
             with self._question():
@@ -274,7 +240,7 @@ class Release:
 
     def association(self, x: str, y: str, *, level: float = DEFAULT_LEVEL) -> Any:
         """How much column x tells about column y: the uncertainty coefficient I(X; Y) / H(Y), with its interval."""
-        from .answering.contingency import association
+        from .analysis.association import association
 
         with self._question():
             return association(self.opened, x, y, level)
@@ -380,7 +346,5 @@ class Release:
         level: float = DEFAULT_LEVEL,
     ) -> Answer:
         """Counts `n` of every combination of two columns (`n_2` beside an n), or sums `total` of `weights`."""
-        from .answering.contingency import counts
-
         what, called = ("COUNT(*)", "n") if weights is None else (f"SUM({quoted(weights)})", "total")
         return self.sql(counts((x, y), where=where, what=what, called=called), level=level)

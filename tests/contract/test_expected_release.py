@@ -11,7 +11,7 @@ from constants import SEED
 from contract.examples import DISEASES, SEXES, diseases, spec
 from sfumato.choosing.foresee import ExpectedRelease
 from sfumato.choosing.workload import Original
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import SpecError
 from sfumato.methods import REGISTRY
 from sfumato.model.public import Roles, Trust

@@ -12,7 +12,7 @@ import pytest
 from sfumato.choosing import DEFAULT
 from sfumato.methods.registry import BUILT_IN, REGISTRY
 from sfumato.methods.specifications import fields_of
-from sfumato.model.option_names import option_name
+from sfumato.model.names import option_name
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])

@@ -26,7 +26,7 @@ INLINE = re.compile(r"`([^`\n]+)`")
 OPTION = re.compile(r"--[a-z][a-z0-9-]+")
 OTHERS = re.compile(r"\b(make|python|pip|pytest|openssl|curl|spark-submit|venv-pack|BENCH|AUDIT|export)\b")
 # options of the benchmarks and of pytest, which pages name without their command
-NOT_OURS = {"--repeat", "--rows", "--only", "--update-golden", "--record", "--seconds"}
+NOT_OURS = {"--repeat", "--rows", "--only", "--update-golden", "--record", "--seconds", "--full", "--clients"}
 
 
 @cache

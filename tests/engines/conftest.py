@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sfumato.engines.contract import Engine
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from spark_here import BRIEF, why_no_spark
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
 from sfumato.methods.specifications import build

@@ -15,7 +15,7 @@ import sfumato as sf
 from forging import verified
 from same_numbers import assert_same_numbers
 from sfumato.engines.contract import Engine
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
 from sfumato.methods.specifications import build

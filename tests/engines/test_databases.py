@@ -20,7 +20,7 @@ from benchmarks import local_postgres as postgres
 import sfumato as sf
 from commands import SRC, sfumato
 from patients import METHOD, ROLES, digests, patients, rows_digest
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError, SpecError
 from sfumato.publish import prepare, write
 from sfumato.publishing.randomness import Secret
@@ -174,8 +174,7 @@ def test_every_type_of_postgresql_is_mapped_on_purpose(server: postgres.Server) 
     server.run(f"INSERT INTO kinds VALUES ({cells}, 'sad'); INSERT INTO kinds DEFAULT VALUES")
     table = LocalEngine().open(server.address(table="kinds"))
     assert [str(kind) for kind in table.columns.values()] == [kind for kind, _, _ in TYPES.values()] + ["VARCHAR"]
-    with table._session() as session:
-        rows = session.query(f"SELECT {table._select(list(table.columns))} FROM source").to_pylist()
+    rows = table._tables([f"SELECT {table._select(list(table.columns))} FROM source"])[0].to_pylist()
     first = list(rows[0].values())
     assert first[-1] == "sad"
     for kind, found, (_, _, wanted) in zip(TYPES, first, TYPES.values(), strict=False):

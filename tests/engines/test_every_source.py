@@ -240,7 +240,7 @@ def test_a_type_that_few_cells_decide_is_told_without_their_content(tmp_path: Pa
 
 
 def test_types_that_are_asked_for(tmp_path: Path) -> None:
-    from sfumato.engines.duckdb.engine import LocalEngine
+    from sfumato.engines.duckdb.table import LocalEngine
 
     cells = [f"{i:03d}" for i in range(30)]
     engine = LocalEngine()

@@ -36,7 +36,7 @@ def test_whatever_could_not_be_allocated(sql: str) -> None:
     with Session(Little(), None) as session:
         session.con.execute("SET temp_directory=''")
         with pytest.raises(EngineError, match=TOLD):
-            session.run(sql)
+            session.query(sql)
         if sql.startswith("SELECT"):
             with pytest.raises(EngineError, match=TOLD):
                 list(session.query(sql).to_arrow_reader(1000))

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError, SpecError
 
 pytest.importorskip("adbc_driver_sqlite")
@@ -265,7 +265,7 @@ def test_delimiters(tmp_path: Path) -> None:
 
 def test_dates_may_begin_late_and_letters_label_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyreadstat, pandas = pytest.importorskip("pyreadstat"), pytest.importorskip("pandas")
-    monkeypatch.setattr("sfumato.engines.duckdb.optional_files.CHUNK", 3)
+    monkeypatch.setattr("sfumato.engines.duckdb.sources.CHUNK", 3)
     seconds = 86_400.0 * (datetime.date(2020, 1, 1) - datetime.date(1582, 10, 14)).days
     days = {"sav": (seconds, "DATE11"), "dta": (21_915.0, "%td"), "xpt": (21_915.0, "DATE9")}
     writers = {"sav": pyreadstat.write_sav, "dta": pyreadstat.write_dta, "xpt": pyreadstat.write_xport}

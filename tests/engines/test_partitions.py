@@ -16,7 +16,7 @@ import sfumato as sf
 from constants import ALPHA
 from sfumato.engines.batches import exactly
 from sfumato.engines.profiling import ROWS
-from sfumato.engines.spark.chunks import bucket
+from sfumato.engines.spark.tasks import bucket
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
 from sfumato.methods.specifications import build
@@ -52,7 +52,7 @@ def _counts(part: pa.Table, unit: Sequence[str]) -> pa.Table:
 def worked(away: bytes, number: int, share: bytes, part: pa.Table, rows: int = 77) -> pa.Table:
     """What a process elsewhere makes of a partition."""
     transform = pickle.loads(away).partition(number, pickle.loads(share))
-    batches = [transform.split(k, batch)() for k, batch in enumerate(exactly(iter(part.to_batches()), rows))]
+    batches = [transform.apply(k, batch) for k, batch in enumerate(exactly(iter(part.to_batches()), rows))]
     transform.close()
     return pa.Table.from_batches(batches)
 
@@ -68,18 +68,6 @@ def test_partitions_in_any_order_and_again_give_the_same_rows(name: str) -> None
     again = [worked(away, k, dealt[k], parts[k]) for k in reversed(range(len(parts)))][::-1]
     assert first == again
     assert pa.concat_tables(first).num_rows == sum(len(part) for part in parts) or name == "l-diversity"
-
-
-@pytest.mark.parametrize("name", REGISTRY)
-def test_a_plan_that_is_used_up_gives_the_same_rows(name: str) -> None:
-    """And holds its labels once: of anatomy four bytes for a row, and little more for a group and its values."""
-    again, once = (applier_of(prepared(name), Secret.from_seed(2), once=last) for last in (False, True))
-    rows = people(by_disease=True).select(again.reads).combine_chunks().to_batches()[0]
-    assert once.split(0, rows)().equals(again.split(0, rows)())
-    assert once.bytes_held <= again.bytes_held
-    if name == "anatomy":
-        assert again.bytes_held - once.bytes_held == 4 * rows.num_rows
-        assert once.bytes_held < 7 * rows.num_rows
 
 
 @pytest.mark.parametrize("name", ["small-domain", "anatomy"])

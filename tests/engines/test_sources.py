@@ -16,7 +16,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.datasets import adult
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError
 
 COLUMNS = ["age", "workclass", "sex", "occupation", "hours_per_week"]

@@ -81,8 +81,7 @@ def test_the_secret_is_in_no_event_log_and_on_no_disk_of_spark(spark_folder: Pat
 @pytest.mark.slow
 def test_statements_in_the_dialect_of_spark(spark: Any, frame_release: Path) -> None:
     """Everything on Spark, nothing counted here: the same answers to the last digit."""
-    from sfumato.engines.spark.reader import SparkReader
-    from sfumato.engines.spark.table import SparkEngine
+    from sfumato.engines.spark.table import SparkEngine, SparkReader
 
     class AllOnSpark(SparkEngine):
         def read(self, data: Any) -> SparkReader:

@@ -14,7 +14,7 @@ import pytest
 
 import sfumato as sf
 from commands import sfumato
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.engines.source import Source, paths_of
 from sfumato.engines.spark.session import plainly
 from sfumato.engines.spark.table import SparkEngine

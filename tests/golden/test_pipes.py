@@ -79,27 +79,18 @@ def test_a_full_disk_is_told_in_a_line(asked: tuple[str, ...], here: Path) -> No
     assert done.stderr == "error: what is to be said cannot be written to standard output; is a disk full?\n"
 
 
-# A command that says when it has begun to listen; code is loaded afterwards.
-LISTENING = """
-import os, sys
-import sfumato.cli as command
-usual = command._open_streams
-command._open_streams = lambda: (usual(), os.write(1, b"."))
-command.program()
-"""
-
-
 def test_ctrl_c_that_nobody_was_to_hear_is_not_heard(here: Path) -> None:
     """As of a command that a shell runs in the background."""
-    text = f"import signal, os\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{LISTENING}"
-    text = text.replace('os.write(1, b".")', "os.kill(os.getpid(), signal.SIGINT)")
+    pressed = "importlib.import_module = lambda *a, **k: (os.kill(os.getpid(), signal.SIGINT), usual(*a, **k))[1]"
+    text = f"import importlib, os, signal\nusual = importlib.import_module\n{pressed}\n"
+    text += f"signal.signal(signal.SIGINT, signal.SIG_IGN)\n{RUN}"
     env = {**os.environ, "PYTHONPATH": str(SRC)}
     asked = [sys.executable, "-c", text, "query", "out", QUESTION]
     done = subprocess.run(asked, check=False, capture_output=True, text=True, env=env, cwd=here)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("where", ["sfumato.release.bundle.finish", "sfumato.engines.duckdb.engine.LocalEngine.open"])
+@pytest.mark.parametrize("where", ["sfumato.release.bundle.finish", "sfumato.engines.duckdb.table.LocalEngine.open"])
 def test_ctrl_c_at_work_is_told_in_a_line(
     where: str, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,7 +70,7 @@ def names(folder: Path) -> list[str]:
 
 
 PUBLISHING = [
-    'pressing(module("engines.duckdb.engine").LocalEngine, "open")',
+    'pressing(module("engines.duckdb.table").LocalEngine, "open")',
     'pressing(module("release.bundle"), "finish")',
     'pressing(module("engines.scratch"), "place_folder")',
     'pressing(module("engines.scratch"), "_move", after=True)',
@@ -142,12 +142,12 @@ def test_an_engine_that_answers_a_signal_with_an_error_of_its_own_is_stopped(tmp
     """As DuckDB does: it looks for signals between pieces of work, and says that the statement was interrupted."""
     work = """
 import sfumato.cli.application as application
-def work(*_):
+def work(**_):
     try:
         press()
     except KeyboardInterrupt:
         raise RuntimeError("Query interrupted")
-application._run = work
+application.application = lambda _: work
 """
     done = pressed(work, "query", "out", QUESTION, folder=tmp_path)
     assert (done.code, done.text) == (130, "error: stopped\n")

@@ -12,14 +12,12 @@ from dataclasses import replace
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 import pytest
 from scipy.stats import binomtest, norm
 
 import sfumato as sf
 from constants import ALPHA
-from sfumato.answering.subject import KnownQuestions
-from sfumato.choosing.measure import drawn
+from sfumato.choosing.measure import trial
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 
@@ -58,15 +56,11 @@ def test_bias_and_coverage(name: str) -> None:
         truth = np.array(con.sql(QUESTION).fetchall()[0], dtype=float)
     roles = sf.Roles(sensitive="occupation", rest="quasi")
     inside, estimates, errors = [], [], []
-    questions = KnownQuestions()
     first = prepare(source, roles=roles, method=METHODS[name], secret=Secret.from_seed(0), null_as_value=True)
-    schema = pa.schema([(name, first.table.arrow_types()[name]) for name in COLUMNS])
-    held = source.cast(schema).to_batches()
     for r in range(RELEASES):  # as publish does, with the counts of the first
         secret = Secret.from_seed(r)
         planned = first.method.plan(METHODS[name], first.profile, secret.stream("plan"))
-        with drawn(replace(first, planned=planned), secret, held) as release:
-            release.subject = questions.told(release.subject)
+        with trial(replace(first, planned=planned), secret) as release:
             (row,) = release.sql(QUESTION).rows()
         columns = {
             end: np.array([row[f"n{i}{end}"] for i in range(len(truth))]) for end in ("", "_se", "_low", "_high")

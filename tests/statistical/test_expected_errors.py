@@ -13,7 +13,6 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from scipy.stats import chi2
 
@@ -21,7 +20,7 @@ from comparing import people, roles
 from constants import ALPHA, SEED
 from sfumato.choosing.compare import make_setting
 from sfumato.choosing.foresee import ExpectedRelease
-from sfumato.choosing.measure import drawn
+from sfumato.choosing.measure import trial
 from sfumato.choosing.setting import spec_of
 from sfumato.methods import REGISTRY
 from sfumato.publish import prepare
@@ -39,16 +38,13 @@ def scores(method: str) -> np.typing.NDArray[np.float64]:
     """((estimate - mean) / foreseen standard error) of every cell and release."""
     setting = make_setting(TABLE, roles=roles(("area", "sex")), bound="1/3", conditions=5)
     spec = spec_of(REGISTRY[method].at_bound(setting.facts, setting.tau, setting.rho1)[0])
-    found, prepared, foreseen, held = [], None, None, None
+    found, prepared, foreseen = [], None, None
     for k in range(RELEASES):
         secret = Secret.from_seed(SEED + k)
         if prepared is None or foreseen is None or prepared.planned.law.plan_draws:
             prepared = prepare(TABLE, roles=setting.roles, method=spec, secret=secret)
             foreseen = ExpectedRelease(prepared, setting.truth).sql(SQL).table
-        if held is None:
-            schema = pa.schema([(name, prepared.table.arrow_types()[name]) for name in TABLE.column_names])
-            held = TABLE.cast(schema).to_batches()
-        with drawn(prepared, secret, held) as release:  # the rows that would be published, of which no file is written
+        with trial(prepared, secret) as release:
             seen = release.sql(SQL).table["n"].to_numpy()
         found.append((seen - foreseen["n"].to_numpy()) / foreseen["n_se"].to_numpy())
     return np.array(found)

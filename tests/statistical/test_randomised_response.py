@@ -14,10 +14,10 @@ from scipy.stats import chi2
 
 from adult_table import ESGRO, adult, coded, tensor_of
 from constants import ALPHA, SEED
-from dense_response import dense_covariance, expected_squared_distance, guarded_half_width, linear_estimate
+from dense_response import all_cells, dense_covariance, expected_squared_distance, guarded_half_width, linear_estimate
 from sfumato.laws.independent_columns import randomise_codes
 from sfumato.stats.intervals import normal_quantile
-from sfumato.stats.kronecker import all_cells, apply_maps, channel, inverse, theta_of_keep
+from sfumato.stats.kronecker import apply_maps, channel, inverse, theta_of_keep
 
 pytestmark = pytest.mark.statistical
 

@@ -16,7 +16,7 @@ from forgeries import RELEASES, honest
 from sfumato.engines.duckdb.reader import DuckDBReader
 from sfumato.errors import SfumatoError, VerificationError
 from sfumato.query import Release
-from sfumato.release.files import FileStates
+from sfumato.release.files import check_states, file_states
 
 QUESTION = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND sex = 'f'"
 ANOTHER = "SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'flu' GROUP BY sex"
@@ -180,7 +180,8 @@ def test_a_release_stays_where_it_was_opened(
     release = sf.open_release("anatomy")
     (tmp_path / "anatomy").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert release.sql(QUESTION).rows() == sf.open_release(releases["anatomy"]).sql(QUESTION).rows()
+    (found,), (expected,) = (r.sql(QUESTION).rows() for r in (release, sf.open_release(releases["anatomy"])))
+    assert found == pytest.approx(expected, rel=1e-9)  # rows are counted in any order: last bits differ
 
 
 def test_an_archive_may_go_once_it_is_open(releases: dict[str, Path], tmp_path: Path) -> None:
@@ -215,12 +216,12 @@ def test_commands_tell_a_change_while_they_read(
 def test_states_tell_files_apart(tmp_path: Path) -> None:
     """The checker itself: equal states pass, a file that comes or goes does not."""
     (tmp_path / "a").write_text("a")
-    states = FileStates.of(tmp_path, ["a", "b"])
-    states.check()
+    states = file_states([tmp_path / "a", tmp_path / "b"])
+    check_states(states)
     (tmp_path / "b").write_text("b")
     with pytest.raises(SfumatoError, match="b changed"):
-        states.check()
-    FileStates.of(tmp_path, ["a", "b"]).check()
+        check_states(states)
+    check_states(file_states([tmp_path / "a", tmp_path / "b"]))
 
 
 @pytest.mark.parametrize("name", list(RELEASES))
@@ -237,7 +238,7 @@ def test_commands_with_the_table_tell_a_change_too(
     shutil.copytree(releases[name], tmp_path / "r")
     monkeypatch.setattr("sfumato.audit.custody.check_truth", found)
     monkeypatch.setattr("sfumato.audit.score.audit", found)
-    monkeypatch.setattr("sfumato.reports.documents.render", str)
+    monkeypatch.setattr("sfumato.reports.documents.render_audit", str)
     options = ["--test"] if command == "verify" else []
     done = sfumato(command, tmp_path / "r", "--truth", tmp_path / "t.parquet", *options, cwd=tmp_path)
     assert done.code == 4

@@ -18,7 +18,7 @@ from sfumato.choosing.setting import Setting, make_setting
 from sfumato.errors import PlanError
 from sfumato.methods import REGISTRY
 from sfumato.methods.shared.readers import LIST_ASIDE
-from sfumato.model.ratios import stated_share
+from sfumato.model.names import stated_share
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 from sfumato.reports.documents import render_plan

@@ -19,7 +19,7 @@ from constants import SEED
 from sfumato.datasets import census_table
 from sfumato.engines import scratch
 from sfumato.engines.duckdb.connection import limited
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from tables import MARK, people
 
 ROLES = ("--sa", "occupation", "--qi", "age,education", "--rest", "drop")

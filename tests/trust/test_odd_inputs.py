@@ -174,7 +174,7 @@ def test_a_release_inside_a_release_would_spoil_it(tmp_path: Path) -> None:
 
 def test_downloads_write_dates_beyond_calendars() -> None:
     """The rows of such a release leave `sfumato serve` as CSV too."""
-    from sfumato.web.downloads import _cells
+    from sfumato.web.catalogue import _cells
 
     far = ODD["far dates"].slice(0, 2)
     assert _cells(far) == far.cast(pa.string()).to_pylist() != [None, None]

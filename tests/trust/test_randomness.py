@@ -20,7 +20,7 @@ from tables import ROLES, people
 # points of a search, a custodian's forecast, a pool of questions; and folders that make tables, attack
 # releases or repeat experiments.
 PUBLIC = {
-    "answering/contingency.py",
+    "analysis/association.py",
     "choosing/workload.py",
     "methods/randomized_response/plan.py",
     "methods/randomized_response/report.py",

@@ -15,15 +15,13 @@ import pytest
 
 import sfumato as sf
 from forging import describe
-from sfumato.engines.parquet_files import open_parquet, written_out
+from sfumato.engines.batches import open_parquet, written_out
 from sfumato.errors import SfumatoError, VerificationError
 from sfumato.exporting import export
 from sfumato.methods import REGISTRY
 from sfumato.query import open_release
-from sfumato.release.checks import check_order, check_sets, check_texts
-from sfumato.release.verify import verify
-from sfumato.web.catalogue import catalogue
-from sfumato.web.downloads import rows_as_csv
+from sfumato.release.verify import check_order, check_sets, check_texts, verify
+from sfumato.web.catalogue import catalogue, rows_as_csv
 
 ROWS, LONG = 3_000, 100_000
 MOST_BYTES = 100 << 20  # the texts written out are three times that

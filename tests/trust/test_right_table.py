@@ -21,7 +21,7 @@ import pytest
 
 import sfumato as sf
 from commands import METHODS, sfumato
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
 from tables import people

@@ -48,15 +48,15 @@ def test_signed_release(tmp_path: Path) -> None:
 def test_a_signed_release_stays_signed_when_it_is_served(tmp_path: Path) -> None:
     """The archive that analysts fetch holds the signature, and so does the list of files."""
     pytest.importorskip("starlette", reason="sfumato[web] is not installed")
-    from sfumato.web.catalogue import catalogue
-    from sfumato.web.downloads import KINDS, zipped
+    from sfumato.web.api import MEDIA_TYPES
+    from sfumato.web.catalogue import catalogue, zipped
 
     pq.write_table(people(), tmp_path / "t.parquet")
     private, public = keys(tmp_path, "ours")
     arguments = (tmp_path / "t.parquet", tmp_path / "out", *ROLES, "--method", "uniform", *METHODS["uniform"])
     assert sfumato("publish", *arguments, "--sign", private).code == 0
     (served,) = catalogue([tmp_path / "out"]).values()
-    assert {Path(name).suffix for name in served.files} <= set(KINDS)
+    assert {Path(name).suffix[1:] for name in served.files} <= set(MEDIA_TYPES)
     (tmp_path / "fetched.zip").write_bytes(b"".join(zipped(served)))
     done = sfumato("verify", tmp_path / "fetched.zip", "--key", public)
     assert done.code == 0, done.text

@@ -16,7 +16,7 @@ import sfumato as sf
 from commands import METHODS, sfumato
 from sfumato.errors import ReleaseError, SfumatoError, SpecError, VerificationError
 from sfumato.methods import REGISTRY
-from sfumato.release import bundle, placing
+from sfumato.release import bundle
 from tables import ROLES, people
 
 UNIFORM = ("--method", "uniform", *METHODS["uniform"])
@@ -108,7 +108,7 @@ def test_files_added_during_the_run_come_back(
 ) -> None:
     out = tmp_path / "out"
     release.save(out)
-    real = placing.check_replaceable
+    real = bundle.check_replaceable
     looks: list[str] = []
 
     def late(folder: Path, name: str = "") -> None:
@@ -118,7 +118,7 @@ def test_files_added_during_the_run_come_back(
         if len(looks) == moment:
             (out / "precious.txt").write_text("keep me")
 
-    monkeypatch.setattr(placing, "check_replaceable", late)
+    monkeypatch.setattr(bundle, "check_replaceable", late)
     with pytest.raises(ReleaseError, match="no part"), bundle.writing(out, force=True) as folder:
         _wrote(folder)
     assert len(looks) == moment + 1
@@ -237,25 +237,24 @@ def test_what_cannot_be_read_back_is_not_moved_in(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("before", ["describe_files", "finish"])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.999])
 @pytest.mark.parametrize("method", REGISTRY)
 def test_publishing_verifies_before_it_publishes(
-    method: str, share: float, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    method: str, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A byte of a file becomes another one on the disk, before its digest is stated or after it: the folder never gets
-    its name, whether the byte means something to a reader or not."""
-    real = getattr(bundle, before)
+    """A byte of a file becomes another one on the disk after its digest was taken: the folder never gets its name,
+    whether the byte means something to a reader or not."""
+    real = bundle.finish
 
     def damaging(folder: Path, *given: object) -> object:
-        for file in (f for f in ("data.parquet", "sensitive.parquet") if (folder / f).exists()):
+        for file in (f for f in ("data.parquet", "sensitive.parquet", "sets.parquet") if (folder / f).exists()):
             content = bytearray((folder / file).read_bytes())
             content[int(share * len(content))] ^= 0x10
             (folder / file).write_bytes(content)
         return real(folder, *given)
 
     pq.write_table(people(), tmp_path / "t.parquet")
-    monkeypatch.setattr(bundle, before, damaging)
+    monkeypatch.setattr(bundle, "finish", damaging)
     done = sfumato(
         "publish", tmp_path / "t.parquet", tmp_path / "out", *ROLES, "--method", method, *METHODS[method], "--seed", "1"
     )

@@ -54,7 +54,6 @@ PATHS = {
     "through a file": "t.parquet/x.csv",
     "a loop of links": "loop.csv",
     "in a loop of links": "loop.csv/x.html",
-    "a zero byte": "a\0b.csv",
 }
 
 

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.model.private import Needs
 from sfumato.model.public import Roles
-from sfumato.publishing.knowledge import _values_alone, sensitive_units
-from sfumato.release.checks import CUTS, _running_counts
-from sfumato.stats.joint_codes import distinct_numbers, distinct_rows
+from sfumato.publishing.custodian import _values_alone, sensitive_units
+from sfumato.release.verify import CUTS, _running_counts
+from sfumato.stats.joint_codes import distinct_rows
 from sfumato.stats.tails import crowded
 
 
@@ -80,16 +80,6 @@ def test_running_counts_are_those_of_ranks(column: pa.Array) -> None:
     assert np.array_equal(upto[cuts], [np.count_nonzero(rank <= cut) for cut in cuts])
     assert np.array_equal(first[cuts], [np.count_nonzero(rank[:half] <= cut) for cut in cuts])
     assert crowded(first[cuts], upto[cuts], len(rank), half) == (len(column) == 3_000)
-
-
-@pytest.mark.parametrize("rows", [0, 1, 7, 20_000])
-@pytest.mark.parametrize("high", [1, 50, 60_000, 2**40, 2**60])
-def test_distinct_numbers_are_those_of_numpy(rows: int, high: int) -> None:
-    numbers = np.random.default_rng(rows).integers(0, high, rows)
-    kept, inverse = np.unique(numbers, return_inverse=True)
-    found = distinct_numbers(numbers)
-    assert np.array_equal(found[0], kept)
-    assert np.array_equal(found[1], inverse)
 
 
 def test_distinct_rows_in_their_order() -> None:

@@ -12,7 +12,7 @@ import pytest
 import sfumato as sf
 from sfumato.engines.duckdb import csv
 from sfumato.engines.duckdb.connection import connect
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 
 ROWS = 400
 TYPES = {

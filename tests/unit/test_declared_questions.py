@@ -20,7 +20,7 @@ from sfumato.errors import PlanError, SpecError
 from sfumato.methods.shared.workload_texts import parse_workload
 from sfumato.model.public import Domain
 from sfumato.publish import prepare
-from sfumato.publishing.files import read_sql
+from sfumato.publishing.custodian import read_sql
 from sfumato.publishing.randomness import Secret
 
 

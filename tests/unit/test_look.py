@@ -20,8 +20,7 @@ import sfumato as sf
 from commands import sfumato
 from sfumato.errors import SpecError
 from sfumato.model.private import Filled
-from sfumato.publishing.files import read_roles, roles_text
-from sfumato.publishing.roles import near_unique
+from sfumato.publishing.custodian import near_unique, read_roles, roles_text
 from visits import MARK, visits
 
 ROWS = 400

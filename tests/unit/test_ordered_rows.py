@@ -14,8 +14,7 @@ import pytest
 from commands import sfumato as command
 from sfumato.engines.batches import BATCH_CELLS, GROUP_CELLS, rows_at_once
 from sfumato.engines.duckdb.connection import Session
-from sfumato.engines.duckdb.engine import LocalEngine
-from sfumato.engines.duckdb.table import KEY, sorted_rows
+from sfumato.engines.duckdb.table import KEY, LocalEngine, sorted_rows
 from sfumato.publishing.applier import Applier
 
 UNIFORM = ("--method", "uniform", "--rho1", "1/3", "--rho2", "1/2")
@@ -54,9 +53,8 @@ def test_rows_leave_in_the_order_of_their_keys(sizes: list[int], memory: str, tm
 def test_rows_wait_in_what_the_plan_leaves_of_the_memory() -> None:
     """As much less as it holds, and never less than a quarter."""
     for taken, left in ((0, 800), (300, 500), (700, 200)):
-        with Session(LocalEngine(memory="800MiB"), None) as session:
-            session.leave(taken * 2**20)
-            assert session.room() == left * 2**20
+        with Session(LocalEngine(memory="800MiB"), taken=taken * 2**20) as session:
+            assert session.con.execute("SELECT current_setting('memory_limit')").fetchone() == (f"{left}.0 MiB",)
 
 
 @pytest.mark.parametrize(
@@ -72,23 +70,17 @@ def test_no_batch_of_a_wide_table_holds_more_cells_than_stated(tmp_path: Path, m
     rows, columns = 30_000, 900
     table = pa.table({"s": np.arange(rows) % 5} | {f"c{j}": np.full(rows, j, np.int16) for j in range(columns)})
     pq.write_table(table, tmp_path / "t.parquet")
-    split, read, wide, long = Applier.split, Session.batches, list[int](), list[int]()
+    apply, wide = Applier.apply, list[int]()
 
-    def splitting(self: Applier, number: int, batch: pa.RecordBatch) -> Any:
+    def applying(self: Applier, number: int, batch: pa.RecordBatch) -> Any:
         wide.append(batch.num_rows * batch.num_columns)
-        return split(self, number, batch)
+        return apply(self, number, batch)
 
-    def reading(self: Session, sql: str, at_once: int) -> Any:
-        long.append(at_once * table.num_columns)
-        return read(self, sql, at_once)
-
-    monkeypatch.setattr(Applier, "split", splitting)
-    monkeypatch.setattr(Session, "batches", reading)
+    monkeypatch.setattr(Applier, "apply", applying)
     done = command("publish", tmp_path / "t.parquet", tmp_path / "out", "--sa", "s", "--rest", "keep", *UNIFORM)
     assert done.code == 0, done.text
     assert len(wide) > 1
     assert max(wide) <= BATCH_CELLS
-    assert 0 < max(long) <= BATCH_CELLS
     written = pq.read_metadata(tmp_path / "out" / "data.parquet")
     assert written.num_rows == rows
     assert all(written.row_group(g).num_rows * columns < 1.5 * GROUP_CELLS for g in range(written.num_row_groups))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from sfumato.answering.strata import asked_alone, estimate_apart
+from sfumato.answering.functionals import asked_alone, estimate_apart
 from sfumato.model.public import Asked, Estimated, Observed
 
 KEYS, VALUES = 3, 4

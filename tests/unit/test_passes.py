@@ -14,7 +14,7 @@ import pytest
 
 import sfumato
 from sfumato.engines.duckdb import connection as sessions
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
 from tables import people
@@ -65,9 +65,9 @@ def spilled(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     found: list[Path] = []
     limited = sessions.limited
 
-    def noted(allowed: sessions.Allowance, spill: str) -> duckdb.DuckDBPyConnection:
+    def noted(allowed: sessions.Allowance, spill: str, taken: int = 0) -> duckdb.DuckDBPyConnection:
         found.append(Path(spill))
-        return limited(allowed, spill)
+        return limited(allowed, spill, taken)
 
     monkeypatch.setattr(sessions, "limited", noted)
     return found

@@ -19,11 +19,11 @@ from scipy.stats import binomtest
 import sfumato as sf
 from commands import METHODS, sfumato
 from constants import ALPHA
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError, PlanError, SpecError, VerificationError
 from sfumato.methods import REGISTRY
 from sfumato.publish import prepare
-from sfumato.publishing.person_rows import kept_rows
+from sfumato.publishing.custodian import kept_rows
 from sfumato.publishing.randomness import Secret
 from sfumato.release.bundle import finish
 from sfumato.release.documents import documented

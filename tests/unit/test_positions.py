@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.codes import Positions
+from sfumato.engines.codes import places
 
 DOMAINS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "near": (pa.int16(), [5, 3, 9]),
@@ -28,8 +28,8 @@ DOMAINS: dict[str, tuple[pa.DataType, list[Any]]] = {
 def test_cells_inside_and_outside(name: str) -> None:
     kind, values = DOMAINS[name]
     outside = ["c"] if kind == pa.string() else [0, 1, 4, 7, 100] if kind != pa.int8() else [1, 4]
-    at = Positions(pa.array(values, kind))
+    distinct = pa.array(values, kind)
     for cells in (values[::-1] * 3, values + outside, [*values, None], outside, [None], []):
         expected = [values.index(cell) if cell in values else -1 for cell in cells]
-        assert at.of(pa.array(cells, kind)).tolist() == expected
-        assert at.of(pa.chunked_array([pa.array(cells, kind).dictionary_encode()])).tolist() == expected
+        assert places(pa.array(cells, kind), distinct).tolist() == expected
+        assert places(pa.chunked_array([pa.array(cells, kind).dictionary_encode()]), distinct).tolist() == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from sfumato.answering.totals import ratio_range
+from sfumato.answering.estimate import ratio_range
 from sfumato.model.public import Asked, Floats, Observed
 
 

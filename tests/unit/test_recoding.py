@@ -15,7 +15,7 @@ import pytest
 import sfumato as sf
 from commands import METHODS, sfumato
 from forging import forged, verified
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError, SpecError, VerificationError
 from sfumato.methods import REGISTRY
 from sfumato.model.coarsening import Recoding, bins, rounded, top_coded

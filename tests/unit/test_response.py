@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dense_response import (
+    all_cells,
     covariance,
     dense_covariance,
     exact_variance,
@@ -20,7 +21,7 @@ from dense_response import (
     weights,
 )
 from sfumato.stats.intervals import normal_quantile
-from sfumato.stats.kronecker import all_cells, apply_maps, channel, count_variance
+from sfumato.stats.kronecker import apply_maps, channel, count_variance
 
 SIZES, THETAS = (3, 4), (0.45, 0.7)
 CHANNELS = [channel(t, d) for t, d in zip(THETAS, SIZES, strict=True)]

@@ -6,12 +6,12 @@ import json
 
 import jsonschema
 import pytest
+from tools.build_release_schema import FILE, release_schema, text
 
 import sfumato as sf
 from sfumato.methods import REGISTRY
 from sfumato.methods.registry import BUILT_IN
 from sfumato.methods.specifications import build
-from sfumato.release.schema import FILE, release_schema, text
 from tables import MARK, people
 
 

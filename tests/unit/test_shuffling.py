@@ -27,8 +27,6 @@ def test_every_list_keeps_its_entries(sizes: list[int], kind: type) -> None:
     for low, high in pairwise(start.tolist()):
         assert np.array_equal(np.sort(found[low:high]), np.sort(entries[low:high]))
     assert np.array_equal(found, shuffled(entries, start, np.random.default_rng(SEED)))
-    assert shuffled(entries, start, np.random.default_rng(SEED), in_place=True) is entries
-    assert np.array_equal(found, entries)
 
 
 def test_nothing_to_shuffle() -> None:

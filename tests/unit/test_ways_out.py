@@ -17,7 +17,7 @@ from commands import SRC, sfumato
 from sfumato.cli.options import RoleOptions
 from sfumato.errors import DataError, PlanError, SpecError
 from sfumato.methods import REGISTRY
-from sfumato.publishing.files import SAID_BY, read_roles
+from sfumato.publishing.custodian import SAID_BY, read_roles
 
 LINES = ["patient,age,disease", *(f"p{i // 2},{20 + i % 50},{('flu', 'gout', 'cold', '')[i % 4]}" for i in range(400))]
 PLAN = ("--rho1", "1/2", "--rho2", "3/4")

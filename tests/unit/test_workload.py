@@ -7,7 +7,7 @@ import pytest
 
 from comparing import QUASI, people, roles
 from sfumato.choosing.workload import Original, Workload, literal, query_pool, sql_workload
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import QueryError, SpecError
 from sfumato.methods.uniform import UniformPerturbation
 from sfumato.publish import publish

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from serving import UNHURRIED, running, small_release
 from sfumato.errors import VerificationError
-from sfumato.web.catalogue import catalogue
-from sfumato.web.downloads import _File, rows_as_csv, zipped
+from sfumato.web.catalogue import catalogue, rows_as_csv, zipped
+from sfumato.web.questions import Question
 from sfumato.web.refusals import Refusal
-from sfumato.web.tasks import Desk, Task
+from sfumato.web.workers import Desk
 
 SQL = "SELECT COUNT(*) AS n FROM release"
 PLACES = (
@@ -57,9 +54,9 @@ def test_a_release_that_was_replaced_is_refused_everywhere(tmp_path: Path) -> No
 
 
 def test_a_worker_sees_a_change_that_comes_while_it_answers(tmp_path: Path) -> None:
-    """It opens a release at its first question, and without digests: they were compared when the server began."""
+    """It opens releases without digests: they were compared when the server began."""
     served = catalogue([small_release(tmp_path / "people")])
-    desk, task = Desk(served, 100), Task(release="people", form="json", sql=SQL)
+    desk, task = Desk(served, 100), Question(release="people", kind="query", sql=SQL)
     assert not isinstance(desk(task), Refusal)
     exchange(tmp_path / "people")
     for worker in (desk, Desk(served, 100)):
@@ -78,28 +75,3 @@ def test_a_download_is_broken_off_where_a_file_changes(tmp_path: Path) -> None:
     for pieces in (archive, rows):
         with pytest.raises(VerificationError):
             pytest.fail(str(tuple(pieces)))
-
-
-@pytest.mark.parametrize("ranges", [[], [(b"range", b"bytes=0-9")], [(b"range", b"bytes=0-9,20-29")]])
-@pytest.mark.parametrize("changed", [False, True])
-def test_a_file_that_changes_while_it_is_sent_is_broken_off(
-    changed: bool, ranges: list[tuple[bytes, bytes]], tmp_path: Path
-) -> None:
-    """No byte is sent that was read after the change, and whoever waits for the rest sees that it is short."""
-    (served,) = catalogue([small_release(tmp_path / "people")]).values()
-    said: list[Any] = []
-
-    async def send(message: Any) -> None:
-        said.append(message)
-        if changed and message["type"] == "http.response.start":
-            os.truncate(served.folder / "data.parquet", 40)
-
-    async def receive() -> Any:
-        await asyncio.sleep(60)
-
-    scope = {"type": "http", "method": "GET", "headers": ranges, "asgi": {"spec_version": "2.3"}}
-    asyncio.run(_File(served, "data.parquet", {})(scope, receive, send))
-    bodies = [message for message in said if message["type"] == "http.response.body"]
-    assert said[0]["status"] == (206 if ranges else 200)
-    assert (bodies == []) == changed
-    assert changed or not bodies[-1].get("more_body")

@@ -16,7 +16,7 @@ import pytest
 
 import sfumato
 from serving import Running
-from sfumato.web.presenting import Conclusion, lines
+from sfumato.web.questions import Question
 
 PAGE = {"accept": "text/html"}
 FORMULA = "age ~ C(sex) + number"
@@ -106,8 +106,7 @@ def test_lines_repeat_columns_of_any_name(x: str, y: str, tmp_path: Path) -> Non
     roles = sfumato.Roles(sensitive="s", quasi=[x, y])
     method = sfumato.UniformPerturbation(rho1="1/2", rho2="2/3")
     found = sfumato.publish(table, tmp_path / "out", roles=roles, method=method, seed=1)
-    asked = Conclusion(release="out", form="page", x=x, y=y, level=0.9)
-    line = shlex.split(lines("out", asked)["shell"])
+    line = shlex.split(Question(release="out", kind="test", x=x, y=y, level=0.9).lines()["shell"])
     assert line[0] == "sfumato"
     done = subprocess.run(
         [sys.executable, "-m", *line], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120

@@ -18,15 +18,13 @@ from starlette.datastructures import QueryParams
 import sfumato
 from serving import ARABIC, QUOTES, SCRIPT
 from sfumato.errors import SpecError
-from sfumato.web.app import layout
-from sfumato.web.asking import read, to_sql
+from sfumato.web.analyst import read, to_sql
+from sfumato.web.api import Service
 from sfumato.web.catalogue import Served, ServedColumn, catalogue
 from sfumato.web.presenting import MOST_CELLS, chart, present
 from sfumato.web.refusals import Refusal
-from sfumato.web.security import Settings
-from sfumato.web.service import Kept, Service
-from sfumato.web.tasks import Reply, Task
-from sfumato.web.workers import Pool
+from sfumato.web.server import Settings, layout
+from sfumato.web.workers import Pool, Reply
 
 PAGE = {"accept": "text/html,application/xhtml+xml"}
 ODD = "/it's <odd>"
@@ -239,10 +237,7 @@ class Looks:
 
     times = 0
 
-    def prepare(self, task: Task) -> None:
-        """Load nothing."""
-
-    def __call__(self, task: Task) -> Reply:
+    def __call__(self, task: Any) -> Reply:
         time.sleep(0.2)
         self.times += 1
         return Reply(shown={"values": {"times": self.times}, "examples": []})
@@ -251,7 +246,7 @@ class Looks:
 def test_those_who_come_at_once_share_one_look() -> None:
     async def walk() -> list[dict[str, Any]]:
         pool = Pool(make=Looks, size=1, queue=9, time_limit=60, memory_mib=2048)
-        service = Service(served={}, settings=Settings(), pool=pool, stamp="", kept=Kept(1))
+        service = Service(served={}, settings=Settings(), pool=pool, stamp="")
         await pool.start()
         release = Served(name="people", folder=Path(), digest="", document={})
         try:

@@ -17,9 +17,8 @@ import sfumato
 from commands import sfumato as command
 from serving import RunningStudio, running_studio
 from sfumato.errors import SfumatoError, SpecError
-from sfumato.web.studio.app import forged
+from sfumato.web.studio.app import bound_of, foreseen_chart, forged, slider_at
 from sfumato.web.studio.choices import Choices, command_line, python_lines, read_choices
-from sfumato.web.studio.pages import bound_of, foreseen_chart, slider_at
 from sfumato.web.studio.session import listing, proposed_release
 from tables import MARK, people
 

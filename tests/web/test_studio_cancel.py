@@ -1,4 +1,4 @@
-"""Cancelling at any moment: what the studio wrote goes, what anybody else put there stays."""
+"""Cancelling at any moment: what is half-written goes, what lies in its place stays, and the page says which."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from sfumato.engines import scratch
 from sfumato.web.studio.choices import Choices
 from sfumato.web.studio.session import Studio, write_whole
-from sfumato.web.studio.work import Errand, Hand, Tell, Work
+from sfumato.web.studio.work import STOPPED, TOO_LATE, Errand, Hand, Tell, Work
 
 
 def half(task: Errand, tell: Tell) -> None:
     """Publishing that stops in the middle of writing."""
     out = Path(task.choices.out)
-    (out.parent / f".{out.name}.1.partial").mkdir()
-    tell("progress", ("writing", 0, 0))
-    time.sleep(600)
+    partial = out.parent / f".{out.name}.1.partial"
+    with scratch.temporary(partial):
+        partial.mkdir()
+        tell("progress", ("writing", 0, 0))
+        time.sleep(600)
 
 
 def whole(task: Errand, tell: Tell) -> None:
@@ -59,13 +62,15 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
         out.mkdir()
         (out / "thesis.txt").write_text("years of work")
         await studio.cancel()
+        assert studio.published is not None
+        assert studio.published.refusal == TOO_LATE
         studio.close()
 
     asyncio.run(asyncio.wait_for(walk(), 60))
     assert [p.name for p in tmp_path.rglob("*")] == ["out", "thesis.txt"]
 
 
-def test_a_release_that_was_about_to_be_done_goes(tmp_path: Path) -> None:
+def test_a_release_that_is_done_stays_and_the_page_says_so(tmp_path: Path) -> None:
     async def walk() -> None:
         studio = Studio(choices=Choices(out=str(tmp_path / "out")), publisher=Hand(make_whole))
         await studio.publish()
@@ -73,10 +78,26 @@ def test_a_release_that_was_about_to_be_done_goes(tmp_path: Path) -> None:
         (tmp_path / "go").touch()
         await stage(studio, "written")
         await studio.cancel()
+        assert studio.published is not None
+        assert studio.published.refusal == TOO_LATE
         studio.close()
 
     asyncio.run(asyncio.wait_for(walk(), 60))
-    assert [p.name for p in tmp_path.rglob("*")] == ["go"]
+    assert {p.name for p in tmp_path.rglob("*")} == {"go", "out"}
+
+
+def test_what_is_half_written_goes(tmp_path: Path) -> None:
+    async def walk() -> None:
+        studio = Studio(choices=Choices(out=str(tmp_path / "out")), publisher=Hand(make_half))
+        await studio.publish()
+        await stage(studio, "writing")
+        await studio.cancel()
+        assert studio.published is not None
+        assert studio.published.refusal == STOPPED
+        studio.close()
+
+    asyncio.run(asyncio.wait_for(walk(), 60))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_table_is_not_opened_while_one_is_published(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import pytest
 import sfumato as sf
 from commands import sfumato as command
 from serving import running_studio
-from sfumato.engines.duckdb.engine import LocalEngine
+from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.engines.files import OPTIONS, options_of
 from sfumato.errors import SfumatoError, SpecError
 from sfumato.web.studio.choices import Choices, command_line, python_lines, read_choices

@@ -1,21 +1,34 @@
-"""Whether two columns go together: a test, Cramer's V, the odds ratio, Pearson's correlation, each with its error."""
+"""Whether two columns go together: a test, Cramer's V, the odds ratio, correlations, tables, each with its error."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ..answering.subject import Subject
+from ..engines.codes import factorise
+from ..engines.statements import COUNT
 from ..errors import QueryError, UnsupportedQuery
 from ..laws.functionals import Functions, Planes, Target
-from ..model.public import Floats
+from ..model.names import ENDS, free_name
+from ..model.public import ADDED, Floats
+from ..release.opened import OpenedRelease
 from ..reports.text import p_said, percent, visible
-from ..stats.intervals import chi_square_tail, two_sided
+from ..stats.association import (
+    CorrectedAssociation,
+    corrected_association,
+    expectation_maximisation,
+    project_to_simplex,
+)
+from ..stats.intervals import chi_square_tail, normal_quantile, two_sided
+from ..stats.kronecker import AxisMap, apply_maps, channel, inverse
 from .cells import Grid, Recode, check_asked, few_rows, is_number, numbers_on, powers, read
 
 TINY = float(np.finfo(np.float64).tiny)
@@ -355,3 +368,72 @@ def correlation(
         level=level,
         caveats=(*few, *grid.caveats),
     )
+
+
+# Contingency tables, and the uncertainty coefficient, of a release whose columns are randomised independently.
+
+
+WAYS = ("em", "simplex")
+MAX_CELLS = 20_000_000
+MAX_DRAWS = 2_000_000  # numbers of one release that an association's interval simulates, 150 times
+
+
+def smoothed(release: OpenedRelease, columns: Sequence[str], nonnegative: str) -> pa.Table:
+    """Counts of every cell, non-negative by EM or projection, without errors."""
+    if nonnegative not in WAYS:
+        raise QueryError(f'nonnegative must be one of {", ".join(WAYS)}, got "{nonnegative}"')
+    observed, channels, labels = _observed(release, columns)
+    rows = observed.sum()
+    if nonnegative == "em":
+        estimate = rows * expectation_maximisation(observed, channels)
+    else:
+        estimate = rows * project_to_simplex(apply_maps([inverse(c) for c in channels], observed) / rows)
+    places = np.unravel_index(np.arange(estimate.size), estimate.shape)
+    shown = {c: v.take(pa.array(p)) for c, v, p in zip(columns, labels, places, strict=True)}
+    return pa.table({**shown, free_name("n", columns, ENDS): estimate.ravel()})
+
+
+def association(release: OpenedRelease, x: str, y: str, level: float) -> CorrectedAssociation:
+    """Uncertainty coefficient I(X; Y) / H(Y) of the original table, corrected for noise, with its interval.
+
+    The counts seed the draws, so that the same question gets the same answer.
+    """
+    observed, channels, _ = _observed(release, [x, y])
+    if observed.size * max(observed.shape) > MAX_DRAWS:
+        raise UnsupportedQuery(f"an association of {observed.shape[0]:,} x {observed.shape[1]:,} values is too large")
+    first, second = (np.eye(n) if c is None else c.dense() for c, n in zip(channels, observed.shape, strict=True))
+    rng = np.random.default_rng(observed.ravel().astype(np.uint32))
+    return corrected_association(observed, first, second, normal_quantile(level), rng)
+
+
+def _observed(release: OpenedRelease, columns: Sequence[str]) -> tuple[Floats, list[AxisMap | None], list[pa.Array]]:
+    """Released counts over the declared domains (observed values for untouched columns), and each axis' channel."""
+    thetas = release.law.axes()
+    if thetas is None:
+        raise UnsupportedQuery(f'tables of this kind are not made from a release by "{release.manifest.method}"')
+    known = {c.name for c in release.columns if c.role not in ADDED}
+    unknown = [c for c in columns if c not in known]
+    if unknown or len(set(columns)) < len(columns) or not columns:
+        raise QueryError(f'there is no column "{unknown[0]}"' if unknown else "name different columns, at least one")
+    units = {name: u for u, domain in enumerate(release.domains) for name in domain.columns}
+    seen = release.reader.count(columns)
+    codes: list[Any] = []
+    channels: list[AxisMap | None] = []
+    labels = []
+    for c in columns:
+        if c not in units:
+            code, values = factorise(seen[c])
+            channels.append(None)
+        else:
+            coder = release.coders[units[c]]
+            code = coder.encode([seen[c]])
+            values = pa.array([v[0] for v in coder.domain.values], type=seen[c].type)
+            channels.append(channel(thetas[units[c]], len(values)))
+        codes.append(code)
+        labels.append(values)
+    shape = tuple(len(v) for v in labels)
+    if math.prod(shape) > MAX_CELLS:
+        raise UnsupportedQuery(f"the table would have {math.prod(shape):,} cells; ask for fewer columns")
+    flat = np.ravel_multi_index(tuple(codes), shape)
+    made = np.bincount(flat, weights=seen[COUNT].to_numpy(), minlength=math.prod(shape)).astype(np.float64)
+    return made.reshape(shape), channels, labels

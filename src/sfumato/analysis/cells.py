@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from ..answering.observe import check_literals, look_at_domains, truth
+from ..answering.estimate import FEW
+from ..answering.observe import look_at_domains, truth
 from ..answering.subject import Subject
-from ..answering.totals import FEW
 from ..engines.codes import factorise, part_numbers
 from ..engines.statements import column, distinct, double, expression, grouped
 from ..errors import QueryError, SpecError, UnsupportedQuery
@@ -224,7 +224,6 @@ class _WhereCondition:
         self.query = parse(sql, subject.schema)
         if self.query.keys or self.query.refined or len(self.query.aggregates) != 1:
             raise QueryError("a condition and nothing else is expected here", sql=sql)
-        check_literals(self.query, subject)
         self.views = look_at_domains(self.query, subject).views
         self._leaves = [i for i, leaf in enumerate(self.query.leaves) if leaf.unit is None]
         self.rows = [self.query.leaves[i].sql for i in self._leaves] + ([] if push else list(self.query.pushed))

@@ -6,7 +6,7 @@ docs/explanation/inference.md, section 6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,8 @@ from scipy.special import ndtri
 from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..laws.functionals import Functions, Planes, Target
+from ..model.names import SMALLEST_P
 from ..model.public import Floats
-from ..model.ratios import SMALLEST_P
 from ..reports.text import p_text, percent, table, visible
 from ..stats.intervals import lower_tail, moved_inside, tail_interval, upper_tail
 from .cells import Grid, Recode, check_asked, check_groups, few_rows, is_number, listed, numbers_on, powers, read
@@ -55,23 +55,12 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """As a document."""
-        keys = ("level", "value", "se", "difference", "difference_se", "low", "high", "z", "pvalue")
-        rows = [
-            dict(
-                zip(
-                    keys,
-                    (g.level, g.value, g.se, g.difference, g.difference_se, g.low, g.high, g.z, g.pvalue),
-                    strict=True,
-                )
-            )
-            for g in self.groups
-        ]
         return {
             "what": self.what,
             "by": self.by,
             "target": self.target,
             "level": self.level,
-            "rows": rows,
+            "rows": [asdict(group) for group in self.groups],
             "caveats": list(self.caveats),
         }
 

@@ -24,7 +24,6 @@ from ..stats.intervals import fieller
 from .answer import Answer
 from .covariance import Influence, Slopes, aggregate_slopes, sets_of
 from .observe import Frame
-from .subject import Subject
 
 CERTAIN_DENOMINATOR = 3.0  # standard errors that a denominator must be away from 0
 ROUNDING = 1e-6  # of the errors that are added: a total whose error is less is the known number of all rows
@@ -53,11 +52,11 @@ class Told:
 
 
 def with_derived(
-    frame: Frame, subject: Subject, columns: pa.Table, kind: str, *, z: float, target: Target
+    frame: Frame, columns: pa.Table, kind: str, *, z: float, target: Target
 ) -> tuple[pa.Table, str, tuple[str, ...]]:
     """The answer's columns and those of its computed numbers, d0, d0_se ..; kind; caveats."""
     notes: dict[str, None] = {}
-    influences = sets_of(frame, subject)
+    influences = sets_of(frame)
     for i, derived in enumerate(frame.query.derived):
         try:
             found = [_OneSet(frame, influence, columns, derived.tree, target).told(z) for influence in influences]
@@ -97,7 +96,7 @@ class _OneSet:
         if not (np.nan_to_num(se) > 0).any():
             return total, together
         _, first = np.unique(label, return_index=True)  # rows of one class have one total
-        plain = self._influence.slopes_of(j, np.zeros(self._influence.rows), None)[first]
+        plain = self._plain(j)[first]
         slopes = Slopes(row=first, own=np.zeros_like(plain), total=plain, label=label)
         error = np.sqrt(self._influence.variance(slopes, self._target))[label]
         return total, np.where(error <= ROUNDING * together, 0.0, error)
@@ -166,49 +165,42 @@ class _OneSet:
         plain = tree.number >= 0 and tree.op in {"number", "+", "*"}
         return plain and all(self._not_negative(part) for part in tree.parts)
 
+    def _plain(self, j: int) -> Floats:
+        """(rows, J) slopes of the sum above an aggregate."""
+        return self._influence.slopes_of(j, np.zeros(self._influence.rows), None)
+
     def _plain_slopes(self, tree: Arithmetic) -> Slopes | None:
         """How a number depends on sums, as they are; None where it is no sum of them."""
-        influence, rows = self._influence, self._influence.rows
         found = self._evaluated(tree)
         if not _linear(tree) or any(self._aggregates[j].kind != "sum" for j, _ in found.slopes):
             return None
-        own: Any = 0.0
-        total: Any = None
-        labels = [self._labels[over] for _, over in found.slopes if over is not None]
-        if any(not np.array_equal(labels[0], label) for label in labels):
-            return None
-        for (j, over), slope in found.slopes.items():
-            plain = np.nan_to_num(slope)[:, None] * influence.slopes_of(j, np.zeros(rows), None)
-            if over is None:
-                own = own + plain
-            else:
-                total = plain if total is None else total + plain
-        width = influence.slopes_of(0, np.zeros(rows), None).shape
-        wide = np.broadcast_to(own, width).astype(np.float64)
-        return Slopes(row=np.arange(rows), own=wide, total=total, label=labels[0] if labels else None)
+        return self._added(found, list(found.slopes), self._plain)
 
     def _slopes(self, found: Computed) -> Slopes:
-        own: Any = 0.0
-        total: Any = None
-        chosen: NDArray[np.intp] | None = None
-        influence = self._influence
-        for j, over in (leaf for leaf in self._moving if leaf in found.slopes):
+        """How a number depends on sums, to the errors that the answer states for its aggregates."""
+        leaves = [leaf for leaf in self._moving if leaf in found.slopes]
+        made = self._added(
+            found,
+            leaves,
+            lambda j: aggregate_slopes(self._influence, self._aggregates[j], j, self._columns, self._target),
+        )
+        if made is None:
+            raise UnsupportedQuery("totals over different groups in one expression are not answered")
+        return made
+
+    def _added(self, found: Computed, leaves: Sequence[Leaf], own_slopes: Callable[[int], Floats]) -> Slopes | None:
+        """The slopes of the leaves, added up; None where totals are over different groups."""
+        own, total, label = np.zeros_like(self._plain(0)), None, None
+        for j, over in leaves:
             slope = np.nan_to_num(found.slopes[j, over])[:, None]
             if over is None:
-                own = own + slope * aggregate_slopes(influence, self._aggregates[j], j, self._columns, self._target)
+                own = own + slope * own_slopes(j)
                 continue
-            if chosen is not None and not np.array_equal(chosen, self._labels[over]):
-                raise UnsupportedQuery("totals over different groups in one expression are not answered")
-            chosen = self._labels[over]
-            plain = influence.slopes_of(j, np.zeros(influence.rows), None)
-            total = (0.0 if total is None else total) + slope * plain
-        width = influence.slopes_of(self._moving[0][0], np.zeros(influence.rows), None).shape
-        return Slopes(
-            row=np.arange(influence.rows),
-            own=np.broadcast_to(own, width).astype(np.float64),
-            total=total,
-            label=chosen,
-        )
+            if label is not None and not np.array_equal(label, self._labels[over]):
+                return None
+            label, plain = self._labels[over], slope * self._plain(j)
+            total = plain if total is None else total + plain
+        return Slopes(row=np.arange(self._influence.rows), own=own, total=total, label=label)
 
 
 def _quotient(tree: Arithmetic, scale: float = 1.0) -> tuple[Arithmetic, Arithmetic, float] | None:

@@ -8,7 +8,7 @@ sections 1 and 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,10 +21,8 @@ from ..laws.functionals import Cells, CodedUnit, Functionals, Functions, Planes,
 from ..model.public import Floats
 from ..sql.nodes import Aggregate
 from ..stats.joint_codes import distinct_rows
-from .functionals import Functional, coefficients, functionals
+from .functionals import Functional, Strata, coefficients, places, sort_into_strata
 from .observe import Frame
-from .strata import Strata, sort_into_strata
-from .subject import Subject
 
 TOGETHER = 64  # numbers whose covariances are worked out at once
 MOST_NUMBERS = 2_000  # of a joint covariance
@@ -49,16 +47,15 @@ class Slopes:
 class Influence:
     """The functionals of one grouping set as functions on strata and true values."""
 
-    def __init__(self, frame: Frame, subject: Subject, keys: tuple[int, ...], first: int) -> None:
+    def __init__(self, frame: Frame, keys: tuple[int, ...], first: int) -> None:
         """`first` is the place of the set's first output row in the answer."""
-        self._frame, self._subject, self.first = frame, subject, first
+        self._frame, self._subject, self.first = frame, frame.subject, first
         strata = sort_into_strata(frame)
         query = frame.query
         wanted: list[Functional] = []
         self._parts: list[tuple[list[int], list[int]]] = []
         for aggregate in query.aggregates:
-            above, below = functionals(aggregate) if aggregate.kind in LINEAR else ([], [])
-            self._parts.append((_places(wanted, above), _places(wanted, below)))
+            self._parts.append(places(wanted, aggregate) if aggregate.kind in LINEAR else ([], []))
         wanted = wanted or [Functional((), 0)]  # nothing but exact aggregates
         self._measure = np.array([f.measure for f in wanted], dtype=np.intp)
         matrices, combos = coefficients(query, wanted, keys, frame.place, strata.patterns)
@@ -231,13 +228,6 @@ def _blocks(size: int) -> Iterator[slice]:
         yield slice(start, min(size, start + TOGETHER))
 
 
-def _places(wanted: list[Functional], some: list[Functional]) -> list[int]:
-    for functional in some:
-        if functional not in wanted:
-            wanted.append(functional)
-    return [wanted.index(functional) for functional in some]
-
-
 def _cells(frame: Frame, strata: Strata, rows: int) -> Cells:
     """The strata as cells, with the sums of products of measures."""
     G = len(frame.query.measures)
@@ -254,32 +244,13 @@ def _cells(frame: Frame, strata: Strata, rows: int) -> Cells:
     )
 
 
-def sets_of(frame: Frame, subject: Subject) -> list[Influence]:
+def sets_of(frame: Frame) -> list[Influence]:
     """One for each grouping set, in the order of the answer's rows."""
     found: list[Influence] = []
     for keys in frame.query.sets:
         first = found[-1].first + found[-1].rows if found else 0
-        found.append(Influence(frame, subject, keys, first))
+        found.append(Influence(frame, keys, first))
     return found
-
-
-def joint_covariance(
-    frame: Frame, subject: Subject, columns: pa.Table, chosen: Sequence[int], target: Target
-) -> tuple[Floats, Floats]:
-    """(rows x aggregates, the same) covariances of all numbers of some aggregates, and their standard errors."""
-    if len(frame.query.sets) > 1:
-        raise UnsupportedQuery("covariances are told for a plain GROUP BY, not for several grouping sets")
-    (influence,) = sets_of(frame, subject)
-    size = influence.rows * len(chosen)
-    if size > MOST_NUMBERS:
-        raise UnsupportedQuery(f"the answer has {size:,} numbers; covariances are told of up to {MOST_NUMBERS:,}")
-    se = np.stack([columns[f"a{j}_se"].to_numpy(zero_copy_only=False) for j in chosen], axis=1)  # (rows, aggregates)
-    if (se == 0).all():
-        return np.zeros((size, size)), se.ravel()
-    own = np.stack([aggregate_slopes(influence, frame.query.aggregates[j], j, columns, target) for j in chosen], axis=1)
-    rows = np.repeat(np.arange(influence.rows), len(chosen))
-    found = influence.covariance(Slopes(row=rows, own=own.reshape(size, -1)), target)
-    return np.where(np.isnan(se.ravel())[:, None] | np.isnan(se.ravel())[None, :], np.nan, found), se.ravel()
 
 
 def aggregate_slopes(influence: Influence, aggregate: Aggregate, j: int, columns: pa.Table, target: Target) -> Floats:
@@ -304,13 +275,24 @@ def aggregate_slopes(influence: Influence, aggregate: Aggregate, j: int, columns
     return found * np.divide(np.nan_to_num(se), own, out=np.ones_like(own), where=own > 0)[:, None]
 
 
-def shown_covariance(
-    frame: Frame, subject: Subject, whole: pa.Table, rows: NDArray[np.int64], target: Target
-) -> Floats:
-    """Covariances of the numbers of an answer; `rows` are the rows that it shows, in their order."""
+def shown_covariance(frame: Frame, whole: pa.Table, rows: NDArray[np.int64], target: Target) -> Floats:
+    """Covariances of the numbers of an answer, row by row; `rows` are the rows that it shows, in their order."""
     listed = [column for _, column in frame.query.columns if column[0] in "ad" and "_" not in column]
     if any(column[0] == "d" for column in listed):
         raise UnsupportedQuery("covariances are told of aggregates, not of numbers computed from them")
-    found, _ = joint_covariance(frame, subject, whole, [int(column[1:]) for column in listed], target)
+    if len(frame.query.sets) > 1:
+        raise UnsupportedQuery("covariances are told for a plain GROUP BY, not for several grouping sets")
+    (influence,) = sets_of(frame)
+    size = influence.rows * len(listed)
+    if size > MOST_NUMBERS:
+        raise UnsupportedQuery(f"the answer has {size:,} numbers; covariances are told of up to {MOST_NUMBERS:,}")
+    se = np.stack([whole[f"{column}_se"].to_numpy(zero_copy_only=False) for column in listed], axis=1).ravel()
+    found = np.zeros((size, size))
+    if (se != 0).any():
+        chosen = [int(column[1:]) for column in listed]
+        slopes = [aggregate_slopes(influence, frame.query.aggregates[j], j, whole, target) for j in chosen]
+        own = np.stack(slopes, axis=1).reshape(size, -1)
+        found = influence.covariance(Slopes(row=np.repeat(np.arange(influence.rows), len(listed)), own=own), target)
+        found = np.where(np.isnan(se)[:, None] | np.isnan(se)[None, :], np.nan, found)
     at = (rows[:, None] * len(listed) + np.arange(len(listed))[None, :]).ravel()
     return found[np.ix_(at, at)]

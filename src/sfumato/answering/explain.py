@@ -16,14 +16,15 @@ from ..release.opened import OpenedRelease
 from ..sql.nodes import FALSE, TRUE, Query, Schema
 from ..sql.parse import parse
 from ..stats.ties import as_printed
-from .functionals import Layout, coefficients, functionals, layout
-from .observe import Observation, check_literals, look_at_domains
+from .covariance import LINEAR
+from .functionals import coefficients, functionals
+from .observe import Layout, Observation, layout, look_at_domains
 from .subject import Subject, nothing_randomised
 
 MOST = 4  # sets shown at each end
 
 
-def explanation(query: Query, wanted: Observation, place: Layout, opened: OpenedRelease) -> str:
+def explained(query: Query, wanted: Observation, place: Layout, opened: OpenedRelease) -> str:
     """What is observed, which weights, which variance formula."""
     manifest, domains = opened.manifest, opened.domains
     lines = [
@@ -54,13 +55,7 @@ def explanation(query: Query, wanted: Observation, place: Layout, opened: Opened
         lines.append(f"weights and variance: {opened.law.formula}")
     if query.having or query.order or query.limit is not None:
         lines.append("HAVING, ORDER BY and LIMIT apply to the estimates")
-    return "\n".join(lines)
-
-
-def explained(query: Query, wanted: Observation, place: Layout, opened: OpenedRelease) -> str:
-    """What is observed, and the weights below it."""
-    said = explanation(query, wanted, place, opened)
-    return "\n".join([said, *shown_weights(query, place, opened)])
+    return "\n".join([*lines, *shown_weights(query, place, opened)])
 
 
 def shown_weights(query: Query, place: Layout, opened: OpenedRelease) -> list[str]:
@@ -79,7 +74,7 @@ def shown_weights(query: Query, place: Layout, opened: OpenedRelease) -> list[st
     met = np.full((1, len(query.leaves)), TRUE, dtype=np.int8)
     lines = []
     for aggregate in query.aggregates:
-        if aggregate.kind not in {"sum", "ratio"}:
+        if aggregate.kind not in LINEAR:
             continue
         for side in (side for side in functionals(aggregate) if side):
             (matrix,), _ = coefficients(query, list(side), query.sets[0], place, met)
@@ -110,9 +105,6 @@ def _by_set(weights: Floats, listed: Listed, opened: OpenedRelease, unit: int) -
 # Questions that a publisher declares beforehand, as numbers for the values of the domain that will be changed.
 
 
-LINEAR = ("sum", "ratio")
-
-
 def declared_questions(text: str, schema: Schema, domain: Domain, reader: Reader) -> Floats:
     """(questions, values): h of every linear question; a ratio counts as its numerator and its denominator.
 
@@ -140,7 +132,6 @@ def _statements(text: str) -> list[str]:
 def _coefficients(statement: str, subject: Subject) -> list[Floats]:
     try:
         query = parse(statement, subject.schema)
-        check_literals(query, subject)
         views = look_at_domains(query, subject).views
     except SfumatoError as error:
         raise SpecError(f'"{statement}" cannot be declared: {error.args[0]}', field="workload") from None

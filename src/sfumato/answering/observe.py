@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from sqlglot import exp
 
 from ..engines.codes import factorise, part_numbers
 from ..engines.statements import column, distinct, double, expression, grouped, on_domain, rows_of
 from ..errors import QueryError, UnsupportedQuery
-from ..model.public import Codes, Scalar
+from ..model.public import Codes, Floats, Scalar
 from ..model.types import Kind
 from ..sql.aggregates import LARGEST
-from ..sql.nodes import FALSE, TRUE, UNKNOWN, Aggregate, Query, Truth
+from ..sql.nodes import FALSE, TRUE, UNKNOWN, Query, Truth
 from ..sql.scalar import nearest, quoted
-from .functionals import Layout, UnitView, Views, layout
 from .subject import Subject
 
 # --- domains ----------------------------------------------------------------------------------------------------------
@@ -28,6 +29,69 @@ from .subject import Subject
 
 NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
 DOMAIN, CODE = "__domain__", "__code__"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitView:
+    """A unit as the question sees its domain: truth of the leaves, group of each value, numbers to sum."""
+
+    size: int
+    leaves: Mapping[int, Truth]  # leaf number -> truth for every domain value
+    groups: Mapping[int, Codes]  # key number -> group of every domain value
+    numbers: Mapping[int, Floats]  # value number -> number of every domain value
+
+    def classes(self, *, lumpable: bool) -> tuple[Codes, NDArray[np.intp]]:
+        """(class of every value, one value of every class); one class per value unless `lumpable`."""
+        if not lumpable or not self.size:
+            codes = np.arange(self.size, dtype=np.int32)
+            return codes, codes.astype(np.intp)
+        columns = [*self.leaves.values(), *self.groups.values(), *self.numbers.values()]
+        signature = np.stack([np.asarray(c, dtype=float) for c in columns], axis=1)
+        _, first, inverse = np.unique(signature, axis=0, return_index=True, return_inverse=True)
+        return inverse.reshape(-1).astype(np.int32), first
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """How the question sees every involved unit."""
+
+    views: Mapping[int, UnitView]
+    labels: Mapping[int, pa.Array]  # unit key number -> value of every group
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The joint classes of the involved units."""
+
+    units: tuple[int, ...]
+    views: Mapping[int, UnitView]
+    classes: tuple[Codes, ...]
+    firsts: tuple[NDArray[np.intp], ...]
+    sets: Mapping[int, int]  # unit whose cells show sets -> number of listed sets
+
+    @property
+    def observed_shape(self) -> tuple[int, ...]:
+        """How many classes, or sets, the published cells of each unit are told apart by."""
+        return tuple(self.sets.get(u, size) for u, size in zip(self.units, self.shape, strict=True))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(f) for f in self.firsts)
+
+    def along(self, u: int, per_value: NDArray[Any]) -> NDArray[Any]:
+        """A per-value array of unit u as an array over classes, shaped to broadcast over all joint classes."""
+        axis = self.units.index(u)
+        shape = [1] * len(self.units)
+        shape[axis] = -1
+        return per_value[self.firsts[axis]].reshape(shape)
+
+
+def layout(
+    units: tuple[int, ...], views: Mapping[int, UnitView], *, lumpable: bool, sets: Mapping[int, int] | None = None
+) -> Layout:
+    """Classes of every involved unit; `sets`: of units whose cells show sets of values, how many are listed."""
+    pairs = [views[u].classes(lumpable=lumpable) for u in units]
+    return Layout(units, views, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs), sets or {})
 
 
 def truth(column: pa.ChunkedArray | pa.Array) -> Truth:
@@ -39,18 +103,9 @@ def truth(column: pa.ChunkedArray | pa.Array) -> Truth:
     return np.select([flat == 1, flat == 0], [TRUE, FALSE], UNKNOWN).astype(np.int8)
 
 
-def checked_views(query: Query, subject: Subject) -> Views:
-    """How the question sees the domains, after its literals were looked for there."""
-
-    def look() -> Views:
-        check_literals(query, subject)
-        return look_at_domains(query, subject)
-
-    return subject.known.views_of(query, look)
-
-
 def look_at_domains(query: Query, subject: Subject) -> Views:
-    """Leaves, keys and numbers of every involved unit, on its domain."""
+    """Leaves, keys and numbers of every involved unit, on its domain; QueryError for literals that it does not have."""
+    check_literals(query, subject)
     views, labels = {}, {}
     for u in query.units():
         leaves = [i for i, leaf in enumerate(query.leaves) if leaf.unit == u]
@@ -73,20 +128,7 @@ def look_at_domains(query: Query, subject: Subject) -> Views:
 
 
 def _evaluated(subject: Subject, unit: int, expressions: Sequence[str], text: str) -> pa.Table:
-    """SQL expressions evaluated on every value of a domain, in domain order.
-
-    Its own columns, which most questions group by, are evaluated once: nothing in them depends on the question.
-    """
-    domain = subject.domains[unit]
-    names = [quoted(name) for name in domain.columns]
-    if expressions and all(expression in names for expression in expressions):
-        if unit not in subject.known.shown:
-            subject.known.shown[unit] = _run(subject, unit, names, text)
-        return pa.table({f"e{i}": subject.known.shown[unit][names.index(e)] for i, e in enumerate(expressions)})
-    return _run(subject, unit, expressions, text)
-
-
-def _run(subject: Subject, unit: int, expressions: Sequence[str], text: str) -> pa.Table:
+    """SQL expressions evaluated on every value of a domain, in domain order."""
     domain = subject.domains[unit]
     columns = {CODE: pa.array(np.arange(len(domain)))}
     for j, name in enumerate(domain.columns):
@@ -169,7 +211,7 @@ def _means_a_value(literal: str, column: str, subject: Subject) -> bool:
     """
     shown = literal.replace("'", "''")
     try:
-        (found,) = _run(subject, subject.schema.units[column], [f"{quoted(column)} = '{shown}'"], "").columns
+        (found,) = _evaluated(subject, subject.schema.units[column], [f"{quoted(column)} = '{shown}'"], "").columns
     except QueryError:
         return False
     return bool((truth(found) == TRUE).any())
@@ -212,6 +254,7 @@ class Frame:
     """A question and what was observed for it."""
 
     query: Query
+    subject: Subject
     wanted: Observation
     seen: pa.Table
     place: Layout
@@ -221,7 +264,7 @@ class Frame:
 
 def observe(query: Query, subject: Subject) -> Frame:
     """What the engine says to the question, laid out over the domains; ReleaseError for parts that cannot be."""
-    views = checked_views(query, subject)
+    views = look_at_domains(query, subject)
     wanted = wanted_of(query, subject, *subject.reader.source())
     seen = subject.reader.run(wanted.statement, text=query.text)
     if wanted.part is not None:
@@ -229,6 +272,7 @@ def observe(query: Query, subject: Subject) -> Frame:
         seen = seen.set_column(at, wanted.part, pa.array(part_numbers(seen[wanted.part], subject.rows)))
     return Frame(
         query=query,
+        subject=subject,
         wanted=wanted,
         seen=seen,
         place=layout(query.units(), views.views, lumpable=subject.lumpable, sets=subject.sets),
@@ -238,64 +282,31 @@ def observe(query: Query, subject: Subject) -> Frame:
 
 
 def wanted_of(query: Query, subject: Subject, table: str, weight: str | None) -> Observation:
-    """What the question needs to see of a release, made once where the question is kept."""
-    units = tuple(coder.domain.columns for coder in subject.coders)
-    by_number = subject.by_number and subject.rows <= MOST_APART
-
-    def make() -> Observation:
-        return observation(
-            query,
-            units,
-            lumpable=subject.lumpable,
-            withheld=subject.withheld,
-            by_number=by_number,
-            part=subject.part,
-            table=table,
-            weight=weight,
-        )
-
-    way = (units, subject.lumpable, subject.withheld, by_number, subject.part, table, weight)
-    return subject.known.wanted_of(query, way, make)
-
-
-def observation(
-    query: Query,
-    units: tuple[tuple[str, ...], ...],
-    *,
-    lumpable: bool,
-    withheld: bool,
-    by_number: bool,
-    part: str | None,
-    table: str,
-    weight: str | None,
-) -> Observation:
-    """One GROUP BY over `table`, whose rows stand for `weight` rows of the release each (None: one).
-
-    `by_number`: rows of a part are told apart by the numbers that the question adds up.
-    """
-    wanted = query.units()
+    """What the question needs to see: one GROUP BY over `table`, whose rows stand for `weight` rows (None: one)."""
+    involved = query.units()
     columns: list[tuple[exp.Expression, str]] = []
     keys = {i: f"k{i}" for i, key in enumerate(query.keys) if key.unit is None}
     columns += [(expression(query.keys[i].sql), name) for i, name in keys.items()]
     needs_value = {key.unit for key in query.keys} | {u for u, _ in query.values}
     raw, bits, leaves = {}, {}, {}
-    for u in wanted:
-        if withheld:
-            continue
-        if lumpable and u not in needs_value:
+    for u in () if subject.withheld else involved:
+        if subject.lumpable and u not in needs_value:
             bits[u] = tuple(i for i, leaf in enumerate(query.leaves) if leaf.unit == u)
         else:
-            raw[u] = tuple(f"u{u}_{j}" for j in range(len(units[u])))
-            columns += [(column(name), alias) for name, alias in zip(units[u], raw[u], strict=True)]
+            names = subject.coders[u].domain.columns
+            raw[u] = tuple(f"u{u}_{j}" for j in range(len(names)))
+            columns += [(column(name), alias) for name, alias in zip(names, raw[u], strict=True)]
     for i, leaf in enumerate(query.leaves):
         if leaf.unit is None or leaf.unit in bits:
             leaves[i] = f"l{i}"
             columns.append((expression(leaf.sql), leaves[i]))
-    in_part = part if wanted else None
-    if in_part is not None:
-        columns.append((column(in_part), "part"))
+    part = subject.part if involved else None
+    if part is not None:
+        columns.append((column(part), "part"))
     numbers = [_number(sql) for sql in query.measures[1:]]
-    apart = tuple(f"g{m}" for m in range(1, len(numbers) + 1)) if by_number and in_part is not None else ()
+    apart: tuple[str, ...] = ()
+    if subject.by_number and subject.rows <= MOST_APART and part is not None:
+        apart = tuple(f"g{m}" for m in range(1, len(numbers) + 1))
     columns += [(number.copy(), name) for number, name in zip(numbers, apart, strict=False)]
     moments = tuple((a, b) for b in range(len(numbers) + 1) for a in range(b + 1))
     positive = {m: f"p{m}" for m in range(1, len(numbers) + 1)}
@@ -311,7 +322,7 @@ def observation(
         leaves=leaves,
         raw=raw,
         bits=bits,
-        part=None if in_part is None else "part",
+        part=None if part is None else "part",
         moments=moments,
         positive=positive,
         numbers=apart,
@@ -331,7 +342,7 @@ def _total(factors: list[exp.Expression], weight: str | None) -> exp.Expression:
     return exp.Sum(this=product)
 
 
-def direct(query: Query, aggregate: Aggregate, keys: tuple[int, ...]) -> exp.Select:
+def direct(query: Query, sql: str, keys: tuple[int, ...]) -> exp.Select:
     """An aggregate of untouched columns under untouched conditions, which the engine answers exactly."""
     columns = [(expression(query.keys[i].sql), f"k{i}") for i in keys]
-    return grouped(columns, [(double(expression(aggregate.text)), "v")], table="release", where=query.pushed)
+    return grouped(columns, [(double(expression(sql)), "v")], table="release", where=query.pushed)

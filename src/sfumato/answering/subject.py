@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeVar, cast
-
-import pyarrow as pa
+from dataclasses import dataclass
 
 from ..engines.codes import Coder
 from ..engines.contract import Reader
@@ -15,53 +12,12 @@ from ..laws.contract import Bounds
 from ..laws.functionals import Cells, CodedUnit, Functionals
 from ..model.public import ADDED, Asked, Domain, Estimated, Observed
 from ..release.opened import OpenedRelease, as_stated
-from ..sql.nesting import Nested
-from ..sql.nodes import Query, Schema
-from .functionals import Views
+from ..sql.nodes import Schema
 
 # (kind, observed, asked, functionals above, functionals below, share of a quantile)
 Bound = Callable[[str, Observed, Asked, Sequence[int], Sequence[int], float | None], Bounds | None]
 
-Made = TypeVar("Made")
-
 POPULATION = "population"  # the estimator that `--population` stands for
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
-    """What was found out about questions without looking at rows."""
-
-    again: bool = False  # the same texts come again: what follows `shown` is kept
-    shown: dict[int, pa.Table] = field(default_factory=dict)  # columns of a unit on its domain
-    queries: dict[str, Query] = field(default_factory=dict)  # texts as they were read
-    views: dict[str, Views] = field(default_factory=dict)  # of these queries
-    wanted: dict[tuple[object, ...], object] = field(default_factory=dict)  # what they need to see, by text and way
-
-    def query_of(self, text: str, read: Callable[[], Query | Nested]) -> Query | Nested:
-        """The question of a text, read once where it comes again."""
-        if text in self.queries:
-            return self.queries[text]
-        found = read()
-        if self.again and isinstance(found, Query):
-            self.queries[text] = found
-        return found
-
-    def views_of(self, query: Query, look: Callable[[], Views]) -> Views:
-        """How a question sees the domains, looked at once where it was kept."""
-        if self.queries.get(query.text) is not query:
-            return look()
-        if query.text not in self.views:
-            self.views[query.text] = look()
-        return self.views[query.text]
-
-    def wanted_of(self, query: Query, way: tuple[object, ...], make: Callable[[], Made]) -> Made:
-        """What a question needs to see of a release that is looked at in some way, made once where it was kept."""
-        if self.queries.get(query.text) is not query:
-            return make()
-        key = (query.text, *way)
-        if key not in self.wanted:
-            self.wanted[key] = make()
-        return cast("Made", self.wanted[key])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,18 +38,16 @@ class Subject:
     functionals: Callable[[Cells, Sequence[CodedUnit]], Functionals | None]
     rows: int
     estimators: tuple[str, ...]  # that a question may name
-    additive: bool = False  # estimates of an output row do not depend on the strata that its rows are cut into
     by_number: bool = False  # bounds need the numbers that are added up row by row
     caveats: tuple[str, ...] = ()  # that every answer carries
     sampling: tuple[str, ...] = ()  # those of errors of a population
-    known: Remembered = field(default_factory=Remembered, repr=False)
 
     def said(self, target: str) -> tuple[str, ...]:
         """The caveats of an answer whose errors are those of a target."""
         return (*self.caveats, *(self.sampling if target == POPULATION else ()))
 
     def check_estimator(self, name: str | None) -> None:
-        """Nothing; SpecError for an estimator that the method does not have."""
+        """Raise SpecError for an estimator that the method does not have."""
         if name is None or name in self.estimators:
             return
         if name == POPULATION:
@@ -102,22 +56,6 @@ class Subject:
             others = f", or take one of {', '.join(self.estimators)}" if self.estimators else ": it has one only"
             message = f'{self.method} has no estimator "{name}"; leave it out{others}'
         raise SpecError(message, field="estimator")
-
-
-class KnownQuestions:
-    """What was found out about the same questions, for all subjects whose columns and domains agree."""
-
-    def __init__(self) -> None:
-        self._known: list[tuple[Schema, tuple[Domain, ...], Remembered]] = []
-
-    def told(self, subject: Subject) -> Subject:
-        """The subject, which knows what was found out at others before it, and lets later ones know."""
-        for schema, domains, known in self._known:
-            if (schema, domains) == (subject.schema, subject.domains):
-                return replace(subject, known=known)
-        known = Remembered(again=True)
-        self._known.append((subject.schema, subject.domains, known))
-        return replace(subject, known=known)
 
 
 def rows_left_out(rows: int) -> tuple[str, ...]:
@@ -145,7 +83,6 @@ def subject_of(opened: OpenedRelease) -> Subject:
         lumpable=law.lumpable,
         withheld=law.withheld,
         part=opened.part,
-        additive=law.additive,
         by_number=law.by_number,
         sets={u: len(sets) for u, sets in enumerate(opened.listed) if sets is not None},
         estimate=as_stated()(lambda observed, asked: law.estimate(opened.evidence, observed, asked)),

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 
 from ..engines.codes import factorise
 from ..errors import SpecError
-from ..model.likelihood import Likelihood
-from ..model.public import Codes, Floats, Integers, Scalar
+from ..model.public import Codes, Floats, Integers, Likelihood, Scalar
 from ..release.files import readable
 from ..release.opened import OpenedRelease
 from ..stats.joint_codes import joint_ranks

@@ -14,8 +14,8 @@ from typing import Any
 
 from ..errors import SfumatoError, SpecError
 from ..methods import REGISTRY
+from ..model.names import Ratio
 from ..model.public import Roles, Trust
-from ..model.ratios import Ratio
 from ..publishing.randomness import Secret
 from ..stats.ties import settled
 from .measure import foresee, laplace, measure, releases_of

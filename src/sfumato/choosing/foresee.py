@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from ..answering.answer import Answer
-from ..answering.subject import KnownQuestions, Subject, no_bounds
+from ..answering.subject import Subject, no_bounds
 from ..engines.codes import Coder
 from ..engines.contract import Engine
 from ..errors import PlanError, UnsupportedQuery
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class ExpectedRelease:
     """A release that does not exist, asked like one; PlanError where the method foresees nothing."""
 
-    def __init__(self, prepared: Prepared, truth: Original, questions: KnownQuestions | None = None) -> None:
+    def __init__(self, prepared: Prepared, truth: Original) -> None:
         domains = tuple(d for d, c in zip(prepared.profile.domains, prepared.needs.changed, strict=True) if c)
         law = prepared.planned.law
         foresight = law.foresee(prepared.planned.work, prepared.profile, domains)
@@ -45,7 +45,7 @@ class ExpectedRelease:
             types=truth.types, units={name: u for u, domain in enumerate(domains) for name in domain.columns}
         )
         # The original is read as it is: no sub-table column, nothing withheld.
-        subject = Subject(
+        self._subject = Subject(
             method=prepared.method.name,
             schema=self.schema,
             domains=domains,
@@ -61,7 +61,6 @@ class ExpectedRelease:
             functionals=foresight.functionals or self._unforeseen,
             rows=truth.rows,
         )
-        self._subject = questions.told(subject) if questions else subject
 
     def __repr__(self) -> str:
         return f"<expected release by {self._subject.method}>"

@@ -11,11 +11,10 @@ from typing import Any
 from ..engines import engine_named
 from ..engines.contract import Engine, Table
 from ..errors import DataError, SpecError
+from ..model.names import Ratio, exact
 from ..model.private import Described, Needs
-from ..model.ratios import Ratio, exact
 from ..model.types import ColumnType, Kind
-from ..publishing.knowledge import CELL_LIMIT, uniqueness
-from ..publishing.roles import FEW_ROWS, check_named, near_unique
+from ..publishing.custodian import CELL_LIMIT, FEW_ROWS, check_named, near_unique, uniqueness
 from ..reports.documents import render_look
 
 EXAMPLES = 3

@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from ..engines import reader_of, scratch
-from ..engines.contract import Reader, Table
-from ..errors import EngineError, QueryError, SfumatoError
+from ..engines import scratch
+from ..errors import QueryError, SfumatoError
 from ..methods.ladder import public_readers
 from ..model.public import READERS, Candidate, Floats, Roles
-from ..publish import Prepared, applier_of, described, write
-from ..publishing.files import read_column_hierarchy
+from ..publish import Prepared, write
+from ..publishing.custodian import read_column_hierarchy
 from ..publishing.randomness import Secret
 from ..query import Release
 from ..release import bundle
-from ..release.manifest import FileModel
-from ..release.opened import OpenedRelease, open_folder
+from ..release.opened import open_folder
 from .foresee import ExpectedRelease, mean_absolute_error
 from .setting import LAPLACE, Setting, epsilon_of, laplace_readers, reconstruction, spec_of
 from .workload import Answers, Workload
 
 EQUAL = READERS.index("histogram")  # held to the bound by every method that is called equal
 LAPLACE_DRAWS = 50  # repetitions of every noisy answer: they cost nothing
-NO_DIGEST = "0" * 64  # of files that nobody opens
 
 
 def measure(
@@ -59,12 +52,12 @@ def measure(
         planned = time.perf_counter() - start
         result |= _promise(prepared, setting)
         step()
-        trials = Trials(setting=setting, candidate=candidate, prepared=prepared, planned=planned, secret=secret)
-        runs, result["expected_error"] = trials.asked(
-            releases_of(candidate, releases),
-            lambda: foresee(setting, prepared, candidate.estimator) if prepared.planned.law.foreseeable else None,
-            step,
-        )
+        runs = []
+        for k in range(releases_of(candidate, releases)):
+            runs.append(_run(setting, candidate, prepared, secret, k))
+            step()
+        if prepared.planned.law.foreseeable:
+            result["expected_error"] = foresee(setting, prepared, candidate.estimator)
         result |= _summary(setting, runs, planned, keep_points)
     except QueryError as error:
         return result | {"applicable": False, "reason": f"the workload cannot be asked: {_one_line(error)}"}
@@ -82,7 +75,7 @@ def releases_of(candidate: Candidate, releases: int) -> int:
 
 def foresee(setting: Setting, prepared: Prepared, estimator: str | None = None) -> dict[str, float | None]:
     """Mean relative error by band that the plan's answers will have."""
-    answers = setting.workload.ask(ExpectedRelease(prepared, setting.truth, setting.questions), estimator)
+    answers = setting.workload.ask(ExpectedRelease(prepared, setting.truth), estimator)
     truth = setting.workload.truth
     return by_band(setting.workload, mean_absolute_error(answers.value - truth, answers.se) / np.abs(truth))
 
@@ -247,16 +240,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else str(value)
 
 
-# The releases of one candidate: drawn, asked the questions of the workload, and gone.
-#
-# The first is written as it would be published and has the machine to itself, because its times are told. The others
-# are drawn from rows in memory, some at a time: each has a secret of its own and depends on no other.
-
-
-Result = TypeVar("Result")
-
-SLOW_PLAN = 2.0  # seconds from which a plan that draws nothing is kept for all releases
-AT_ONCE = min(2, os.cpu_count() or 1)  # releases in memory at the same time
+# The releases of one candidate: published as they would be, asked the questions of the workload, and gone.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -271,54 +255,26 @@ class Run:
     largest_share: float | None  # of one value among the records a reader cannot tell apart
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Trials:
-    """A candidate with the plan that was made for it, in so many seconds."""
-
-    setting: Setting
-    candidate: Candidate
-    prepared: Prepared
-    planned: float
-    secret: Secret
-
-    def asked(self, releases: int, beside: Callable[[], Result], step: Callable[[], None]) -> tuple[list[Run], Result]:
-        """(the releases in their order, what `beside` returns, which is called meanwhile); `step` follows each."""
-        runs = [self._run(0)]
-        step()
-        held = self.setting.held_rows(self.prepared) is not None
-        workers = ThreadPoolExecutor(max_workers=AT_ONCE if held else 1)
-        try:
-            also = workers.submit(beside)
-            for run in [workers.submit(self._run, k) for k in range(1, releases)]:
-                runs.append(run.result())
-                step()
-            return runs, also.result()
-        finally:
-            workers.shutdown(cancel_futures=True)  # where one has failed, those that have not begun are not wanted
-
-    def _run(self, k: int) -> Run:
-        setting, candidate, prepared = self.setting, self.candidate, self.prepared
-        own = Secret(self.secret.stream(f"compare {candidate.method} {candidate.variant}", k).bytes(32))
-        start = time.perf_counter()
-        if k and (self.planned < SLOW_PLAN or prepared.planned.law.plan_draws):
-            spec = prepared.method.inputs(spec_of(candidate), read_column_hierarchy).spec
-            fresh = prepared.method.plan(spec, prepared.profile, own.stream("plan"))
-            prepared = replace(prepared, planned=fresh)
-        held = setting.held_rows(prepared) if k else None  # the first is written: its files are measured
-        with trial(prepared, own) if held is None else drawn(prepared, own, held) as release:
-            release.subject = setting.questions.told(release.subject)
-            middle = time.perf_counter()
-            answers = setting.workload.ask(release, candidate.estimator)
-            end = time.perf_counter()
-            rebuilt = reconstruction(setting.reference, release, candidate.estimator) if setting.reference else None
-            return Run(
-                answers=answers,
-                reconstruction=rebuilt,
-                publish_seconds=middle - start,
-                query_seconds=end - middle,
-                size=sum(f.stat().st_size for f in release.path.iterdir()),
-                largest_share=largest_share(release, setting.roles) if prepared.planned.law.classes else None,
-            )
+def _run(setting: Setting, candidate: Candidate, prepared: Prepared, secret: Secret, k: int) -> Run:
+    """Release k of a candidate, with a secret of its own; a plan that draws is made anew from the second on."""
+    own = Secret(secret.stream(f"compare {candidate.method} {candidate.variant}", k).bytes(32))
+    start = time.perf_counter()
+    if k and prepared.planned.law.plan_draws:
+        spec = prepared.method.inputs(spec_of(candidate), read_column_hierarchy).spec
+        prepared = replace(prepared, planned=prepared.method.plan(spec, prepared.profile, own.stream("plan")))
+    with trial(prepared, own) as release:
+        middle = time.perf_counter()
+        answers = setting.workload.ask(release, candidate.estimator)
+        end = time.perf_counter()
+        rebuilt = reconstruction(setting.reference, release, candidate.estimator) if setting.reference else None
+        return Run(
+            answers=answers,
+            reconstruction=rebuilt,
+            publish_seconds=middle - start,
+            query_seconds=end - middle,
+            size=sum(f.stat().st_size for f in release.path.iterdir()),
+            largest_share=largest_share(release, setting.roles) if prepared.planned.law.classes else None,
+        )
 
 
 def largest_share(release: Release, roles: Roles) -> float:
@@ -329,9 +285,6 @@ def largest_share(release: Release, roles: Roles) -> float:
     return float((rows / np.bincount(place, weights=rows)[place]).max())
 
 
-# A release to try and throw away: written as it would be published, or its rows alone, in memory.
-
-
 @contextmanager
 def trial(prepared: Prepared, secret: Secret) -> Iterator[Release]:
     """A release in a private temporary folder, gone afterwards."""
@@ -340,38 +293,3 @@ def trial(prepared: Prepared, secret: Secret) -> Iterator[Release]:
             manifest = write(prepared, folder, secret, reproducible=True)
             bundle.finish(folder, manifest)
         yield Release(open_folder(place / "release", check=False))
-
-
-@contextmanager
-def drawn(prepared: Prepared, secret: Secret, held: Sequence[pa.RecordBatch]) -> Iterator[Release]:
-    """The release with the same rows, of which no file is written: answers do not depend on their order.
-
-    `held` are the batches of the table. sets.parquet is not made, and digests are not taken.
-    """
-    applier = applier_of(prepared, secret)
-    made = [applier.split(number, batch.select(applier.reads))() for number, batch in enumerate(held)]
-    applier.close()
-    rows = pa.Table.from_batches(made, schema=applier.schema)
-    files = {"data.parquet": FileModel(sha256=NO_DIGEST, rows=rows.num_rows)}
-    with scratch.folder("trial") as place:
-        if prepared.planned.work.side:
-            side = applier.side_table()
-            bundle.write_beside(side, place / "sensitive.parquet")
-            files["sensitive.parquet"] = FileModel(sha256=NO_DIGEST, rows=side.num_rows)
-        manifest = described(prepared, applier, files, reproducible=True)
-        yield Release(OpenedRelease(place, manifest, engine=_HeldEngine(reader_of(rows))))
-
-
-class _HeldEngine:
-    """An engine that reads the rows in memory, whatever file it is asked for."""
-
-    name = "held"
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-
-    def open(self, source: Any, *, delimiter: str | None = None) -> Table:  # noqa: ARG002
-        raise EngineError("rows in memory are read, not opened")
-
-    def read(self, data: Sequence[Path]) -> Reader:  # noqa: ARG002
-        return self._reader

@@ -13,8 +13,8 @@ from typing import Any
 
 from ..errors import PlanError, SfumatoError, SpecError
 from ..methods import REGISTRY
+from ..model.names import ENDS, Ratio, exact, free_name
 from ..model.public import Candidate, Roles, Trust
-from ..model.ratios import Ratio, exact
 from ..publish import Prepared
 from ..publishing.randomness import Secret
 from ..release.manifest import guarantee_model
@@ -25,7 +25,6 @@ from .compare import held
 from .foresee import ExpectedRelease, mean_absolute_error
 from .measure import EQUAL, foresee, measure, reached
 from .setting import Setting, check_hierarchies, make_setting
-from .workload import free_alias
 
 LABELS = {"proved": (Trust.PROVED,), "conditional": (Trust.PROVED, Trust.CONDITIONAL)}
 LEAST_ERROR = 1e-9
@@ -286,7 +285,7 @@ def alternatives(
     secret = secret or Secret.fresh()
     alone = replace(roles, quasi=(), insensitive=(), identifying=(), rest="drop")
     names = ", ".join(quoted(name) for name in alone.sensitive)
-    counts = f"SELECT {names}, COUNT(*) AS {free_alias(alone.sensitive)} FROM release GROUP BY {names}"
+    counts = f"SELECT {names}, COUNT(*) AS {free_name('n', alone.sensitive, ENDS)} FROM release GROUP BY {names}"
     setting = make_setting(source, roles=alone, bound=rho2, rho1=rho1, workload=counts, secret=secret, **reading)
     found = list(_foreseen(setting, secret))
     own = next(f for f in found if f.method == DEFAULT)

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from ..answering.subject import KnownQuestions
 from ..engines import engine_named
 from ..engines.contract import Engine, Table
 from ..errors import DataError, SfumatoError, SpecError
 from ..methods import REGISTRY, method_named
 from ..methods.shared.readers import Found, ladder
-from ..model.people import People
+from ..model.names import Ratio, exact
 from ..model.private import Facts
-from ..model.public import Candidate, Claim, Floats, ReaderBound, Roles, Scalar
-from ..model.ratios import Ratio, exact
+from ..model.public import Candidate, Claim, Floats, People, ReaderBound, Roles, Scalar
 from ..model.types import Kind
 from ..publish import Prepared, prepare
-from ..publishing.person_rows import kept_rows
+from ..publishing.custodian import kept_rows, settled_roles
 from ..publishing.randomness import Secret
-from ..publishing.roles import settled_roles
 from ..sql.scalar import quoted
 from ..stats.association import chi_square_distance, euclidean_distance, kl_distance, uncertainty_coefficient
 from ..stats.gamma import gamma_bound
@@ -48,7 +44,6 @@ class Setting:
     domains: Mapping[str, Sequence[Scalar]]
     null_as_value: bool
     people: People
-    questions: KnownQuestions = field(default_factory=KnownQuestions)
 
     def at(self, bound: Ratio, rho1: Ratio | None = None) -> Setting:
         """The same table and workload at another bound."""
@@ -60,10 +55,6 @@ class Setting:
         """What every method is asked to hold."""
         rows = self.people.rows_per_person if self.people.checked else None
         return Claim(rho1=self.rho1, rho2=self.tau, rows_per_person=rows)
-
-    def held_rows(self, prepared: Prepared) -> Sequence[pa.RecordBatch] | None:
-        """The rows of the table that a plan was made for, where they are held."""
-        return self.truth.held if prepared.table is self.table else None
 
     def prepare(self, candidate: Candidate, secret: Secret) -> Prepared:
         """The method's plan for the table."""
@@ -104,7 +95,7 @@ def make_setting(
         table, roles = kept, replace(roles, identifying=())
     sensitive, quasi = tuple(roles.sensitive), tuple(roles.quasi)
     columns = [c for c in table.columns if c in {*sensitive, *quasi, *roles.insensitive}]
-    truth = Original(table, columns, chosen, hold=True)
+    truth = Original(table, columns, chosen)
     counts = truth.counts(sensitive)
     if not truth.rows:
         raise DataError("the table has no rows")

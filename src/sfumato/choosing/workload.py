@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,7 +26,7 @@ from ..engines import scratch
 from ..engines.contract import Engine, Reader, Table, Transform
 from ..engines.statements import counted, select
 from ..errors import EngineError, SpecError, UnsupportedQuery
-from ..model.names import ENDS
+from ..model.names import ENDS, free_name
 from ..model.public import Floats, Scalar
 from ..model.types import ColumnType
 from ..sql.nodes import Schema
@@ -128,7 +128,7 @@ class Workload:
         """The release's answers, in the order of `truth`."""
         out = np.full((6, len(self)), np.nan)
         for chosen in self.sets:
-            alias = free_alias((*chosen.columns, *self.sensitive))
+            alias = free_name("n", (*chosen.columns, *self.sensitive), ENDS)
             some = _judged(chosen, self.sensitive) if self.values > MANY_VALUES else None
             for sql, prefix, keys in _pool_sql(chosen, self.sensitive, set(release.schema.units), alias, some):
                 table = release.sql(sql, estimator=estimator).table
@@ -271,14 +271,6 @@ def _within(columns: Sequence[str], values: Iterable[Key]) -> str:
     )
 
 
-def free_alias(names: Iterable[str]) -> str:
-    """An alias for a count that no column has, nor a column of its error."""
-    taken, alias = {name.casefold() for name in names}, "n"
-    while not taken.isdisjoint(alias + end for end in ENDS):
-        alias += "_"
-    return alias
-
-
 def _pool_sql(
     chosen: ColumnSet, sensitive: tuple[str, ...], changed: set[str], number: str, some: str | None
 ) -> Iterable[tuple[str, Key, list[str]]]:
@@ -388,28 +380,22 @@ def true_fit(asked: FitQuestion, reader: Reader, types: dict[str, ColumnType], r
     return fit(subject, asked.formula, family=asked.family, where=asked.where)
 
 
-# The custodian's table, to be asked many questions and, where it fits, to try methods on. Private.
+# The custodian's table, to be asked many questions. Private.
 
 
-HELD_BYTES = 2**28  # of batches that stay in memory
 Key = tuple[Scalar, ...]
 
 
 class Original:
-    """The custodian's table, copied once into a private temporary folder so that it can be asked many questions.
+    """The custodian's table, copied once into a private temporary folder so that it can be asked many questions."""
 
-    `hold`: its rows stay in memory, too, where they fit: methods are tried on them many times.
-    """
-
-    def __init__(self, table: Table, columns: Sequence[str], engine: Engine, *, hold: bool = False) -> None:
+    def __init__(self, table: Table, columns: Sequence[str], engine: Engine) -> None:
         self._folder = scratch.new_folder("truth")
         weakref.finalize(self, scratch.remove, self._folder)
         types = table.arrow_types()
         schema = pa.schema([pa.field(name, types[name]) for name in columns])
         path = self._folder / "truth.parquet"
-        copied = _AsItIs(HELD_BYTES if hold else 0)
-        self.rows = table.write(columns, copied, schema, _no_order, path, lambda _: None)
-        self.held = None if copied.room < 0 or not hold else tuple(copied.held)
+        self.rows = table.write(columns, _AsItIs(), schema, _no_order, path, lambda _: None)
         self.types = {name: table.columns[name] for name in columns}
         self.reader = engine.read([path])
 
@@ -429,16 +415,10 @@ class _AsItIs:
 
     units: tuple[tuple[str, ...], ...] = ()
     dictionaries: Mapping[str, pa.Array] = MappingProxyType({})
-    bytes_held = 0  # beside `held`, which has a bound of its own
+    bytes_held = 0
 
-    def __init__(self, room: int) -> None:
-        self.held: list[pa.RecordBatch] = []
-        self.room = room  # bytes of batches that may still be held; below 0 none is
-
-    def split(self, _: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
-        self.room -= batch.nbytes
-        self.held = [*self.held, batch] if self.room >= 0 else []
-        return lambda: batch
+    def apply(self, _: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
 
     def share(self, number: int, here: Sequence[pa.Table]) -> Any:  # noqa: ARG002
         raise _one_machine()

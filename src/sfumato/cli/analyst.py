@@ -23,37 +23,28 @@ QUESTION, ROWS, ERRORS, OUTPUT = "Question", "Rows and levels", "Errors", "Outpu
 
 Where = Annotated[
     str | None,
-    option(
-        "--where",
-        "an SQL condition: only rows that meet it",
-        example='"age >= 18"',
-        without="all rows",
-        metavar="SQL",
-        rich_help_panel=ROWS,
-    ),
+    option("--where SQL", "an SQL condition: only rows that meet it", '"age >= 18"', without="all rows", panel=ROWS),
 ]
 Recoding = Annotated[
     str | None,
     option(
-        "--recode",
+        "--recode FILE.json",
         'merged levels: {"column": {"level": ["value", ...]}}',
-        example="groups.json",
+        "groups.json",
         without=NONE,
-        metavar="FILE.json",
-        rich_help_panel=ROWS,
+        panel=ROWS,
     ),
 ]
 TargetName = Annotated[
     str,
     option(
-        "--target",
+        "--target NAME",
         "errors for a population of which the table is a sample, or for the table",
-        example="table",
-        metavar="NAME",
-        rich_help_panel=ERRORS,
+        "table",
+        panel=ERRORS,
     ),
 ]
-Level = Annotated[float, option("--level", "confidence level", example="0.99", metavar="SHARE", rich_help_panel=ERRORS)]
+Level = Annotated[float, option("--level SHARE", "confidence level", "0.99", panel=ERRORS)]
 MOST_BYTES = 10_000_000
 
 
@@ -73,51 +64,32 @@ def query(
     file: Annotated[
         str | None,
         option(
-            "--file",
+            "--file FILE.sql",
             "the question in a file",
-            example="question.sql",
+            "question.sql",
             without="the argument, a pipe, or a prompt",
-            metavar="FILE.sql",
-            rich_help_panel=QUESTION,
+            panel=QUESTION,
         ),
     ] = None,
     table: Annotated[
         list[str] | None,
         option(
-            "--table",
-            "a small table to JOIN (CSV, Parquet)",
-            example="jobs=jobs.csv",
-            without=NONE,
-            metavar="NAME=FILE",
-            rich_help_panel=QUESTION,
+            "--table NAME=FILE", "a small table to JOIN (CSV, Parquet)", "jobs=jobs.csv", without=NONE, panel=QUESTION
         ),
     ] = None,
-    level: Annotated[
-        float, option("--level", "confidence level", example="0.99", metavar="SHARE", rich_help_panel=ERRORS)
-    ] = DEFAULT_LEVEL,
-    form: Annotated[
-        str, option("--format", "table, json or csv", example="json", metavar="NAME", rich_help_panel="Output")
-    ] = "table",
-    simultaneous: Annotated[
-        bool, option("--simultaneous", "level holds for all rows at once", rich_help_panel=ERRORS)
-    ] = False,
+    level: Annotated[float, option("--level SHARE", "confidence level", "0.99", panel=ERRORS)] = DEFAULT_LEVEL,
+    form: Annotated[str, option("--format NAME", "table, json or csv", "json", panel="Output")] = "table",
+    simultaneous: Annotated[bool, option("--simultaneous", "level holds for all rows at once", panel=ERRORS)] = False,
     estimator: Annotated[
         str | None,
         option(
-            "--estimator",
-            "another estimator of the method",
-            example="plain",
-            without="the method's own",
-            metavar="NAME",
-            rich_help_panel=ERRORS,
+            "--estimator NAME", "another estimator of the method", "plain", without="the method's own", panel=ERRORS
         ),
     ] = None,
     population: Annotated[
-        bool, option("--population", "errors for a population of which the table is a sample", rich_help_panel=ERRORS)
+        bool, option("--population", "errors for a population of which the table is a sample", panel=ERRORS)
     ] = False,
-    explain: Annotated[
-        bool, option("--explain", "say how it would be answered; no data", rich_help_panel=QUESTION)
-    ] = False,
+    explain: Annotated[bool, option("--explain", "say how it would be answered; no data", panel=QUESTION)] = False,
 ) -> None:
     """Ask a release SQL and get every answer with its error.
 
@@ -145,7 +117,12 @@ def query(
         _refuse(options | {"--explain": explain}, "goes with a question; the prompt does not take it")
     elif explain:
         _refuse(options | {"--level": level != DEFAULT_LEVEL}, "goes with an answer; --explain gives none")
-    tables = _tables(table)
+    tables: dict[str, str] = {}
+    for part in table or ():
+        name, _, table_file = part.partition("=")
+        if not name or not table_file:
+            raise SpecError(f'--table takes NAME=FILE, got "{part}"', field="table")
+        tables[name] = table_file
     opened = open_release(release, engine=reading.chosen())
     if sql is None:
         from .prompt import terminal
@@ -179,17 +156,6 @@ def _text(file: str) -> str:
         raise SpecError(f'the file "{Path(file).name}" cannot be read', field="file") from None
 
 
-def _tables(given: list[str] | None) -> dict[str, str]:
-    """Look-up tables: name -> file."""
-    tables: dict[str, str] = {}
-    for part in given or ():
-        name, separator, file = part.partition("=")
-        if not separator or not name or not file:
-            raise SpecError(f'--table takes NAME=FILE, got "{part}"', field="table")
-        tables[name] = file
-    return tables
-
-
 def inspect(release: ReleasePath, as_json: Json = False) -> None:
     """Show method, guarantee, assumptions, columns and sizes of a release.
 
@@ -214,21 +180,16 @@ def verify(
     key: Annotated[
         str | None,
         option(
-            "--key",
+            "--key PUB",
             "the custodian's public key (PEM); checks the signature",
-            example="custodian.pub",
+            "custodian.pub",
             without="the signature is not looked at",
-            metavar="PUB",
         ),
     ] = None,
     truth: Annotated[
         str | None,
         option(
-            "--truth",
-            "for the custodian: compare with the table",
-            example="adult.parquet",
-            without="the bundle alone",
-            metavar="SOURCE",
+            "--truth SOURCE", "for the custodian: compare with the table", "adult.parquet", without="the bundle alone"
         ),
     ] = None,
 ) -> None:
@@ -295,46 +256,23 @@ def fit(
     release: ReleasePath,
     formula: Annotated[str, typer.Argument(help="outcome ~ terms", metavar="FORMULA")],
     family: Annotated[
-        str,
-        option(
-            "--family",
-            "gaussian, binomial, poisson or multinomial",
-            example="binomial",
-            metavar="NAME",
-            rich_help_panel="Model",
-        ),
+        str, option("--family NAME", "gaussian, binomial, poisson or multinomial", "binomial", panel="Model")
     ] = "gaussian",
     where: Where = None,
     recode: Recoding = None,
     weights: Annotated[
         str | None,
-        option(
-            "--weights",
-            "a column of numbers",
-            example="hours",
-            without="every row counts once",
-            metavar="COLUMN",
-            rich_help_panel=ROWS,
-        ),
+        option("--weights COLUMN", "a column of numbers", "hours", without="every row counts once", panel=ROWS),
     ] = None,
     target: TargetName = "population",
     level: Level = 0.95,
-    form: Annotated[
-        str, option("--format", "table, json or csv", example="json", metavar="NAME", rich_help_panel=OUTPUT)
-    ] = "table",
+    form: Annotated[str, option("--format NAME", "table, json or csv", "json", panel=OUTPUT)] = "table",
     report: Annotated[
         str | None,
-        option(
-            "--report",
-            "also write an HTML page with a plot",
-            example="fit.html",
-            without=NONE,
-            metavar="FILE",
-            rich_help_panel=OUTPUT,
-        ),
+        option("--report FILE", "also write an HTML page with a plot", "fit.html", without=NONE, panel=OUTPUT),
     ] = None,
     force: Annotated[
-        bool, option("--force", "let the page replace a file that is no page of ours", rich_help_panel=OUTPUT)
+        bool, option("--force", "let the page replace a file that is no page of ours", panel=OUTPUT)
     ] = False,
 ) -> None:
     """Fit a regression: the coefficients of the original rows, with errors that know the noise.
@@ -373,9 +311,7 @@ def independence(
     recode: Recoding = None,
     target: TargetName = "population",
     level: Level = 0.95,
-    form: Annotated[
-        str, option("--format", "table or json", example="json", metavar="NAME", rich_help_panel=OUTPUT)
-    ] = "table",
+    form: Annotated[str, option("--format NAME", "table or json", "json", panel=OUTPUT)] = "table",
 ) -> None:
     """Test whether two columns go together, and how strongly.
 

@@ -21,31 +21,30 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ..errors import QueryError, SfumatoError, SpecError
+from ..errors import QueryError, SfumatoError
 from ..reports.text import visible
 from ..version import __version__
-from . import INTERRUPTED, stopped
-from .options import asked_method, method_options, option, option_names, with_single_options
+from .options import method_options, option, option_names, with_single_options
 from .terminal import ReaderGone, complain, say
 
-COMMANDS = {  # and their functions; a command loads its own module, not those of the others
-    "demo": "cli.demo.demo",
-    "look": "cli.custodian.look",
-    "publish": "cli.custodian.publish",
-    "plan": "cli.custodian.plan",
-    "query": "cli.analyst.query",
-    "fit": "cli.analyst.fit",
-    "test": "cli.analyst.independence",
-    "inspect": "cli.analyst.inspect",
-    "verify": "cli.analyst.verify",
-    "audit": "cli.custodian.audit",
-    "compare": "cli.choosing.compare",
-    "recommend": "cli.choosing.recommend",
-    "reproduce": "cli.demo.reproduce",
-    "export": "cli.analyst.export",
-    "serve": "web.command.serve",
-    "studio": "web.studio.command.studio",
-    "clean": "cli.custodian.clean",
+COMMANDS = {  # and their functions
+    "demo": "demo.demo",
+    "look": "custodian.look",
+    "publish": "custodian.publish",
+    "plan": "custodian.plan",
+    "query": "analyst.query",
+    "fit": "analyst.fit",
+    "test": "analyst.independence",
+    "inspect": "analyst.inspect",
+    "verify": "analyst.verify",
+    "audit": "custodian.audit",
+    "compare": "choosing.compare",
+    "recommend": "choosing.recommend",
+    "reproduce": "demo.reproduce",
+    "export": "analyst.export",
+    "serve": "serving.serve",
+    "studio": "serving.studio",
+    "clean": "custodian.clean",
 }
 START = f"""\
 sfumato {__version__}: publish a table of people with a stated guarantee;
@@ -80,10 +79,10 @@ LAST = ("Engine", "Output", OTHERS)  # what most people never need stands at the
 UNREACHABLE = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EACCES}
 LONGEST = 60  # letters of a name that cannot be reached
 SIGNALLED = 128  # added to the number of a signal, as shells report an end by one
+INTERRUPTED = SIGNALLED + signal.SIGINT
 READER_GONE = 141  # as a shell reports a command whose reader has closed the pipe
 COMPLETE = "_SFUMATO_COMPLETE"  # set by the scripts of --show-completion
-# commands that take the options of methods, and the fields whose option they read themselves
-WITH_METHOD = {"publish": frozenset[str](), "plan": frozenset({"report"})}
+WITH_METHOD = ("publish", "plan")  # they take the options of methods
 WITH_ROWS = ("publish", "plan", "compare", "recommend", "studio")  # they read a table in clear
 
 
@@ -126,11 +125,8 @@ def sentence(command: Any) -> str:
     return " ".join((command.help or "").split("\n\n", maxsplit=1)[0].split())
 
 
-def application(command: str | None, method: str | None = None, *, alone: bool = False) -> typer.Typer:
-    """The application; the options of methods, or of one, are loaded only for the commands that take them.
-
-    `alone`: of the command only, because the parser makes the options of every command that it is told of.
-    """
+def application(command: str | None) -> typer.Typer:
+    """The application; methods are loaded for their options only where `command` is one that takes them."""
     app = typer.Typer(
         name="sfumato",
         cls=CommandsByTask,
@@ -139,44 +135,47 @@ def application(command: str | None, method: str | None = None, *, alone: bool =
         rich_markup_mode=None,
     )
 
-    @app.callback()
+    @app.callback(invoke_without_command=True)
     def options(
-        version: Annotated[bool, option("--version", "print the version", is_eager=True)] = False,
+        context: typer.Context,
+        version: Annotated[bool, option("--version", "print the version")] = False,
         debug: Annotated[bool, option("--debug", "show the traceback of an error")] = False,
     ) -> None:
-        del version, debug  # `main` looks at them before anything is parsed
+        del debug  # `main` looks at it before anything is parsed
+        if version:
+            say(f"sfumato {__version__}")
+            raise typer.Exit
+        if context.invoked_subcommand is None:
+            say(START)
 
-    for name in COMMANDS:
-        if alone and name != command:
-            continue
-        function = function_of(name)
-        asked = name in WITH_METHOD and name == command
-        extra = method_options(WITH_METHOD[name], method, option_names(function)) if asked else {}
+    for name, place in COMMANDS.items():
+        module, function_name = place.split(".")
+        function: Callable[..., None] = vars(import_module(f".{module}", __package__))[function_name]
+        extra = method_options(option_names(function)) if name == command and name in WITH_METHOD else {}
         app.command(name, cls=GroupedCommand)(with_single_options(function, extra))
     return app
 
 
-def function_of(command: str) -> Callable[..., None]:
-    """The function of a command."""
-    module, _, name = COMMANDS[command].rpartition(".")
-    found: Callable[..., None] = vars(import_module(f"..{module}", __package__))[name]
-    return found
+def program() -> None:
+    """Run the command line as the process `sfumato`.
+
+    Streams that the caller has closed lead nowhere; else the next file opened would take their place.
+    """
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115 - for as long as we run
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - the same
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - the same
+    main()
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
-    completed = _completed_words()
-    command = next((a for a in (completed or arguments) if not a.startswith("-")), None)
+    command = _named_command(arguments)
     with _signals_raise() as received:
         try:
-            if any("\0" in argument for argument in arguments):  # of a program that calls us: no shell hands one over
-                raise SpecError("an argument holds a zero byte, which no name and no question has")
-            if (not arguments and completed is None) or arguments[:1] == ["--version"]:
-                say(f"sfumato {__version__}" if arguments else START)
-                raise SystemExit(0)
-            code = _run(command, arguments)
+            code = application(command)(args=arguments, standalone_mode=False, prog_name="sfumato") or 0
             if code == INTERRUPTED:  # so the parser returns Ctrl-C
                 raise KeyboardInterrupt
             if command in WITH_ROWS:
@@ -186,14 +185,21 @@ def main(arguments: list[str]) -> None:
             raise SystemExit(code)
         except SystemExit as leaving:
             if received and leaving.code == SIGNALLED + received[-1]:
-                _stop(received[-1], arguments, debug=debug)
+                _stop(received[-1], command, debug=debug)
             raise
         except (typer.Abort, KeyboardInterrupt):
-            _stop(signal.SIGINT, arguments, debug=debug)
+            _stop(signal.SIGINT, command, debug=debug)
         except Exception as error:
             if received:  # an engine answers a signal with an error of its own
-                _stop(received[-1], arguments, debug=debug)
+                _stop(received[-1], command, debug=debug)
             _answer(error, command, debug=debug)
+
+
+def _named_command(arguments: list[str]) -> str | None:
+    """The command that the arguments name, or the words that a shell asks us to complete."""
+    if COMPLETE in os.environ:
+        arguments = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]
+    return next((word for word in arguments if not word.startswith("-")), None)
 
 
 def _answer(error: Exception, command: str | None, *, debug: bool) -> NoReturn:
@@ -224,27 +230,6 @@ def _with_way_out(message: str, command: str | None) -> str:
     return f"{message.rstrip('.')}; see {help_of}"
 
 
-def _completed_words() -> list[str] | None:
-    """The words that a shell asks us to complete, without the program's name; None where it does not."""
-    if COMPLETE not in os.environ:
-        return None
-    return (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]
-
-
-def _run(command: str | None, arguments: list[str]) -> int:
-    """The exit code. One method is loaded where its options are all there are; else all, to say whose an option is."""
-    method = asked_method(arguments) if arguments and command in WITH_METHOD else None
-    alone = command in COMMANDS and arguments[:1] == [command] and COMPLETE not in os.environ
-    try:
-        return int(
-            application(command, method, alone=alone)(args=arguments, standalone_mode=False, prog_name="sfumato") or 0
-        )
-    except (typer.TyperException, typer.BadParameter):  # found while parsing: nothing has run
-        if method is None:
-            raise
-    return int(application(command)(args=arguments, standalone_mode=False, prog_name="sfumato") or 0)
-
-
 @contextmanager
 def _signals_raise() -> Iterator[list[int]]:
     """The signals that came in the block, of which each raises: KeyboardInterrupt for Ctrl-C, else SystemExit.
@@ -270,9 +255,9 @@ def _signals_raise() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _stop(number: int, arguments: list[str], *, debug: bool) -> NoReturn:
-    """Leave as a signal asks for."""
-    _fail(stopped(arguments), INTERRUPTED if number == signal.SIGINT else SIGNALLED + number, debug=debug)
+def _stop(number: int, command: str | None, *, debug: bool) -> NoReturn:
+    """Leave as a signal asks for. A release takes its place as a whole, at the end: until then there is none."""
+    _fail("stopped; nothing was published" if command == "publish" else "stopped", SIGNALLED + number, debug=debug)
 
 
 def _fail(message: str, code: int, *, debug: bool) -> NoReturn:

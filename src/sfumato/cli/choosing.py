@@ -7,44 +7,32 @@ from typing import Annotated, Any
 
 from ..errors import SpecError
 from .options import NONE, Json, ReadingOptions, RoleOptions, Source, SourceOptions, option
-from .terminal import ProgressBar, note, say, say_json
+from .terminal import note, progress_bar, say, say_json
 
 BOUND, ASKED, OUTPUT = "What must hold", "What is asked", "Output"
-Bound = Annotated[
-    str | None,
-    option("--bound", "bound on the posterior", example="1/3", without=NONE, metavar="SHARE", rich_help_panel=BOUND),
-]
+Bound = Annotated[str | None, option("--bound SHARE", "bound on the posterior", "1/3", without=NONE, panel=BOUND)]
 PriorOption = Annotated[
     str | None,
     option(
-        "--rho1",
+        "--rho1 SHARE",
         "prior up to which the bound must hold",
-        example="1/10",
+        "1/10",
         without="the largest share below the bound",
-        metavar="SHARE",
-        rich_help_panel=BOUND,
+        panel=BOUND,
     ),
 ]
 WorkloadFile = Annotated[
     str | None,
-    option(
-        "--workload",
-        "file of SQL questions",
-        example="questions.sql",
-        without="the query pool",
-        metavar="FILE",
-        rich_help_panel=ASKED,
-    ),
+    option("--workload FILE", "file of SQL questions", "questions.sql", without="the query pool", panel=ASKED),
 ]
 Hierarchies = Annotated[
     str | None,
     option(
-        "--hierarchies",
+        "--hierarchies COLUMN=WHAT,...",
         "of methods that generalise: how columns are made coarser",
-        example="age=interval:5/10",
+        "age=interval:5/10",
         without="intervals, or whole columns",
-        metavar="COLUMN=WHAT,...",
-        rich_help_panel=BOUND,
+        panel=BOUND,
     ),
 ]
 
@@ -57,58 +45,23 @@ def compare(
     bound: Bound = None,
     rho1: PriorOption = None,
     workload: WorkloadFile = None,
-    releases: Annotated[
-        int,
-        option("--releases", "trial releases per method", example="20", min=1, metavar="NUMBER", rich_help_panel=ASKED),
-    ] = 5,
+    releases: Annotated[int, option("--releases NUMBER", "trial releases per method", "20", min=1, panel=ASKED)] = 5,
     methods: Annotated[
-        str | None,
-        option(
-            "--methods",
-            "only these, with commas",
-            example="uniform,anatomy",
-            without="all",
-            metavar="NAMES",
-            rich_help_panel=ASKED,
-        ),
+        str | None, option("--methods NAMES", "only these, with commas", "uniform,anatomy", without="all", panel=ASKED)
     ] = None,
     hierarchies: Hierarchies = None,
     report: Annotated[
-        str | None,
-        option(
-            "--report",
-            "HTML file for the custodian",
-            example="compare.html",
-            without=NONE,
-            metavar="FILE",
-            rich_help_panel=OUTPUT,
-        ),
+        str | None, option("--report FILE", "HTML file for the custodian", "compare.html", without=NONE, panel=OUTPUT)
     ] = None,
     public: Annotated[
         str | None,
-        option(
-            "--public-report",
-            "HTML file without anything private",
-            example="public.html",
-            without=NONE,
-            metavar="FILE",
-            rich_help_panel=OUTPUT,
-        ),
+        option("--public-report FILE", "HTML file without anything private", "public.html", without=NONE, panel=OUTPUT),
     ] = None,
     charts: Annotated[
         str | None,
-        option(
-            "--charts",
-            "folder for the charts as PNG and SVG",
-            example="charts",
-            without=NONE,
-            metavar="FOLDER",
-            rich_help_panel=OUTPUT,
-        ),
+        option("--charts FOLDER", "folder for the charts as PNG and SVG", "charts", without=NONE, panel=OUTPUT),
     ] = None,
-    force: Annotated[
-        bool, option("--force", "let reports replace files that are no reports", rich_help_panel=OUTPUT)
-    ] = False,
+    force: Annotated[bool, option("--force", "let reports replace files that are no reports", panel=OUTPUT)] = False,
     as_json: Json = False,
 ) -> None:
     """Compare every method at the same bound on the posterior. For the custodian: it knows the truth.
@@ -123,7 +76,7 @@ def compare(
     from ..reports.report_files import check_places
 
     check_places({"--report": report, "--public-report": public}, charts=charts, source=source, force=force)
-    with ProgressBar() as progress:
+    with progress_bar() as progress:
         document = run(
             where.source(source),
             roles=roles.roles(),
@@ -156,19 +109,11 @@ def recommend(
     accuracy: Annotated[
         float | None,
         option(
-            "--accuracy",
-            "mean relative error to reach, in place of a bound",
-            example="0.2",
-            without=NONE,
-            metavar="SHARE",
-            rich_help_panel=BOUND,
+            "--accuracy SHARE", "mean relative error to reach, in place of a bound", "0.2", without=NONE, panel=BOUND
         ),
     ] = None,
     trust: Annotated[
-        str,
-        option(
-            "--trust", "proved, or conditional for both", example="conditional", metavar="NAME", rich_help_panel=BOUND
-        ),
+        str, option("--trust NAME", "proved, or conditional for both", "conditional", panel=BOUND)
     ] = "proved",
     rho1: PriorOption = None,
     workload: WorkloadFile = None,
@@ -183,7 +128,7 @@ def recommend(
     from ..choosing.recommend import recommend as run
     from ..reports.documents import render_recommendation
 
-    with ProgressBar() as progress:
+    with progress_bar() as progress:
         document = run(
             where.source(source),
             roles=roles.roles(),

@@ -11,7 +11,7 @@ import typer
 from ..choosing import DEFAULT
 from ..engines.source import MEMORY
 from ..errors import SpecError
-from ..model.option_names import option_name
+from ..model.names import option_name
 from .options import (
     NONE,
     PREFIX,
@@ -28,49 +28,45 @@ from .options import (
     option,
     specification,
 )
-from .terminal import ProgressBar, note, say, say_json
+from .terminal import note, progress_bar, say, say_json
 
 METHOD, MODEL, OUTPUT = "Method", "Errors of a model", "Output"
+READ_BY_COMMANDS = ("bins", "report")  # fields of methods whose options the commands read themselves
 MethodName = Annotated[
     str | None,
-    option(
-        "--method",
-        "name of the method; sfumato recommend helps",
-        example=DEFAULT,
-        without=DEFAULT,
-        metavar="NAME",
-        rich_help_panel=METHOD,
-    ),
+    option("--method NAME", "name of the method; sfumato recommend helps", DEFAULT, without=DEFAULT, panel=METHOD),
 ]
 
 
-def _asked(roles: RoleOptions, method: str | None, options: dict[str, Any]) -> Any:
-    """The specification that the options, and the roles file if there is one, stand for."""
-    file = roles.file() if roles.roles_file is not None else None
-    if file is None or file.method is None:
-        return specification(method or DEFAULT, options)
-    if method not in {None, file.method}:
-        raise SpecError(f"the roles file names the method {file.method}; leave --method out", field="method")
-    given = {PREFIX + name.replace("-", "_"): value for name, value in file.options.items()}
-    twice = [name for name, value in options.items() if value is not None and name in given]
-    if twice:
-        name = option_name(twice[0].removeprefix(PREFIX))
-        raise SpecError(f"{name} stands in the roles file too; say it in one place", field=twice[0])
-    return specification(file.method, options | given)
-
-
-def _own_bins(roles: RoleOptions, method: str | None, where: SourceOptions) -> dict[str, tuple[float, ...]]:
-    """Bins of sensitive columns that the method takes itself: it knows their order."""
-    if not where.bins:
-        return {}
+def _asked(
+    roles: RoleOptions, method: str | None, where: SourceOptions, options: dict[str, Any]
+) -> tuple[Any, dict[str, tuple[float, ...]]]:
+    """The specification that the options and the roles file stand for, and the bins that the method takes itself."""
     from ..methods import method_named
     from ..methods.specifications import fields_of
     from ..model.coarsening import bins
 
-    named = method or (roles.file().method if roles.roles_file is not None else None) or DEFAULT
-    if "bins" not in {field.name for field in fields_of(method_named(named).spec)}:
-        return {}
-    return {r.column: r.edges for r in bins(where.bins) if r.column in roles.roles().sensitive}
+    file = roles.file() if roles.roles_file is not None else None
+    given: dict[str, Any] = {}
+    if file is not None and file.method is not None:
+        if method not in {None, file.method}:
+            raise SpecError(f"the roles file names the method {file.method}; leave --method out", field="method")
+        method = file.method
+        given = {PREFIX + name.replace("-", "_"): value for name, value in file.options.items()}
+        twice = [name for name, value in options.items() if value is not None and name in given]
+        if twice:
+            name = option_name(twice[0].removeprefix(PREFIX))
+            raise SpecError(f"{name} stands in the roles file too; say it in one place", field=twice[0])
+    method = method or DEFAULT
+    fields = {field.name for field in fields_of(method_named(method).spec)}
+    for name in fields:
+        if PREFIX + name not in options and name not in READ_BY_COMMANDS:
+            what = f"{option_name(name)} is an option of every method; rename the field"
+            raise SpecError(f'{method} has a field "{name}", but {what}', field="method")
+    own: dict[str, tuple[float, ...]] = {}
+    if where.bins and "bins" in fields:  # of sensitive columns: the method knows their order
+        own = {r.column: r.edges for r in bins(where.bins) if r.column in roles.roles().sensitive}
+    return specification(method, options | given | ({PREFIX + "bins": own} if own else {})), own
 
 
 def _without_bins(table: Any, own: Container[str]) -> Any:
@@ -84,21 +80,17 @@ def look(
     sa: Sensitive = None,
     qi: Quasi = None,
     rho1: Annotated[
-        str | None,
-        option("--rho1", "prior to compare shares in cells with", example="1/5", without=NONE, metavar="SHARE"),
+        str | None, option("--rho1 SHARE", "prior to compare shares in cells with", "1/5", without=NONE)
     ] = None,
-    show_values: Annotated[bool, option("--show-values", "show the most frequent values", rich_help_panel=OUTPUT)] = (
-        False
-    ),
+    show_values: Annotated[bool, option("--show-values", "show the most frequent values", panel=OUTPUT)] = (False),
     write_roles: Annotated[
         str | None,
         option(
-            "--write-roles",
+            "--write-roles FILE.toml",
             "new file of suggested roles, for --roles",
-            example="roles.toml",
+            "roles.toml",
             without=NONE,
-            metavar="FILE.toml",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
     ] = None,
     memory: Memory = None,
@@ -122,8 +114,8 @@ def look(
     for line in found.notes:
         note(line)
     if write_roles is not None:
-        from ..publishing.files import roles_text
-        from ..publishing.files import write_roles as write
+        from ..publishing.custodian import roles_text
+        from ..publishing.custodian import write_roles as write
 
         write(write_roles, roles_text(found.roles(), found.reasons(), DEFAULT))
         note(f"written: {write_roles}; check every role before publishing with --roles")
@@ -143,20 +135,18 @@ def publish(
     where: SourceOptions,
     reading: ReadingOptions,
     method: MethodName = None,
-    force: Annotated[bool, option("--force", "replace the release in OUT", rich_help_panel=OUTPUT)] = False,
+    force: Annotated[bool, option("--force", "replace the release in OUT", panel=OUTPUT)] = False,
     accept_unprotected: Annotated[
-        bool,
-        option("--accept-unprotected", "even if more than half of the rows are not covered", rich_help_panel=METHOD),
+        bool, option("--accept-unprotected", "even if more than half of the rows are not covered", panel=METHOD)
     ] = False,
     sign: Annotated[
         str | None,
         option(
-            "--sign",
+            "--sign KEY",
             "Ed25519 private key (PEM) to sign the release with",
-            example="key.pem",
+            "key.pem",
             without="not signed",
-            metavar="KEY",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
     ] = None,
     **options: Any,
@@ -170,10 +160,12 @@ def publish(
     from ..release.verify import stated_guarantee
     from ..reports.text import render_readers, render_unprotected
 
-    own, arguments, table = _own_bins(roles, method, where), reading.arguments(spark=True), where.source(source)
-    asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
-    with ProgressBar() as progress:
-        others = _more_accurate(table, roles, reading, asked) if _is_default(roles, method, reading) else ()
+    asked, own = _asked(roles, method, where, options)
+    arguments, table = reading.arguments(spark=True), where.source(source)
+    unnamed = method is None and (roles.roles_file is None or roles.file().method is None)
+    with progress_bar() as progress:
+        # what is on a cluster stays there
+        others = _more_accurate(table, roles, reading, asked) if unnamed and reading.engine == "local" else ()
         manifest = into_folder(
             _without_bins(table, own),
             folder_of(out),
@@ -204,15 +196,10 @@ def publish(
         say(line)
 
 
-def _is_default(roles: RoleOptions, method: str | None, reading: ReadingOptions) -> bool:
-    """Whether no method was named, and its alternatives can be looked at: what is on a cluster stays there."""
-    return reading.engine == "local" and method is None and (roles.roles_file is None or roles.file().method is None)
-
-
 def _more_accurate(source: Any, roles: RoleOptions, reading: ReadingOptions, asked: Any) -> tuple[str, ...]:
     """Why this method, and what others would give up for how much less error; by their plans."""
     from ..choosing.recommend import HELD, alternatives
-    from ..model.ratios import exact
+    from ..model.names import exact
     from ..publishing.randomness import Secret
 
     secret = Secret.of(reading.seed)
@@ -234,54 +221,35 @@ def plan(
     method: MethodName = None,
     as_json: Json = False,
     full: Annotated[
-        bool, option("--full", "with --json: also what is left out because it is long", rich_help_panel=OUTPUT)
+        bool, option("--full", "with --json: also what is left out because it is long", panel=OUTPUT)
     ] = False,
     reports: Annotated[
         list[str] | None,
         option(
-            "--report",
+            "--report FILE|set|value",
             "FILE: also write an HTML page with curves; set or value: what the method publishes",
-            example="plan.html",
+            "plan.html",
             without=NONE,
-            metavar="FILE|set|value",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
     ] = None,
     fit: Annotated[
         str | None,
         option(
-            "--fit",
+            "--fit FORMULA",
             "foresee the errors of this model's coefficients",
-            example='"age ~ C(sex)"',
+            '"age ~ C(sex)"',
             without=NONE,
-            metavar="FORMULA",
-            rich_help_panel=MODEL,
+            panel=MODEL,
         ),
     ] = None,
     family: Annotated[
-        str,
-        option(
-            "--family",
-            "of --fit: gaussian, binomial, poisson, multinomial",
-            example="binomial",
-            metavar="NAME",
-            rich_help_panel=MODEL,
-        ),
+        str, option("--family NAME", "of --fit: gaussian, binomial, poisson, multinomial", "binomial", panel=MODEL)
     ] = "gaussian",
     recode: Annotated[
-        str | None,
-        option(
-            "--recode",
-            "of --fit: merged levels",
-            example="groups.json",
-            without=NONE,
-            metavar="FILE.json",
-            rich_help_panel=MODEL,
-        ),
+        str | None, option("--recode FILE.json", "of --fit: merged levels", "groups.json", without=NONE, panel=MODEL)
     ] = None,
-    force: Annotated[
-        bool, option("--force", "let reports replace files that are no reports", rich_help_panel=OUTPUT)
-    ] = False,
+    force: Annotated[bool, option("--force", "let reports replace files that are no reports", panel=OUTPUT)] = False,
     **options: Any,
 ) -> None:
     """Show what would be published and what it costs; nothing is written. For the custodian: it holds true counts.
@@ -303,10 +271,9 @@ def plan(
     page = pages[-1] if pages else None
     if kinds:
         options["m_report"] = kinds[-1]
-    own = _own_bins(roles, method, where)
-    asked = _asked(roles, method, options | ({PREFIX + "bins": own} if own else {}))
+    asked, own = _asked(roles, method, where, options)
     check_places({"--report": page}, source=source, force=force, twins=False)
-    with ProgressBar() as progress:
+    with progress_bar() as progress:
         prepared = prepare(
             _without_bins(where.source(source), own),
             roles=roles.roles(),
@@ -361,26 +328,17 @@ def mention_left_overs() -> None:
 
 def audit(
     release: ReleasePath,
-    truth: Annotated[str, option("--truth", "the table it was made of", example="adult.parquet", metavar="SOURCE")],
+    truth: Annotated[str, option("--truth SOURCE", "the table it was made of", "adult.parquet")],
     where: SourceOptions,
     second: Annotated[
-        str | None,
-        option("--second", "another release of the same table", example="out2", without=NONE, metavar="RELEASE"),
+        str | None, option("--second RELEASE", "another release of the same table", "out2", without=NONE)
     ] = None,
-    targets: Annotated[int, option("--targets", "people to attack", example="5000", min=50, metavar="NUMBER")] = 1000,
+    targets: Annotated[int, option("--targets NUMBER", "people to attack", "5000", min=50)] = 1000,
     as_json: Json = False,
     report: Annotated[
-        str | None,
-        option(
-            "--report",
-            "HTML file to write",
-            example="audit.html",
-            without=NONE,
-            metavar="FILE",
-            rich_help_panel="Output",
-        ),
+        str | None, option("--report FILE", "HTML file to write", "audit.html", without=NONE, panel="Output")
     ] = None,
-    force: Annotated[bool, option("--force", "replace the report", rich_help_panel="Output")] = False,
+    force: Annotated[bool, option("--force", "replace the report", panel="Output")] = False,
 ) -> None:
     """Attack a release in every way that is built in, and count the successes beside what it promises.
 
@@ -388,7 +346,8 @@ def audit(
     """
     from ..audit.score import audit as run
     from ..query import open_release
-    from ..reports.documents import audit_page, render_audit
+    from ..reports.documents import render_audit
+    from ..reports.pages import audit_page
     from ..reports.report_files import check_places, write_html
 
     check_places({"--report": report}, source=truth, force=force, twins=False)

@@ -68,7 +68,7 @@ def demonstration(out: Path) -> Iterator[str]:
 
 
 def demo(
-    out: Annotated[str, option("--out", "folder for the release", example="try", metavar="FOLDER")] = DEMO,
+    out: Annotated[str, option("--out FOLDER", "folder for the release", "try")] = DEMO,
 ) -> None:
     """Publish the bundled table, ask it questions, and show every answer beside the truth.
 

@@ -9,70 +9,55 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from typer.models import OptionInfo
 
-from ..choosing import DEFAULT
 from ..engines.source import MEMORY
 from ..errors import SpecError
-from ..model.option_names import option_name
+from ..model.names import option_name
 
 if TYPE_CHECKING:
     from ..engines.contract import Engine
     from ..methods.specifications import Field
     from ..model.public import Roles
-    from ..publishing.files import RolesFile
+    from ..publishing.custodian import RolesFile
 
 
-def option(name: str, says: str, *, example: str = "", without: str | bool = True, **more: Any) -> Any:
-    """An option that says what it does, an example of its value, and what holds without it (True: its default)."""
+def option(
+    usage: str, says: str, example: str = "", *, without: str | bool = True, panel: str | None = None, **more: Any
+) -> Any:
+    """An option as it is typed ("--qi COLUMNS"): what it does, an example of its value, what holds without it.
+
+    `without` True stands for the default itself; `panel` is the heading under which help shows it.
+    """
+    name, _, metavar = usage.partition(" ")
     shown = f"{says}; e.g. {name} {example}" if example else says
-    return typer.Option(name, help=shown, show_default=without, **more)
+    return typer.Option(name, help=shown, show_default=without, metavar=metavar or None, rich_help_panel=panel, **more)
 
 
 Source = Annotated[
     str, typer.Argument(help="file, folder or glob, address of a database, or - for standard input", metavar="SOURCE")
 ]
 ReleasePath = Annotated[str, typer.Argument(help="folder or zip archive of a release", metavar="RELEASE")]
-Json = Annotated[bool, option("--json", "one JSON document on stdout", rich_help_panel="Output")]
+Json = Annotated[bool, option("--json", "one JSON document on stdout", panel="Output")]
 Columns = list[str] | None
 NONE = "none"
 ROLES, READING, COARSER, ENGINE = "Roles of columns", "Reading the table", "Making columns coarser", "Engine"
-GENERAL = frozenset({"bins"})  # options of every table, whatever the method
 PARAMETERS = "Parameters of"
 METAVARS = {int: "NUMBER", float: "NUMBER", tuple: "COLUMNS"}
 PREFIX = "m_"  # of the parameters that stand for fields of a specification
-Sensitive = Annotated[
-    Columns,
-    option("--sa", "sensitive column(s)", example="occupation", without=NONE, metavar="COLUMNS", rich_help_panel=ROLES),
-]
+Sensitive = Annotated[Columns, option("--sa COLUMNS", "sensitive column(s)", "occupation", without=NONE, panel=ROLES)]
 Quasi = Annotated[
-    Columns,
-    option(
-        "--qi",
-        "columns a reader may know about people",
-        example="age,sex",
-        without=NONE,
-        metavar="COLUMNS",
-        rich_help_panel=ROLES,
-    ),
+    Columns, option("--qi COLUMNS", "columns a reader may know about people", "age,sex", without=NONE, panel=ROLES)
 ]
 Memory = Annotated[
     str | None,
-    option(
-        "--memory",
-        "what the engine may hold before it spills to disk",
-        example="4GB",
-        without=MEMORY,
-        metavar="SIZE",
-        rich_help_panel=ENGINE,
-    ),
+    option("--memory SIZE", "what the engine may hold before it spills to disk", "4GB", without=MEMORY, panel=ENGINE),
 ]
 
 
@@ -83,48 +68,32 @@ class RoleOptions:
     sa: Sensitive = None
     qi: Quasi = None
     drop: Annotated[
-        Columns,
-        option("--drop", "identifying columns, not published", example="name,email", without=NONE, metavar="COLUMNS"),
+        Columns, option("--drop COLUMNS", "identifying columns, not published", "name,email", without=NONE)
     ] = None
     keep: Annotated[
-        Columns,
-        option("--keep", "insensitive columns, published as they are", example="year", without=NONE, metavar="COLUMNS"),
+        Columns, option("--keep COLUMNS", "insensitive columns, published as they are", "year", without=NONE)
     ] = None
     rest: Annotated[
         str | None,
-        option(
-            "--rest",
-            "role of all other columns: quasi, drop or keep",
-            example="quasi",
-            without="each must be named",
-            metavar="ROLE",
-        ),
+        option("--rest ROLE", "role of all other columns: quasi, drop or keep", "quasi", without="each must be named"),
     ] = None
     person: Annotated[
         str | None,
         option(
-            "--person",
+            "--person COLUMN",
             "column that tells people apart, not published",
-            example="patient",
+            "patient",
             without="one row per person is assumed",
-            metavar="COLUMN",
         ),
     ] = None
     max_rows_per_person: Annotated[
         int | None,
         option(
-            "--max-rows-per-person",
-            "random rows kept of a person, held together",
-            example="3",
-            without="several are refused",
-            metavar="K",
+            "--max-rows-per-person K", "random rows kept of a person, held together", "3", without="several are refused"
         ),
     ] = None
     roles_file: Annotated[
-        str | None,
-        option(
-            "--roles", "TOML file of roles, method and parameters", example="roles.toml", without=NONE, metavar="FILE"
-        ),
+        str | None, option("--roles FILE", "TOML file of roles, method and parameters", "roles.toml", without=NONE)
     ] = None
 
     def roles(self) -> Roles:
@@ -145,7 +114,7 @@ class RoleOptions:
 
     def file(self) -> RolesFile:
         """What the roles file says; SpecError where roles are said on the command line as well."""
-        from ..publishing.files import SAID_BY, read_roles
+        from ..publishing.custodian import SAID_BY, read_roles
 
         assert self.roles_file is not None
         for field in dataclasses.fields(self):
@@ -168,90 +137,56 @@ def names(given: Columns) -> tuple[str, ...]:
 class SourceOptions:
     """How the table is found and read."""
 
-    also: Annotated[
-        Columns, option("--also", "another file of the same table", example="more.csv", without=NONE, metavar="FILE")
-    ] = None
+    also: Annotated[Columns, option("--also FILE", "another file of the same table", "more.csv", without=NONE)] = None
     table: Annotated[
         str | None,
-        option(
-            "--table",
-            "table of a database, or sheet of a workbook",
-            example="visits",
-            without="the only one",
-            metavar="NAME",
-        ),
+        option("--table NAME", "table of a database, or sheet of a workbook", "visits", without="the only one"),
     ] = None
     query: Annotated[
         str | None,
-        option(
-            "--query",
-            "SELECT that a database answers with the table",
-            example='"SELECT * FROM visits"',
-            without=NONE,
-            metavar="SQL",
-        ),
+        option("--query SQL", "SELECT that a database answers with the table", '"SELECT * FROM visits"', without=NONE),
     ] = None
     delimiter: Annotated[
-        str | None, option("--delimiter", "of a CSV file", example="';'", without="found in its header", metavar="TEXT")
+        str | None, option("--delimiter TEXT", "of a CSV file", "';'", without="found in its header")
     ] = None
-    encoding: Annotated[
-        str | None, option("--encoding", "of a CSV file", example="latin-1", without="UTF-8", metavar="NAME")
-    ] = None
+    encoding: Annotated[str | None, option("--encoding NAME", "of a CSV file", "latin-1", without="UTF-8")] = None
     null: Annotated[
-        Columns,
-        option(
-            "--null", "text that means missing in a CSV file", example="NA", without="an empty cell", metavar="TEXT"
-        ),
+        Columns, option("--null TEXT", "text that means missing in a CSV file", "NA", without="an empty cell")
     ] = None
     decimal: Annotated[
-        str | None,
-        option("--decimal", "sign before a fraction in a CSV file", example=",", without="a point", metavar="SIGN"),
+        str | None, option("--decimal SIGN", "sign before a fraction in a CSV file", ",", without="a point")
     ] = None
-    dates: Annotated[
-        str | None,
-        option("--dates", "days of a CSV file", example="DD.MM.YYYY", without="YYYY-MM-DD", metavar="FORM"),
-    ] = None
+    dates: Annotated[str | None, option("--dates FORM", "days of a CSV file", "DD.MM.YYYY", without="YYYY-MM-DD")] = (
+        None
+    )
     types: Annotated[
         Columns,
-        option(
-            "--types",
-            "type that a column must have",
-            example="age=INTEGER",
-            without="by all its cells",
-            metavar="COLUMN=TYPE",
-        ),
+        option("--types COLUMN=TYPE", "type that a column must have", "age=INTEGER", without="by all its cells"),
     ] = None
     bins: Annotated[
         Columns,
         option(
-            "--bins",
+            "--bins COLUMN=EDGE,EDGE,...",
             "public edges of a column's bins",
-            example="age=0,18,40,65",
+            "age=0,18,40,65",
             without=NONE,
-            metavar="COLUMN=EDGE,EDGE,...",
-            rich_help_panel=COARSER,
+            panel=COARSER,
         ),
     ] = None
     rounding: Annotated[
         Columns,
         option(
-            "--round",
+            "--round COLUMN=STEP",
             "to multiples of a step, or dates to year, month",
-            example="income=1000",
+            "income=1000",
             without=NONE,
-            metavar="COLUMN=STEP",
-            rich_help_panel=COARSER,
+            panel=COARSER,
         ),
     ] = None
     top_code: Annotated[
         Columns,
         option(
-            "--top-code",
-            "every larger number becomes this one",
-            example="age=90",
-            without=NONE,
-            metavar="COLUMN=HIGHEST",
-            rich_help_panel=COARSER,
+            "--top-code COLUMN=HIGHEST", "every larger number becomes this one", "age=90", without=NONE, panel=COARSER
         ),
     ] = None
 
@@ -289,31 +224,13 @@ class SourceOptions:
         )
 
 
-EngineName = Annotated[
-    str,
-    option("--engine", "who reads the rows: local or spark", example="spark", metavar="NAME", rich_help_panel=ENGINE),
-]
+EngineName = Annotated[str, option("--engine NAME", "who reads the rows: local or spark", "spark", panel=ENGINE)]
 Master = Annotated[
-    str | None,
-    option(
-        "--master",
-        "of Spark: start it there",
-        example="spark://host:7077",
-        without="here",
-        metavar="URL",
-        rich_help_panel=ENGINE,
-    ),
+    str | None, option("--master URL", "of Spark: start it there", "spark://host:7077", without="here", panel=ENGINE)
 ]
 Remote = Annotated[
     str | None,
-    option(
-        "--remote",
-        "of Spark: join the Connect server",
-        example="sc://host:15002",
-        without=NONE,
-        metavar="URL",
-        rich_help_panel=ENGINE,
-    ),
+    option("--remote URL", "of Spark: join the Connect server", "sc://host:15002", without=NONE, panel=ENGINE),
 ]
 
 
@@ -336,26 +253,19 @@ class ReadingOptions:
 
     seed: Annotated[
         int | None,
-        option(
-            "--seed",
-            "for tests: repeatable noise, and the release says so",
-            example="1",
-            without="fresh noise",
-            metavar="NUMBER",
-        ),
+        option("--seed NUMBER", "for tests: repeatable noise, and the release says so", "1", without="fresh noise"),
     ] = None
     null_as_value: Annotated[
-        bool, option("--null-as-value", "missing is a sensitive value of its own", rich_help_panel=READING)
+        bool, option("--null-as-value", "missing is a sensitive value of its own", panel=READING)
     ] = False
     domain: Annotated[
         Columns,
         option(
-            "--domain",
+            "--domain COLUMN=FILE",
             "file of all possible values, one a line",
-            example="disease=codes.txt",
+            "disease=codes.txt",
             without="those that occur",
-            metavar="COLUMN=FILE",
-            rich_help_panel=READING,
+            panel=READING,
         ),
     ] = None
     engine: EngineName = "local"
@@ -463,55 +373,26 @@ def with_single_options(function: Callable[..., None], extra: dict[str, Any] | N
     return call
 
 
-def asked_method(arguments: list[str]) -> str | None:
-    """The one method that the arguments name, or the default; None where all may be needed: help, a roles file."""
-    from ..methods import REGISTRY
-    from ..methods.registry import BUILT_IN
-
-    if any(a == "--help" or a.split("=")[0] == "--roles" for a in arguments):
-        return None
-    named = [a.partition("=")[2] for a in arguments if a.startswith("--method=")]
-    named += [b for a, b in pairwise(arguments) if a == "--method"]
-    method = named[0] if named else DEFAULT
-    known = method in BUILT_IN or method in list(REGISTRY)  # which reads what every installed package offers
-    return method if len(named) < 2 and known else None
-
-
-def method_options(
-    taken: frozenset[str] = frozenset(), only: str | None = None, own: frozenset[str] = frozenset()
-) -> dict[str, Any]:
-    """Parameter name -> annotation, for every field of every method, or of one, but those that the command reads.
-
-    `own` are the options of the command: SpecError where the one method has a field that would be typed like one.
-    """
+def method_options(own: Container[str] = ()) -> dict[str, Any]:
+    """Parameter name -> annotation, for every field of every method, but for the command's `own` options."""
     from ..methods import REGISTRY
     from ..methods.specifications import fields_of
 
     found: dict[str, dict[str, Field]] = {}  # name of a field -> method -> the field as the method has it
-    for name in REGISTRY if only is None else (only,):
-        for field in fields_of(REGISTRY[name].spec):
-            if field.name not in GENERAL:
-                found.setdefault(field.name, {})[name] = field
+    for method in REGISTRY.values():
+        for field in fields_of(method.spec):
+            if option_name(field.name) not in own:
+                found.setdefault(field.name, {})[method.name] = field
     options = {}
     for name, fields in found.items():
-        if name in taken:
-            continue
-        if option_name(name) in own:
-            if only is None:
-                continue
-            raise SpecError(
-                f'{only} has a field "{name}", but {option_name(name)} is an option of every method; rename the field',
-                field="method",
-            )
         first, flag = next(iter(fields.values())), any(f.kind is bool for f in fields.values())
         required = all(f.required for f in fields.values())
         made = option(
-            option_name(name),
+            option_name(name) if flag else f"{option_name(name)} {METAVARS.get(first.kind, 'TEXT')}",
             "; ".join(part for part in (_helps(fields), "required" if required else "") if part),
-            example="" if flag else first.example,
+            "" if flag else first.example,
             without=not flag and not required and _defaults(fields),
-            metavar=None if flag else METAVARS.get(first.kind, "TEXT"),
-            rich_help_panel=f"{PARAMETERS} {', '.join(fields)}",
+            panel=f"{PARAMETERS} {', '.join(fields)}",
         )
         options[PREFIX + name] = Annotated[bool | None if flag else str | None, made]
     return options
@@ -541,7 +422,7 @@ def _shown(default: Any) -> str:
 def specification(method: str, options: dict[str, Any]) -> Any:
     """The specification that the options of a command stand for."""
     from ..methods.specifications import build
-    from ..publishing.files import READERS
+    from ..publishing.custodian import READERS
 
     given = {name.removeprefix(PREFIX): value for name, value in options.items() if value is not None}
     return build(method, given, option_name=option_name, readers=READERS)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 
 from ..errors import EngineError
 from ..reports.text import json_text, visible
-
-NEWLINE = "\n"  # a question has a caret under it
 
 
 class ReaderGone(Exception):  # noqa: N818 - not an error of ours
@@ -45,32 +44,25 @@ def note(text: str) -> None:
 
 def complain(text: str) -> None:
     """Why nothing was done."""
-    typer.echo(f"error: {visible(text, keep=NEWLINE)}", err=True)
+    typer.echo("error: " + visible(text, keep="\n"), err=True)  # a question has a caret under it
 
 
-class ProgressBar:
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """A bar on stderr while a terminal is there to show it; silence otherwise."""
+    if not sys.stderr.isatty():
+        yield lambda _stage, _done, _rows: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
 
-    def __enter__(self) -> Callable[[str, int, int], None]:
-        if not sys.stderr.isatty():
-            self._bar = None
-            return lambda _stage, _done, _rows: None
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self._bar = Progress(console=Console(stderr=True), transient=True)
-        self._bar.start()
+    with Progress(console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, Any] = {}
 
         def show(stage: str, done: int, rows: int) -> None:
-            assert self._bar is not None
             name = stage.partition(",")[0]  # what follows changes while the stage goes on
             if name not in tasks:
-                tasks[name] = self._bar.add_task(stage, total=rows)
-            self._bar.update(tasks[name], completed=done, description=stage)
+                tasks[name] = bar.add_task(stage, total=rows)
+            bar.update(tasks[name], completed=done, description=stage)
 
-        return show
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        yield show

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ..errors import SpecError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from .contract import Engine, Reader
+    from .contract import Engine
 
 ENGINES = {
-    "local": ("duckdb.engine", "LocalEngine"),
+    "local": ("duckdb.table", "LocalEngine"),
     "spark": ("spark.table", "SparkEngine"),
 }
 LOCAL, SPARK = "local", "spark"
@@ -26,13 +24,6 @@ def engine_named(name: str = LOCAL, **options: Any) -> Engine:
     module, maker = ENGINES[name]
     engine: Engine = vars(import_module(f".{module}", __package__))[maker](**options)
     return engine
-
-
-def reader_of(rows: pa.Table) -> Reader:
-    """A reader of rows in memory, on this machine."""
-    from .duckdb.reader import DuckDBReader
-
-    return DuckDBReader(rows)
 
 
 def engine_for(source: Any) -> Engine:

@@ -7,17 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from ..errors import DataError, ReleaseError
 from ..model.public import Codes, Domain, Integers, Listed, Scalar, SetWeights
-from ..model.types import BOOLEAN, DOUBLE, SMALLINT, ColumnType
+from ..model.types import BOOLEAN, DOUBLE, SMALLINT, ColumnType, Kind
 from ..model.types import INTEGER as WIDE
 
-INDEX = np.int32
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999, from 1970
-RANGE = 1 << 16  # whole numbers that lie as close are looked up without hashing
-ROOM = 1 << 62  # joint numbers stay below it, so that they never wrap around
 
 
 class Coder:
@@ -29,26 +25,28 @@ class Coder:
             pa.array([v[j] for v in domain.values], type=types.get(name)) for j, name in enumerate(domain.columns)
         ]
         self._distinct = [pc.unique(column) for column in self._columns]
-        self._positions = [Positions(distinct) for distinct in self._distinct]
         self.types = {name: column.type for name, column in zip(domain.columns, self._columns, strict=True)}
         self.index = pa.from_numpy_dtype(np.min_scalar_type(-max(len(domain), 1)))  # of decoded columns: rows wait
-        self._ranks: dict[int, np.typing.NDArray[np.int64]] = {}
-        if len(domain.columns) > 1:  # joint codes: mixed-radix number of the column codes, looked up in a sorted list
-            self._find_ranks()
-            joint = self._joint([at.of(c) for c, at in zip(self._columns, self._positions, strict=True)])
-            self._order = np.argsort(joint, kind="stable").astype(INDEX)
-            self._sorted = joint[self._order]
+        # Compound values, column by column: the numbers of the combinations that the domain has, sorted. A combination
+        # goes on as its rank among them, so that numbers stay small however many columns there are.
+        first, *others = (places(c, distinct) for c, distinct in zip(self._columns, self._distinct, strict=True))
+        self._known: list[Integers] = []
+        ranks = first.astype(np.int64)
+        for code, distinct in zip(others, self._distinct[1:], strict=True):
+            known, ranks = np.unique(ranks * len(distinct) + code, return_inverse=True)
+            self._known.append(known)
+        self._code = np.argsort(ranks).astype(np.int32)
 
     def encode(self, columns: list[pa.Array], rows: Integers | None = None) -> Codes:
         """Codes; refuses values outside the domain, counting their rows (`rows`: how many each of them stands for)."""
-        codes = [at.of(column) for column, at in zip(columns, self._positions, strict=True)]
-        if len(codes) == 1:
-            result = codes[0]
-        else:
-            joint = self._joint(codes)
-            place = np.minimum(np.searchsorted(self._sorted, joint), len(self._sorted) - 1)
-            result = np.where(self._sorted[place] == joint, self._order[place], INDEX(-1))
-            result[np.minimum.reduce(codes) < 0] = -1
+        result, *others = (places(column, distinct) for column, distinct in zip(columns, self._distinct, strict=True))
+        if others:
+            ranks, outside = result.astype(np.int64), result < 0
+            for code, distinct, known in zip(others, self._distinct[1:], self._known, strict=True):
+                joint = ranks * len(distinct) + code
+                ranks = np.minimum(np.searchsorted(known, joint), len(known) - 1)
+                outside |= (code < 0) | (known[ranks] != joint)
+            result = np.where(outside, np.int32(-1), self._code[ranks])
         outside = result < 0
         if outside.any():
             count = int(np.count_nonzero(outside) if rows is None else rows[outside].sum())
@@ -83,27 +81,27 @@ class Coder:
         """The columns that the codes stand for, as plain values."""
         return [column.take(pa.array(codes)) for column in self._columns]
 
-    def _joint(self, codes: list[Codes]) -> np.typing.NDArray[np.int64]:
-        """One number for the codes of a row. Before it could outgrow 62 bits it is replaced by its rank in the domain,
-        and what the domain has not by the rank after the last."""
-        joint = np.zeros(len(codes[0]), dtype=np.int64)
-        for j, (code, distinct) in enumerate(zip(codes, self._distinct, strict=False)):
-            if j in self._ranks:
-                ranks = self._ranks[j]
-                place = np.minimum(np.searchsorted(ranks, joint), len(ranks) - 1)
-                joint = np.where(ranks[place] == joint, place, len(ranks))
-            joint = joint * len(distinct) + code
-        return joint
 
-    def _find_ranks(self) -> None:
-        """The columns before which numbers become ranks, and the numbers that the domain has there."""
-        codes = [at.of(c) for c, at in zip(self._columns, self._positions, strict=True)]
-        size = 1
-        for j, distinct in enumerate(self._distinct):
-            if size * len(distinct) >= ROOM:
-                self._ranks[j] = np.unique(self._joint(codes[:j]))
-                size = len(self._ranks[j]) + 1
-            size *= len(distinct)
+def arrow_type(kind: ColumnType) -> pa.DataType:
+    """Arrow's type of a column of this type."""
+    match kind.kind:
+        case Kind.BOOLEAN:
+            return pa.bool_()
+        case Kind.INTEGER:
+            return pa.type_for_alias(f"{'' if kind.signed else 'u'}int{kind.bits}")
+        case Kind.REAL:
+            return pa.float32() if kind.bits == 32 else pa.float64()
+        case Kind.DECIMAL:
+            return pa.decimal128(kind.precision, kind.scale)
+        case Kind.DATE:
+            return pa.date32()
+        case Kind.TIME:
+            return pa.time64("us")
+        case Kind.TIMESTAMP:
+            return pa.timestamp(kind.unit, tz="UTC" if kind.zoned else None)
+        case Kind.BYTES:
+            return pa.binary()
+    return pa.string()
 
 
 def set_id_type(listed: Listed) -> ColumnType:
@@ -114,7 +112,7 @@ def set_id_type(listed: Listed) -> ColumnType:
 def set_coder(listed: Listed) -> Coder:
     """Codes the column that numbers the published sets: code and number are the same."""
     numbers = Domain(columns=(listed.column,), values=tuple((z,) for z in range(len(listed))))
-    return Coder(numbers, {listed.column: pa.int16() if set_id_type(listed) is SMALLINT else pa.int32()})
+    return Coder(numbers, {listed.column: arrow_type(set_id_type(listed))})
 
 
 def sets_table(found: SetWeights, numbers: Coder, values: Coder) -> pa.Table:
@@ -155,15 +153,9 @@ def factorise(column: pa.ChunkedArray | pa.Array) -> tuple[Codes, pa.Array]:
 
 def part_numbers(column: pa.ChunkedArray | pa.Array, rows: int) -> Integers:
     """Numbers of sub-tables or groups, none of which is empty; ReleaseError for others, which no release has."""
-    return narrow_part_numbers(column, rows).astype(np.int64, copy=False)
-
-
-def narrow_part_numbers(column: pa.ChunkedArray | pa.Array, rows: int) -> NDArray[np.integer]:
-    """The same in the bytes that the column has: of ten million rows a copy takes longer than a look at them."""
     if column.null_count or not pa.types.is_integer(column.type):
         raise ReleaseError("a row of the release belongs to no group")
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    numbers: NDArray[np.integer] = array.to_numpy()
+    numbers: Integers = column.to_numpy().astype(np.int64)
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < rows:
         raise ReleaseError("a row of the release belongs to a group that cannot be")
     return numbers
@@ -182,44 +174,18 @@ def unreadable_dates(table: pa.Table) -> dict[str, int]:
     return found
 
 
-class Positions:
-    """Different values, null perhaps among them, and the place of each."""
-
-    def __init__(self, distinct: pa.Array) -> None:
-        self._distinct = distinct
-        self._low, self._place = 0, np.empty(0, dtype=np.int32)
-        if pa.types.is_integer(distinct.type) and len(distinct) and not distinct.null_count:
-            values = distinct.to_pylist()
-            if max(values) - min(values) < RANGE:
-                self._low = min(values)
-                self._place = np.full(max(values) - self._low + 1, -1, dtype=np.int32)
-                self._place[[value - self._low for value in values]] = np.arange(len(values))
-        self._in_order = bool((self._place == np.arange(len(self._place))).all())  # a difference is a place
-
-    def of(self, column: pa.Array | pa.ChunkedArray) -> Codes:
-        """The place of every cell, -1 where it is not among the values; null matches null."""
-        if isinstance(column, pa.ChunkedArray):
-            return np.concatenate([np.empty(0, dtype=np.int32), *map(self.of, column.chunks)])
-        if pa.types.is_dictionary(column.type):  # its values are looked up once, and a missing one behind them
-            values = column.dictionary
-            places = np.append(self.of(values), self.of(pa.nulls(1, values.type)))
-            return places[column.indices.fill_null(len(values)).to_numpy()]
-        if column.type != self._distinct.type:
-            try:
-                column = column.cast(self._distinct.type)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the library's own message may quote a cell
-                kinds = f"values of type {column.type}, its domain {self._distinct.type}"
-                raise DataError(f"a column holds {kinds}") from None
-        if len(self._place) and len(column) and not column.null_count:
-            cells: NDArray[np.integer] = column.to_numpy()
-            if self._low <= int(cells.min()) and int(cells.max()) < self._low + len(self._place):
-                steps = above(cells, self._low)
-                return steps.astype(np.int32) if self._in_order else self._place[steps]
-        found = pc.index_in(column, value_set=self._distinct)
-        return (pc.fill_null(found, -1) if found.null_count else found).to_numpy(zero_copy_only=False)
-
-
-def above(cells: NDArray[np.integer], low: int) -> NDArray[np.unsignedinteger]:
-    """How far whole numbers lie above the lowest of them, whatever their signs."""
-    unsigned = np.dtype(f"u{cells.dtype.itemsize}")  # its differences are right where signed ones wrap around
-    return cells.view(unsigned) - unsigned.type(low % (1 << 8 * cells.dtype.itemsize))
+def places(column: pa.Array | pa.ChunkedArray, distinct: pa.Array) -> Codes:
+    """The place of every cell among different values, -1 where it is none of them; null matches null."""
+    if isinstance(column, pa.ChunkedArray):
+        return np.concatenate([np.empty(0, dtype=np.int32), *(places(chunk, distinct) for chunk in column.chunks)])
+    if pa.types.is_dictionary(column.type):  # its values are looked up once, and a missing one behind them
+        values = column.dictionary
+        found = np.append(places(values, distinct), places(pa.nulls(1, values.type), distinct))
+        return found[column.indices.fill_null(len(values)).to_numpy()]
+    if column.type != distinct.type:
+        try:
+            column = column.cast(distinct.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the library's own message may quote a cell
+            kinds = f"values of type {column.type}, its domain {distinct.type}"
+            raise DataError(f"a column holds {kinds}") from None
+    return pc.fill_null(pc.index_in(column, value_set=distinct), -1).to_numpy(zero_copy_only=False)

@@ -15,9 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..model.coarsening import Recoding
-from ..model.codebook import Labels
 from ..model.private import Described, Filled, JointCells, Needs, PeopleCount, Profile
-from ..model.public import Domain, Scalar
+from ..model.public import Domain, Labels, Scalar
 from ..model.types import ColumnType
 
 if TYPE_CHECKING:  # publishing loads no SQL parser
@@ -28,7 +27,7 @@ Progress = Callable[[int], None]  # rows done so far
 
 
 class Transform(Protocol):
-    """Rows in, rows out. `split` is called once for each batch, in their order; what it returns may run anywhere.
+    """Rows in, rows out: `apply` is called once for each batch, in their order.
 
     Where rows lie on several machines, each partition is a small table of its own: `share` is called once for each
     partition, in their order, on counts alone; `partition`, in the process that has the rows, gives the transform of
@@ -47,8 +46,8 @@ class Transform(Protocol):
     def bytes_held(self) -> int:
         """Bytes that the transform keeps while rows wait for their order."""
 
-    def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
-        """A function without arguments that gives the batch as it is published."""
+    def apply(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch of that number as it is published."""
 
     def share(self, number: int, here: Sequence[pa.Table]) -> Any:
         """What a partition gets of all that is dealt exactly; `here` counts the values of each unit there."""
@@ -60,7 +59,7 @@ class Transform(Protocol):
         """The transform of the partition of that number; its batches are numbered from 0."""
 
     def close(self) -> None:
-        """Nothing; DataError where other rows came than were counted before."""
+        """Raise DataError where other rows came than were counted before."""
 
 
 class Table(Protocol):
@@ -141,9 +140,6 @@ class Reader(Protocol):
 
     def count(self, columns: Sequence[str]) -> pa.Table:
         """Rows of every combination of some columns of the published rows, as `statements.COUNT`."""
-
-    def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
-        """Arrow's types of columns of these types."""
 
 
 class Engine(Protocol):

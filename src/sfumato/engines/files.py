@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import codecs
 import glob as globbing
-import gzip
 import io
 import os
 import re
@@ -19,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from errno import ENOSPC
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -95,13 +94,19 @@ def files_of(path: str) -> list[str]:
 
 
 def _check_plain(file: str) -> None:
-    """Refuse what is no file that can be read twice, or that libraries cannot name."""
+    """Refuse what cannot be read, or not twice, or holds nothing, and names that libraries do not take."""
     try:
         file.encode()
     except UnicodeEncodeError:
         raise DataError(f"{shown(file)} has a name that is not UTF-8; rename it") from None
     if not Path(file).is_file():  # a pipe would be waited for, and is gone after the first of two passes
         raise DataError(f"{shown(file)} is no plain file; copy what it gives into one")
+    try:
+        with Path(file).open("rb") as handle:
+            if not handle.read(1):
+                raise DataError(f"{shown(file)} is empty")
+    except OSError as error:
+        raise DataError(f"cannot read {shown(file)}: {error.strerror}") from None
 
 
 def _inside(folder: Path) -> list[str]:
@@ -313,47 +318,27 @@ def check_unpacked(file: str) -> None:
 
 
 @contextmanager
-def unpacked(file: str) -> Iterator[IO[bytes]]:
+def unpacked(file: str) -> Iterator[Any]:
     """The plain bytes of the file; DataError where it is damaged."""
     kind = compression_of(file)
     try:
         if kind == "zip":
             with zipfile.ZipFile(file) as archive, archive.open(_only(archive, file)) as inner:
                 yield inner
-        elif kind == "gzip":
-            with gzip.open(file, "rb") as inner:
-                yield inner  # type: ignore[misc] # it is one
-        elif kind == "zstd":
-            with pa.input_stream(file, compression="zstd") as stream:
-                yield io.BufferedReader(_Raw(stream))
+        elif kind != PLAIN:
+            with pa.input_stream(file, compression=kind) as stream:
+                yield stream
         else:
             with Path(file).open("rb") as inner:
                 yield inner
     except UnicodeError:
         raise
-    except (gzip.BadGzipFile, zlib.error, EOFError, zipfile.BadZipFile, pa.ArrowException, NotImplementedError):
-        raise DataError(f"{shown(file)} is damaged or cut off, or not compressed as its name says") from None
     except RuntimeError:  # of zipfile: it asks for a password
         raise DataError(f"{shown(file)} is encrypted; unpack it first") from None
-    except OSError as error:
-        if kind == PLAIN:
+    except (zlib.error, EOFError, zipfile.BadZipFile, pa.ArrowException, NotImplementedError, OSError) as error:
+        if kind == PLAIN and isinstance(error, OSError):
             raise DataError(f"cannot read {shown(file)}: {error.strerror}") from None
         raise DataError(f"{shown(file)} is damaged or cut off, or not compressed as its name says") from None
-
-
-class _Raw(io.RawIOBase):
-    """Arrow's stream as Python's buffers take it."""
-
-    def __init__(self, stream: pa.NativeFile) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override] # of the buffers that we are given
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
 
 def _only(archive: zipfile.ZipFile, file: str) -> zipfile.ZipInfo:

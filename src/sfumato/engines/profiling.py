@@ -1,25 +1,159 @@
-"""From counted combinations of cells to a profile: domains, codes and histograms, the same for every engine."""
+"""What every engine counts, in the same words: profiles, cells, people, and what columns look like."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError, SpecError
-from ..model.private import Histogram, JointCells, Needs, Profile
+from ..model.coarsening import Recoding, bin_labels
+from ..model.private import Described, Filled, Histogram, JointCells, Needs, PeopleCount, Profile
 from ..model.public import Domain, Scalar
-from ..model.types import ColumnType, Kind
+from ..model.types import TEXT, ColumnType, Kind
 from ..stats.joint_codes import distinct_rows
 from .codes import Coder, factorise, unreadable_dates
+from .duckdb.connection import quoted
 
 ROWS = "__rows__"  # how many rows a combination has
 CELL = "__cell__"  # number of its quasi-identifier cell
 
+NEAR = 0.5  # distinct over rows, by a sketch, from which values are counted exactly
+AT_ONCE = 64  # columns that one statement counts: its room grows with them, and 400 of two rows took all there is
+WORDS = r"\S\s+\S+\s+\S+\s+\S"  # four of them or more
+BELOW = "below the first bin"
+
 Types = Mapping[str, ColumnType]
 ArrowTypes = Mapping[str, pa.DataType]
+
+
+class CountedTable:
+    """A table that answers SQL, in DuckDB's dialect, over its rows as `source`; `repr` shows nothing of it.
+
+    An engine says how it is asked (`_tables`); everything that is counted follows.
+    """
+
+    columns: dict[str, ColumnType]
+    recoded: tuple[Recoding, ...]
+    _arrow: dict[str, pa.DataType]
+    _bins: dict[str, Sequence[float]]  # column -> edges of its bins
+
+    def __repr__(self) -> str:
+        return f"<table with {len(self.columns)} columns>"
+
+    def _tables(self, statements: Sequence[str]) -> list[pa.Table]:
+        """What the engine gives for each statement, columns of the table in their types."""
+        raise NotImplementedError
+
+    def arrow_types(self) -> Mapping[str, pa.DataType]:
+        return self._arrow
+
+    def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
+        """Joint counts by one GROUP BY per joint; domains from them, or as declared."""
+        tables = self._tables([self._counted([c for u in joint for c in needs.units[u]]) for joint in needs.joints])
+        return profile_of(tables, needs, declared, self.columns, self._arrow, null_as_value=null_as_value)
+
+    def _counted(self, columns: Sequence[str]) -> str:
+        return f"SELECT {self._select(columns)}, count(*) AS {ROWS} FROM source GROUP BY ALL"
+
+    def cells(
+        self, quasi: Sequence[str], sensitive: Sequence[Domain], looked_at: Mapping[int, Domain], *, limit: int
+    ) -> JointCells | None:
+        """One GROUP BY; cells are numbered by the engine, so that only the sensitive columns come back."""
+        shown = list(dict.fromkeys(name for d in (*sensitive, *looked_at.values()) for name in d.columns))
+        order = ", ".join(quoted(c) for c in quasi)
+        number = f"dense_rank() OVER (ORDER BY {order}) - 1" if quasi else "0"
+        names = "".join(f"{quoted(c)}, " for c in shown)  # none where nobody named a sensitive column
+        counted = f"{self._counted(list(dict.fromkeys((*quasi, *shown))))} LIMIT {limit + 1}"
+        found = self._tables([f"SELECT {names}CAST({number} AS BIGINT) AS {CELL}, {ROWS} FROM ({counted}) AS joint"])[0]
+        return None if found.num_rows > limit else joint_cells(found, sensitive, looked_at, self._arrow)
+
+    def people(self, column: str) -> PeopleCount:
+        grouped = f"SELECT {self._cell(column)} AS person, count(*) AS n FROM source GROUP BY 1"
+        rows, missing, people, several, most = self._numbers(
+            "SELECT coalesce(sum(n), 0), coalesce(sum(n) FILTER (WHERE person IS NULL), 0), count(person), "
+            "count(*) FILTER (WHERE person IS NOT NULL AND n > 1), "
+            f"coalesce(max(n) FILTER (WHERE person IS NOT NULL), 0) FROM ({grouped}) AS each"
+        )
+        return PeopleCount(rows=rows, missing=missing, people=people, several=several, most=most)
+
+    def filled(self, columns: Sequence[str]) -> dict[str, Filled]:
+        """Sketches first; only columns that may be nearly unique are counted exactly, which needs room."""
+        rough = self._filled(columns, "approx_count_distinct({})")
+        near = [name for name, found in rough.items() if found.distinct > NEAR * found.rows]
+        return rough | self._filled(near, "count(DISTINCT {})")
+
+    def _filled(self, columns: Sequence[str], distinct: str) -> dict[str, Filled]:
+        found: dict[str, Filled] = {}
+        for first in range(0, len(columns), AT_ONCE):
+            names = columns[first : first + AT_ONCE]
+            counts = ", ".join(f"count({c}), {distinct.format(c)}" for c in map(self._cell, names))
+            numbers = self._numbers(f"SELECT {counts} FROM source")
+            pairs = zip(names, numbers[::2], numbers[1::2], strict=True)
+            found |= {name: Filled(rows=rows, distinct=min(rows, values)) for name, rows, values in pairs}
+        return found
+
+    def _numbers(self, statement: str) -> list[int]:
+        """The whole numbers in the one row of a statement."""
+        return [int(column[0].as_py()) for column in self._tables([statement])[0].columns]
+
+    def describe(self, columns: Sequence[str], *, examples: int = 0) -> dict[str, Described]:
+        return {name: self._described(name, examples) for name in columns}
+
+    def _described(self, name: str, examples: int) -> Described:
+        """Column by column: exact numbers of different values need room."""
+        counted = f"(SELECT {self._cell(name)} AS v, count(*) AS n FROM source GROUP BY 1) AS each"
+        some = f"SELECT CAST(v AS VARCHAR) AS v FROM {counted} WHERE v IS NOT NULL ORDER BY n DESC, each.v"
+        sums = (
+            "SELECT coalesce(sum(n), 0), coalesce(sum(n) FILTER (WHERE v IS NOT NULL), 0), count(v), "
+            "coalesce(sum(n * length(CAST(v AS VARCHAR))), 0), "
+            f"coalesce(sum(n) FILTER (WHERE regexp_matches(CAST(v AS VARCHAR), '{WORDS}')), 0) FROM {counted}"
+        )
+        found, shown = self._tables([sums, f"{some} LIMIT {int(examples)}"])
+        rows, filled, distinct, characters, sentences = (int(column[0].as_py()) for column in found.columns)
+        return Described(
+            rows=rows,
+            filled=Filled(rows=filled, distinct=distinct),
+            length=characters / filled if filled else 0.0,
+            sentences=sentences / filled if filled else 0.0,
+            examples=tuple(shown["v"].to_pylist()),
+        )
+
+    def binned(self, edges: Mapping[str, Sequence[float]]) -> Self:
+        """Bins [edge, next edge), the last without upper end; a value below the first edge gets no known label."""
+        result = copy.copy(self)
+        result._bins = self._bins | {name: tuple(cuts) for name, cuts in edges.items()}
+        for name in edges:
+            kind = self.columns.get(name)
+            if kind is None or not kind.numeric:
+                raise SpecError(f'bins are given for "{name}", which is not a column of numbers', field="bins")
+        result.columns = self.columns | dict.fromkeys(edges, TEXT)
+        result._arrow = self._arrow | dict.fromkeys(edges, pa.string())
+        result.recoded = (*self.recoded, *(Recoding(column=n, edges=tuple(cuts)) for n, cuts in edges.items()))
+        return result
+
+    def _select(self, columns: Sequence[str]) -> str:
+        return ", ".join(f"{self._cell(c)} AS {quoted(c)}" for c in columns)
+
+    def _cell(self, name: str) -> str:
+        """SQL of a cell: its bin's label, or itself; -0.0 is 0.0, as equal numbers must be equal values."""
+        cell = quoted(name)
+        if name in self._bins:
+            return bin_sql(cell, self._bins[name])
+        if self.columns[name].kind is Kind.REAL:
+            return f"CAST(CASE WHEN {cell} = 0 THEN 0 ELSE {cell} END AS {self.columns[name]})"
+        return cell
+
+
+def bin_sql(cell: str, edges: Sequence[float]) -> str:
+    """SQL of the label of the bin of a number; none of a missing one."""
+    *names, last = [BELOW, *bin_labels(edges)]
+    whens = " ".join(f"WHEN {cell} < {cut!r} THEN '{name}'" for cut, name in zip(edges, names, strict=True))
+    return f"CASE WHEN {cell} IS NULL OR isnan(CAST({cell} AS DOUBLE)) THEN NULL {whens} ELSE '{last}' END"
 
 
 def profile_of(

@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..engines.batches import read_rows
 from ..engines.codes import Coder
-from ..engines.parquet_files import read_rows
-from ..model.likelihood import Likelihood
 from ..model.names import free_name
-from ..model.public import Domain, Floats, Integers
+from ..model.public import Domain, Floats, Integers, Likelihood
 from ..release.opened import OpenedRelease
 
 BATCH = 65_536
@@ -150,7 +149,7 @@ def _of_unit(release: OpenedRelease, domain: Domain, law: Likelihood) -> UnitWei
         shown.append(y.ravel())
         true.append(x.ravel())
         weight.append(w.ravel())
-    coder = _coder(release, domain)
+    coder = Coder(domain, release.arrow_types)
     columns: dict[str, pa.Array] = {}
     if release.law.part:
         columns[release.law.part] = pa.array(np.concatenate(part))
@@ -175,7 +174,3 @@ def _of_sets(release: OpenedRelease, table: pa.Table) -> UnitWeights:
     named = free_name(WEIGHT, (listed.column, *columns))
     made = pa.table([*table.columns[: 1 + len(columns)], table[WEIGHT]], names=[listed.column, *columns, named])
     return UnitWeights(columns=columns, part=listed.column, shown=(), weight=named, table=made, errors=True)
-
-
-def _coder(release: OpenedRelease, domain: Domain) -> Coder:
-    return Coder(domain, release.reader.arrow_types({name: release.types[name] for name in domain.columns}))

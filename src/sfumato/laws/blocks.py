@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import PlanError, ReleaseError, SpecError, VerificationError
-from ..model.likelihood import Likelihood
 from ..model.private import Batch, Released, Work
-from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Observed, Published
+from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Likelihood, Observed, Published
 from ..model.types import BIGINT, DOUBLE, INTEGER, TEXT, ColumnType
 from ..stats.joint_codes import sum_by_group
 from .block_audit import audit_group

@@ -13,9 +13,8 @@ from functools import lru_cache
 import numpy as np
 
 from ..errors import ReleaseError, SpecError, VerificationError
-from ..model.likelihood import Likelihood
 from ..model.private import Batch, Profile, Released, Work
-from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Observed, Published
+from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Likelihood, Observed, Published
 from .contract import Law
 from .expected import Foresight, entries, pushed, tensor
 from .functionals import Cells, CodedUnit, Functionals, IndependentRows, WeightTable, inverse_of

@@ -13,9 +13,19 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ..model.likelihood import Likelihood
 from ..model.private import Batch, Profile, Released, Work
-from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Listed, Observed, Published, SetWeights
+from ..model.public import (
+    Asked,
+    Domain,
+    Estimated,
+    Evidence,
+    Floats,
+    Likelihood,
+    Listed,
+    Observed,
+    Published,
+    SetWeights,
+)
 from ..model.types import ColumnType
 
 if TYPE_CHECKING:  # questions in SQL need none of it
@@ -34,7 +44,6 @@ class Law(ABC):
     formula: ClassVar[str] = ""  # weights and variance, for --explain
     lumpable: ClassVar[bool] = False  # values the question does not tell apart may be counted together
     withheld: ClassVar[bool] = False  # the changed units are not in data.parquet but in sensitive.parquet, by group
-    additive: ClassVar[bool] = False  # estimates of an output row do not depend on the strata its rows are cut into
     by_number: ClassVar[bool] = False  # bounds need the numbers that a question adds up row by row
     classes: ClassVar[bool] = False  # rows with equal published quasi-identifiers form classes that show true values
     plan_draws: ClassVar[bool] = False  # the plan itself is random: every release needs its own

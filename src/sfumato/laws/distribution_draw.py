@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model.likelihood import Likelihood
 from ..model.private import Batch, Profile, Released, Work
-from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Observed, Published
+from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Likelihood, Observed, Published
 from .contract import Law
 from .expected import Foresight
 from .published import one_unit, published_table, silent

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import VerificationError
-from ..model.likelihood import Likelihood
 from ..model.private import Batch, Profile, Released, Work
-from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Integers, Observed, Published
+from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Integers, Likelihood, Observed, Published
 from .contract import Law
 from .expected import Foresight
 from .functionals import Cells, CodedUnit, Functionals
@@ -43,7 +42,6 @@ class DistinctGroups(Law):
     name = "groups"
     formula = "M w = h over the groups' own channel; Var = sum over values u of x(F-x)/(F-1) times the variance of w"
     withheld = True
-    additive = True
     plan_draws = True
     estimators = ("plain",)
     part = "group_id"

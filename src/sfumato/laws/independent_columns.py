@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..errors import ReleaseError, VerificationError
-from ..model.likelihood import Likelihood
 from ..model.private import Batch, Profile, Released, Work
-from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Observed, Published
+from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Likelihood, Observed, Published
 from ..stats.intervals import Line, count_cumulants, few_changes, tail_interval
 from ..stats.kronecker import (
     AxisMap,

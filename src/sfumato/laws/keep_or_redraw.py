@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..errors import ReleaseError, VerificationError
-from ..model.likelihood import Likelihood
 from ..model.private import Batch, Profile, Released, Work
-from ..model.public import Asked, Codes, Domain, Estimated, Evidence, Floats, Integers, Observed, Published
+from ..model.public import Asked, Codes, Domain, Estimated, Evidence, Floats, Integers, Likelihood, Observed, Published
 from ..stats.gamma import keep_probabilities
 from ..stats.intervals import second_cumulant, third_cumulant
 from ..stats.joint_codes import sum_by_group
-from ..stats.shuffling import either
 from .expected import Foresight, entries, pushed, tensor, together
 from .functionals import (
     Cells,
@@ -58,7 +56,7 @@ def perturb(codes: Codes, domain: Codes, p: float, rng: np.random.Generator) -> 
     """Each code kept with probability p (rounded down to a multiple of 2^-32), else a uniform draw from `domain`."""
     kept = rng.integers(0, 2**32, size=len(codes), dtype=np.uint32) < np.uint64(int(p * 2**32))
     drawn = domain.take(rng.integers(0, len(domain), size=len(codes), dtype=np.uint32))
-    return either(kept, codes.astype(np.int32, copy=False), drawn)
+    return np.where(kept, codes.astype(np.int32, copy=False), drawn)
 
 
 def perturb_parts(tables: SubTables, codes: Codes, part: NDArray[np.int64], rng: np.random.Generator) -> Codes:
@@ -66,7 +64,7 @@ def perturb_parts(tables: SubTables, codes: Codes, part: NDArray[np.int64], rng:
     keep = (tables.p * 2**32).astype(np.uint64)  # rounds down
     kept = rng.integers(0, 2**32, size=len(codes), dtype=np.uint32) < keep[part]
     drawn = tables.values[tables.start[part] + rng.integers(0, np.diff(tables.start)[part])]
-    return either(kept, codes.astype(np.int32, copy=False), drawn)
+    return np.where(kept, codes.astype(np.int32, copy=False), drawn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

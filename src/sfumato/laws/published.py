@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import VerificationError
-from ..model.likelihood import Likelihood
-from ..model.public import Evidence, Floats, Integers, Published
+from ..model.public import Evidence, Floats, Integers, Likelihood, Published
 from ..stats.joint_codes import sum_by_group
 from ..stats.tails import FALSE_ALARM, log_part, low_sum, too_few, too_many
 from .set_channel import Members

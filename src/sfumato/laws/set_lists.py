@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..errors import ReleaseError, SpecError, VerificationError
-from ..model.likelihood import Likelihood
 from ..model.private import Batch, Profile, Released, Work
 from ..model.public import (
     Asked,
@@ -26,6 +25,7 @@ from ..model.public import (
     Evidence,
     Floats,
     Integers,
+    Likelihood,
     Listed,
     Observed,
     Published,

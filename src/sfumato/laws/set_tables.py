@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from ..errors import SpecError
 from ..model.public import Codes, Floats, Integers, Listed, SetWeights
-from ..stats.shuffling import either
 from .set_channel import SetAnswers, SetChannel, channel_of_blocks, channel_of_sets, set_answers
 
 # --- set draw ---------------------------------------------------------------------------------------------------------
@@ -98,7 +97,7 @@ class JoinedSamplers:
         every, keep = np.broadcast_to(every, shown.shape), np.broadcast_to(keep, shown.shape)
         for rows in (slice(start, start + CHUNK) for start in range(0, len(shown), CHUNK)):
             kept = rng.integers(0, 2**32, size=len(shown[rows]), dtype=np.uint32) < keep[rows]
-            shown[rows] = self._from(either(kept, holding[rows].astype(np.intp, copy=False), every[rows]), rng)
+            shown[rows] = self._from(np.where(kept, holding[rows].astype(np.intp, copy=False), every[rows]), rng)
         return shown
 
     def _from(self, table: NDArray[np.intp], rng: np.random.Generator) -> SetIds:
@@ -111,7 +110,7 @@ class JoinedSamplers:
         if self._plain:
             return self._own.take(at)
         level = rng.integers(0, self._total.take(table))
-        return either(level < self._cut.take(at), self._own.take(at), self._other.take(at))
+        return np.where(level < self._cut.take(at), self._own.take(at), self._other.take(at))
 
 
 def sampler(channel: SetChannel) -> SetSampler:

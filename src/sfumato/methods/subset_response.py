@@ -23,10 +23,9 @@ from ..errors import PlanError, SpecError, VerificationError
 from ..laws.set_channel import SetChannel
 from ..laws.set_lists import SetLists
 from ..laws.set_tables import PlannedList
-from ..model.people import RowsPerPerson
+from ..model.names import Ratio
 from ..model.private import Facts, Known, Needs, Profile, Work
-from ..model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, Trust, value_label
-from ..model.ratios import Ratio
+from ..model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, RowsPerPerson, Trust, value_label
 from ..stats.gamma import gamma_bound, posterior
 from .contract import Example, Inputs, Method, Planned, ReadRows, Specification
 from .shared.least_error import times_least

@@ -20,10 +20,9 @@ import numpy as np
 
 from ..errors import SpecError, VerificationError
 from ..laws.keep_or_redraw import KeepOrRedraw, standard_errors
-from ..model.people import RowsPerPerson
+from ..model.names import Ratio
 from ..model.private import Facts, Known, Needs, Profile, Work
-from ..model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, Trust, value_label
-from ..model.ratios import Ratio
+from ..model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, RowsPerPerson, Trust, value_label
 from ..stats.gamma import gamma_bound, posterior
 from .contract import Example, Method, Planned, Specification
 from .shared.least_error import times_least

@@ -8,8 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from ..errors import SpecError
-from .names import parts
-from .ratios import Ratio, exact
+from .names import Ratio, exact, parts
 
 PERIODS = ("year", "quarter", "month", "week")
 
@@ -43,8 +42,7 @@ class Recoding:
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the bins."""
-        inner = tuple(f"[{a:g}, {b:g})" for a, b in pairwise(self.edges))
-        return (*inner, f"[{self.edges[-1]:g}, inf)") if self.edges else ()
+        return tuple(bin_labels(self.edges)) if self.edges else ()
 
     @property
     def said(self) -> str:
@@ -67,15 +65,22 @@ def bins(given: Mapping[str, Sequence[Ratio]] | Sequence[str]) -> tuple[Recoding
         lists = {column: list(edges) for column, edges in given.items()}
     else:
         for text in given:
-            column = None
-            for name, value in parts(text, "bins"):
-                if value is not None:
-                    column = name
-                    lists[column] = []
-                if column is None:
-                    raise SpecError(f'bins are written column=EDGE,EDGE,..., got "{text}"', field="bins")
-                lists[column].append(name if value is None else value)
+            lists |= bin_edges(text)
     return tuple(Recoding(column=c, edges=tuple(float(exact(e, "bins")) for e in lists[c])) for c in lists)
+
+
+def bin_edges(text: str) -> dict[str, list[Ratio]]:
+    """The edges in a text such as `age=17,25,35,hours=0,20,40`: a name starts a new list."""
+    found: dict[str, list[Ratio]] = {}
+    column = None
+    for name, value in parts(text, "bins"):
+        if value is not None:
+            column = name
+            found[column] = []
+        if column is None:
+            raise SpecError(f'bins are written column=EDGE,EDGE,..., got "{text}"', field="bins")
+        found[column].append(name if value is None else value)
+    return found
 
 
 def rounded(given: Mapping[str, Ratio] | Sequence[str]) -> tuple[Recoding, ...]:
@@ -117,3 +122,8 @@ def in_order(recodings: Sequence[Recoding]) -> tuple[Recoding, ...]:
             raise SpecError(f'"{recoding.column}" is recoded twice in the same way', field="round")
         seen.add((kind, recoding.column))
     return ordered
+
+
+def bin_labels(edges: Sequence[float]) -> list[str]:
+    """Names of the half-open bins from each edge to the next; the last has no upper end."""
+    return [f"[{a:g}, {b:g})" for a, b in pairwise(edges)] + [f"[{edges[-1]:g}, inf)"]

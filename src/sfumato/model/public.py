@@ -13,17 +13,20 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from math import ceil
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from ..errors import SpecError, VerificationError
-from .option_names import option_name
+from .names import option_name
 from .types import ColumnType
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
 
 Codes = NDArray[np.int32]  # positions in a domain
 Integers = NDArray[np.int64]
@@ -400,3 +403,83 @@ class Published:
     def with_role(self, role: str) -> tuple[str, ...]:
         """Names of the columns that have the role."""
         return tuple(column.name for column in self.columns if column.role == role)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Likelihood:
+    """The public side of the randomisation of one unit, as a reader rebuilds it from the bundle.
+
+    `counts[i, x]` estimates how many records of value x lie in part i (one part where nothing is split).
+    `chance(part, shown)[r, x]` is the chance that a record of value x in that part shows that value; 1 everywhere where
+    values are withheld. `knowing(part, prior)` is the value that a reader takes for the likeliest of a record there who
+    also knows how the method chooses what it publishes of a part; None where no such reader is worked out.
+    """
+
+    counts: Floats  # (parts, values)
+    chance: Callable[[Integers, Codes], Floats]
+    silent: bool = False  # what a record shows does not depend on its value
+    exact: bool = False  # the counts are published, not estimated
+    knowing: Callable[[int, Floats], int] | None = None
+
+
+# How many rows of a release one person may have: the unit of privacy is a person, not a row (docs/people.md).
+
+
+RowsPerPerson = Annotated[int, Field(ge=1, le=MOST_ROWS)]  # of a stated plan: its powers are computed exactly
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class People:
+    """What a release states about people and rows. `checked` False: nobody looked, one row each is assumed."""
+
+    checked: bool = False
+    rows_per_person: int = 1
+    rows_left_out: int = 0  # rows of people who had more
+
+    @property
+    def assumption(self) -> str:
+        """The sentence that the guarantee rests on."""
+        if not self.checked:
+            return "each person has one row (not checked: no column that tells people apart was named)"
+        most = self.rows_per_person
+        said = "each person has one row: checked" if most == 1 else f"each person has at most {most} rows: checked"
+        if not self.rows_left_out:
+            return said
+        kept = "one random row" if most == 1 else f"a random {most} rows"
+        return f"{said}; {kept} of everyone with more were kept, {self.rows_left_out:,} rows left out"
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What every answer says: it speaks of the rows that were kept."""
+        if not self.rows_left_out:
+            return ()
+        rows = "row" if self.rows_per_person == 1 else "rows"
+        return (
+            f"rows of people with more than {self.rows_per_person} {rows} were left out: {self.rows_left_out:,} rows",
+        )
+
+    @property
+    def sampling(self) -> tuple[str, ...]:
+        """What answers about a population say: its errors are those of rows that are drawn one by one."""
+        most = self.rows_per_person
+        if most == 1:
+            return ()
+        return (f"people may have {most} rows: errors of a population take rows for people, and may be too small",)
+
+
+def with_people(guarantee: Guarantee, people: People) -> Guarantee:
+    """The guarantee with what is known about people and rows among its assumptions."""
+    stated = replace(guarantee, assumptions=(*guarantee.assumptions, people.assumption))
+    loss = guarantee.parameters.get("epsilon_total")
+    if people.rows_per_person == 1 or not isinstance(loss, int | float):
+        return stated
+    of_person = ceil(people.rows_per_person * loss * 1e6) / 1e6  # epsilons of independent rows add; losses round up
+    return replace(stated, parameters=dict(guarantee.parameters) | {"epsilon_person": of_person})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """The title of a column and the label of each of its codes, as its file has them."""
+
+    title: str | None = None
+    values: tuple[tuple[Scalar, str], ...] = ()

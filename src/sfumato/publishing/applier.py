@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,14 +15,13 @@ from ..engines.contract import Table
 from ..engines.profiling import ROWS
 from ..methods.contract import Planned
 from ..model.private import Batch, Deal, Needs, Profile
-from ..model.public import Codes, Column, Integers, Roles, Scalar
+from ..model.public import Column, Integers, Roles, Scalar
 from ..model.types import INTEGER, TEXT, ColumnType
 from ..stats.joint_codes import sum_by_group
 from ..stats.shuffling import Splitter, changed_between_passes, hand_out
 from .randomness import Secret
 
 PARTITION_BITS = 32  # of a batch's number: batches of one partition
-TAKING = Lock()  # held while counts are taken from what is left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -36,11 +33,9 @@ class Share:
 
 
 class Applier:
-    """Batches of the source in, batches of the release out.
+    """Batches of the source in, batches of the release out, one after the other.
 
-    `split` is called in the order of the batches and looks at counts only; what it returns depends on the plan, the
-    batch, its number and its share, so that batches may be worked on in any order, at the same time, or again. Where
-    nothing is dealt, there is no share, and `split` leaves all the work to what it returns.
+    What is published of a batch depends on the plan, the batch, its number and its share of what is dealt exactly.
     """
 
     def __init__(
@@ -52,9 +47,7 @@ class Applier:
         profile: Profile,
         planned: Planned[Any],
         secret: Secret,
-        once: bool = False,
     ) -> None:
-        """`once`: nobody uses the plan after this, and what it lists is not copied."""
         self._planned, self._secret = planned, secret
         types = table.arrow_types()
         self._in = [Coder(domain, types) for domain in profile.domains]
@@ -71,9 +64,7 @@ class Applier:
         ]
         self._first = 0  # number of the first batch
         self.units = [domain.columns for domain in profile.domains]
-        self._splitters = [
-            Splitter(deal, secret.stream(f"shuffle {k}"), in_place=once) for k, deal in enumerate(planned.work.deals)
-        ]
+        self._splitters = [Splitter(deal, secret.stream(f"shuffle {k}")) for k, deal in enumerate(planned.work.deals)]
         self.bytes_held = sum(array.nbytes for array in planned.work.side.values())
         self.bytes_held += sum(deal.labels.nbytes for deal in planned.work.deals)
         self.bytes_held += sum(splitter.bytes_held for splitter in self._splitters)
@@ -120,32 +111,35 @@ class Applier:
             columns.append(Column(name=self._planned.law.part, role="group", type=INTEGER))
         return tuple(columns)
 
-    def split(self, number: int, batch: pa.RecordBatch) -> Callable[[], pa.RecordBatch]:
-        """The rest of the work on a batch, once its share of what is dealt exactly has been split off."""
+    def apply(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch as it is published."""
         number += self._first
-        if not self._splitters:
-            return partial(self._undealt, number, batch)
-        codes = self._encoded(batch)
-        return partial(self._apply, number, batch, codes, self._dealt(number, self._counted(codes)))
-
-    def _undealt(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-        codes = self._encoded(batch)
-        self._counted(codes)
-        return self._apply(number, batch, codes, [])
-
-    def _encoded(self, batch: pa.RecordBatch) -> tuple[Codes, ...]:
-        return tuple(coder.encode([batch.column(n) for n in coder.domain.columns]) for coder in self._in)
-
-    def _counted(self, codes: Sequence[Codes]) -> list[Integers]:
-        """How often the values of every unit occur in a batch; they are taken from what is left of them."""
+        codes = tuple(coder.encode([batch.column(n) for n in coder.domain.columns]) for coder in self._in)
         here = [np.bincount(unit, minlength=len(left)) for unit, left in zip(codes, self._left, strict=True)]
         self._take(here)
-        return here
+        dealing = self._secret.stream("deal", number)
+        labels = tuple(hand_out(deal, codes[deal.unit], dealing) for deal in self._dealt(number, here))
+        released = self._planned.law.apply(
+            self._planned.work,
+            Batch(rows=batch.num_rows, codes=codes, labels=labels),
+            self._secret.stream("apply", number),
+        )
+        new: dict[str, Any] = dict(released.extra)
+        for coder, out, sets in zip(self._out, released.codes, self._listed, strict=True):
+            if out is not None:
+                shown = coder.decode(out) if sets is None else [out.astype(coder.types[sets.column].to_pandas_dtype())]
+                new |= dict(zip(coder.domain.columns, shown, strict=True))
+        arrays = [new[f.name] if f.name in new else batch.column(f.name) for f in self.schema]
+        arrays = [
+            a if isinstance(a, pa.Array) else pa.array(a, type=f.type) for a, f in zip(arrays, self.schema, strict=True)
+        ]
+        result = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return result if released.stay is None else result.filter(pa.array(released.stay))
 
     def _take(self, here: Sequence[Integers]) -> None:
-        with TAKING:
-            for left, found in zip(self._left, here, strict=True):
-                np.subtract(left, found, out=left)
+        """Take counted values from what is left of them."""
+        for left, found in zip(self._left, here, strict=True):
+            np.subtract(left, found, out=left)
 
     def _dealt(self, number: int, here: Sequence[Integers]) -> list[Deal]:
         """The share of rows that hold the values of every unit so often."""
@@ -182,32 +176,6 @@ class Applier:
         ]
         twin._first = (number + 1) << PARTITION_BITS  # the numbers below are those of whole partitions
         return twin
-
-    def _apply(
-        self, number: int, batch: pa.RecordBatch, codes: tuple[Codes, ...], shares: list[Deal]
-    ) -> pa.RecordBatch:
-        """The batch as it is published; a function of its arguments, the plan and the secret."""
-        dealing = self._secret.stream("deal", number)
-        released = self._planned.law.apply(
-            self._planned.work,
-            Batch(
-                rows=batch.num_rows,
-                codes=codes,
-                labels=tuple(hand_out(share, codes[share.unit], dealing) for share in shares),
-            ),
-            self._secret.stream("apply", number),
-        )
-        new: dict[str, Any] = dict(released.extra)
-        for coder, out, sets in zip(self._out, released.codes, self._listed, strict=True):
-            if out is not None:
-                shown = coder.decode(out) if sets is None else [out.astype(coder.types[sets.column].to_pandas_dtype())]
-                new |= dict(zip(coder.domain.columns, shown, strict=True))
-        arrays = [new[f.name] if f.name in new else batch.column(f.name) for f in self.schema]
-        arrays = [
-            a if isinstance(a, pa.Array) else pa.array(a, type=f.type) for a, f in zip(arrays, self.schema, strict=True)
-        ]
-        result = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        return result if released.stay is None else result.filter(pa.array(released.stay))
 
     def close(self) -> None:
         """Every label must have gone out and every counted value been seen, or the table changed between the passes."""

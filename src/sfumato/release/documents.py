@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from ..engines.codes import value_columns
 from ..methods.registry import BUILT_IN
-from ..model.types import ColumnType, Kind, type_named
-from .manifest import ColumnModel, DocumentModel, Manifest
-from .placing import PARTS
+from ..model.types import Kind, type_named
+from .manifest import PARTS, ColumnModel, DocumentModel, Manifest
 
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 _FIELD_TYPES = {
@@ -65,10 +64,11 @@ _ROLES = {
 
 def datapackage(manifest: Manifest, sizes: dict[str, int], schemas: dict[str, pa.Schema]) -> dict[str, Any]:
     """The description of the bundle's files for readers that do not know sfumato."""
-    stated = {c.name: _field_type(type_named(c.released_type or c.type)) for c in manifest.columns}
+    stated = {c.name: _FIELD_TYPES[type_named(c.released_type or c.type).kind] for c in manifest.columns}
     described = {c.name: _described(c) for c in manifest.columns}
     resources = []
-    for names in _resources(manifest):
+    others = [(name,) for name in manifest.files if name not in manifest.data_files]
+    for names in (manifest.data_files, *others):  # all files that hold rows are one resource
         one = names[0] if len(names) == 1 else None  # a digest belongs to one file; those of parts are in release.json
         fields = [
             {"name": f.name, "type": stated.get(f.name) or _arrow_type(f.type), **described.get(f.name, {})}
@@ -103,17 +103,6 @@ def _described(column: ColumnModel) -> dict[str, Any]:
     return found
 
 
-def _resources(manifest: Manifest) -> list[tuple[str, ...]]:
-    """The files of each resource: all that hold rows are one."""
-    others = [(name,) for name in manifest.files if name not in manifest.data_files]
-    return [manifest.data_files, *others]
-
-
-def _field_type(kind: ColumnType) -> str:
-    """Table Schema's name of a column's type."""
-    return _FIELD_TYPES[kind.kind]
-
-
 def _arrow_type(kind: pa.DataType) -> str:
     """The type of a column that only the release has (a block, its count)."""
     if pa.types.is_integer(kind):
@@ -143,7 +132,7 @@ def readme(manifest: Manifest) -> str:
         *_join(manifest),
         "## Columns",
         _table(manifest),
-        *_recoded(manifest),
+        *_bullets("Made coarser before publishing:", [r.said for r in manifest.recodings()]),
         "## Files",
         "\n".join(
             [
@@ -181,10 +170,6 @@ def _table(manifest: Manifest) -> str:
         cells = (c.name, _ROLES[c.role], c.released_type or c.type, "; ".join(a for a in about if a))
         lines.append("| " + " | ".join(_plain(cell) for cell in cells) + " |")
     return "\n".join(lines)
-
-
-def _recoded(manifest: Manifest) -> list[str]:
-    return _bullets("Made coarser before publishing:", [r.said for r in manifest.recodings()])
 
 
 def _bullets(title: str, lines: list[str]) -> list[str]:

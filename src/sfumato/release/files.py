@@ -7,7 +7,6 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,12 +16,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..engines import scratch
-from ..engines.codes import Coder, narrow_part_numbers
-from ..engines.parquet_files import open_parquet
+from ..engines.batches import open_parquet
+from ..engines.codes import Coder, arrow_type, part_numbers
 from ..errors import ReleaseError, VerificationError
-from ..model.types import ColumnType, Kind
-from .manifest import Manifest, parse_manifest
-from .placing import MAX_MANIFEST, PARTS
+from ..model.types import ColumnType
+from .manifest import MAX_MANIFEST, PARTS, Manifest, parse_manifest
 
 MANIFEST, PACKAGE = "release.json", "datapackage.json"
 SIDE, SETS = "sensitive.parquet", "sets.parquet"
@@ -34,15 +32,7 @@ MOST_FILES = 10_000  # in an archive
 MOST_RATIO = 100  # plain bytes for each that is read of an archive: Parquet and JSON are far below
 FEW_BYTES = 1 << 20
 PIECE = 1 << 20  # bytes of an archive that are unpacked at a time
-State = tuple[int, int, int, int, int]
-
-_OF_KIND = {
-    Kind.BOOLEAN: "bool",
-    Kind.TEXT: "text",
-    Kind.DATE: "date32",
-    Kind.TIME: "time64",
-    Kind.BYTES: "bytes",
-}
+FileStates = Mapping[Path, tuple[int, ...] | None]  # file -> its state; None: not there
 
 
 # --- the manifest and what it says about files -----------------------------------------------------------------------
@@ -141,26 +131,11 @@ def check_stated(schemas: Mapping[str, pa.Schema], expected: Mapping[str, Mappin
         if set(schema.names) != set(expected[name]):
             raise VerificationError(f"the columns of {name} are not the ones release.json states")
         for field in schema:
-            if written_family(field.type) != stated_family(expected[name][field.name]):
+            if written_family(field.type) != written_family(arrow_type(expected[name][field.name])):
                 raise VerificationError(f'"{field.name}" of {name} is not of the type that release.json states')
     missing = sorted(set(expected) - set(schemas))
     if missing:
         raise VerificationError(f"release.json names no {missing[0]}, which a release of this method has")
-
-
-def stated_family(kind: ColumnType) -> str:
-    """What `written_family` says of a column of this type."""
-    if kind.kind is Kind.INTEGER:
-        found = f"{'' if kind.signed else 'u'}int{kind.bits}"
-    elif kind.kind is Kind.REAL:
-        found = "float" if kind.bits == 32 else "double"
-    elif kind.kind is Kind.DECIMAL:
-        found = f"decimal {kind.scale}"
-    elif kind.kind is Kind.TIMESTAMP:
-        found = "zoned timestamp" if kind.zoned else "timestamp"
-    else:
-        found = _OF_KIND[kind.kind]
-    return found
 
 
 def written_family(kind: pa.DataType) -> str:
@@ -199,7 +174,7 @@ def read_side(path: Path, coders: Sequence[Coder], part: str | None, rows: int) 
             found[f"unit{u}"] = codes.astype(np.min_scalar_type(len(coder.domain)))
     for name, column in columns.items():
         if name == part:
-            found[name] = narrow_part_numbers(column, rows)
+            found[name] = part_numbers(column, rows)
             if (found[name][1:] < found[name][:-1]).any():
                 raise ReleaseError(f"{SIDE} does not list its groups one after the other; the release is damaged")
         else:
@@ -211,46 +186,31 @@ def read_side(path: Path, coders: Sequence[Coder], part: str | None, rows: int) 
 # --- files that change while a release is open ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileStates:
-    """Files of a folder in the state that they had when a release was opened.
+def file_states(files: Iterable[Path]) -> FileStates:
+    """What changes with each file; None where there is none.
+
+    The last number is set by the system alone, so that somebody who restores size and time is seen by it.
+    """
+    found: dict[Path, tuple[int, ...] | None] = {}
+    for file in files:
+        try:
+            now = file.stat()
+            found[file] = now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
+        except (OSError, ValueError):
+            found[file] = None
+    return found
+
+
+def check_states(before: FileStates) -> None:
+    """Raise VerificationError unless every file is the one that was there when a release was opened.
 
     Rows are read by name whenever a question needs them, so the states are compared before and after each question:
     the answer is then of the files whose digests were checked. A comparison takes a few microseconds.
     """
-
-    folder: Path
-    states: Mapping[str, State | None]  # name in the folder -> its state; None: not there
-
-    @classmethod
-    def of(cls, folder: Path, names: Iterable[str]) -> FileStates:
-        """Of these files, as they are now."""
-        folder = folder.absolute()  # links stay: another folder behind one is another release
-        return cls(folder=folder, states={name: file_state(folder / name) for name in names})
-
-    def adding(self, names: Iterable[str]) -> FileStates:
-        """With those of more files, as they are now."""
-        return FileStates(folder=self.folder, states={**self.states, **FileStates.of(self.folder, names).states})
-
-    def check(self) -> None:
-        """Raise VerificationError unless every file is the one that was there."""
-        for name, before in self.states.items():
-            now = file_state(self.folder / name)
-            if now != before:
-                done = "is gone" if now is None else "changed"
-                raise VerificationError(f"{name} {done} since the release was opened; open it again")
-
-
-def file_state(path: Path) -> State | None:
-    """What changes with a file; None where there is none.
-
-    The last number is set by the system alone, so that somebody who restores size and time is seen by it.
-    """
-    try:
-        now = path.stat()
-    except (OSError, ValueError):
-        return None
-    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
+    for file, now in file_states(before).items():
+        if now != before[file]:
+            done = "is gone" if now is None else "changed"
+            raise VerificationError(f"{file.name} {done} since the release was opened; open it again")
 
 
 # --- a release in a zip archive, as `sfumato serve` hands it out ------------------------------------------------------

@@ -12,15 +12,25 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from ..errors import ReleaseError, SpecError
 from ..model.coarsening import Recoding
-from ..model.codebook import Labels
-from ..model.names import LONGEST_NAME
-from ..model.people import People, RowsPerPerson, with_people
-from ..model.public import Column, Domain, Guarantee, ReaderBound, Scalar, Trust, Unprotected
-from ..model.ratios import exact
+from ..model.names import LONGEST_NAME, exact
+from ..model.public import (
+    Column,
+    Domain,
+    Guarantee,
+    Labels,
+    People,
+    ReaderBound,
+    RowsPerPerson,
+    Scalar,
+    Trust,
+    Unprotected,
+    with_people,
+)
 from ..model.types import ColumnType, Kind, type_named
-from .placing import PARTS
 
 FORMAT_VERSION = 2
+MAX_MANIFEST = 8_000_000  # bytes of release.json; whoever reads a stranger's stops here
+PARTS = "data"  # folder of the part files
 ASSUMED = People()  # one row each, unchecked
 FILES = ("data.parquet", "sensitive.parquet", "sets.parquet")
 MOST_LABEL = 1000

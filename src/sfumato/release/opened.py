@@ -18,13 +18,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..engines import engine_named
 from ..engines import scratch as scratch_folders
-from ..engines.codes import Coder, factorise, part_numbers, set_coder, sets_columns, sets_table
+from ..engines.codes import Coder, arrow_type, factorise, part_numbers, set_coder, sets_columns, sets_table
 from ..engines.contract import Engine, Reader
 from ..engines.statements import COUNT
 from ..errors import EngineError, ReleaseError, SfumatoError
 from ..laws import Law, law_of
 from ..methods import REGISTRY, AnyMethod
-from ..model.public import Codes, Domain, Evidence, Integers, Published
+from ..model.public import Codes, Evidence, Integers, Published
 from ..model.types import INTEGER, ColumnType
 from .files import (
     MANIFEST,
@@ -35,6 +35,8 @@ from .files import (
     check_contents,
     check_digests,
     check_stated,
+    check_states,
+    file_states,
     is_zip,
     read_manifest,
     read_side,
@@ -68,9 +70,9 @@ def open_folder(
     `scratch` is a temporary folder that goes when nobody holds the release any more.
     """
     folder = folder.absolute()  # the same wherever the process goes
-    states = FileStates.of(folder, [MANIFEST])  # before it is read: a file that changes from here on is told
+    states = dict(file_states([folder / MANIFEST]))  # before it is read: a file that changes from here on is told
     manifest = read_manifest(folder)
-    states = states.adding([PACKAGE, *stated_digests(manifest)])
+    states |= file_states(folder / name for name in (PACKAGE, *stated_digests(manifest)))
     if check:
         check_digests(folder, manifest)
     schemas = check_contents(folder, manifest)
@@ -107,14 +109,13 @@ class OpenedRelease:
         self.domains = manifest.domains()
         self.columns = tuple(column.noun() for column in manifest.columns)
         self.types = {column.name: column.type for column in self.columns}
+        self.arrow_types = {name: arrow_type(kind) for name, kind in self.types.items()}
         self.reader: Reader = (engine or engine_named()).read([folder / name for name in manifest.data_files])
         with stated_by_a_stranger(ReleaseError, "release.json states a domain that does not fit its columns"):
-            changed = [name for domain in self.domains for name in domain.columns]
-            self._arrow = self.reader.arrow_types({name: self.types[name] for name in changed}) if changed else {}
             released = self.law.released_domains(self.domains)
             self.listed = self.law.listed(self.domains)
             self.coders = tuple(
-                set_coder(sets) if sets is not None else Coder(d, self._arrow_types(d) if d is base else {})
+                set_coder(sets) if sets is not None else Coder(d, self.arrow_types if d is base else {})
                 for d, base, sets in zip(released, self.domains, self.listed, strict=True)
             )
         # the number of a set says the sub-table
@@ -132,10 +133,7 @@ class OpenedRelease:
                 "the release was opened before this process was forked off; open it in the process that asks"
             )
         if self.states is not None:
-            self.states.check()
-
-    def _arrow_types(self, domain: Domain) -> dict[str, pa.DataType]:
-        return {name: self._arrow[name] for name in domain.columns}
+            check_states(self.states)
 
     def file_columns(self) -> dict[str, dict[str, ColumnType]]:
         """Columns of every file with the types of their cells, as release.json states them and the law adds them."""
@@ -161,17 +159,20 @@ class OpenedRelease:
         if found is None:
             return None
         u = next(u for u, sets in enumerate(self.listed) if sets is not None)
-        return sets_table(found, self.coders[u], Coder(self.domains[u], self._arrow_types(self.domains[u])))
+        return sets_table(found, self.coders[u], Coder(self.domains[u], self.arrow_types))
 
     @property
     def evidence(self) -> Evidence:
         """What a reader knows besides the rows a question touches; built on first use."""
         if self._evidence is None:
+            side: Mapping[str, Any] = {}
+            if SIDE in self.manifest.files:
+                side = read_side(self.path / SIDE, self.coders, self.law.part, self.manifest.rows)
             self._evidence = Evidence(
                 rows=self.manifest.rows,
                 domains=self.domains,
                 totals=partial(self.counts.totals, part=self.part),
-                side=self._side(),
+                side=side,
             )
         return self._evidence
 
@@ -181,12 +182,6 @@ class OpenedRelease:
         evidence = replace(self.evidence, totals=partial(self.counts.totals, part=self.law.part))
         counted = self.counts.distinct_cells
         return Published(rows=self.manifest.rows, columns=self.columns, evidence=evidence, counted=counted)
-
-    def _side(self) -> Mapping[str, Any]:
-        """Columns of sensitive.parquet; a unit's columns come as codes under "unit0", "unit1" ..."""
-        if SIDE not in self.manifest.files:
-            return {}
-        return read_side(self.path / SIDE, self.coders, self.law.part, self.manifest.rows)
 
 
 def _law(manifest: Manifest) -> Law:
@@ -245,18 +240,14 @@ class WholeCounts:
     def totals(self, units: tuple[int, ...], part: str | None) -> Counted:
         """(part, codes, count) of the whole release over some units, counted once."""
         if (units, part) not in self._totals:
-            self._totals[units, part] = self._count(units, part)
+            coders = [self._coders[u] for u in units]
+            names = [name for coder in coders for name in coder.domain.columns]
+            found = self._reader.count([*names, *([part] if part else [])])
+            codes = [coder.encode([found[n] for n in coder.domain.columns]) for coder in coders]
+            parts = part_numbers(found[part], self._rows) if part else np.zeros(found.num_rows, dtype=np.int64)
+            stacked = np.stack(codes, axis=1) if codes else np.zeros((found.num_rows, 0), dtype=np.int32)
+            self._totals[units, part] = parts, stacked, found[COUNT].to_numpy()
         return self._totals[units, part]
-
-    def _count(self, units: tuple[int, ...], part: str | None) -> Counted:
-        coders = [self._coders[u] for u in units]
-        names = [name for coder in coders for name in coder.domain.columns]
-        found = self._reader.count([*names, *([part] if part else [])])
-        codes = [coder.encode([found[n] for n in coder.domain.columns]) for coder in coders]
-        parts = part_numbers(found[part], self._rows) if part else np.zeros(found.num_rows, dtype=np.int64)
-        count = found[COUNT].to_numpy()
-        stacked = np.stack(codes, axis=1) if codes else np.zeros((len(count), 0), dtype=np.int32)
-        return parts, stacked, count
 
 
 # --- what a stranger may state that no release of ours does -----------------------------------------------------------

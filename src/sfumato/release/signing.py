@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ReleaseError, SpecError, VerificationError
-from .checks import SIGNATURE
 from .files import digest
+from .verify import SIGNATURE
 
 MAX_KEY = 64 * 2**10
 PREFIX = b"sfumato release 1\n"  # a signature of something else is none of a release

@@ -7,30 +7,32 @@ Bytes hidden beside the values, for example between the pages of a Parquet file,
 from __future__ import annotations
 
 import datetime
+import json
+import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ..engines.batches import open_parquet
+from ..engines.codes import places
 from ..engines.statements import COUNT, distinct
 from ..errors import DataError, PlanError, SpecError, VerificationError
 from ..methods import AnyMethod
 from ..methods.ladder import public_readers
 from ..methods.shared.readers import ONE_ROW
 from ..model.coarsening import Recoding
-from ..stats.tails import FALSE_ALARM
-from .checks import (
-    check_columns,
-    check_folder,
-    check_order,
-    check_package,
-    check_readme,
-    check_sets,
-    check_texts,
-    check_traces,
-)
-from .files import check_digests
-from .manifest import Manifest, encode, guarantee_model
+from ..model.public import Floats
+from ..stats.tails import FALSE_ALARM, crowded
+from ..version import __version__
+from .documents import README, datapackage, readme
+from .files import SETS, check_digests, readable
+from .manifest import PARTS, Manifest, encode, guarantee_model
 from .opened import OpenedRelease, open_path, stated_by_a_stranger
 
 NEAR = 1e-9  # of a step, to which a rounded real number is a multiple
@@ -211,3 +213,225 @@ def unseen(release: OpenedRelease) -> tuple[str, ...]:
     hidden = "bytes hidden in a file beside its values, where no reader looks"
     own = () if release.method is None else release.method.unseen
     return (swapped, *own, *halved, hidden)
+
+
+# --- whether the files of a bundle are the ones it states, hold nothing else, and are in an order that tells nothing
+
+
+Counts = np.typing.NDArray[np.int64]
+WEIGHTS, CLOSE = ("weight", "variance_weight"), 1e-9  # ... of the largest weight
+ALWAYS = ("release.json", "datapackage.json")
+SIGNATURE = "release.sig"
+WRITERS = re.compile(r"[A-Za-z-]{1,30} version v?[0-9][0-9A-Za-z.+-]{0,30}( \(build [0-9a-z]{1,40}\))?")  # of Parquet
+MAX_PACKAGE = 64 * 2**20
+ENDS = 250_000  # rows at each end of a long file whose order is tested; of parts all together
+FEWEST = 1_000  # ... but at least so many of each part
+LONG_TEXT = 128  # bytes of a text that are looked at
+AT_ONCE = 4_000_000  # cells that are read at a time
+TEXTS_AT_ONCE = 65_536  # rows
+CUTS = 16  # places at which a column's values are cut into low and high ones
+
+
+def check_folder(folder: Path, manifest: Manifest) -> None:
+    """Raise VerificationError where the folder holds a file that the release does not declare, or lacks one."""
+    parts = folder / PARTS
+    found = {entry.name for entry in folder.iterdir() if entry != parts}
+    if parts.is_dir() and not parts.is_symlink():
+        found |= {f"{PARTS}/{entry.name}" for entry in parts.iterdir()} or {PARTS}
+    elif parts.exists() or parts.is_symlink():
+        found.add(PARTS)
+    declared = {*ALWAYS, *manifest.files, *(manifest.documents or {})}
+    unknown = sorted(found - declared - {SIGNATURE})
+    if unknown:
+        raise VerificationError(f"release.json does not declare {len(unknown)} of the files in the folder")
+    if declared - found:
+        raise VerificationError(f"{sorted(declared - found)[0]} is missing")
+    if any(not (folder / name).is_file() or (folder / name).is_symlink() for name in found):
+        raise VerificationError("the folder holds something that is not a plain file")
+
+
+def check_package(folder: Path, manifest: Manifest) -> None:
+    """Raise VerificationError where datapackage.json does not describe the same files."""
+    read_once(folder / "release.json")
+    path = folder / "datapackage.json"
+    sizes = {str(name): (folder / name).stat().st_size for name in manifest.files}
+    expected = datapackage(manifest, sizes, {name: pq.read_schema(folder / name) for name in manifest.files})
+    try:
+        if path.stat().st_size > MAX_PACKAGE:
+            raise VerificationError("datapackage.json is too large to be what it should be")
+        stated = read_once(path)
+    except (OSError, ValueError, RecursionError):
+        raise VerificationError("datapackage.json cannot be read") from None
+    if stated != json.loads(json.dumps(expected)):
+        raise VerificationError("datapackage.json describes other files than release.json")
+
+
+def check_readme(folder: Path, manifest: Manifest) -> None:
+    """Raise VerificationError where README.md says something else than release.json does.
+
+    Its words may differ between versions of sfumato, so only our own are compared.
+    """
+    if manifest.documents is None or manifest.software.version != __version__:
+        return
+    if (folder / README).read_text(encoding="utf-8", errors="replace") != readme(manifest):
+        raise VerificationError("README.md says something else than release.json")
+
+
+def read_once(path: Path) -> Any:
+    """The document of a JSON file; VerificationError where a name stands twice, which readers read in two ways."""
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        document = dict(found)
+        if len(document) < len(found):
+            raise VerificationError(f"{path.name} states something twice")
+        return document
+
+    return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
+
+
+def check_traces(folder: Path, manifest: Manifest) -> None:
+    """Raise VerificationError where a Parquet file carries notes of its own: they may hold anything."""
+    for name in manifest.files:
+        found, schema = pq.read_metadata(folder / name), pq.read_schema(folder / name)
+        noted = any(field.metadata and set(field.metadata) - {b"PARQUET:field_id"} for field in schema)
+        if found.metadata or noted or not WRITERS.fullmatch(found.created_by):
+            raise VerificationError(f"{name} carries metadata that no release has")
+
+
+def check_texts(release: OpenedRelease) -> None:
+    """Raise VerificationError where a text of a row is not UTF-8: readers fail on it, or differ in what they show."""
+    for name in release.manifest.data_files:
+        with readable(name), open_parquet(release.path / name) as file:
+            texts = [field.name for field in file.schema_arrow if pa.types.is_dictionary(field.type)]
+            for batch in file.iter_batches(TEXTS_AT_ONCE, columns=texts):
+                for column in batch.columns:
+                    try:
+                        column.dictionary.validate(full=True)
+                    except pa.ArrowInvalid:
+                        raise VerificationError(f"{name} holds values that are not of their column's type") from None
+
+
+def check_columns(release: OpenedRelease) -> None:
+    """Raise VerificationError where columns, units and domains do not fit each other."""
+    names = [column.name.lower() for column in release.columns]
+    if len(set(names)) < len(names):
+        raise VerificationError("release.json lists a column twice, or two names that differ in case only")
+    units = [name for domain in release.domains for name in domain.columns]
+    if len(set(units)) < len(units):
+        raise VerificationError("release.json lists a column in two units")
+    for column in release.columns:
+        if (column.domain is not None) != (column.name in units):
+            raise VerificationError(f'"{column.name}" has a domain and no unit, or a unit and no domain')
+        if (column.role == "group") != (column.name == release.law.part):
+            raise VerificationError("release.json gives a role to a column that the method does not give it")
+        if column.name in units and column.role not in {"sensitive", "quasi"}:
+            raise VerificationError(f'"{column.name}" is changed by no method in the role that it has')
+    for domain in release.domains:
+        used = [{value[j] for value in domain.values} for j in range(len(domain.columns))]
+        for name, seen in zip(domain.columns, used, strict=True):
+            stated = next(column.domain for column in release.columns if column.name == name)
+            if set(stated or ()) != seen:
+                raise VerificationError(f'the domain of "{name}" lists values that no unit has')
+
+
+def check_sets(release: OpenedRelease) -> None:
+    """Raise VerificationError unless sets.parquet says of every set what the published parameters say."""
+    expected = release.sets_table()
+    if expected is None:
+        return
+    with readable(SETS), open_parquet(release.path / SETS) as file:
+        found = file.read() if file.metadata.num_rows == expected.num_rows else None
+    if found is None or not same_sets(expected, found):
+        raise VerificationError("sets.parquet does not hold the sets and weights that the published parameters give")
+
+
+def same_sets(expected: pa.Table, found: pa.Table) -> bool:
+    """The same sets, values and members in the same order, and weights equal up to the rounding of other processors."""
+    if found.column_names != expected.column_names:
+        return False
+    for name in expected.column_names:
+        mine, theirs = expected[name], found[name]
+        if name in WEIGHTS:
+            same = not theirs.null_count and _close(mine.to_numpy(), theirs.to_numpy())
+        else:
+            distinct = pc.unique(mine)  # long texts stay in their dictionary
+            same = np.array_equal(places(mine, distinct), places(theirs, distinct))
+        if not same:
+            return False
+    return True
+
+
+def _close(a: Floats, b: Floats) -> bool:
+    return bool(np.abs(a - b).max(initial=0.0) <= CLOSE * np.abs(a).max(initial=1.0))
+
+
+def check_order(release: OpenedRelease) -> None:
+    """Raise VerificationError where the rows are not in random order, as far as their own columns can tell.
+
+    Every column is cut at up to 16 places; in a random order the rows below a cut fall on both halves of the file as a
+    hypergeometric number does. Of long files the first and the last rows are looked at: they are a random choice too.
+    Parts are looked at one by one, and one against the next: where each is random by itself they may still be sorted.
+    """
+    with readable("data.parquet"):
+        files = [open_parquet(release.path / name) for name in release.manifest.data_files]
+    schema = files[0].schema_arrow  # made anew each time it is asked for
+    most = max(ENDS // len(files), FEWEST)
+    alarm = FALSE_ALARM / (len(schema) * (2 * len(files) - 1))
+    together = max(1, AT_ONCE // min(files[0].metadata.num_rows + 1, 2 * most))
+    for some in (schema.names[first : first + together] for first in range(0, len(schema), together)):
+        before: dict[str, pa.Array] = {}
+        for file in files:
+            with readable("data.parquet"):
+                ends = _ends(file, some, most)
+            for name, (first, last) in ends.items():
+                whole = pa.concat_arrays([first, last])
+                crowds = _crowds(whole, len(first), alarm)
+                if crowds or (
+                    name in before and _crowds(pa.concat_arrays([before[name], whole]), len(before[name]), alarm)
+                ):
+                    raise VerificationError(f'the rows are not in random order: "{name}" crowds at one end of the file')
+                if len(files) > 1:
+                    before[name] = whole
+
+
+def _crowds(column: pa.Array, half: int, alarm: float) -> bool:
+    """Whether a random order would hardly put the values that the column has before `half` there."""
+    if pa.types.is_null(column.type) or not half:
+        return False
+    upto, first = _running_counts(column, half)
+    quantiles = np.linspace(0, 1, CUTS + 2)[1:-1]
+    cuts = np.unique(np.searchsorted(upto, np.floor((len(column) - 1) * quantiles), side="right"))
+    return crowded(first[cuts], upto[cuts], len(column), half, alarm)
+
+
+def _ends(file: pq.ParquetFile, names: Sequence[str], most: int) -> dict[str, tuple[pa.Array, pa.Array]]:
+    """The first and the last half of columns, of at most so many rows each; of texts how they begin."""
+    groups, half = file.num_row_groups, min(file.metadata.num_rows // 2, most)
+    sides = []
+    for order in (range(groups), range(groups - 1, -1, -1)):
+        taken, rows = [], 0
+        for g in order:
+            if rows >= half:
+                break
+            taken.append(g)
+            rows += file.metadata.row_group(g).num_rows
+        sides.append(file.read_row_groups(sorted(taken), columns=list(names)))
+    cells = {name: [_begun(side[name]) for side in sides] for name in names}
+    return {name: (first[:half], last[len(last) - half :]) for name, (first, last) in cells.items()}
+
+
+def _begun(column: pa.ChunkedArray) -> pa.Array:
+    """The cells; of texts the beginnings, as an order that is random by whole texts is random by these."""
+    if not pa.types.is_dictionary(column.type):
+        return column.combine_chunks()
+    chunks = column.chunks or [pa.array([], column.type)]
+    begun = (pc.binary_slice(chunk.dictionary.cast(pa.large_binary()), 0, LONG_TEXT) for chunk in chunks)
+    return pa.concat_arrays(values.take(chunk.indices) for chunk, values in zip(chunks, begun, strict=True))
+
+
+def _running_counts(column: pa.Array, half: int) -> tuple[Counts, Counts]:
+    """How many cells hold one of the k + 1 smallest values, for every k: in the column, and before `half`."""
+    coded = column.dictionary_encode(null_encoding="encode")
+    codes, order = coded.indices.to_numpy(), pc.sort_indices(coded.dictionary).to_numpy()
+    whole, first = (np.bincount(part, minlength=len(order))[order] for part in (codes, codes[:half]))
+    return np.cumsum(whole), np.cumsum(first)

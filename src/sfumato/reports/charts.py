@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from ..errors import SfumatoError
@@ -11,13 +12,17 @@ from .documents import band_label, entries
 WIDTH, HEIGHT = 640, 300
 
 
-def altair() -> Any:
-    """The altair module, or how to get it."""
+def report_package(name: str) -> Any:
+    """A package that only reports need, or how to get it."""
     try:
-        import altair as alt
-        import vl_convert  # noqa: F401 - charts as files and the bundled scripts need it
+        return import_module(name)
     except ImportError:
         raise SfumatoError('reports need more packages: pip install "sfumato[report]"') from None
+
+
+def altair() -> Any:
+    """The altair module."""
+    alt = report_package("altair")
     alt.data_transformers.disable_max_rows()
     return alt
 

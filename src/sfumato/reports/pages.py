@@ -6,77 +6,18 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
+from pathlib import Path
 from typing import Any
 
-from ..errors import SfumatoError, SpecError
 from ..model.names import ERROR_ENDS
 from ..model.public import Curve
 from ..version import __version__
-from .charts import altair
+from .charts import altair, report_package
+from .documents import render_audit
 from .report_files import MARK
 from .text import name_of, number, p_text, percent, reached, verdict
 
-TEMPLATE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8">{{ mark }}\
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; \
-style-src 'unsafe-inline'; img-src data: blob:">
-<title>{{ title }}</title>
-<style>
-:root { color-scheme: light; --ink: #1c1c22; --quiet: #5d6070; --line: #e2e3ea; --paper: #fff; --tint: #f6f6fa; }
-body { margin: 0; background: var(--tint); color: var(--ink); font: 15px/1.55 system-ui, sans-serif; }
-main { max-width: 1040px; margin: 0 auto; padding: 32px 20px 64px; }
-h1 { font-size: 26px; line-height: 1.25; margin: 0 0 8px; } h2 { font-size: 18px; margin: 0 0 10px; }
-p.intro { margin: 2px 0; color: var(--quiet); }
-section { background: var(--paper); border: 1px solid var(--line); border-radius: 8px; }
-section { padding: 18px 20px; margin: 18px 0; }
-div.wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
-th, td { text-align: left; padding: 6px 10px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
-td.number, td:first-child { white-space: nowrap; }
-p.note { color: var(--quiet); font-size: 13px; margin: 10px 0 0; }
-.label { border-radius: 10px; padding: 1px 8px; font-size: 12px; background: #e4e6f2; white-space: nowrap; }
-.proved { background: #d8efdf; } .conditional { background: #fbe9cc; } .baseline { background: #e6e6e6; }
-.private { background: #fadcdc; } details { margin: 6px 0; } summary { cursor: pointer; } ul { margin: 4px 0 8px; }
-form.vega-bindings { margin: 8px 0; } footer { color: var(--quiet); font-size: 13px; }
-</style></head><body><main>
-<h1>{{ title }}</h1>
-{% for line in intro %}<p class="intro">{{ line }}</p>{% endfor %}
-<p class="intro"><span class="label {{ 'private' if private else '' }}">\
-{{ 'private: for the custodian only' if private else 'public version' }}</span></p>
-{% for name in figures %}<section><div class="wide"><div class="chart" id="chart-{{ name }}"></div></div></section>
-{% endfor %}
-{% for t in tables %}<section><h2>{{ t.title }}</h2><div class="wide"><table><thead><tr>
-{% for h in t.header %}<th{% if t.numeric[loop.index0] %} class="number"{% endif %}>{{ h }}</th>{% endfor %}\
-</tr></thead>
-<tbody>{% for row in t.rows %}<tr>{% for c in row %}<td{% if t.numeric[loop.index0] %} class="number"{% endif %}>\
-{% if c in ('proved', 'conditional', 'baseline') %}<span class="label {{ c }}">{{ c }}</span>\
-{% else %}{{ c }}{% endif %}\
-</td>{% endfor %}</tr>
-{% endfor %}</tbody></table></div><p class="note">{{ t.note }}</p></section>
-{% endfor %}
-{% if guarantees %}<section><h2>What each promises</h2>
-{% for e in guarantees %}<details{% if loop.first %} open{% endif %}><summary><b>{{ e.label }}</b>
-<span class="label {{ e.trust }}">{{ e.trust }}</span></summary><p>{{ e.guarantee.statement }}</p>
-{% if e.guarantee.assumptions %}<p class="note">assumes</p><ul>{% for a in e.guarantee.assumptions %}<li>{{ a }}</li>\
-{% endfor %}</ul>{% endif %}
-{% if e.guarantee.not_covered %}<p class="note">does not cover</p><ul>\
-{% for a in e.guarantee.not_covered %}<li>{{ a }}</li>{% endfor %}</ul>{% endif %}</details>
-{% endfor %}</section>{% endif %}
-{% if left_out %}<section><h2>Not applicable</h2><ul>{% for e in left_out %}<li><b>{{ e.label }}</b>\
-{% if e.reason %}: {{ e.reason }}{% endif %}</li>{% endfor %}</ul></section>{% endif %}
-<footer>sfumato {{ version }}</footer>
-</main>
-{% if figures %}<script>{{ bundle }}</script>
-<script>
-const specs = {{ specs }};
-Promise.all(Object.entries(specs).map(([name, spec]) =>
-  vegaEmbed("#chart-" + name, spec, {actions: {export: true, source: false, compiled: false, editor: false}})
-)).then(() => { document.body.dataset.charts = Object.keys(specs).length; })
-  .catch(error => { document.body.dataset.failed = String(error); });
-</script>{% endif %}
-</body></html>
-"""
+HERE = Path(__file__).parent
 
 
 def page(
@@ -90,14 +31,11 @@ def page(
     private: bool,
 ) -> str:
     """The page as text. Every text is escaped; charts are altair objects by name."""
-    try:
-        import jinja2
-        from markupsafe import Markup
-    except ImportError:
-        raise SfumatoError('reports need more packages: pip install "sfumato[report]"') from None
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=False)
+    jinja2, markup = report_package("jinja2"), report_package("markupsafe").Markup
+    loader = jinja2.FileSystemLoader(HERE)
+    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     specs = {name: chart.to_dict() for name, chart in figures.items()}
-    return environment.from_string(TEMPLATE).render(
+    return environment.get_template("report.html").render(
         title=title,
         intro=intro,
         figures=list(figures),
@@ -106,9 +44,9 @@ def page(
         left_out=left_out,
         private=private,
         version=__version__,
-        mark=Markup(MARK),  # noqa: S704 - a constant of ours
-        bundle=Markup(_scripts()) if figures else "",  # noqa: S704 - our own dependency's script, not data
-        specs=Markup(_json(specs)),  # noqa: S704 - escaped for a script element below
+        mark=markup(MARK),  # a constant of ours
+        bundle=markup(_scripts()) if figures else "",  # our own dependency's script, not data
+        specs=markup(_json(specs)),  # escaped for a script element below
     )
 
 
@@ -178,11 +116,7 @@ CURVE_WIDTH, CURVE_HEIGHT = 460, 240  # pixels of one chart
 
 def svg(curve: Curve) -> str:
     """The curve as SVG."""
-    try:
-        import altair as alt
-        import vl_convert
-    except ImportError:
-        raise SpecError("--report needs altair and vl-convert; install sfumato[report]", field="report") from None
+    alt, vl_convert = altair(), report_package("vl_convert")
     points = [{"x": x, "y": y, "series": name} for name, line in curve.series.items() for x, y in line]
     scale = alt.Scale(type="log") if curve.log else alt.Scale(zero=True)
     chart = (
@@ -197,16 +131,65 @@ def svg(curve: Curve) -> str:
     return str(vl_convert.vegalite_to_svg(chart.to_dict()))
 
 
-def plan_page(report: dict[str, Any], text: str, curves: Sequence[Curve]) -> str:
-    """`sfumato plan` as a page: its text, and the mechanism's curves."""
-    title = f"Plan: {report['method']}, {report['rows']:,} rows"
-    charts = "".join(f"<figure>{svg(curve)}</figure>" for curve in curves)
+def text_page(title: str, intro: str, figures: Sequence[str], text: str) -> str:
+    """A page of figures, as SVG, and text as the terminal shows it."""
+    shown = "".join(f"<figure>{figure}</figure>" for figure in figures)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8">{MARK}<title>{escape(title)}</title>'
         "<style>body{font-family:sans-serif;max-width:60em;margin:2em auto}pre{white-space:pre-wrap}</style>"
-        f"<h1>{escape(title)}</h1><p>For the custodian: it holds facts about the table.</p>"
-        f"{charts}<pre>{escape(text)}</pre></html>\n"
+        f"<h1>{escape(title)}</h1><p>{escape(intro)}</p>{shown}<pre>{escape(text)}</pre></html>\n"
     )
+
+
+def plan_page(report: dict[str, Any], text: str, curves: Sequence[Curve]) -> str:
+    """`sfumato plan` as a page: its text, and the mechanism's curves."""
+    title = f"Plan: {report['method']}, {report['rows']:,} rows"
+    return text_page(title, "For the custodian: it holds facts about the table.", list(map(svg, curves)), text)
+
+
+def audit_page(document: dict[str, Any]) -> str:
+    """The page of `sfumato audit --report`: its text, and how far the attacks got."""
+    title = f"Audit: {document['method']}, {document['rows']:,} rows"
+    intro = "For the custodian: it was scored with the original table."
+    return text_page(title, intro, [attacks_drawn(document)], render_audit(document))
+
+
+LEFT, WIDE, ROW = 230, 420, 26
+
+
+def attacks_drawn(document: dict[str, Any]) -> str:
+    """Success of every attack with its interval (blue), the blind guess (grey) and the promise (red), as SVG."""
+    lines = document["attacks"]
+    height = ROW * len(lines) + 60
+
+    def x(share: float) -> float:
+        return LEFT + WIDE * share
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDE + 40} {height}" font-size="12">',
+        f'<rect width="{LEFT + WIDE + 40}" height="{height}" fill="#ffffff"/>',
+    ]
+    for tick in (0, 0.25, 0.5, 0.75, 1):
+        parts.append(f'<line x1="{x(tick):g}" x2="{x(tick):g}" y1="10" y2="{height - 46}" stroke="#e2e3ea"/>')
+        parts.append(f'<text x="{x(tick):g}" y="{height - 30}" text-anchor="middle">{tick:.0%}</text>')
+    for i, line in enumerate(lines):
+        y = 24 + ROW * i
+        parts.append(f'<text x="{LEFT - 10}" y="{y + 4}" text-anchor="end">{escape(line["attack"])}</text>')
+        parts.append(_tick(x(line["blind"]), y, "#888888"))
+        if line["bound"] is not None:
+            parts.append(_tick(x(line["bound"]), y, "#c0392b"))
+        parts.append(
+            f'<line x1="{x(line["low"]):g}" x2="{x(line["high"]):g}" y1="{y}" y2="{y}" stroke="#2b6cb0" '
+            'stroke-width="3"/>'
+        )
+        parts.append(f'<circle cx="{x(line["success"]):g}" cy="{y}" r="4" fill="#2b6cb0"/>')
+    note = "blue: success with its interval; grey: blind guess; red: promised"
+    parts += [f'<text x="{LEFT}" y="{height - 10}" fill="#5d6070">{note}</text>', "</svg>"]
+    return "\n".join(parts)
+
+
+def _tick(x: float, y: int, colour: str) -> str:
+    return f'<line x1="{x:g}" x2="{x:g}" y1="{y - 9}" y2="{y + 9}" stroke="{colour}" stroke-width="2"/>'
 
 
 # --- answers: numbers, and every interval as a bar on a common scale ---

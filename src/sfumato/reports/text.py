@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..model.ratios import SMALLEST_P
+from ..model.names import SMALLEST_P
 
 # What a terminal obeys instead of showing, and what turns the direction of writing: names and values of a release may
 # hold it, and a release may come from a stranger.

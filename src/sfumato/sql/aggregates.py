@@ -13,25 +13,10 @@ from .scalar import ANSWERED, BOOLEAN, JOINED, Node, Scope, call_span, refuse, s
 
 QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc)
 AGGREGATES = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, *QUANTILES)
-DIRECT: tuple[type[Any], ...] = (  # numbers that the engine computes from untouched columns
-    exp.Stddev,
-    exp.StddevPop,
-    exp.StddevSamp,
-    exp.Variance,
-    exp.VariancePop,
-    exp.Corr,
-    exp.CovarPop,
-    exp.CovarSamp,
-    exp.RegrSlope,
-    exp.RegrIntercept,
-    exp.RegrR2,
-    exp.RegrCount,
-    exp.RegrAvgx,
-    exp.RegrAvgy,
-    exp.Skewness,
-    exp.Kurtosis,
-    exp.ApproxDistinct,
-)
+# numbers that the engine computes from untouched columns
+DIRECT: tuple[type[Any], ...] = (exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Corr)
+DIRECT += (exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2, exp.RegrCount, exp.RegrAvgx)
+DIRECT += (exp.RegrAvgy, exp.Skewness, exp.Kurtosis, exp.ApproxDistinct)
 NAMED_DIRECT = {"MAD", "ENTROPY", "GEOMEAN", "GEOMETRIC_MEAN", "KURTOSIS_POP", "SEM", "KURTOSIS"}
 
 
@@ -284,26 +269,8 @@ NUMBERS = {"DOUBLE", "FLOAT", "REAL", "DECIMAL"}
 OPERATIONS: dict[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A leaf before it has a number: an aggregate, or its total over the groups that share some keys."""
-
-    aggregate: Aggregate
-    over: tuple[int, ...] | None = None
-
-
-PartOf = Callable[[Node], Part | None]  # the aggregate that a node is; None for anything else
+LeafOf = Callable[[Node], Arithmetic | None]  # the aggregate, or its total over groups, that a node is
 Refuse = Callable[[Node], Exception]
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """An operation over trees, a number, or a leaf."""
-
-    op: str  # + - * / or number, part
-    parts: tuple[Tree, ...] = ()
-    number: float = 0.0
-    part: Part | None = None
 
 
 def rounded(node: Node) -> tuple[Node, int | None]:
@@ -319,16 +286,16 @@ def rounded(node: Node) -> tuple[Node, int | None]:
     return node, None
 
 
-def tree_of(node: Node, leaf: PartOf, refuse: Refuse) -> Tree:
+def tree_of(node: Node, leaf: LeafOf, refuse: Refuse) -> Arithmetic:
     """The node as a tree, or the refusal."""
     node = node.unnest()
     found = leaf(node)
     if found is not None:
-        return Tree("part", part=found)
+        return found
     if isinstance(node, exp.Literal) and not node.is_string:
-        return Tree("number", number=float(node.name))
+        return Arithmetic("number", number=float(node.name))
     if isinstance(node, exp.Neg):
-        return Tree("*", (Tree("number", number=-1.0), tree_of(node.this, leaf, refuse)))
+        return Arithmetic("*", (Arithmetic("number", number=-1.0), tree_of(node.this, leaf, refuse)))
     if isinstance(node, exp.Cast | exp.TryCast) and node.to.this.name in NUMBERS:
         return tree_of(node.this, leaf, refuse)
     if isinstance(node, exp.Nullif) and isinstance(node.expression, exp.Literal) and node.expression.name == "0":
@@ -336,10 +303,10 @@ def tree_of(node: Node, leaf: PartOf, refuse: Refuse) -> Tree:
     op = OPERATIONS.get(type(node))
     if op is None:
         raise refuse(node)
-    return Tree(op, (tree_of(node.left, leaf, refuse), tree_of(node.right, leaf, refuse)))
+    return Arithmetic(op, (tree_of(node.left, leaf, refuse), tree_of(node.right, leaf, refuse)))
 
 
-def as_aggregate(tree: Tree, like: Aggregate) -> Aggregate | None:
+def as_aggregate(tree: Arithmetic, like: Aggregate) -> Aggregate | None:
     """One sum or one ratio of sums that the tree is, under the name of `like`; None where it is neither."""
     total = _linear(tree)
     if total is not None and total.constant == 0 and total.terms:
@@ -363,13 +330,12 @@ class _Linear:
         return _Linear(tuple(replace(t, scale=t.scale * factor) for t in self.terms), self.constant * factor)
 
 
-def _linear(tree: Tree) -> _Linear | None:
+def _linear(tree: Arithmetic) -> _Linear | None:
     """The tree as a sum of terms and a constant."""
     if tree.op == "number":
         return _Linear((), tree.number)
-    if tree.part is not None:
-        aggregate = tree.part.aggregate
-        return _Linear(aggregate.numerator) if aggregate.kind == "sum" and tree.part.over is None else None
+    if tree.leaf is not None:
+        return _Linear(tree.leaf.numerator) if tree.leaf.kind == "sum" and tree.over is None else None
     left, right = (_linear(part) for part in tree.parts)
     if left is None or right is None:
         return None
@@ -383,9 +349,9 @@ def _linear(tree: Tree) -> _Linear | None:
     return None
 
 
-def _ratio(tree: Tree) -> tuple[_Linear, _Linear] | None:
+def _ratio(tree: Arithmetic) -> tuple[_Linear, _Linear] | None:
     """(above, below) of a ratio of two sums, times a number."""
-    if tree.part is not None:
+    if tree.leaf is not None:
         return None
     if tree.op == "/":
         above, below = _linear(tree.parts[0]), _linear(tree.parts[1])
@@ -399,8 +365,8 @@ def _ratio(tree: Tree) -> tuple[_Linear, _Linear] | None:
     return None
 
 
-def numbered(tree: Tree, number: Callable[[Aggregate], int]) -> Arithmetic:
+def numbered(tree: Arithmetic, number: Callable[[Aggregate], int]) -> Arithmetic:
     """The tree over aggregates of the question, which `number` registers."""
-    if tree.part is not None:
-        return Arithmetic("part", aggregate=number(tree.part.aggregate), over=tree.part.over)
-    return Arithmetic(tree.op, tuple(numbered(part, number) for part in tree.parts), number=tree.number)
+    if tree.leaf is not None:
+        return replace(tree, leaf=None, aggregate=number(tree.leaf))
+    return replace(tree, parts=tuple(numbered(part, number) for part in tree.parts))

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..model.public import Scalar
-from .scalar import JOINED, Node, refuse
+from .scalar import JOINED, Node, refuse, span
 
 ENDS = {"_low": "INTERVAL_LOW", "_high": "INTERVAL_HIGH", "_se": "STD_ERROR"}
 MOST_ROWS = 10_000  # of a look-up table
@@ -101,7 +101,7 @@ class _Flattener:
             raise QueryError(
                 f'the inner question has no column "{node.name}"',
                 sql=self.text,
-                position=_place(node),
+                position=span(node),
                 hint=f"Columns: {', '.join(columns)}",
             )
 
@@ -233,7 +233,7 @@ class _Flattener:
             raise QueryError(
                 f'"{node.table}" has no column "{node.name}"',
                 sql=self.text,
-                position=_place(node),
+                position=span(node),
                 hint=f"Columns: {', '.join(held)}",
             )
         bare = own.copy()
@@ -295,9 +295,3 @@ def _check_table(table: Node, text: str) -> None:
     named = alias is not None and alias.args.get("columns")
     if named or {k for k, v in table.args.items() if v} - {"this", "alias"}:
         raise refuse("FROM takes the table release alone", text, table)
-
-
-def _place(node: Node) -> tuple[int, int] | None:
-    from .scalar import span
-
-    return span(node)

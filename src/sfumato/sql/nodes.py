@@ -113,6 +113,7 @@ class Arithmetic:
     number: float = 0.0
     aggregate: int = -1
     over: tuple[int, ...] | None = None
+    leaf: Aggregate | None = None  # the aggregate itself, before it has a number
 
     def leaves(self) -> tuple[tuple[int, tuple[int, ...] | None], ...]:
         """(aggregate, over) of its parts, each once."""

@@ -16,10 +16,10 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from ..errors import QueryError, UnsupportedQuery
 from ..model.names import ERROR_ENDS
-from .aggregates import AGGREGATES, Part, Terms, as_aggregate, is_direct, numbered, rounded, tree_of
+from .aggregates import AGGREGATES, Terms, as_aggregate, is_direct, numbered, rounded, tree_of
 from .nesting import Lookups, Nested, flattened
-from .nodes import Aggregate, Condition, Derived, Key, Query, Schema, conjunction
-from .scalar import ANSWERED, COMPUTED, Node, Scope, call_span, conjuncts, default_name, refuse, span, typed
+from .nodes import Aggregate, Arithmetic, Condition, Derived, Key, Query, Schema, conjunction
+from .scalar import ALLOWED, ANSWERED, COMPUTED, Node, Scope, call_span, conjuncts, default_name, refuse, span, typed
 
 ENDS = {"INTERVAL_LOW": "_low", "INTERVAL_HIGH": "_high", "STD_ERROR": "_se"}
 
@@ -62,13 +62,16 @@ class _Parser:
     def query(self, select: Node) -> Query:
         items = self._items(select)
         pushed, where = self._where(select.args.get("where"))
-        sets = self._groups(select.args.get("group"), items)
+        plain = [node for _, node in items if not self._is_aggregate(node)]
+        sets = grouping_sets(select.args.get("group"), plain, lambda node: self._key(node, items), self.text)
         columns = self.columns = tuple((name, self._column(name, node)) for name, node in items)
         doubles = [name for name, _ in columns if [n for n, _ in columns].count(name) > 1]
         if doubles:
             raise QueryError(f'two columns of the answer are named "{doubles[0]}"; give one an alias', sql=self.text)
         self._check_error_columns(columns)
-        having, order = self._having(select.args.get("having")), self._order(select.args.get("order"))
+        having = select.args.get("having")
+        having = None if having is None else self._on_answer(having.this)
+        order = self._order(select.args.get("order"))
         if self.totals is not None and (len(sets) > 1 or having is not None):
             raise refuse("a total over groups goes with a plain GROUP BY and without HAVING", self.text, self.totals)
         self._check_direct(where)
@@ -171,10 +174,6 @@ class _Parser:
 
     # --- GROUP BY ------------------------------------------------------------------------------------------
 
-    def _groups(self, group: Node | None, items: list[tuple[str, Node]]) -> tuple[tuple[int, ...], ...]:
-        plain = [node for _, node in items if not self._is_aggregate(node)]
-        return grouping_sets(group, plain, lambda node: self._key(node, items), self.text)
-
     def _key(self, node: Node, items: list[tuple[str, Node]]) -> int:
         """Number of the key that the expression, its position in SELECT or its alias stands for."""
         node = node.unnest()
@@ -235,13 +234,9 @@ class _Parser:
             if not self._is_aggregate(inner):
                 raise refuse(f"{node.name.upper()} takes an aggregate or its alias", self.text, node)
             return self._column(name, inner, hidden=True) + ENDS[node.name.upper()]
-        target = node.this if isinstance(node, exp.Filter) else node
-        if isinstance(target, AGGREGATES) or is_direct(target):
-            return self._register(self.terms.aggregate(name, node, hidden=hidden), hidden=hidden)
-        if isinstance(target, exp.AggFunc):
-            said = typed(target, self.text)
-            at = call_span(node, self.text)
-            raise refuse(f"{said} is not answered with its error", self.text, at=at, hint=ANSWERED)
+        found = self._aggregate(name, node, hidden=hidden)
+        if found is not None:
+            return self._register(found, hidden=hidden)
         if self._is_aggregate(node):
             return self._computed(name, node, hidden=hidden)
         self.scope.check(node)
@@ -252,6 +247,16 @@ class _Parser:
         if isinstance(node, exp.Column):
             raise refuse(f'"{node.name}" must appear in GROUP BY or inside an aggregate', self.text, node)
         raise refuse("this expression must appear in GROUP BY or inside an aggregate", self.text, node)
+
+    def _aggregate(self, name: str, node: Node, *, hidden: bool) -> Aggregate | None:
+        """The aggregate that a node is, perhaps with FILTER; None for anything else."""
+        call = node.this if isinstance(node, exp.Filter) else node
+        if isinstance(call, AGGREGATES) or is_direct(call):
+            return self.terms.aggregate(name, node, hidden=hidden)
+        if isinstance(call, exp.AggFunc):
+            said, at = typed(call, self.text), call_span(node, self.text)
+            raise refuse(f"{said} is not answered with its error", self.text, at=at, hint=ANSWERED)
+        return None
 
     def _computed(self, name: str, node: Node, *, hidden: bool) -> str:
         """Arithmetic: one sum or ratio where it is one, a tree otherwise."""
@@ -273,7 +278,7 @@ class _Parser:
         self.derived.append(Derived(name, made, text, place))
         return f"d{len(self.derived) - 1}"
 
-    def _part(self, node: Node) -> Part | None:
+    def _part(self, node: Node) -> Arithmetic | None:
         """The aggregate that a node is, or its total over groups."""
         if isinstance(node, exp.Window):
             self._check_window(node)
@@ -282,15 +287,9 @@ class _Parser:
                 raise refuse("a total over groups is of COUNT or SUM", self.text, node)
             keys = tuple(sorted(self._known_key(key) for key in node.args.get("partition_by") or ()))
             self.totals = self.totals or node
-            return Part(found, keys)
-        target = node.this if isinstance(node, exp.Filter) else node
-        if isinstance(target, AGGREGATES) or is_direct(target):
-            return Part(self.terms.aggregate("", node, hidden=True))
-        if isinstance(target, exp.AggFunc):
-            said = typed(target, self.text)
-            at = call_span(node, self.text)
-            raise refuse(f"{said} is not answered with its error", self.text, at=at, hint=ANSWERED)
-        return None
+            return Arithmetic("part", leaf=found, over=keys)
+        aggregate = self._aggregate("", node, hidden=True)
+        return None if aggregate is None else Arithmetic("part", leaf=aggregate)
 
     def _check_window(self, node: Node) -> None:
         """Refuse windows that are not the total of an aggregate over groups."""
@@ -352,7 +351,8 @@ class _Parser:
         for part in replaced.walk():
             if isinstance(part, exp.Subquery | exp.Select | exp.Window):
                 raise refuse("subqueries and window functions are not answered from a release", self.text, node)
-        self.scope_free_check(replaced, node)
+            if not isinstance(part, (*ALLOWED, exp.Ordered)):  # its columns are those of the answer already
+                raise refuse(f"{typed(part, self.text)} is not allowed here", self.text, node)
         return str(replaced.sql(dialect="duckdb", comments=False))
 
     def _same(self, node: Node, key: Key) -> bool:
@@ -361,20 +361,9 @@ class _Parser:
         except QueryError:
             return False
 
-    def scope_free_check(self, replaced: Node, node: Node) -> None:
-        """The allow-list, for an expression whose columns are already those of the answer."""
-        from .scalar import ALLOWED
-
-        for part in replaced.walk():
-            if not isinstance(part, (*ALLOWED, exp.Ordered)):
-                raise refuse(f"{typed(part, self.text)} is not allowed here", self.text, node)
-
     def _no_formula(self, node: Node) -> UnsupportedQuery:
         of = " of an aggregate" if isinstance(node, exp.Func) else ""
         return refuse(f"{typed(node, self.text)}{of} has no error formula", self.text, node, hint=COMPUTED)
-
-    def _having(self, having: Node | None) -> str | None:
-        return None if having is None else self._on_answer(having.this)
 
     def _order(self, order: Node | None) -> str | None:
         if order is None:

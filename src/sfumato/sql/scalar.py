@@ -21,46 +21,16 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-BOOLEAN: tuple[type[Any], ...] = (
-    exp.EQ,
-    exp.NEQ,
-    exp.LT,
-    exp.LTE,
-    exp.GT,
-    exp.GTE,
-    exp.In,
-    exp.Between,
-    exp.Like,
-    exp.ILike,
-    exp.Is,
-)
-BOOLEAN += (exp.And, exp.Or, exp.Not, exp.Boolean, exp.Null, exp.NullSafeEQ, exp.NullSafeNEQ)
+BOOLEAN: tuple[type[Any], ...] = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
+BOOLEAN += (exp.Like, exp.ILike, exp.Is, exp.And, exp.Or, exp.Not, exp.Boolean, exp.Null, exp.NullSafeEQ)
+BOOLEAN += (exp.NullSafeNEQ,)
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Round)
 TEXT = (exp.Substring, exp.Left, exp.Right, exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.DPipe, exp.Concat)
-DATES: tuple[type[Any], ...] = (
-    exp.Year,
-    exp.Month,
-    exp.Day,
-    exp.Quarter,
-    exp.Week,
-    exp.DayOfWeek,
-    exp.DayOfYear,
-    exp.Extract,
-    exp.DateTrunc,
-)
-DATES += (exp.TimestampTrunc, exp.Date, exp.Interval, exp.Var)
-OTHER: tuple[type[Any], ...] = (
-    exp.Column,
-    exp.Identifier,
-    exp.Literal,
-    exp.Paren,
-    exp.Tuple,
-    exp.Case,
-    exp.If,
-    exp.Cast,
-    exp.TryCast,
-)
-OTHER += (exp.DataType, exp.DataTypeParam, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Escape)
+DATES: tuple[type[Any], ...] = (exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Week, exp.DayOfWeek, exp.DayOfYear)
+DATES += (exp.Extract, exp.DateTrunc, exp.TimestampTrunc, exp.Date, exp.Interval, exp.Var)
+OTHER: tuple[type[Any], ...] = (exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Tuple, exp.Case, exp.If)
+OTHER += (exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least)
+OTHER += (exp.Escape,)
 ALLOWED = BOOLEAN + ARITHMETIC + TEXT + DATES + OTHER
 
 

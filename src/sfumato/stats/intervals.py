@@ -14,8 +14,8 @@ from scipy import special
 from scipy.special import chdtrc, ndtr
 
 from ..errors import SpecError
+from ..model.names import SMALLEST_P
 from ..model.public import Floats
-from ..model.ratios import SMALLEST_P
 
 
 def normal_quantile(level: float, comparisons: int = 1) -> float:
@@ -55,7 +55,6 @@ NEVER = 1e-12  # below this lam no hit is ever seen, and there is no step of one
 OUTSIDE = 1.0  # standard errors that an estimate may lie outside what is possible; farther ones are moved to there
 NARROW = 0.7  # of the level's normal quantile: the same for levels below 85 %, whose intervals are that narrow
 NEARLY = 1e6  # a linear law of this lam at both ends is taken as normal: its skewness is a thousandth
-MANY = 200  # cells among which equal ones are looked for before a search
 MARGIN = 0.25  # share of a cut interval's width that is kept inside what is possible
 
 
@@ -163,9 +162,7 @@ def _searched(
     def chance(x: Floats) -> Floats:
         return lower_tail(shown, sign * x, v(x), sign * k(x))
 
-    both = np.stack([start, start])
-    guess = both - sign * float(special.ndtri(alpha / 2)) * np.sqrt(np.maximum(v(both), 0.0))
-    low, high = farthest_allowed(chance, alpha / 2, both, np.stack([least, most]), guess)
+    low, high = farthest_allowed(chance, alpha / 2, np.stack([start, start]), np.stack([least, most]))
     return low, high
 
 
@@ -184,9 +181,7 @@ def _linear(
         return np.asarray(np.broadcast_to(np.asarray(x, np.float64), t.shape)[skewed])
 
     numbers = np.stack([some(x) for x in (t, v.constant, v.slope, k.constant, k.slope, least, most, unit)])
-    kind = np.arange(numbers.shape[1])
-    if len(kind) > MANY:  # narrow cells are alike: each kind is searched once
-        numbers, kind = np.unique(numbers, axis=1, return_inverse=True)
+    numbers, kind = np.unique(numbers, axis=1, return_inverse=True)  # narrow cells are alike: each is searched once
     t, v0, v1, k0, k1, least, most, unit = numbers
     of_v, of_k = Line(constant=v0, slope=v1), Line(constant=k0, slope=k1)
     ends = _searched(t, of_v, of_k, alpha, least, most, unit)
@@ -209,34 +204,22 @@ def binomial_total_interval(published: Floats, size: float, alpha: float) -> tup
     """
     if not 0 < alpha < 1:
         raise SpecError(f"alpha must lie between 0 and 1, got {alpha!r}", field="alpha")
-    shape = np.shape(published)
     totals, kind = np.unique(np.asarray(published, dtype=np.float64), return_inverse=True)
-    low, high = _total_ends(totals.tobytes(), size, alpha)
-    return low[kind].reshape(shape), high[kind].reshape(shape)
-
-
-@lru_cache(maxsize=64)  # a total has many output rows, and all grouping sets of a question ask for it
-def _total_ends(published: bytes, size: float, alpha: float) -> tuple[Floats, Floats]:
-    o = np.frombuffer(published, dtype=np.float64)
     chance, loss = 1.0 / size, np.log(2.0 / alpha)
-
     tiny = np.finfo(float).tiny  # the functions of scipy want positive arguments
 
-    def few(f: Floats) -> Floats:  # P(X <= o | f); certain when size f = o
-        room = size * f - o
-        return np.where(room <= 0, 1.0, special.betainc(np.maximum(room, tiny), o + 1.0, 1.0 - chance))
+    def few(f: Floats) -> Floats:  # P(X <= totals | f); certain when size f = totals
+        room = size * f - totals
+        return np.where(room <= 0, 1.0, special.betainc(np.maximum(room, tiny), totals + 1.0, 1.0 - chance))
 
-    def many(f: Floats) -> Floats:  # P(X >= o | f)
-        room = np.maximum(size * f - o, 0.0) + 1.0
-        return np.where(o <= 0, 1.0, special.betainc(np.maximum(o, tiny), room, chance))
+    def many(f: Floats) -> Floats:  # P(X >= totals | f)
+        room = np.maximum(size * f - totals, 0.0) + 1.0
+        return np.where(totals <= 0, 1.0, special.betainc(np.maximum(totals, tiny), room, chance))
 
     # P(X <= o) <= exp(-(f - o)^2 / 2 f), so that every total from `far` on is rejected; below o / size no draw gives o
-    far = o + loss + np.sqrt(loss**2 + 2.0 * o * loss)
-    # x - o is about z standard errors where z^2 x (1 - chance) = (x - o)^2
-    z2 = float(special.ndtri(alpha / 2)) ** 2 * (1.0 - chance)
-    spread = np.sqrt(z2 * o + z2**2 / 4)
-    low = farthest_allowed(many, alpha / 2, o, o * chance, o + z2 / 2 - spread)
-    high = farthest_allowed(few, alpha / 2, o, far, o + z2 / 2 + spread)
+    far = totals + loss + np.sqrt(loss**2 + 2.0 * totals * loss)
+    ends = (farthest_allowed(many, alpha / 2, totals, totals * chance), farthest_allowed(few, alpha / 2, totals, far))
+    low, high = (end[kind].reshape(np.shape(published)) for end in ends)
     return low, high
 
 
@@ -251,78 +234,23 @@ def cut(low: Floats, high: Floats, least: Floats | float, most: Floats | float) 
     return inner_low, inner_high
 
 
-# How far a test allows a number to go: the end of an interval, on a grid of halvings.
-#
-# The end is the one that plain bisection finds. Where it lies is first looked for by secants on the normal scale, where
-# tail chances are nearly straight lines; the halvings then ask for a chance only where that has not settled it.
+# How far a test allows a number to go: the end of an interval, by bisection.
 
 
 Chance = Callable[[Floats], Floats]  # of a tail, at true counts x
 
 STEPS = 30  # of a bisection: the ends are within 1e-9 of the possible range
-SECANTS = 12  # at most; five are usual
-CLOSE = 2.0 ** -(STEPS + 1)  # of the range: no halving is as short
-SMALLEST, LARGEST = 1e-300, 1 - 1e-16  # chances that have a place on the normal scale
 
 
-def farthest_allowed(chance: Chance, level: float, start: Floats, limit: Floats, guess: Floats) -> Floats:
-    """The point nearest to `limit` whose chance is at least `level` on the way from `start`, which is taken as allowed.
-
-    `guess` is where it may lie; how good it is matters to the time only.
-    """
-    start, limit = np.asarray(start, dtype=np.float64), np.asarray(limit, dtype=np.float64)
-    near, far, whole = _narrowed(chance, level, start, limit, guess)
-    sure, doubt = np.abs(near - start), np.abs(far - start)  # allowed up to here, refused from there
-    good, bad = start.copy(), limit.copy()
+def farthest_allowed(chance: Chance, level: float, start: Floats, limit: Floats) -> Floats:
+    """The point nearest to `limit`, on the way from `start`, whose chance is at least `level`; `start` is allowed."""
+    good, bad = np.array(start, dtype=np.float64), np.array(limit, dtype=np.float64)
+    whole = chance(bad) >= level
     for _ in range(STEPS):
         middle = (good + bad) / 2
-        way = np.abs(middle - start)
-        fine = way <= sure
-        if (~fine & (way < doubt) & ~whole).any():
-            fine = fine | ((way < doubt) & (chance(middle) >= level))
+        fine = chance(middle) >= level
         good, bad = np.where(fine, middle, good), np.where(fine, bad, middle)
     return np.where(whole, limit, good)
-
-
-def _narrowed(
-    chance: Chance, level: float, start: Floats, limit: Floats, guess: Floats
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """(farthest point known to be allowed, nearest one known to be refused, whether the limit is allowed)."""
-    wanted = float(special.ndtri(level))
-
-    def excess(p: Floats) -> Floats:
-        return np.asarray(special.ndtri(np.clip(p, SMALLEST, LARGEST)) - wanted, dtype=np.float64)
-
-    whole = chance(limit) >= level
-    near, far = start.copy(), limit.copy()
-    first = chance(start)
-    odd = ~(first >= level)  # nothing is known about the way there: every halving asks
-    close = CLOSE * np.abs(limit - start)
-    x0, f0, x1 = start, excess(first), np.clip(guess, np.minimum(start, limit), np.maximum(start, limit))
-
-    def look(x: Floats) -> Floats:
-        nonlocal near, far
-        p = chance(x)
-        fine, way = p >= level, np.abs(x - start)
-        near = np.where(fine & ~odd & (way > np.abs(near - start)), x, near)
-        far = np.where(~fine & ~odd & (way < np.abs(far - start)), x, far)
-        return p
-
-    for _ in range(SECANTS):
-        f1 = excess(look(x1))
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            x2 = x1 - f1 * (x1 - x0) / (f1 - f0)
-        low, high = np.minimum(near, far), np.maximum(near, far)
-        inside = (x2 >= low - close) & (x2 <= high + close)  # a little beyond: it is there
-        x2 = np.where(inside, np.clip(x2, low, high), (low + high) / 2)
-        x2 = np.where(np.abs(x1 - x0) <= close / 2, x1, x2)  # found, while others are still looked for
-        x0, f0, x1 = x1, f1, x2
-        if (np.abs(x1 - x0) <= close / 2)[~(whole | odd)].all():
-            break
-    outwards = np.sign(limit - start) * close
-    look(np.clip(x1 + outwards, np.minimum(start, limit), np.maximum(start, limit)))
-    look(np.clip(x1 - outwards, np.minimum(start, limit), np.maximum(start, limit)))
-    return near, far, whole
 
 
 # Intervals for counts of a column of which few rows are changed, by the exact law of the rows that show a value.

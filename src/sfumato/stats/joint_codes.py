@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-DENSE = 4  # times as many numbers as there are places: so far apart they may lie
-MANY = 10_000  # from here on sorting is what counts
 ROOM = 1 << 62  # joint numbers stay below it, so that they never wrap around
 
 
@@ -28,31 +26,6 @@ def joint_ranks(columns: Sequence[NDArray[Any]], rows: int) -> tuple[NDArray[np.
     return joint, size
 
 
-def distinct_numbers(numbers: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """(distinct numbers, sorted; place of every number among them), as np.unique gives them; numbers from 0 on.
-
-    Numbers that lie close together are ticked off; where a number and its place fit one word they are sorted together.
-    """
-    most, bits = int(numbers.max(initial=0)), max(len(numbers) - 1, 1).bit_length()
-    if most < DENSE * len(numbers):
-        there = np.zeros(most + 1, dtype=bool)
-        there[numbers] = True
-        return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
-    if len(numbers) < MANY or most >= 1 << (63 - bits):
-        kept, inverse = np.unique(numbers, return_inverse=True)
-        return kept.astype(np.int64), inverse.reshape(-1)
-    packed = numbers.astype(np.int64) << bits
-    packed |= np.arange(len(numbers))
-    packed.sort()
-    at = packed & ((1 << bits) - 1)
-    packed >>= bits
-    new = np.ones(len(packed), dtype=bool)
-    np.not_equal(packed[1:], packed[:-1], out=new[1:])
-    inverse = np.empty(len(packed), dtype=np.intp)
-    inverse[at] = np.cumsum(new) - 1
-    return packed[new], inverse
-
-
 def sum_by_group(values: NDArray[Any], group: Any, groups: int | tuple[int, ...]) -> NDArray[Any]:
     """Sums of the values (or rows of values) of every group: int64 for whole numbers, exact for Python's, else float64.
 
@@ -69,13 +42,8 @@ def distinct_rows(columns: Sequence[NDArray[Any]], rows: int) -> tuple[NDArray[A
     """(distinct rows in lexicographic order, number of the distinct row of every row)."""
     if not columns:
         return np.zeros((min(rows, 1), 0), dtype=np.int8), np.zeros(rows, dtype=np.intp)
-    varied = [column for column in columns if rows and (column[0] != column).any()]
-    if not varied:
-        return np.stack(columns, axis=1)[:1], np.zeros(rows, dtype=np.intp)
-    distinct, inverse = distinct_numbers(joint_ranks(varied, rows)[0])
-    first = np.empty(len(distinct), dtype=np.intp)
-    first[inverse[::-1]] = np.arange(rows)[::-1]
-    return np.stack([column[first] for column in columns], axis=1), inverse
+    _, first, inverse = np.unique(joint_ranks(columns, rows)[0], return_index=True, return_inverse=True)
+    return np.stack([column[first] for column in columns], axis=1), inverse.reshape(-1)
 
 
 def distinct_cells(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:

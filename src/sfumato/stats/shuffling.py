@@ -25,17 +25,15 @@ Kind = TypeVar("Kind", bound=np.integer)
 Packed = NDArray[np.uint64]
 
 
-def shuffled(
-    entries: NDArray[Kind], start: Integers, rng: np.random.Generator, *, in_place: bool = False
-) -> NDArray[Kind]:
-    """The entries; list i, from `start[i]` to `start[i + 1]`, is shuffled in its place. `in_place`: not in a copy.
+def shuffled(entries: NDArray[Kind], start: Integers, rng: np.random.Generator) -> NDArray[Kind]:
+    """The entries; list i, from `start[i]` to `start[i + 1]`, is shuffled in its place.
 
     Entries are sorted by random keys, several lists at a time, while the next keys are drawn. Where keys of a list are
     equal a random permutation decides, so that no order is likelier than another.
     """
     if not len(entries):
-        return entries if in_place else entries.copy()
-    result, least = entries if in_place else np.empty_like(entries), int(entries.min())
+        return entries.copy()
+    result, least = np.empty_like(entries), int(entries.min())
     bits = np.uint64(max(int(entries.max()) - least, 1).bit_length())
     waiting: deque[tuple[slice, Future[Packed]]] = deque()
 
@@ -137,11 +135,9 @@ class Splitter:
 
     The partition's share is a `Deal` of its own: what `hand_out` gives to the partition's records. Shares depend on
     the deal, the counts of the partitions before and the generators; handing out depends on the share alone.
-    `in_place`: the deal is not used again, and its list of labels, which may be as long as the table, is shuffled
-    where it lies.
     """
 
-    def __init__(self, deal: Deal, rng: np.random.Generator, *, in_place: bool = False) -> None:
+    def __init__(self, deal: Deal, rng: np.random.Generator) -> None:
         self._deal, self._start = deal, deal.start
         self._labels, self._remaining = deal.labels, deal.counts
         if deal.counts is not None and len(deal.start) > MANY_VALUES:
@@ -149,7 +145,7 @@ class Splitter:
             self._start = np.concatenate([[0], np.cumsum(deal.counts)])[deal.start]
             self._labels, self._remaining = np.repeat(deal.labels, deal.counts), None
         if self._remaining is None:  # listed labels: shuffle each value's list once, then split off slices of it
-            self._labels = shuffled(self._labels, self._start, rng, in_place=in_place)
+            self._labels = shuffled(self._labels, self._start, rng)
             self._next = self._start[:-1].copy()
         else:
             self._remaining = self._remaining.copy()
@@ -204,36 +200,10 @@ def hand_out(share: Deal, codes: Codes, rng: np.random.Generator) -> NDArray[np.
 
 
 def order_of(codes: NDArray[np.integer], size: int) -> NDArray[np.integer]:
-    """The rows by their codes, which are below `size`; rows of one code in their own order.
-
-    Where a code and a row's number fit 32 bits together, plain numbers are sorted, which takes half as long; else
-    codes of 16 bits by radix.
-    """
-    bits = max(len(codes) - 1, 1).bit_length()
-    if size - 1 >= 1 << (32 - bits):
-        return np.argsort(codes.astype(np.uint16) if size <= 1 << 16 else codes, kind="stable")
-    packed = codes.astype(np.uint32) << np.uint32(bits)
-    packed |= np.arange(len(codes), dtype=np.uint32)
-    packed.sort()
-    packed &= np.uint32((1 << bits) - 1)
-    return packed
+    """The rows by their codes, which are below `size`; rows of one code in their own order."""
+    return np.argsort(codes.astype(np.uint16) if size <= 1 << 16 else codes, kind="stable")  # 16 bits: by radix
 
 
 def changed_between_passes() -> DataError:
     """The error of a second pass that sees other counts than the plan was made for."""
     return DataError("the table changed between the two passes over it; nothing was published")
-
-
-Whole = TypeVar("Whole", bound=np.integer)
-
-
-def either(mask: NDArray[np.bool_], first: NDArray[Whole], second: NDArray[Whole]) -> NDArray[Whole]:
-    """`first` where the mask holds, else `second`, whole numbers of one type.
-
-    np.where goes one way or the other at every row, and where coins decide the processor guesses wrong: 4 ns a row.
-    Differences wrap around and back, so that no number is too large.
-    """
-    found = first - second
-    found *= mask
-    found += second
-    return found

@@ -1,21 +1,26 @@
-"""The releases that a server offers: opened and checked once at the start, then only described."""
+"""The releases that a server offers: opened and checked once at the start, then only described and copied out."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import os
-from collections.abc import Mapping, Sequence
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import SpecError, VerificationError
 from ..model.public import ADDED
 from ..query import open_release
-from ..release.checks import SIGNATURE
-from ..release.files import FileStates
-from ..release.verify import describe
+from ..release.files import FileStates, check_states
+from ..release.verify import SIGNATURE, describe
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 RESERVED = frozenset({"static", "healthz", "openapi.json", "favicon.ico", "robots.txt"})
 CHANGED = "the files of the release changed since this server opened it; whoever runs the server starts it again"
@@ -82,11 +87,11 @@ class Served:
         )
 
     def check(self) -> None:
-        """Nothing; VerificationError where a file changed since the server opened the release."""
+        """Raise VerificationError where a file changed since the server opened the release."""
         if self.states is None:
             return
         try:
-            self.states.check()
+            check_states(self.states)
         except VerificationError:
             raise VerificationError(CHANGED) from None
 
@@ -131,3 +136,70 @@ def catalogue(paths: Sequence[str | Path]) -> dict[str, Served]:
     if not found:
         raise SpecError("no release is named; give the folder of at least one", field="release")
     return found
+
+
+# A release as one file, made while it is sent.
+
+
+PIECE = 1 << 18  # bytes
+BATCH = 1 << 14  # rows
+DATED = (1980, 1, 1, 0, 0, 0)  # equal bundles give equal archives
+
+
+class _Sink(io.RawIOBase):
+    """Collects what a zip writer writes, to be taken away piece by piece."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._parts.append(bytes(data))
+        return len(data)
+
+    def take(self) -> bytes:
+        taken, self._parts = b"".join(self._parts), []
+        return taken
+
+
+def zipped(release: Served) -> Iterator[bytes]:
+    """The bundle as a zip archive; Parquet is compressed already, so files are stored as they are."""
+    sink = _Sink()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name in release.files:
+            path = release.folder / name
+            entry = zipfile.ZipInfo(f"{release.name}/{name}", DATED)
+            entry.external_attr = 0o644 << 16
+            with path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
+                while piece := source.read(PIECE):
+                    target.write(piece)
+                    release.check()
+                    yield sink.take()
+    release.check()
+    yield sink.take()
+
+
+def rows_as_csv(release: Served) -> Iterator[bytes]:
+    """The published rows as CSV."""
+    from ..engines.batches import read_rows
+
+    header = True
+    for batch in read_rows([release.folder / n for n in release.document["files"] if n.startswith("data")], BATCH):
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if header:
+            writer.writerow(batch.schema.names)
+            header = False
+        columns = [_cells(column) for column in batch.columns]
+        writer.writerows(zip(*columns, strict=True))
+        release.check()
+        yield text.getvalue().encode()
+
+
+def _cells(column: pa.Array) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):  # dates beyond Python's calendar
+        return list(column.cast("string").to_pylist())

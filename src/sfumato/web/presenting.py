@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import datetime
-import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal
-from urllib.parse import quote, urlencode
+from typing import Any
 
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
 from ..analysis.association import Independence
-from ..analysis.design import FAMILIES
 from ..analysis.fit import Fit
 from ..answering.answer import Answer
 from ..model.names import ERROR_ENDS
-from ..query import Release
-from ..reports.text import json_text, number, p_text
+from ..reports.text import number, p_text
 
 # An answer as a page shows it: cells of text, and every interval as places on a common scale.
 
@@ -121,8 +115,6 @@ def _text(value: Any) -> str:
 
 
 def _is_number(answer: Answer, name: str) -> bool:
-    import pyarrow as pa
-
     kind = answer.to_arrow().schema.field(name).type
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
@@ -300,59 +292,15 @@ def _short(x: float | None) -> str:
     return "unknown" if x is None else f"{x:,.4g}" if abs(x) < 1000 else f"{x:,.0f}"
 
 
-# Fits and tests on the analysts' page: what is asked for, and the result as files and as a page shows it.
+# Fits and tests as the page shows them.
 
 
-Form = Literal["json", "csv", "page"]
-FORMS = {"fit": ("json", "csv"), "test": ("json",)}
 MOST_DRAWN = 60  # coefficients; the table has all
 INTERCEPT = "Intercept"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conclusion:
-    """A model or a test asked of a release: a formula, or two columns."""
-
-    release: str
-    form: Form
-    formula: str = ""
-    family: str = FAMILIES[0]
-    x: str = ""
-    y: str = ""
-    where: str = ""
-    level: float = 0.95
-
-    @property
-    def kind(self) -> str:
-        """ "fit" or "test"."""
-        return "fit" if self.formula else "test"
-
-    @property
-    def sql(self) -> str:
-        """What was typed."""
-        return self.formula or f"{self.x}, {self.y}"
-
-    def fields(self) -> dict[str, str]:
-        """The question as fields of an address."""
-        own = {"formula": self.formula, "family": self.family} if self.formula else {"x": self.x, "y": self.y}
-        level = {} if self.level == 0.95 else {"level": str(self.level)}
-        return own | ({"where": self.where} if self.where else {}) | level
-
-
-def concluded(release: Release, asked: Conclusion) -> tuple[bytes, dict[str, Any]]:
-    """(the file, what a page needs); one of them is empty."""
-    found: Fit | Independence
-    if asked.formula:
-        found = release.fit(asked.formula, family=asked.family, where=asked.where or None, level=asked.level)
-    else:
-        found = release.test(asked.x, asked.y, where=asked.where or None, level=asked.level)
-    if asked.form == "page":
-        return b"", _model(found) if isinstance(found, Fit) else _independence(found)
-    text = found.to_csv() if asked.form == "csv" and isinstance(found, Fit) else json_text(found.to_dict())
-    return text.encode(), {}
-
-
-def _model(fit: Fit) -> dict[str, Any]:
+def present_fit(fit: Fit) -> dict[str, Any]:
+    """What the template of a fit needs."""
     document = fit.to_dict()
     rows = [
         {"": row["estimate"], "_se": row["se"], "_low": row["low"], "_high": row["high"]} for row in document["rows"]
@@ -381,7 +329,8 @@ def _model(fit: Fit) -> dict[str, Any]:
     }
 
 
-def _independence(test: Independence) -> dict[str, Any]:
+def present_test(test: Independence) -> dict[str, Any]:
+    """What the template of a test needs."""
     strength = "not told by this release"
     if test.high is not None:
         ends = (
@@ -403,30 +352,4 @@ def _independence(test: Independence) -> dict[str, Any]:
         "facts": facts,
         "caveats": list(test.caveats),
         "text": str(test),
-    }
-
-
-def links(name: str, digest: str, asked: Conclusion) -> dict[str, str]:
-    """Addresses of a conclusion: the page, and the files; they name the release's contents."""
-    fields = asked.fields() | {"digest": digest[:16]}
-    files = {f: f"/{quote(name)}/{asked.kind}?{urlencode(fields | {'format': f})}" for f in FORMS[asked.kind]}
-    return {"page": f"/{quote(name)}/ask?{urlencode(fields)}#answer", **files}
-
-
-def lines(name: str, asked: Conclusion) -> dict[str, str]:
-    """The same on a command line and in Python."""
-    fields: Mapping[str, str] = asked.fields()
-    words = [asked.formula] if asked.formula else [asked.x, asked.y]
-    options = {key: fields[key] for key in ("family", "where", "level") if key in fields}
-    if options.get("family") == FAMILIES[0]:
-        del options["family"]
-    given_options = "".join(f" --{key}={shlex.quote(text)}" for key, text in options.items())
-    ended = ["--"] if any(word.startswith("-") for word in (name, *words)) else []  # what follows is no option
-    shell = " ".join(shlex.quote(word) for word in (*ended, name, *words))
-    given = [repr(word) for word in words]
-    given += [f"{key}={text if key == 'level' else repr(text)}" for key, text in options.items()]
-    return {
-        "shell": f"sfumato {asked.kind}{given_options} {shell}",
-        "python": f"import sfumato\n\nrelease = sfumato.open_release({name!r})\n"
-        f"print(release.{asked.kind}({', '.join(given)}))",
     }

@@ -8,10 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+
 from ..errors import EngineError, QueryError, SfumatoError, SpecError, VerificationError
 
 _TEXT = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _MEANT = "; did you mean "
+KEYWORDS = {word.upper() for word in (*DuckDB.Tokenizer.KEYWORDS, *DuckDB.Generator.RESERVED_KEYWORDS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,15 @@ class Refusal:
         return tuple(lines)
 
 
-def refusal(error: SfumatoError, accepted: Callable[[str], bool]) -> Refusal:
+class Refused(Exception):  # noqa: N818 - reads as what happened
+    """A refusal on its way to the caller."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+def refusal(error: SfumatoError, accepted: Callable[[str], bool] = lambda _: False) -> Refusal:
     """The refusal an exception stands for; `accepted` says whether a corrected question would be answered."""
     if isinstance(error, QueryError):
         fixes: list[tuple[str, str]] = []
@@ -105,22 +117,10 @@ def identifier(name: str) -> str:
 
 def literal(value: object) -> str:
     """A value as SQL."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, int | float):
-        return repr(value)
-    return "'" + str(value).replace("'", "''") + "'"
+    return exp.convert(value).sql(dialect="duckdb")
 
 
-_KEYWORDS = """
-ALL AND ANY AS ASC BETWEEN BY CASE CAST CUBE DATE DAY DESC DISTINCT ELSE END EXISTS FALSE FILTER FOR FROM GROUP HAVING
-IN INTERVAL INTO IS JOIN LEFT LIKE LIMIT MONTH NOT NULL OFFSET ON OR ORDER PARTITION RIGHT ROLLUP SELECT SET SETS TABLE
-THEN TIME TIMESTAMP TO TRUE UNION USER USING VALUES WHEN WHERE WINDOW WITH YEAR
-"""
-KEYWORDS = frozenset(_KEYWORDS.split())
-
+FEWER = "Ask for fewer groups, or download the release and ask it on your own machine."
 BUSY = Refusal(
     type="Busy",
     message="the server has as many questions under way as it takes",
@@ -130,26 +130,18 @@ BUSY = Refusal(
 )
 
 
-def out_of_time(seconds: float, sql: str) -> Refusal:
+OUT_OF_MEMORY = Refusal(
+    type="OutOfMemory",
+    message="the question needed more memory than this server gives to one",
+    hint=FEWER,
+    status=507,
+)
+
+
+def out_of_time(seconds: float) -> Refusal:
     """The refusal of a question that ran too long."""
-    return Refusal(
-        type="OutOfTime",
-        message=f"the question took longer than the {seconds:g} seconds this server gives to one",
-        hint="Ask for fewer groups, or download the release and ask it on your own machine.",
-        status=504,
-        sql=sql,
-    )
-
-
-def lost(sql: str) -> Refusal:
-    """The refusal of a question that needed more memory than a worker has."""
-    return Refusal(
-        type="OutOfMemory",
-        message="the question needed more memory than this server gives to one",
-        hint="Ask for fewer groups, or download the release and ask it on your own machine.",
-        status=507,
-        sql=sql,
-    )
+    message = f"the question took longer than the {seconds:g} seconds this server gives to one"
+    return Refusal(type="OutOfTime", message=message, hint=FEWER, status=504)
 
 
 def wrong(message: str, *, field: str | None = None, status: int = 400, hint: str | None = None) -> Refusal:

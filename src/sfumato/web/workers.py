@@ -1,52 +1,45 @@
-"""A bounded pool of processes that answer questions.
+"""A bounded pool of processes that answer questions, and what they do.
 
 A question may run long in DuckDB or in numpy; only a process can be stopped whatever it does. So each worker is a
-process that answers one question at a time: past the time limit it is ended and another takes its place, while the
-others go on. What waits is bounded too; beyond that a caller hears `Busy` at once.
-
-The time of a question runs from when a worker is ready for it: until then it waits in the queue, whatever starts or
-loads meanwhile. A question that is stopped is answered at its limit; its worker's successor starts beside.
+process that answers one question at a time: past the time limit it is ended, and started again for the next question.
+What waits is bounded too; beyond that a caller is refused at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
+import json
 import multiprocessing
 import signal
 import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any, Protocol
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from ..answering.answer import Answer
+from ..engines import scratch
+from ..errors import SfumatoError
+from ..model.names import ENDS, free_name
+from ..query import Release, open_release
+from ..reports.text import json_text
+from .catalogue import Served, ServedColumn
+from .presenting import chart, present, present_fit, present_test
+from .questions import Question
+from .refusals import BUSY, OUT_OF_MEMORY, Refusal, Refused, identifier, literal, out_of_time, refusal
 
 CONTEXT = multiprocessing.get_context("spawn")  # forking a process that has threads may freeze the child
-START_LIMIT = 120.0  # seconds until a new worker must be ready, and one that loads what a task needs
+START_LIMIT = 120.0  # seconds until a new worker must be ready
+PATIENCE = 1.0  # seconds for a process that is ended to tidy up
 READY = "ready"
+MOST_VALUES = 500  # of a column, for completion and the form
 
-
-class Answerer(Protocol):
-    """What a worker process holds."""
-
-    def prepare(self, task: Any) -> None:
-        """Load what the task needs; no part of its time."""
-
-    def __call__(self, task: Any) -> Any:
-        """The reply to a task."""
-
-
-class Busy(Exception):  # noqa: N818 - reads as the answer it becomes
-    """Every worker is at work and the queue is full, or a place in it did not come up in time."""
-
-
-class OutOfTime(Exception):  # noqa: N818
-    """The question ran past its limit; its worker was ended."""
-
-
-class WorkerLost(Exception):  # noqa: N818
-    """The worker ended by itself, most likely out of memory."""
+Answerer = Callable[[Any], Any]  # what a worker process holds: task in, reply or Refusal out
 
 
 @dataclass(slots=True)
@@ -61,12 +54,11 @@ class Pool:
     queue: int
     time_limit: float
     memory_mib: int
-    _free: asyncio.LifoQueue[_Worker] = field(default_factory=asyncio.LifoQueue)
+    _free: asyncio.Queue[_Worker] = field(default_factory=asyncio.Queue)
     _threads: ThreadPoolExecutor | None = None
     _workers: list[_Worker] = field(default_factory=list)
-    _replacing: set[asyncio.Task[None]] = field(default_factory=set)
     waiting: int = 0
-    busy: int = 0  # workers that answer, or start again
+    busy: int = 0
     replaced: int = 0
 
     async def start(self) -> None:
@@ -86,65 +78,65 @@ class Pool:
             self._threads.shutdown(wait=True, cancel_futures=True)
 
     async def ask(self, task: Any, *, time_limit: float | None = None) -> Any:
-        """The reply to a task; `Busy`, `OutOfTime` or `WorkerLost` where there is none."""
+        """The reply to a task; Refused where all are busy, or where it takes too much time or memory."""
         limit = self.time_limit if time_limit is None else time_limit
-        worker = await self._take(limit)
+        if self._free.empty() and self.waiting >= self.queue:
+            raise Refused(BUSY)
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(limit):
+                worker = await self._free.get()
+        except TimeoutError:
+            raise Refused(BUSY) from None
+        finally:
+            self.waiting -= 1
         # The work goes on when the caller leaves, so that the worker comes back only when it is free again.
         running = asyncio.ensure_future(self._run(worker, task, limit))
         running.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to look
         return await asyncio.shield(running)
 
-    async def _take(self, limit: float) -> _Worker:
-        """A free worker; `Busy` after `limit` seconds, but where one is about to be ready it is waited for."""
-        if self._free.empty() and self.waiting >= self.queue:
-            raise Busy
-        self.waiting += 1
-        try:
-            while True:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(limit):
-                        return await self._free.get()
-                if not self._replacing:
-                    raise Busy
-        finally:
-            self.waiting -= 1
-
     async def _run(self, worker: _Worker, task: Any, limit: float) -> Any:
         self.busy += 1
         try:
-            reply = await asyncio.get_running_loop().run_in_executor(self._threads, worker.ask, task, limit)
-        except (OutOfTime, WorkerLost):
+            return await asyncio.get_running_loop().run_in_executor(self._threads, worker.ask, task, limit)
+        except Refused:
             self.replaced += 1
-            starting = asyncio.ensure_future(self._replace(worker))
-            self._replacing.add(starting)
-            starting.add_done_callback(self._replacing.discard)
             raise
-        self._give_back(worker)
-        return reply
-
-    async def _replace(self, worker: _Worker) -> None:
-        with contextlib.suppress(WorkerLost):  # it is started again by who asks it next
-            await asyncio.get_running_loop().run_in_executor(self._threads, worker.start)
-        self._give_back(worker)
-
-    def _give_back(self, worker: _Worker) -> None:
-        self.busy -= 1
-        self._free.put_nowait(worker)
+        finally:
+            self.busy -= 1
+            self._free.put_nowait(worker)
 
 
-def begin(process: Any) -> None:
-    """Start a process that Ctrl-C, which reaches the whole group, does not end while it loads its code."""
+def start_process(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]:
+    """A process that runs `target(pipe, *arguments)`, and our end of the pipe.
+
+    Ctrl-C, which reaches the whole group, does not end it while it loads its code.
+    """
+    ours, theirs = CONTEXT.Pipe()
+    process = CONTEXT.Process(target=target, args=(theirs, *arguments), daemon=True, name="sfumato-worker")
     if sys.platform == "win32":
         process.start()
-        return
-    from multiprocessing import resource_tracker
+    else:
+        from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # it is started with the process, and lets Ctrl-C through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # of this thread, and of what it starts
-    try:
-        process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        resource_tracker.ensure_running()  # it is started with the process, and lets Ctrl-C through again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # of this thread, and of what it starts
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    theirs.close()  # so that the end of the process is seen as the end of the pipe
+    return process, ours
+
+
+def end_process(process: Any, patience: float) -> None:
+    """End a process; one that does not tidy up in time is killed, and what it left behind removed."""
+    process.terminate()
+    process.join(patience)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        scratch.remove_left_overs()
 
 
 class _Worker:
@@ -154,54 +146,32 @@ class _Worker:
         self._make, self._memory_mib = make, memory_mib
         self._process: Any = None
         self._pipe: Connection | None = None
-        self._ended = False
-        self._lock = threading.Lock()
 
-    def start(self) -> None:
-        self._kill()
-        with self._lock:
-            if self._ended:
-                return
-            ours, theirs = CONTEXT.Pipe()
-            self._process = CONTEXT.Process(
-                target=_serve, args=(theirs, self._make, self._memory_mib), daemon=True, name="sfumato-answers"
-            )
-            begin(self._process)
-            theirs.close()  # so that the end of the process is seen as the end of the pipe
-            self._pipe = ours
-        self._wait_until_ready(ours)
+    def start(self) -> Connection:
+        """Start the process and wait until it is ready; the pipe to it."""
+        self._process, pipe = start_process(_serve, self._make, self._memory_mib)
+        self._pipe = pipe
+        if not pipe.poll(START_LIMIT) or pipe.recv() != READY:
+            raise EOFError
+        return pipe
 
     def ask(self, task: Any, limit: float) -> Any:
-        if self._pipe is None:  # the last start failed
-            self.start()
-        if self._pipe is None:
-            raise WorkerLost
+        """The reply; a process that has none in time, or that ends, is started again for the next task."""
         try:
-            self._pipe.send(task)
-            self._wait_until_ready(self._pipe)
-            if not self._pipe.poll(limit):
-                raise OutOfTime
-            return self._pipe.recv()
+            pipe = self._pipe or self.start()
+            pipe.send(task)
+            if pipe.poll(limit):
+                return pipe.recv()
+            why = out_of_time(limit)
         except (EOFError, OSError):
-            raise WorkerLost from None
-
-    def _wait_until_ready(self, pipe: Connection) -> None:
-        try:
-            if pipe.poll(START_LIMIT) and pipe.recv() == READY:
-                return
-        except (EOFError, OSError):
-            pass
-        raise WorkerLost
+            why = OUT_OF_MEMORY
+        self.end()
+        raise Refused(why)
 
     def end(self) -> None:
-        with self._lock:
-            self._ended = True
-        self._kill()
-
-    def _kill(self) -> None:
+        """End the process."""
         if self._process is not None:
-            self._process.kill()
-            self._process.join()
+            end_process(self._process, PATIENCE)
         if self._pipe is not None:
             self._pipe.close()
         self._process = self._pipe = None
@@ -210,20 +180,209 @@ class _Worker:
 def _serve(pipe: Connection, make: Callable[[], Answerer], memory_mib: int) -> None:
     """The life of a worker process: tasks in, replies out, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server decides
-    _bound_memory(memory_mib)
-    answer = make()
-    with contextlib.suppress(EOFError, OSError, MemoryError):  # without memory this process ends, and is replaced
-        pipe.send(READY)
-        while True:
-            task = pipe.recv()
-            answer.prepare(task)
-            pipe.send(READY)
-            pipe.send(answer(task))
-
-
-def _bound_memory(mib: int) -> None:
-    """Let allocations beyond the bound fail, where the system can do that."""
-    with contextlib.suppress(ImportError, ValueError, OSError):
+    scratch.run_folder()  # from here on a signal to end clears up first
+    with contextlib.suppress(ImportError, ValueError, OSError):  # where the system can bound memory
         import resource
 
-        resource.setrlimit(resource.RLIMIT_DATA, (mib * 2**20, mib * 2**20))
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_mib * 2**20, memory_mib * 2**20))
+    answer = make()
+    with contextlib.suppress(EOFError, OSError, MemoryError):  # without memory this process ends
+        pipe.send(READY)
+        while True:
+            pipe.send(answer(pipe.recv()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A finished answer: bytes for the API, a plain structure for pages."""
+
+    body: bytes = b""
+    shown: Any = None
+    kind: str = ""
+    rows: int = 0
+
+
+class Desk:
+    """Answers questions to some releases, which it holds open."""
+
+    def __init__(self, served: Mapping[str, Served], max_rows: int) -> None:
+        self._served, self._max_rows = dict(served), max_rows
+        self._open: dict[str, Release] = {}
+        for name in served:
+            with contextlib.suppress(Exception):  # said, as a refusal, in a reply
+                self._release(name).explain("SELECT COUNT(*) FROM release")
+
+    def __call__(self, task: Question) -> Reply | Refusal:
+        """The reply, or why there is none: nothing is said of other files than those that the server opened."""
+        served = self._served[task.release]
+        found = self._reply(task)
+        try:
+            served.check()
+        except SfumatoError as error:
+            self._open.pop(task.release, None)
+            return refusal(error)
+        return found
+
+    def _reply(self, task: Question) -> Reply | Refusal:
+        try:
+            release = self._release(task.release)
+            if task.kind == "vocabulary":
+                return Reply(shown=self._vocabulary(release, self._served[task.release]))
+            if task.kind == "explain":
+                return Reply(body=release.explain(task.sql).encode())
+            return self._answer(release, task) if task.kind == "query" else _concluded(release, task)
+        except SfumatoError as error:
+            return refusal(error, lambda sql: self._accepted(self._release(task.release), sql))
+        except MemoryError:
+            raise  # the process is no longer sound: let it end, and another take its place
+        except RecursionError:
+            return Refusal(type="QueryError", message="the question is nested too deeply", sql=task.typed)
+        except Exception as error:  # a fault of ours must not end the server; its text may quote cells
+            return Refusal(
+                type="ServerError",
+                message=f"the question could not be answered, through a fault of the server ({type(error).__name__})",
+                status=500,
+                sql=task.typed,
+            )
+
+    def _release(self, name: str) -> Release:
+        if name not in self._open:
+            self._open[name] = open_release(self._served[name].folder, check=False)  # digests were checked at the start
+        return self._open[name]
+
+    def _accepted(self, release: Release, sql: str) -> bool:
+        try:
+            release.explain(sql)
+        except (SfumatoError, RecursionError):
+            return False
+        return True
+
+    def _vocabulary(self, release: Release, served: Served) -> dict[str, Any]:
+        """Values of the columns that have few, and examples that this release answers."""
+        found = values(release, served)
+        fitting = [(title, sql) for title, sql in examples(served.columns, found) if self._accepted(release, sql)]
+        return {"values": found, "examples": fitting}
+
+    def _answer(self, release: Release, task: Question) -> Reply | Refusal:
+        answer = release.sql(task.sql, level=task.level, simultaneous=task.simultaneous)
+        rows = answer.to_arrow().num_rows
+        if rows > self._max_rows:
+            return Refusal(
+                type="AnswerTooLarge",
+                message=f"the answer has {rows:,} rows; this server gives at most {self._max_rows:,}",
+                hint="Group by fewer columns, or add ORDER BY and LIMIT.",
+                sql=task.sql,
+            )
+        if task.form == "page":
+            shown = present(answer, task.sql)
+            shown["chart"] = chart(answer, task.sql)
+            shown["explanation"] = release.explain(task.sql)
+            return Reply(shown=shown, kind=answer.kind, rows=rows)
+        return Reply(body=encoded(answer, task.form), kind=answer.kind, rows=rows)
+
+
+def _concluded(release: Release, asked: Question) -> Reply:
+    """A fit or a test, as a file or as a page needs it."""
+    where, level = asked.where or None, asked.level
+    if asked.kind == "fit":
+        fit = release.fit(asked.formula, family=asked.family, where=where, level=level)
+        if asked.form == "page":
+            return Reply(shown=present_fit(fit), kind="fit")
+        return Reply(body=(fit.to_csv() if asked.form == "csv" else fit.to_json()).encode(), kind="fit")
+    test = release.test(asked.x, asked.y, where=where, level=level)
+    if asked.form == "page":
+        return Reply(shown=present_test(test), kind="test")
+    return Reply(body=json_text(test.to_dict()).encode(), kind="test")
+
+
+def encoded(answer: Answer, form: str) -> bytes:
+    """The answer as a file."""
+    if form == "csv":
+        return answer.to_csv().encode()
+    if form == "parquet":
+        out = io.BytesIO()
+        facts = {"sfumato.method": answer.method, "sfumato.level": str(answer.level), "sfumato.kind": answer.kind}
+        pq.write_table(answer.to_arrow().replace_schema_metadata(facts), out)
+        return out.getvalue()
+    return json.dumps(answer.to_dict(), ensure_ascii=False, default=str).encode()
+
+
+def values(release: Release, served: Served) -> dict[str, list[Any] | None]:
+    """column -> its values if they are few, else None; of the domain where there is one, else of what is published."""
+    found: dict[str, list[Any] | None] = {}
+    for column in served.columns:
+        if column.domain is not None:
+            found[column.name] = list(column.domain) if len(column.domain) <= MOST_VALUES else None
+        elif column.kind in {"text", "truth"}:
+            found[column.name] = _published(release, column.name)
+        else:
+            found[column.name] = None
+    return found
+
+
+def _published(release: Release, name: str) -> list[Any] | None:
+    """Distinct values of an unchanged column, or None where they are too many."""
+    column = identifier(name)
+    question = f"SELECT {column}, COUNT(*) FROM release WHERE {column} IS NOT NULL GROUP BY {column}"
+    try:
+        found = release.sql(f"{question} LIMIT {MOST_VALUES + 1}").to_arrow().column(0).cast("string").to_pylist()
+    except SfumatoError:  # of a column that is published in ranges
+        return None
+    return sorted(found) if len(found) <= MOST_VALUES else None
+
+
+# Questions that fit a release: made from its columns, shown only if the release answers them.
+
+
+FEW = 12  # values of a column that makes a readable group
+
+
+def examples(columns: Sequence[ServedColumn], values: Mapping[str, Sequence[Any] | None]) -> Iterator[tuple[str, str]]:
+    """(title, SQL), from the plainest on."""
+    sensitive = next((c for c in columns if c.role == "sensitive"), None)
+    others = [c for c in columns if c.role != "sensitive"]
+    group = next((c for c in others if c.kind in {"text", "truth"} and 1 < len(values.get(c.name) or ()) <= FEW), None)
+    measure = next((c for c in reversed(others) if c.kind in {"whole", "number"}), None)
+    axis = next((c for c in others if c.kind == "whole"), None)
+    if sensitive is None:
+        return
+    s = identifier(sensitive.name)
+
+    def named(name: str) -> str:
+        return identifier(free_name(name, (c.name for c in columns), ENDS))
+
+    n, share = named("n"), named("share")
+    if sensitive.domain is None or len(sensitive.domain) <= 100:
+        yield (
+            f"How many of each {sensitive.name}?",
+            f"SELECT {s}, COUNT(*) AS {n}\nFROM release\nGROUP BY {s}\nORDER BY {n} DESC",
+        )
+    if not sensitive.domain:
+        return
+    value = next((v for v in sensitive.domain if v not in (None, "")), None)
+    asked = f"{s} = {literal(value)}"
+    if group is not None:
+        g = identifier(group.name)
+        yield (
+            f"{value}, by {group.name}",
+            f"SELECT {g}, COUNT(*) AS {n}\nFROM release\nWHERE {asked}\nGROUP BY {g}\nORDER BY {n} DESC",
+        )
+        with_it = f"AVG(CASE WHEN {asked} THEN 1 ELSE 0 END) AS {share}"
+        yield (
+            f"The share of {value} in each {group.name}",
+            f"SELECT {g}, {with_it}\nFROM release\nGROUP BY {g}\nORDER BY {g}",
+        )
+    if axis is not None:
+        a = identifier(axis.name)
+        step = f"{a} // 10 * 10"
+        name = named(f"{axis.name}_from")
+        yield (
+            f"{value}, by {axis.name} in steps of 10",
+            f"SELECT {step} AS {name}, COUNT(*) AS {n}\nFROM release\nWHERE {asked}\nGROUP BY {step}\nORDER BY {name}",
+        )
+    if measure is not None:
+        m, name = identifier(measure.name), named(f"average_{measure.name}")
+        yield (
+            f"Average {measure.name} by {sensitive.name}",
+            f"SELECT {s}, AVG({m}) AS {name}\nFROM release\nGROUP BY {s}\nORDER BY {name} DESC",
+        )

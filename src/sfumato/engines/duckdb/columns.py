@@ -13,6 +13,7 @@ import duckdb
 from ...errors import DataError, ReleaseError, SpecError
 from ...model.coarsening import Recoding
 from ...model.types import MOST_DIGITS, ColumnType, Kind, type_named
+from ..profiling import bin_sql
 from .connection import SourceView, connect, quoted
 
 SHOWN_ROWS = 5
@@ -172,12 +173,7 @@ def _sql(recoding: Recoding, kind: ColumnType | None) -> str:
     if kind is None or not kind.numeric:
         raise SpecError(f'"{name}" is not a column of numbers; it cannot be rounded or cut', field="round")
     if recoding.edges:
-        whens = [
-            f"WHEN {cell} < {cut!r} THEN '{label}'"
-            for cut, label in zip(recoding.edges[1:], recoding.labels[:-1], strict=True)
-        ]
-        empty = f"{cell} IS NULL" + (f" OR isnan({cell})" if kind.kind is Kind.REAL else "")
-        return f"CASE WHEN {empty} THEN NULL {' '.join(whens)} ELSE '{recoding.labels[-1]}' END"
+        return bin_sql(cell, recoding.edges)
     if recoding.top is not None:
         if kind.kind is Kind.INTEGER and recoding.top.denominator != 1:
             raise SpecError(f'"{name}" holds whole numbers; its highest value must be one', field="top-code")

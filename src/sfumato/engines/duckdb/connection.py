@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from ...errors import DataError, EngineError, ReleaseError, SfumatoError, SpecError
 from ...model.coarsening import Recoding
-from ...model.codebook import Labels
-from ...model.types import ColumnType
+from ...model.public import Labels
 from .. import scratch
 
 PATTERN = frozenset("*?[]{}\\")  # DuckDB reads a name with one of these as a pattern, even where such a file exists
@@ -61,13 +60,6 @@ def in_plain_types(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     return rows.project(", ".join(cells)) if PLAIN.keys() & set(kinds.values()) else rows
 
 
-def arrow_types(con: duckdb.DuckDBPyConnection, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
-    """Arrow's types of columns of these types, as DuckDB gives them out."""
-    selected = ", ".join(f"CAST(NULL AS {kind.format_name})" for kind in types.values())
-    schema = con.sql(f"SELECT {selected} LIMIT 0").to_arrow_table().schema
-    return {name: schema.field(j).type for j, name in enumerate(types)}
-
-
 # --- sessions: limits, encrypted spill, the source bound as a view; errors that quote no cell
 
 
@@ -75,6 +67,7 @@ Bind = Callable[[duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
 
 # how DuckDB's errors begin, and Arrow's that pass them on
 OUT_OF_MEMORY = re.compile(r"(\w+Exception: |Invalid: |IOError: )*(Out of Memory Error|malloc of size)")
+VECTOR = 2048  # rows that DuckDB itself holds together
 LEAST_MEMORY = 60e6  # below this DuckDB fails on any table
 
 
@@ -100,8 +93,11 @@ class SourceView:
     utf8: bool = False  # the engine itself reads its texts, and so sees that they are UTF-8
 
 
-def limited(allowed: Allowance, spill: str) -> duckdb.DuckDBPyConnection:
-    """A private in-memory database with our limits and no access to the network or extensions."""
+def limited(allowed: Allowance, spill: str, taken: int = 0) -> duckdb.DuckDBPyConnection:
+    """A private in-memory database with our limits and no access to the network or extensions.
+
+    Of its memory so many bytes are taken by others; at least a quarter is left.
+    """
     con = connect()
     con.execute(f"SET threads={int(allowed.threads)}")
     try:
@@ -116,25 +112,33 @@ def limited(allowed: Allowance, spill: str) -> duckdb.DuckDBPyConnection:
         con.execute("SET force_mbedtls_unsafe=true")
         con.execute("SET temp_file_encryption=true")
     try:
-        enough = _allowed(con) >= LEAST_MEMORY
+        room = _bytes(con.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
     except duckdb.Error:  # too little even to say how little
-        enough = False
-    if not enough:
+        room = 0
+    if room < LEAST_MEMORY:
         raise SpecError(f'memory "{allowed.memory}" is too small; give at least 64MB', field="memory")
+    if taken:
+        con.execute("SET memory_limit=?", [f"{int(max(room - taken, room / 4))}B"])
     con.execute("SET temp_directory=?", [spill])
     return con
+
+
+def _bytes(shown: str) -> float:
+    """What DuckDB shows as "1.3 GiB"."""
+    number, unit = re.fullmatch(r"([0-9.]+) ?(bytes?|KiB|MiB|GiB|TiB|PiB)", shown.strip()).groups()  # type: ignore[union-attr]
+    return float(number) * 1024.0 ** ["b", "K", "M", "G", "T", "P"].index(unit[0])
 
 
 class Session:
     """A connection with a source bound as the view `source`, and a spill folder that goes with it."""
 
-    def __init__(self, allowed: Allowance, view: SourceView | None = None) -> None:
-        self._allowed, self._view = allowed, view
+    def __init__(self, allowed: Allowance, view: SourceView | None = None, *, taken: int = 0) -> None:
+        self._allowed, self._view, self._taken = allowed, view, taken
 
     def __enter__(self) -> Session:
         with ExitStack() as stack:  # undone here when binding fails, kept for __exit__ when it does not
             spill = stack.enter_context(scratch.folder("spill"))
-            self.con = stack.enter_context(limited(self._allowed, str(spill)))
+            self.con = stack.enter_context(limited(self._allowed, str(spill), self._taken))
             if self._view is not None:
                 try:
                     self.source = self._view.bind(self.con)
@@ -147,14 +151,6 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def room(self) -> float:
-        """Bytes that the engine may hold."""
-        return _allowed(self.con)
-
-    def leave(self, taken: int) -> None:
-        """Let the engine hold so many bytes less."""
-        self.con.execute("SET memory_limit=?", [f"{int(left(self.room(), taken))}B"])
-
     def query(self, sql: str) -> pa.Table:
         """The rows of a statement, as one piece."""
         try:
@@ -162,34 +158,12 @@ class Session:
         except duckdb.Error as error:
             raise reading_error(error) from None
 
-    def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a statement, about so many at a time."""
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a statement, few at a time: their texts may be long."""
         try:
-            yield from self.con.sql(sql).to_arrow_reader(rows)
+            yield from self.con.sql(sql).to_arrow_reader(VECTOR)
         except (duckdb.Error, pa.ArrowException, OSError) as error:  # the last of DuckDB's own, passed on by Arrow
             raise reading_error(error) from None
-
-    def run(self, sql: str) -> None:
-        """Run a statement that gives no rows."""
-        try:
-            self.con.execute(sql)
-        except duckdb.Error as error:
-            raise reading_error(error) from None
-
-
-def left(room: float, taken: int) -> float:
-    """Bytes of the room where so many are taken, but at least a quarter of it."""
-    return max(room - taken, room / 4)
-
-
-def _allowed(con: duckdb.DuckDBPyConnection) -> float:
-    return _bytes(con.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
-
-
-def _bytes(shown: str) -> float:
-    """What DuckDB shows as "1.3 GiB"."""
-    number, unit = re.fullmatch(r"([0-9.]+) ?(bytes?|KiB|MiB|GiB|TiB|PiB)", shown.strip()).groups()  # type: ignore[union-attr]
-    return float(number) * 1024.0 ** ["b", "K", "M", "G", "T", "P"].index(unit[0])
 
 
 # --- errors: one line each, without the engine's own text, which may quote cells

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 
@@ -13,17 +12,18 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ...errors import QueryError, ReleaseError
-from ...model.types import ColumnType
 from .. import scratch
 from ..codes import unreadable_dates
 from ..source import MEMORY
 from ..statements import COUNT
-from .connection import arrow_types, connect, plain_path, quoted
+from .connection import connect, plain_path, quoted
 
 # Steps of DuckDB's optimizer that believe what a Parquet file says of its own columns: they skip row groups, answer
 # from the least and largest value that is stated, or count in too small an array. A stranger may state anything. (top_n
 # does so too, but ORDER BY and LIMIT are for answers: no statement of ours orders published rows.)
 BY_STATISTICS = "filter_pushdown,statistics_propagation,join_filter_pushdown"
+
+REFUSED = (duckdb.BinderException, duckdb.ConversionException, duckdb.ParserException, duckdb.CatalogException)
 
 
 class DuckDBReader:
@@ -35,22 +35,7 @@ class DuckDBReader:
         held = isinstance(data, pa.Table)
         paths = [] if held else [plain_path(file.resolve()).replace("'", "''") for file in data]
         files = "[" + ", ".join(f"'{path}'" for path in paths) + "]"
-        self._con = self._confined(files, memory)
-        try:
-            if held:
-                self._con.register("given", data)
-                self._con.execute("CREATE TABLE release AS SELECT * FROM given")
-                self._con.unregister("given")
-            else:
-                given = f"read_parquet({files}, hive_partitioning = false)"
-                self._con.execute(f"CREATE VIEW release AS SELECT * FROM {given}")
-            self.columns = tuple(name for name, *_ in self._con.execute("DESCRIBE release").fetchall())
-        except duckdb.Error:
-            raise ReleaseError("data.parquet cannot be read; the release is damaged") from None
-
-    def _confined(self, files: str, memory: str) -> duckdb.DuckDBPyConnection:
-        """A database that reads these files and no others, whatever a statement says or the files state."""
-        con = connect()
+        con = self._con = connect()
         con.execute(f"SET disabled_optimizers='{BY_STATISTICS}'")
         con.execute("SET memory_limit=?", [memory])
         con.execute("SET temp_directory=?", [str(scratch.run_folder() / f"spill-{secrets.token_hex(8)}")])
@@ -58,15 +43,21 @@ class DuckDBReader:
         con.execute(f"SET allowed_paths={files}")
         con.execute("SET enable_external_access=false")
         con.execute("SET lock_configuration=true")
-        return con
+        try:
+            if held:
+                con.register("given", data)
+                con.execute("CREATE TABLE release AS SELECT * FROM given")
+                con.unregister("given")
+            else:
+                given = f"read_parquet({files}, hive_partitioning = false)"
+                con.execute(f"CREATE VIEW release AS SELECT * FROM {given}")
+            self.columns = tuple(name for name, *_ in con.execute("DESCRIBE release").fetchall())
+        except duckdb.Error:
+            raise ReleaseError("data.parquet cannot be read; the release is damaged") from None
 
     def source(self) -> tuple[str, str | None]:
         """The published rows themselves."""
         return "release", None
-
-    def arrow_types(self, types: Mapping[str, ColumnType]) -> dict[str, pa.DataType]:
-        with self._lock:
-            return arrow_types(self._con, types)
 
     def run(
         self, statement: exp.Query, *, text: str | None = None, tables: Mapping[str, pa.Table] | None = None
@@ -83,32 +74,19 @@ class DuckDBReader:
             for name, table in tables.items():
                 self._con.register(name, table)
             try:
-                with _told(text):
-                    found = self._con.sql(sql).to_arrow_table().combine_chunks()
+                found = self._con.sql(sql).to_arrow_table().combine_chunks()
+            except duckdb.Error as error:
+                does = "cannot evaluate" if isinstance(error, REFUSED) else "failed on"
+                reason = str(error).split("\n")[0].split(": ", 1)[-1]
+                raise QueryError(f"DuckDB {does} this question: {reason}", sql=text) from None
             finally:
                 for name in tables:
                     self._con.unregister(name)
-        odd = unreadable_dates(found)
-        if odd:
-            raise QueryError("the question leads to a date outside the years 1 to 9999", sql=text)
+        check_dates(found, text)
         return found
 
 
-@contextmanager
-def _told(text: str | None) -> Iterator[None]:
-    """What DuckDB refuses in a statement, or fails on, as a QueryError about a text."""
-    try:
-        yield
-    except (
-        duckdb.BinderException,
-        duckdb.ConversionException,
-        duckdb.ParserException,
-        duckdb.CatalogException,
-    ) as error:
-        raise QueryError(f"DuckDB cannot evaluate this question: {_reason(error)}", sql=text) from None
-    except duckdb.Error as error:
-        raise QueryError(f"DuckDB failed on this question: {_reason(error)}", sql=text) from None
-
-
-def _reason(error: duckdb.Error) -> str:
-    return str(error).split("\n")[0].split(": ", 1)[-1]
+def check_dates(found: pa.Table, text: str | None) -> None:
+    """Raise QueryError where an answer holds a date that Python cannot hold."""
+    if unreadable_dates(found):
+        raise QueryError("the question leads to a date outside the years 1 to 9999", sql=text)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...errors import DataError, SpecError
-from ...model.types import TEXT, ColumnType, Kind, type_named
+from ...model.types import TEXT, ColumnType, type_named
 from ..duckdb.csv import PATTERNS, header
 from ..files import check_names, check_same, files_of, kind_of, shown
 from ..source import path_of
@@ -151,26 +151,6 @@ def released_type(name: str, kind: Any) -> ColumnType:
         shown = text.split("<", maxsplit=1)[0].split("(", maxsplit=1)[0]
         raise DataError(f'column "{name}" has type {shown}; drop it or turn it into plain values', column=name)
     return type_named(_NAMES[text])
-
-
-def arrow_type(kind: ColumnType) -> pa.DataType:
-    """What Spark hands to Python for a column of this type."""
-    match kind.kind:
-        case Kind.BOOLEAN:
-            return pa.bool_()
-        case Kind.INTEGER:
-            return {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bits]
-        case Kind.REAL:
-            return pa.float32() if kind.bits == 32 else pa.float64()
-        case Kind.DECIMAL:
-            return pa.decimal128(kind.precision, kind.scale)
-        case Kind.DATE:
-            return pa.date32()
-        case Kind.TIMESTAMP:
-            return pa.timestamp("us", tz="UTC" if kind.zoned else None)
-        case Kind.BYTES:
-            return pa.binary()
-    return pa.string()
 
 
 def struct(kinds: Mapping[str, pa.DataType]) -> Any:

@@ -10,23 +10,24 @@ import os
 import pickle
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from ...errors import EngineError, SfumatoError
 from ...stats.shuffling import changed_between_passes
-from ..batches import exactly
+from ..batches import exactly, write_parquet
 from ..contract import Keys, Transform
-from ..parquet_files import write_parquet
-from .chunks import ORDER, by_part, packed
 
 BATCH_ROWS = 131_072
+ORDER, PART = "__order__", "__part__"  # of a row: its key, and the part that it goes to
 WRITTEN = {"name": pa.string(), "rows": pa.int64()}
 SIGN = np.uint64(1 << 63)
 Batches = Iterator[pa.RecordBatch]
@@ -46,9 +47,22 @@ class SharedJob:
 
 
 def on_the_way(schema: pa.Schema) -> pa.Schema:
-    """What travels of the published columns: codes instead of the values of a dictionary, and the key."""
-    kinds = [(f.name, f.type.index_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
-    return pa.schema([*kinds, (ORDER, pa.uint64())])
+    """What travels of the published columns: codes instead of the values of a dictionary, the part and the key.
+
+    Columns have numbers for names, which Spark cannot misread.
+    """
+    kinds = [f.type.index_type if pa.types.is_dictionary(f.type) else f.type for f in schema]
+    return pa.schema([*((f"c{j}", kind) for j, kind in enumerate(kinds)), (PART, pa.int32()), (ORDER, pa.int64())])
+
+
+def bucket(keys: NDArray[np.uint64], parts: int) -> NDArray[np.int32]:
+    """The part of every key: equal ranges of the 64-bit numbers, of which random keys fill each as likely."""
+    return ((keys >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)).astype(np.int32)
+
+
+def signed(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The keys as numbers that Spark knows, in the same order."""
+    return (keys ^ SIGN).view(np.int64)
 
 
 def tokens(keys: Keys, parts: int) -> list[str]:
@@ -59,18 +73,22 @@ def tokens(keys: Keys, parts: int) -> list[str]:
     return drawn
 
 
+def _partition() -> int:
+    """The number of the partition that this task works on."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return context.partitionId()
+
+
 def randomise(load: Callable[[], bytes], names: Sequence[str]) -> Task:
-    """The task that gives a partition's rows as they are published, changed columns as codes, with keys, in chunks."""
+    """The task that gives a partition's rows as they are published, changed columns as codes, with parts and keys."""
 
     def task(batches: Batches) -> Batches:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        number = context.partitionId()
         with hiding():
             job: SharedJob = pickle.loads(load())  # noqa: S301 - made by this run's own driver
-            yield from packed(_randomised(job, number, _named(batches, names)), number, job.parts)
+            yield from _randomised(job, _partition(), _named(batches, names))
 
     return task
 
@@ -82,45 +100,44 @@ def _randomised(job: SharedJob, number: int, batches: Batches) -> Batches:
             if number not in job.shares:
                 raise changed_between_passes()
             transform = job.transform.partition(number, job.shares[number])
-        out = transform.split(k, batch)()
-        key = job.keys((number + 1) << 32 | k, out.num_rows)
+        out = transform.apply(k, batch)
+        keys = job.keys((number + 1) << 32 | k, out.num_rows)
         columns = [column.indices if pa.types.is_dictionary(column.type) else column for column in out.columns]
-        yield pa.RecordBatch.from_arrays([*columns, pa.array(key)], schema=job.schema)
+        places = [pa.array(bucket(keys, job.parts)), pa.array(signed(keys))]
+        yield pa.RecordBatch.from_arrays([*columns, *places], schema=job.schema)
     if transform is not None:
         transform.close()
     elif number in job.shares:
         raise changed_between_passes()
 
 
-def write_parts(
+def write_part(
     names: Sequence[str], schema: pa.Schema, dictionaries: Mapping[str, pa.Array], folder: str, attempts: str
 ) -> Task:
-    """The task that writes chunks as the part they belong to; it gives a row (name, rows) for each.
+    """The task that writes the rows of a part, which come in the order of their keys; it gives a row (name, rows).
 
-    Chunks of a part lie in one task, in the order of their ranges. The file is written under a name of this attempt's
-    own, beside the release, and renamed: of several attempts each leaves the same bytes.
+    The file is written under a name of this attempt's own, beside the release, and renamed: of several attempts each
+    leaves the same bytes.
     """
 
     def task(batches: Batches) -> Batches:
-        written: list[tuple[str, int]] = []
         with hiding():
-            for number, rows in by_part(batches, on_the_way(schema)):
-                name = f"part-{names[number]}.parquet"
-                attempt = Path(attempts) / f"{name}.{uuid.uuid4().hex}"
-                try:
-                    write_parquet(attempt, schema, (batch.select(schema.names) for batch in rows), dictionaries)
-                    with attempt.open("rb") as handle:
-                        os.fsync(handle.fileno())
-                    count = pq.read_metadata(attempt).num_rows
-                    attempt.replace(Path(folder) / name)
-                finally:
-                    with suppress(OSError):
-                        attempt.unlink(missing_ok=True)
-                written.append((name, count))
-        if written:
-            columns = zip(zip(*written, strict=True), WRITTEN.values(), strict=True)
-            arrays = [pa.array(list(column), type=kind) for column, kind in columns]
-            yield pa.RecordBatch.from_arrays(arrays, names=list(WRITTEN))
+            first = next(batches, None)
+            if first is None:
+                return
+            name = f"part-{names[first.column(PART)[0].as_py()]}.parquet"
+            attempt = Path(attempts) / f"{name}.{uuid.uuid4().hex}"
+            try:
+                rows = (batch.select(range(len(schema))) for batch in chain([first], batches))
+                write_parquet(attempt, schema, _named(rows, schema.names), dictionaries)
+                with attempt.open("rb") as handle:
+                    os.fsync(handle.fileno())
+                written = pq.read_metadata(attempt).num_rows
+                attempt.replace(Path(folder) / name)
+            finally:
+                with suppress(OSError):
+                    attempt.unlink(missing_ok=True)
+            yield pa.RecordBatch.from_pylist([{"name": name, "rows": written}], schema=pa.schema(WRITTEN))
 
     return task
 
@@ -134,28 +151,24 @@ def keyed(load: Callable[[], bytes], names: Sequence[str]) -> Task:
     """The task that adds a random key to every row."""
 
     def task(batches: Batches) -> Batches:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        number = context.partitionId()
         with hiding():
             keys: Keys = pickle.loads(load())  # noqa: S301 - made by this run's own driver
+            number = _partition()
             for k, batch in enumerate(exactly(_named(batches, names), BATCH_ROWS)):
-                key = (keys((number + 1) << 32 | k, batch.num_rows) ^ SIGN).view(np.int64)
+                key = signed(keys((number + 1) << 32 | k, batch.num_rows))
                 yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(key)], names=[*batch.schema.names, ORDER])
 
     return task
 
 
-class hiding:  # noqa: N801 - used like a function
+@contextmanager
+def hiding() -> Iterator[None]:
     """A block whose errors quote nothing: ours pass, those of libraries become one line."""
-
-    def __enter__(self) -> None:
-        """Nothing to prepare."""
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, SfumatoError):
-            if isinstance(error, OSError):
-                raise EngineError("a task could not write its part; every machine must see the folder") from None
-            raise EngineError(f"a task failed ({type(error).__name__})") from None
+    try:
+        yield
+    except SfumatoError:
+        raise
+    except OSError:
+        raise EngineError("a task could not write its part; every machine must see the folder") from None
+    except Exception as error:
+        raise EngineError(f"a task failed ({type(error).__name__})") from None

@@ -187,7 +187,7 @@ def _groups_of_values(
     labels, place, first = np.full(int(start[-1]), -1, dtype=np.int32), start[:-1].tolist(), 0
     for block in grouping.blocks:
         codes = block.rows.ravel()
-        holders = order_of(codes, len(dropped)) // np.uint32(grouping.size)  # rows of the block, by value
+        holders = order_of(codes, len(dropped)) // grouping.size  # rows of the block, by value
         end = first + len(block.rows) * block.copies
         copies = np.ascontiguousarray(number[first:end].reshape(block.copies, -1).T)
         ends = np.cumsum(np.bincount(codes, minlength=len(dropped))).tolist()

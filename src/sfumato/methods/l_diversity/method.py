@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ...errors import SpecError, VerificationError
 from ...laws.classes import Classes, Keeper, Level, Relabelling
+from ...model.names import exact
 from ...model.private import Facts, Known, Needs, Profile, Work
 from ...model.public import (
     Candidate,
@@ -38,7 +39,6 @@ from ...model.public import (
     Trust,
     value_label,
 )
-from ...model.ratios import exact
 from ...stats.joint_codes import distinct_cells, sum_by_group
 from ..contract import Example, Inputs, Method, Planned, ReadRows
 from ..shared.options import group_size

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import PlanError, SpecError
-from ...model.names import parts
-from ...model.ratios import Ratio, exact
+from ...model.names import Ratio, exact, parts
 from ..contract import Specification
 from ..shared.options import told
 from .hierarchy import Hierarchy, Ints

@@ -23,9 +23,8 @@ import numpy as np
 from ...errors import PlanError, SpecError, VerificationError
 from ...laws.independent_columns import IndependentColumns
 from ...laws.published import check_roles
-from ...model.people import RowsPerPerson
 from ...model.private import Facts, Known, Needs, Profile, Work
-from ...model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, Trust
+from ...model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, RowsPerPerson, Trust
 from ...stats.kronecker import check_keep, theta_of_keep
 from ..contract import Example, Inputs, Method, Planned, ReadRows
 from ..shared.readers import Found, ValueChannel, channelled

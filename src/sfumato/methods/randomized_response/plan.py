@@ -12,9 +12,9 @@ from fractions import Fraction
 import numpy as np
 
 from ...errors import DataError, PlanError, SpecError
+from ...model.names import stated_share
 from ...model.private import Profile
 from ...model.public import Domain
-from ...model.ratios import stated_share
 from ...stats.gamma import floor_significant, gamma_bound
 from ...stats.joint_codes import sum_by_group
 from ...stats.kronecker import Floats, keep_of_theta, log_error, theta_of_keep

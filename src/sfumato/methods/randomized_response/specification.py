@@ -8,8 +8,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from ...errors import SpecError
-from ...model.names import parts
-from ...model.ratios import Ratio, exact
+from ...model.names import Ratio, exact, parts
 from ..contract import Specification
 from ..shared.options import BINS_FIELD, RHO1, RHO2, parse_bins, told
 from ..shared.restricted import parse_rhos

@@ -7,10 +7,9 @@ from fractions import Fraction
 from itertools import pairwise
 
 from ...errors import SpecError
-from ...model.bin_labels import bin_labels
-from ...model.names import parts
+from ...model.coarsening import bin_edges, bin_labels
+from ...model.names import Ratio, exact
 from ...model.public import Domain
-from ...model.ratios import Ratio, exact
 
 # --- option help ------------------------------------------------------------------------------------------------------
 # What a field of a specification says of itself, for the command line and the reference: a sentence and an example.
@@ -39,7 +38,7 @@ def parse_bins(bins: Bins) -> dict[str, tuple[float, ...]]:
         return {}
     if not isinstance(bins, Mapping | str):
         raise SpecError(f"bins are written column=EDGE,EDGE,..., got {bins!r}", field="bins")
-    given = bins if isinstance(bins, Mapping) else _lists(bins)
+    given = bins if isinstance(bins, Mapping) else bin_edges(bins)
     for column, edges in given.items():
         if isinstance(edges, str) or not isinstance(edges, Sequence):
             raise SpecError(f'bins of "{column}" must be a list of edges, got {edges!r}', field="bins")
@@ -57,20 +56,6 @@ def bin_order(edges: Mapping[str, Sequence[float]], domain: Domain) -> tuple[int
     places = {label: place for place, label in enumerate(bin_labels(edges[domain.columns[0]]))}
     found = tuple(places.get(str(value), -1) for (value,) in domain.values)
     return None if -1 in found else found
-
-
-def _lists(text: str) -> dict[str, list[str]]:
-    """ "age=17,25,35,hours=0,20,40": a name starts a new list."""
-    found: dict[str, list[str]] = {}
-    column = None
-    for name, value in parts(text, "bins"):
-        if value is not None:
-            column = name
-            found[column] = []
-        if column is None:
-            raise SpecError(f'bins are written column=EDGE,EDGE,..., got "{text}"', field="bins")
-        found[column].append(name if value is None else value)
-    return found
 
 
 # --- groups at bound --------------------------------------------------------------------------------------------------

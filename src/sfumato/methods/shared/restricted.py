@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
+from ...model.names import Ratio, exact
 from ...model.private import Profile
 from ...model.public import Floats, Guarantee, Integers, Trust, value_label
-from ...model.ratios import Ratio, exact
 from ...stats.gamma import gamma_bound, rooted_gamma
 
 GAMMA_DIGITS = 3  # significant digits of the gamma that follows from rho1 and rho2

@@ -26,10 +26,9 @@ from ...errors import PlanError, SpecError, VerificationError
 from ...laws.keep_or_redraw import KeepOrRedraw
 from ...laws.set_lists import SetLists
 from ...laws.set_tables import PlannedList
-from ...model.people import RowsPerPerson
+from ...model.names import Ratio
 from ...model.private import Deal, Facts, Known, Needs, Profile, Watch, Work
-from ...model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, Trust
-from ...model.ratios import Ratio
+from ...model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, RowsPerPerson, Trust
 from ...stats.gamma import gamma_bound, posterior
 from ..contract import Example, Inputs, Method, Planned, ReadRows, Specification
 from ..shared.channel_design import MOST_VALUES, Design

@@ -23,9 +23,9 @@ from ...errors import PlanError
 from ...laws.decoy_channel import rebuild_channel
 from ...laws.decoys import RULE_VERSION, RULES, Decoys
 from ...laws.grouping import Grouping, largest_buckets, random_margins
+from ...model.names import exact
 from ...model.private import Deal, Facts, Known, Needs, Profile, Work
 from ...model.public import Candidate, Claim, Curve, Guarantee, Integers, ReaderBound, Roles, Trust, value_label
-from ...model.ratios import exact
 from ..contract import Example, Method, Planned
 from ..shared.options import group_size
 from ..shared.readers import Found, ladder, linked

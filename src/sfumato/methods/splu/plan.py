@@ -15,8 +15,7 @@ from scipy import special
 from ...errors import SpecError
 from ...laws.decoys import MOST_GAMMA, RULES
 from ...laws.grouping import Codes, Counts, Grouping, host_values
-from ...model.names import parts
-from ...model.ratios import Ratio, exact
+from ...model.names import Ratio, exact, parts
 from ..contract import Specification
 from ..shared.options import told
 

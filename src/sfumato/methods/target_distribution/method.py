@@ -21,9 +21,9 @@ import numpy as np
 
 from ...errors import SpecError, VerificationError
 from ...laws.blocks import SCHEME, Blocks, TargetPart
+from ...model.names import Ratio, exact
 from ...model.private import Facts, Known, Needs, Profile, Work
 from ...model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, Trust
-from ...model.ratios import Ratio, exact
 from ...stats.joint_codes import distinct_cells
 from ..contract import Example, Method, Planned, Specification
 from ..shared.options import told

@@ -1,6 +1,6 @@
 """What the custodian has chosen, and the small file that keeps it: names and parameters, no data.
 
-The file is a roles file (see publishing/files.py) with a part [studio] for what only the page needs, so
+The file is a roles file (see publishing/custodian.py) with a part [studio] for what only the page needs, so
 `sfumato publish --roles` takes it as it is.
 """
 
@@ -18,10 +18,9 @@ from ...engines.source import Source
 from ...errors import SpecError
 from ...methods import method_named
 from ...methods.specifications import fields_of
-from ...model.names import assigned, quoted_name
-from ...model.option_names import option_name
+from ...model.names import assigned, option_name, quoted_name
 from ...model.public import READERS, Roles
-from ...publishing.files import LISTS, MAX_BYTES, quoted
+from ...publishing.custodian import LISTS, MAX_BYTES, quoted
 
 ROLES = ("sensitive", "quasi", "keep", "drop", "person")
 ALWAYS = "histogram"  # the reader that makes methods equal
@@ -97,7 +96,7 @@ class Choices:
 
     def __getitem__(self, name: str) -> str:
         """One of the texts, by its name."""
-        return self._texts()[name]
+        return str(getattr(self, name))
 
     def text(self) -> str:
         """The file."""
@@ -112,7 +111,7 @@ class Choices:
             lines += ["", "[method]", f"name = {quoted(self.method)}"]
             lines += [f"{quoted(name)} = {quoted(text)}" for name, text in self.options.items()]
         lines += ["", "[studio]"]
-        kept = {name: text for name, text in self._texts().items() if text}
+        kept = {name: self[name] for name in TEXTS if self[name]}
         if self.upload:
             kept["source"] = self.name  # the copy goes with the studio
         lines += [f"{name} = {quoted(text)}" for name, text in kept.items()]
@@ -120,22 +119,6 @@ class Choices:
         lines.append(f"null_as_value = {'true' if self.null_as_value else 'false'}")
         lines.append(f"accept_unprotected = {'true' if self.accept_unprotected else 'false'}")
         return "\n".join([*lines, ""])
-
-    def _texts(self) -> dict[str, str]:
-        cells = (self.delimiter, self.encoding, self.null, self.decimal, self.dates)
-        texts = (
-            self.source,
-            *cells,
-            self.table,
-            self.query,
-            self.types,
-            self.bound,
-            self.rho1,
-            self.trust,
-            self.questions,
-            self.out,
-        )
-        return dict(zip(TEXTS, texts, strict=True))
 
     def for_columns(self, columns: Iterable[str], suggested: Mapping[str, str]) -> Choices:
         """The same for a table with these columns: roles of others go, columns without one get the suggested one."""
@@ -298,7 +281,7 @@ def _method(choices: Choices) -> tuple[list[str], str]:
         fields[name].file and Path(text).suffix.lower() in {".csv", ".txt"} for name, text in choices.options.items()
     ):
         imports = ["import sfumato as sf", "from sfumato.methods.specifications import build"]
-        imports.append("from sfumato.publishing.files import READERS")
+        imports.append("from sfumato.publishing.custodian import READERS")
         return imports, f"build({choices.method!r}, {dict(choices.options)!r}, readers=READERS)"
     given = ", ".join(f"{name}={_value(fields[name].kind, text)!r}" for name, text in choices.options.items())
     if spec.__name__ in sfumato.__all__:

@@ -18,7 +18,7 @@ from ...engines.source import check_no_password
 from ...errors import DataError, SfumatoError, SpecError
 from ...model.public import Trust
 from .choices import Choices
-from .work import PATIENCE, STOPPED, Errand, Hand, Job, Workbench
+from .work import TOO_LATE, Errand, Hand, Job, Workbench
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,8 +36,6 @@ class Studio:
     published: Job | None = None
     verified: Job | None = None
     settled: Job | None = None  # the look that the roles fit
-    before: set[Path] = field(default_factory=set)  # half-written folders that are not ours
-    written: set[tuple[int, int] | None] = field(default_factory=set)  # identities of the folder that is written
     looks: int = 0  # tables opened so far, and plans made: forms say for which one they were shown
     plans: int = 0
     takes: tuple[str, ...] = ()  # ways of reading that the source has
@@ -86,7 +84,6 @@ class Studio:
 
     async def advance(self) -> None:
         """What follows by itself: roles for a table that was looked at, checks of a release that was published."""
-        self._note_written()
         if self.looked is not None and self.looked.finished and self.settled is not self.looked:
             self.settled = self.looked
             found = self.looked.result["columns"]
@@ -137,35 +134,16 @@ class Studio:
         if exists(self.choices.out):
             raise SpecError(f'"{Path(self.choices.out).name}" exists; choose another folder', field="out")
         self.forget("verified")
-        self.written = set()
-        self.before = partial_folders(self.choices.out)
         stamp = self.planned.result["stamp"] if self.planned is not None else None
         self.published = await self.publisher.start(Errand(kind="publish", choices=self.choices, stamp=stamp))
 
     async def cancel(self) -> None:
-        """End publishing; nothing of it stays, even if it was about to finish."""
+        """End publishing: the process removes what is half-written. A release that was complete by then stays."""
         job = self.published
-        if job is None or not job.running:
-            return
-        out = job.task.choices.out
-        self._note_written()
-        unfinished = partial_folders(out) - self.before
-        if not unfinished and identity(Path(out)) not in self.written | {None}:
-            await job.settle(PATIENCE)  # it is complete, or somebody else was faster: the work says which
-            if job.finished:
-                self.written.add(identity(Path(out)))
-                job.refusal = STOPPED
-        await self.publisher.end(job)
-        for folder in partial_folders(out) - self.before:
-            scratch.remove(folder)
-        if identity(Path(out)) in self.written - {None}:  # what others put there stays
-            scratch.remove(Path(out))
-
-    def _note_written(self) -> None:
-        """Remember the folder that is being written: by its identity it is known again under its final name."""
-        if self.published is not None and self.published.running:
-            found = partial_folders(self.published.task.choices.out) - self.before
-            self.written |= {identity(folder) for folder in found}
+        if job is not None and job.running:
+            await self.publisher.end(job)
+            if exists(job.task.choices.out):
+                job.refusal = TOO_LATE
 
     def close(self) -> None:
         """End all work."""
@@ -264,15 +242,6 @@ def exists(path: str) -> bool:
     return True
 
 
-def identity(path: Path) -> tuple[int, int] | None:
-    """What stays the same when a folder is renamed; None where there is none."""
-    try:
-        found = path.stat(follow_symlinks=False)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 def write_whole(path: Path, text: str) -> None:
     """Write a file at once, so that a reader finds the old one or the new one; a disk that refuses is let be."""
     place = path.resolve()
@@ -326,12 +295,3 @@ def proposed_release(source: str, *, upload: bool) -> str:
     while found.exists():
         found, number = place / f"{stem}-release-{number}", number + 1
     return str(found)
-
-
-def partial_folders(out: str) -> set[Path]:
-    """Half-written releases beside this place, whoever writes them."""
-    place = Path(out)
-    try:
-        return {p for p in place.parent.iterdir() if p.name.startswith(f".{place.name}.") and p.suffix == ".partial"}
-    except OSError:
-        return set()

@@ -15,22 +15,21 @@ from ...choosing.look import look
 from ...choosing.recommend import expected
 from ...choosing.setting import Setting, make_setting
 from ...engines import engine_named, scratch
-from ...engines.contract import Engine
 from ...engines.files import OPTIONS
 from ...engines.source import paths_of
 from ...errors import DataError, SfumatoError
 from ...methods import REGISTRY
 from ...methods.specifications import build
-from ...model.option_names import option_name
+from ...model.names import option_name
 from ...model.public import Candidate
 from ...publish import check_covered, prepare, publish
-from ...publishing.files import READERS
+from ...publishing.custodian import READERS
 from ...publishing.randomness import Secret
 from ...query import open_release
 from ...release.verify import describe, unseen, verified_lines
 from ...reports.documents import render_plan, share_text
-from ..refusals import Refusal
-from ..workers import CONTEXT, begin
+from ..refusals import Refusal, refusal
+from ..workers import end_process, start_process
 from .choices import Choices
 
 CONDITIONS = 60  # of the query pool, where the custodian asks no questions of her own: for a quick look
@@ -56,20 +55,14 @@ class Workbench:
 
     def __call__(self, task: Errand, tell: Tell) -> Any:
         """The result of a task, as plain values."""
-        steps = {
-            "look": self.look,
-            "foresee": self.foresee,
-            "plan": self.plan,
-            "publish": self.publish,
-            "verify": self.verify,
-        }
         if task.stamp is not None and stamp(task.choices.source) not in {None, task.stamp}:
             raise DataError("the table has changed since it was planned; open it again and look at its plan")
-        return steps[task.kind](task.choices, tell)
+        step: Work = getattr(self, task.kind)
+        return step(task.choices, tell)
 
     def look(self, choices: Choices, _: Tell) -> dict[str, Any]:
         """The document of `sfumato look --json`."""
-        return look(choices.as_source(), engine=engine()).to_dict()
+        return look(choices.as_source(), engine=engine_named()).to_dict()
 
     def foresee(self, choices: Choices, tell: Tell) -> dict[str, Any]:
         """Each candidate of each method is told as soon as its error is known; at the end, what was asked."""
@@ -140,17 +133,12 @@ class Workbench:
                 rho1=rho1,
                 workload=choices.questions if choices.questions.strip() else None,
                 conditions=CONDITIONS,
-                engine=engine(),
+                engine=engine_named(),
                 null_as_value=choices.null_as_value,
             )
             self._kept = (key, made)
             return made
         return self._kept[1].at(choices.bound, rho1)
-
-
-def engine() -> Engine:
-    """The engine of this machine."""
-    return engine_named()
 
 
 def reading(choices: Choices) -> dict[str, Any]:
@@ -159,7 +147,7 @@ def reading(choices: Choices) -> dict[str, Any]:
         "source": choices.as_source(),
         "roles": choices.as_roles(),
         "method": build(choices.method, choices.options, option_name=option_name, readers=READERS),
-        "engine": engine(),
+        "engine": engine_named(),
         "null_as_value": choices.null_as_value,
     }
 
@@ -200,6 +188,11 @@ LOST = Refusal(
     type="WorkerLost", message="the work ended by itself, most likely out of memory; nothing was published", status=507
 )
 STOPPED = Refusal(type="Stopped", message="stopped; nothing was published", status=409)
+TOO_LATE = Refusal(
+    type="TooLate",
+    message="the folder was there before publishing could be stopped; look at it, and remove it if it is not wanted",
+    status=409,
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -261,11 +254,7 @@ class Hand:
     def warm(self) -> None:
         """Start the process if there is none, so that the next task need not wait for it."""
         if self._process is None or not self._process.is_alive():
-            ours, theirs = CONTEXT.Pipe()
-            self._process = CONTEXT.Process(target=_listen, args=(theirs, self._make), daemon=True, name="sfumato-hand")
-            begin(self._process)
-            theirs.close()  # so that the end of the process is seen as the end of the pipe
-            self._pipe = ours
+            self._process, self._pipe = start_process(_listen, self._make)
 
     async def end(self, job: Job | None = None) -> None:
         """End what is under way (or, if it is, this job), leaving nothing of it behind; nothing where all is done."""
@@ -279,12 +268,7 @@ class Hand:
     def close(self) -> None:
         """End the process."""
         if self._process is not None:
-            self._process.terminate()
-            self._process.join(PATIENCE)
-            if self._process.is_alive():
-                self._process.kill()
-                self._process.join()
-                scratch.remove_left_overs()
+            end_process(self._process, PATIENCE)
         if self._ear is not None:
             self._ear.join(PATIENCE)  # it hears the end of the process; only then may the pipe be closed
         if self._pipe is not None:
@@ -332,8 +316,6 @@ def _listen(pipe: Connection, make: Callable[[], Work]) -> None:
 
 def _do(pipe: Connection, work: Work, task: Any) -> None:
     """One task in its thread; its end, good or bad, is told."""
-    from ...errors import SfumatoError
-    from ..refusals import refusal
 
     def tell(what: str, value: Any) -> None:
         pipe.send((what, value))
@@ -341,7 +323,7 @@ def _do(pipe: Connection, work: Work, task: Any) -> None:
     try:
         last = ("result", work(task, tell))
     except SfumatoError as error:
-        last = ("refused", refusal(error, lambda _: False))
+        last = ("refused", refusal(error))
     except Exception as error:  # its text may quote cells
         message = f"a fault of sfumato ({type(error).__name__}); nothing was published"
         last = ("refused", Refusal(type="ServerError", message=message, status=500))

@@ -1,6 +1,6 @@
 """The JSON Schema of release.json, made from the types that read and write it.
 
-`python -m sfumato.release.schema` prints it; the copy beside the release package is checked by a test.
+`python -m tools.build_release_schema` prints it; the copy that is shipped is checked by a test.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ..laws import LAWS, law_form, law_named
-from ..methods.registry import BUILT_IN, REGISTRY
-from .manifest import Manifest
-from .opened import plan_form
+from sfumato.laws import LAWS, law_form, law_named
+from sfumato.methods.registry import BUILT_IN, REGISTRY
+from sfumato.release.manifest import Manifest
+from sfumato.release.opened import plan_form
 
-FILE = Path(__file__).parent / "release.schema.json"
+FILE = Path(__file__).parents[1] / "src" / "sfumato" / "release" / "release.schema.json"
 
 
 def release_schema() -> dict[str, Any]:
