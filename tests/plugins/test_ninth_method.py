@@ -170,8 +170,8 @@ def test_a_forged_release_is_refused(command: Run, folder: Path, tmp_path: Path)
 WITHOUT = [
     ("query", "out", "SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'flu' GROUP BY sex", "--format", "json"),
     ("query", "out", "SELECT AVG(age) AS a FROM release WHERE disease > 'cold'", "--format", "json"),
-    ("fit", "out", "age ~ C(disease)", "--where", ENDS, "--json"),
-    ("test", "out", "disease", "sex", "--json"),
+    ("fit", "out", "age ~ C(disease)", "--where", ENDS, "--format", "json"),
+    ("test", "out", "disease", "sex", "--format", "json"),
     ("audit", "out", "--truth", "t.parquet", "--json"),
 ]
 
