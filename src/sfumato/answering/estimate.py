@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..errors import UnsupportedQuery
-from ..methods.shared.linear_functionals import Target
+from ..laws.functionals import Target
 from ..model.names import ENDS, ERROR_ENDS
 from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import TRUE, Aggregate, Query, conjunction
