@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.methods.splu.channel import DecoyChannel
-from sfumato.methods.splu.covariance import Estimates, Floats, Whole, calibrate
+from sfumato.laws.decoy_channel import DecoyChannel
+from sfumato.laws.decoy_covariance import Estimates, Floats, Whole, calibrate
 
 
 def counts(channel: DecoyChannel, observed: Floats) -> Estimates:

@@ -127,6 +127,6 @@ class Redrawn:
                 self._prepared = found
             return found
         method = method_of(self._spec)
-        spec = method.with_files(self._spec, read_column_hierarchy)
+        spec = method.inputs(self._spec, read_column_hierarchy).spec
         planned = method.plan(spec, self._prepared.profile, secret.stream("plan"))
         return replace(self._prepared, planned=planned)

@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks import decoy_counts
-from sfumato.methods.shared.grouping import largest_size, random_margins
-from sfumato.methods.splu import covariance as de
-from sfumato.methods.splu.channel import rebuild_channel
-from sfumato.methods.splu.paper import iterate
-from sfumato.methods.splu.plan import draw_slots, slot_table
+from sfumato.laws import decoy_covariance as de
+from sfumato.laws.decoy_channel import rebuild_channel
+from sfumato.laws.decoy_paper import iterate
+from sfumato.laws.grouping import largest_size, random_margins, slot_table
+from sfumato.methods.splu.plan import draw_slots
 from sfumato.model.private import Deal
 from sfumato.stats.shuffling import Splitter, hand_out
 

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from papers.findings import DIFFERS, REPRODUCED, Finding, number, rising, trend
 from sfumato.datasets import adult as bundled
-from sfumato.methods.target_distribution import bounds as block_bounds
+from sfumato.laws import block_bounds, block_plans
+from sfumato.laws import block_tree as blocktree
 from sfumato.methods.target_distribution import targets
-from sfumato.methods.target_distribution import targets as transform
-from sfumato.methods.target_distribution import tree as blocktree
 from sfumato.methods.target_distribution.fakes import allowed_fakes, choose_fakes
 
 TITLE = "Distribution-based Microdata Anonymization"
@@ -44,7 +43,7 @@ def example() -> Iterator[Finding]:
     tree, values = blocktree.balanced(4), [30, 40, 50, 60]
     true = np.array([[1, 1, 1, 1], [1, 1, 1, 0], [0, 1, 0, 3]])
     weights = np.ones(tree.nodes, dtype=np.int64)
-    plans = transform.plan(tree, weights, true)
+    plans = block_plans.plan(tree, weights, true)
     asked = {
         "average of the women": ((2, 3, 1), (Fraction(35), Fraction(55))),
         "average of zip 912**": ((0, 3, 0), (Fraction(110, 3), Fraction(160, 3))),
@@ -56,7 +55,7 @@ def example() -> Iterator[Finding]:
     faked[1, 3] += 1
     yield bounds(
         "Section 5, zip 912** with the fake 60",
-        transform.plan(tree, weights, faked),
+        block_plans.plan(tree, weights, faked),
         tree,
         values,
         (0, 3, 0),
@@ -299,8 +298,8 @@ def publish(table: AgeTable, setting: BlockSetting) -> PublishedBlocks:
                 rule=setting.rule,
             )
             here = here + choice.fakes
-        plans[mine] = transform.plan(tree, target.weights, here)
-        transform.check_plan(tree, target.weights, plans[mine], here, sizes=here.sum(axis=1))
+        plans[mine] = block_plans.plan(tree, target.weights, here)
+        block_plans.check_plan(tree, target.weights, plans[mine], here, sizes=here.sum(axis=1))
     return PublishedBlocks(
         group=group,
         bounder=block_bounds.Bounder(block_bounds.make_blocks(tree, plans)),

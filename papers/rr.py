@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from papers.findings import DIFFERS, PAPER, REPRODUCED, Finding, number, percents, rising, trend
 from sfumato.datasets import adult
 from sfumato.errors import PlanError
+from sfumato.laws.grouping import largest_buckets
+from sfumato.laws.independent_columns import randomise_codes
 from sfumato.methods.l_diversity.hierarchy import Hierarchy, from_rows, suppress
 from sfumato.methods.l_diversity.plan import CellCounts, search_lattice
-from sfumato.methods.randomized_response.method import randomise_codes
 from sfumato.methods.randomized_response.plan import KeepPlan, search_keep
 from sfumato.methods.randomized_response.risk import RiskCells, paper_risk, views
-from sfumato.methods.shared.grouping import largest_buckets
 from sfumato.stats.association import (
     euclidean_distance,
     expectation_maximisation,

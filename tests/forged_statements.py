@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from sfumato.laws import law_of
 from sfumato.methods import REGISTRY
 from sfumato.release.manifest import guarantee_model
 
@@ -45,19 +46,18 @@ def stronger_number(stated: Stated) -> None:
 
 def more_noise(stated: Stated) -> None:
     """Parameters of a stronger release, and the guarantee that belongs to them: the rows were made with less noise."""
-    p, name = stated["parameters"], stated["method"]
+    p, law, name = stated["parameters"], stated["law"], stated["method"]
     if name in {"uniform", "small-domain", "subset-response"}:
         p["rho2"] = "21/100"
         limit = Fraction(21, 100) * Fraction(4, 5) / (Fraction(1, 5) * Fraction(79, 100))
-        if name != "small-domain":
-            p["gamma"] = str(limit)
-        else:
-            p["gammas"] = [str(limit)] * len(p["gammas"])
+        law["gammas"] = [str(limit)] * len(law["gammas"])
     elif name == "splu":
-        p["gamma"] = dict.fromkeys(p["gamma"], 8)
+        law["gamma"] = dict.fromkeys(law["gamma"], 8)
     elif name == "randomized-response":
-        p["keep"] = [(1 + 0.02) / size for size in p["sizes"]]
-    elif name in {"anatomy", "l-diversity"}:
+        law["keep"] = [(1 + 0.02) / size for size in law["sizes"]]
+    elif name == "anatomy":
+        law["l"] = 5
+    elif name == "l-diversity":
         p["l"] = 5
     restate(stated)
 
@@ -65,7 +65,7 @@ def more_noise(stated: Stated) -> None:
 def restate(stated: Stated) -> None:
     """The guarantee that the (changed) parameters give."""
     method = REGISTRY[stated["method"]]
-    plan = TypeAdapter(method.plan_type).validate_python(stated["parameters"])
+    plan = TypeAdapter(method.plan_type).validate_python(stated["parameters"] | {"law": law_of(stated["law"])})
     stated["guarantee"] = guarantee_model(method.guarantee(plan)).model_dump(mode="json")
 
 
@@ -106,18 +106,18 @@ def column_twice(stated: Stated) -> None:
 
 def bigger_sizes(stated: Stated) -> None:
     key = "sizes" if stated["method"] == "small-domain" else "group_rows"
-    stated["parameters"][key][0] += 1
+    stated["law"][key][0] += 1
 
 
 def sizes_exchanged(stated: Stated) -> None:
     key = "sizes" if stated["method"] == "small-domain" else "group_rows"
-    sizes = stated["parameters"][key]
+    sizes = stated["law"][key]
     sizes[0], sizes[-1] = sizes[0] - 1, sizes[-1] + 1
 
 
 def _first_sets(stated: Stated) -> list[Any]:
-    p = stated["parameters"]
-    return p["listed"]["sets"] if "listed" in p else p["reports"]["lists"][0]["sets"]
+    sets: list[Any] = stated["law"]["lists"][0]["sets"]
+    return sets
 
 
 def dropped_set(stated: Stated) -> None:

@@ -147,8 +147,8 @@ def about_sets(name: str) -> str | None:
 
 NOISY = ("uniform", "small-domain", "randomized-response", "subset-response")  # a floor under every value
 ROW_BY_ROW = (*NOISY, "splu", "distribution-draw")
-PARTED = tuple(name for name in REGISTRY if REGISTRY[name].part)
-UNPARTED = tuple(name for name in REGISTRY if not REGISTRY[name].part)
+PARTED = ("small-domain", "target-distribution", "anatomy")  # rows name a sub-table or a group
+UNPARTED = tuple(name for name in REGISTRY if name not in PARTED)
 
 
 KINDS = (
@@ -171,7 +171,7 @@ KINDS = (
          expected=where(("subset-response", "uniform", "small-domain", "splu", "randomized-response", "anatomy",
                          "l-diversity"), (IN_SETS,))),
     Kind(name="a parameter left out", expected=where(tuple(n for n in REGISTRY if n != "distribution-draw")),
-         manifest=lambda s: s["parameters"].pop(next(iter(s["parameters"]), ""), None)),
+         manifest=lambda s: s["law"].pop([*s["law"]][1])),
     Kind(name="a sensitive column in no unit", expected=everywhere, manifest=out_of_units),
     Kind(name="a sensitive column called insensitive", expected=everywhere, manifest=role("sensitive", "insensitive")),
     Kind(name="quasi-identifiers called insensitive", manifest=role("quasi", "insensitive"),
@@ -196,16 +196,15 @@ KINDS = (
     Kind(name="sizes exchanged between groups", expected=only("small-domain", "target-distribution"),
          manifest=sizes_exchanged),
     Kind(name="a sub-table of one value", expected=only("small-domain"),
-         manifest=lambda s: s["parameters"]["domains"].__setitem__(0, s["parameters"]["domains"][0][:1])),
+         manifest=lambda s: s["law"]["domains"].__setitem__(0, s["law"]["domains"][0][:1])),
     Kind(name="less noise than rho1 and rho2 allow", expected=only("subset-response", "uniform", "small-domain"),
-         manifest=lambda s: s["parameters"].update(
-             {"gamma": "50"} if "gamma" in s["parameters"] else {"gammas": ["50"] * len(s["parameters"]["gammas"])})),
+         manifest=lambda s: s["law"].update(gammas=["50"] * len(s["law"]["gammas"]))),
     Kind(name="levels above the hierarchy", expected=only("l-diversity"),
-         manifest=lambda s: s["parameters"]["columns"][0].update(level=99)),
+         manifest=lambda s: s["law"]["columns"][0].update(level=99)),
     Kind(name="another target for the same blocks", expected=only("target-distribution"),
-         manifest=lambda s: s["parameters"]["parts"][0]["weights"].reverse()),
+         manifest=lambda s: s["law"]["parts"][0]["weights"].reverse()),
     Kind(name="another number of groups", expected=only("anatomy"),
-         manifest=put("parameters", "groups", to=lambda n: n + 1)),
+         manifest=put("law", "groups", to=lambda n: n + 1)),
     Kind(name="baselines of another column", expected=only("randomized-response"),
          manifest=put("parameters", "baseline", to={"age": 0.1})),
     Kind(name="all rows show one value", data=one_value, side=one_value,

@@ -26,6 +26,7 @@ CAPTIONS = {
     "release": "the bundle: write, open, verify",
     "publishing": "roles, randomness, batches",
     "engines": "tables and readers",
+    "laws": "draw, answer, foresee, check rows",
     "methods": "contract, one module each",
     "sql": "text -> Query",
     "datasets": "tables to try",

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sfumato.laws.block_tree import balanced
 from sfumato.methods.target_distribution import targets
-from sfumato.methods.target_distribution.tree import balanced
 
 VALUES = (30, 40, 50, 60)
 GROUP = (0, 1, 0, 3)  # 40, 60, 60, 60

@@ -15,53 +15,32 @@ Does not protect against: a reader to whom the difference between neighbours is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sfumato.errors import PlanError, SpecError, VerificationError
-from sfumato.methods.contract import Example, Foresight, Method, Planned, Specification
-from sfumato.methods.shared.linear_functionals import (
-    Cells,
-    CodedUnit,
-    Functionals,
-    IndependentRows,
-    WeightTable,
-    entries,
-    inverse_of,
-    pushed,
-    pushed_functionals,
-    tensor,
-)
+from sfumato.laws.channel import MOST_VALUES, Channel
+from sfumato.methods.contract import Example, Method, Planned, Specification
 from sfumato.methods.shared.options import told
-from sfumato.methods.shared.published import check_floor, one_unit, published_counts, published_table
 from sfumato.methods.shared.readers import Found, amplified, independent, linked
-from sfumato.methods.shared.restricted import value_label
 from sfumato.model.names import Ratio, exact
-from sfumato.model.private import Batch, Facts, Known, Needs, Profile, Released, Work
+from sfumato.model.private import Facts, Known, Needs, Profile, Work
 from sfumato.model.public import (
-    Asked,
     Candidate,
     Claim,
-    Domain,
-    Estimated,
-    Evidence,
     Floats,
     Guarantee,
-    Law,
-    Observed,
     Published,
     ReaderBound,
     Roles,
     Trust,
+    value_label,
 )
 from sfumato.stats.gamma import gamma_bound
 
-MOST_VALUES = 1_000  # the channel is a full matrix
 SCALE = 10**6  # steps are rounded down to six decimals, so that the channel has exact fractions
 
 
@@ -78,34 +57,40 @@ class OrderedResponse(Specification):
             raise SpecError(f"odds must be above 1, got {self.odds}; 2 hides much, 50 hides little", field="odds")
 
 
+def chance(step: Fraction, values: int, x: int, y: int) -> Fraction:
+    """Pr(y | x), exactly."""
+    a, last = 1 / step, values - 1
+    return a ** abs(x - y) / (1 + a) * (1 if y in {0, last} else 1 - a)
+
+
+def chances(step: Fraction, values: int) -> Floats:
+    """Row x, column y: Pr(y | x)."""
+    a, place = float(1 / step), np.arange(values)
+    inside = np.where((place == 0) | (place == values - 1), 1.0, 1.0 - a)
+    return np.asarray(a ** np.abs(place[:, None] - place) / (1.0 + a) * inside)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedResponsePlan:
-    """What the release states."""
+    """What the release states: the step, and the law that its rows follow, which is the channel of that step."""
 
     step: Fraction
-    values: int
+    law: Channel
 
     def __post_init__(self) -> None:
-        if self.step <= 1 or not 2 <= self.values <= MOST_VALUES:
-            raise SpecError(f"a channel needs a step above 1 and 2 to {MOST_VALUES} values", field="step")
-
-    def chance(self, x: int, y: int) -> Fraction:
-        """Pr(y | x), exactly."""
-        a, last = 1 / self.step, self.values - 1
-        return a ** abs(x - y) / (1 + a) * (1 if y in {0, last} else 1 - a)
+        if self.step <= 1:
+            raise SpecError("a channel needs a step above 1", field="step")
 
     @property
-    def channel(self) -> Floats:
-        """Row x, column y: Pr(y | x)."""
-        a, place = float(1 / self.step), np.arange(self.values)
-        inside = np.where((place == 0) | (place == self.values - 1), 1.0, 1.0 - a)
-        return np.asarray(a ** np.abs(place[:, None] - place) / (1.0 + a) * inside)
+    def values(self) -> int:
+        """How many values the domain has."""
+        return len(self.law.chances)
 
     @property
     def amplification(self) -> Fraction:
         """The largest Pr(y | x) / Pr(y | x'): both ends against each other, seen from an end."""
         last = self.values - 1
-        return self.chance(last, last) / self.chance(0, last)
+        return chance(self.step, self.values, last, last) / chance(self.step, self.values, 0, last)
 
 
 class OrderedResponseMethod(Method[OrderedResponse, OrderedResponsePlan]):
@@ -115,10 +100,8 @@ class OrderedResponseMethod(Method[OrderedResponse, OrderedResponsePlan]):
     title = "Ordered response"
     trust = Trust.PROVED
     answers = "estimate, interval"
-    formula = "w = C^-1 h; Var = sum w^2 - C^-1 h^2; z sqrt(Var + z^2 max|w|^2 / 4)"
     spec = OrderedResponse
     plan_type = OrderedResponsePlan
-    independent_rows = True
     example = Example(
         spec={"odds": 20},
         options={"odds": "20"},
@@ -143,13 +126,7 @@ class OrderedResponseMethod(Method[OrderedResponse, OrderedResponsePlan]):
             step -= Fraction(1, SCALE)
         if step <= 1:
             raise PlanError(f"odds of {odds} are too small for {values} values; no step above 1 is left")
-        return Planned(public=OrderedResponsePlan(step=step, values=values), work=Work())
-
-    def apply(self, plan: OrderedResponsePlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
-        """The difference of two geometric draws is two-sided geometric; beyond the ends it stays at the end."""
-        stop = float(1 - 1 / plan.step)
-        step = rng.geometric(stop, size=batch.rows) - rng.geometric(stop, size=batch.rows)
-        return Released(codes=(np.clip(batch.codes[0] + step, 0, plan.values - 1).astype(np.int32),))
+        return Planned(public=OrderedResponsePlan(step=step, law=Channel.of(chances(step, values))), work=Work())
 
     def guarantee(self, plan: OrderedResponsePlan) -> Guarantee:
         """The largest ratio in the channel that runs."""
@@ -176,45 +153,14 @@ class OrderedResponseMethod(Method[OrderedResponse, OrderedResponsePlan]):
         linking = linked(known, prior, lambda k: _largest(plan, k, cells=True))
         return independent(claim, gamma, histogram=mine, linking=linking)
 
-    def estimate(self, plan: OrderedResponsePlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
-        """Weights whose mean under every true value x is h(x), summed over what was published."""
-        channel, at = plan.channel, (observed.keys, asked.functionals)
-        value, variance, spread, largest = (np.zeros(at) for _ in range(4))
-        covariance = np.zeros((observed.keys, len(asked.pairs)))
-        rows = np.zeros(observed.keys)
-        key, pattern = observed.key[observed.stratum], observed.pattern[observed.stratum]
-        np.add.at(rows, key, observed.moments[:, 0])
-        first, second = asked.pairs.T
-        for b in np.unique(pattern):
-            seen = np.flatnonzero(pattern == b)
-            h = asked.coefficients[b].toarray().T  # (values, functionals)
-            w = np.linalg.solve(channel, h)
-            noise = w**2 - np.linalg.solve(channel, h**2)  # its mean under x is Var(w(Y) | x)
-            both = w[:, first] * w[:, second] - np.linalg.solve(channel, h[:, first] * h[:, second])
-            published, moments = observed.value[seen], observed.moments[seen]
-            squares = moments[:, asked.products[asked.measure, asked.measure]]
-            np.add.at(value, key[seen], moments[:, asked.products[0, asked.measure]] * w[published])
-            np.add.at(variance, key[seen], squares * noise[published])
-            np.add.at(spread, key[seen], squares)
-            products = asked.products[asked.measure[first], asked.measure[second]]
-            np.add.at(covariance, key[seen], moments[:, products] * both[published])
-            largest = np.maximum(largest, np.where(np.abs(noise).max(axis=0) > 1e-9, np.abs(w).max(axis=0), 0.0))
-        variance = np.maximum(variance, 0.0)
-        mean_square = np.divide(spread, rows[:, None], out=np.zeros(at), where=rows[:, None] > 0)
-        half = asked.z * np.sqrt(variance + asked.z**2 * largest**2 * mean_square / 4)  # holds for small counts too
-        return Estimated(value=value, variance=variance, low=value - half, high=value + half, covariance=covariance)
-
     def verify(self, plan: OrderedResponsePlan, published: Published) -> None:
-        """The channel runs over the published domain of the sensitive column, and the rows may have come out of it."""
-        one_unit(published)
-        if plan.values != len(published.evidence.domains[0]):
-            raise VerificationError("the channel has another number of values than the published domain")
-        # whatever the true values are, no value shows more rarely than for those that are farthest from it
-        check_floor(published_counts(published), plan.channel.min(axis=0), "data.parquet")
+        """The channel that the law states is the one of the step."""
+        if not np.allclose(plan.law.table, chances(plan.step, plan.values), rtol=1e-12):
+            raise VerificationError("the stated channel is not the one of the stated step")
 
-    def report(self, plan: OrderedResponsePlan, work: Work, profile: Profile) -> dict[str, Any]:
+    def report(self, plan: OrderedResponsePlan, work: Work, profile: Profile, *, full: bool = False) -> dict[str, Any]:
         """The chance to be kept, and the error of every value's total."""
-        true_counts, channel = profile.true_counts().astype(float), plan.channel
+        true_counts, channel = profile.true_counts().astype(float), plan.law.table
         w = np.linalg.inv(channel)  # column v: weights of "value = v"
         se = np.sqrt(np.maximum((true_counts @ channel) @ w**2 - true_counts, 0.0))
         return {
@@ -231,41 +177,10 @@ class OrderedResponseMethod(Method[OrderedResponse, OrderedResponsePlan]):
         """The odds that take a prior of rho1 to tau."""
         return (Candidate(method=self.name, parameters={"odds": str(gamma_bound(rho1, tau))}),)
 
-    def functionals(
-        self, plan: OrderedResponsePlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
-    ) -> Functionals:
-        """The same weights for `fit` and `test`: rows are independent, and values come one by one (not `lumpable`)."""
-        return IndependentRows(cells, WeightTable(matrix=inverse_of(plan.channel)))
-
-    def law(self, plan: OrderedResponsePlan, evidence: Evidence, unit: int) -> Law:
-        """What attacks know, and what `export` makes weights of: estimated counts, and the channel by shown value."""
-        channel = plan.channel
-        counts = published_table(evidence, unit, 1) @ np.linalg.inv(channel)
-        return Law(counts=np.maximum(counts, 0.0), chance=lambda _, shown: channel[:, shown].T)
-
-    def channel(self, plan: OrderedResponsePlan, work: Work, profile: Profile) -> Floats:
-        """The same for every record."""
-        return plan.channel
-
-    def foresee(
-        self, plan: OrderedResponsePlan, work: Work, profile: Profile, domains: tuple[Domain, ...]
-    ) -> Foresight:
-        """Expected counts: the true ones through the channel."""
-
-        def push(observed: Observed, asked: Asked) -> Observed:
-            return entries(observed, tensor(observed, plan.values) @ plan.channel)
-
-        def totals(_: tuple[int, ...]) -> Any:
-            raise NotImplementedError  # the estimator does not look at totals
-
-        answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
-        models = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
-        return Foresight(lump=False, answer=answer, functionals=models)
-
 
 def _largest(plan: OrderedResponsePlan, known: Known, *, cells: bool) -> float:
     """The largest posterior of a looked-at value over all outputs: f_x C[x, y] / sum of f C[., y], in every cell."""
-    joint, C = known.joint, plan.channel
+    joint, C = known.joint, plan.law.table
     cell = joint.cell if cells else np.zeros(len(joint.true_counts), dtype=np.int64)
     table = np.zeros((int(cell.max(initial=0)) + 1, plan.values))
     np.add.at(table, (cell, joint.codes[joint.value, 0]), joint.true_counts)

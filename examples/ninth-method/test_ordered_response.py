@@ -9,25 +9,34 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from ordered_response import METHOD, OrderedResponse, OrderedResponsePlan
+from ordered_response import METHOD, OrderedResponse, OrderedResponsePlan, chance, chances
 from sfumato.errors import SpecError
+from sfumato.laws.channel import Channel
 from sfumato.model.private import Facts, Profile
 from sfumato.model.public import Domain
 
-PLANS = [OrderedResponsePlan(step=Fraction(s), values=m) for s in ("5/4", "3/2", "4") for m in (2, 3, 9)]
+PLANS = [
+    OrderedResponsePlan(step=Fraction(s), law=Channel.of(chances(Fraction(s), m)))
+    for s in ("5/4", "3/2", "4")
+    for m in (2, 3, 9)
+]
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_the_channel_is_one_and_the_same_in_fractions_and_floats(plan: OrderedResponsePlan) -> None:
-    exact = [[plan.chance(x, y) for y in range(plan.values)] for x in range(plan.values)]
+    exact = [[chance(plan.step, plan.values, x, y) for y in range(plan.values)] for x in range(plan.values)]
     assert all(sum(row) == 1 for row in exact)
-    np.testing.assert_allclose(plan.channel, np.array(exact, dtype=float), rtol=1e-12)
+    np.testing.assert_allclose(plan.law.table, np.array(exact, dtype=float), rtol=1e-12)
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_the_guarantee_is_the_largest_ratio(plan: OrderedResponsePlan) -> None:
     m = range(plan.values)
-    ratios = {(x, z): max(plan.chance(x, y) / plan.chance(z, y) for y in m) for x in m for z in m}
+    ratios = {
+        (x, z): max(chance(plan.step, plan.values, x, y) / chance(plan.step, plan.values, z, y) for y in m)
+        for x in m
+        for z in m
+    }
     assert max(ratios.values()) == plan.amplification == plan.step ** (plan.values - 1)
     assert all(ratio == plan.step ** abs(x - z) for (x, z), ratio in ratios.items())
     stated = METHOD.guarantee(plan).parameters["amplification"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .methods.distribution_draw import DistributionDraw
     from .methods.l_diversity.plan import LDiversity
     from .methods.randomized_response.specification import RandomizedResponse
-    from .methods.small_domain.specification import SmallDomain
+    from .methods.small_domain.method import SmallDomain
     from .methods.splu.plan import Splu
     from .methods.subset_response import SubsetResponse
     from .methods.target_distribution.method import TargetDistribution
@@ -40,7 +40,7 @@ _PUBLIC = {
     "RandomizedResponse": "methods.randomized_response.specification",
     "Release": "query",
     "Roles": "model.public",
-    "SmallDomain": "methods.small_domain.specification",
+    "SmallDomain": "methods.small_domain.method",
     "Source": "engines.source",
     "Splu": "methods.splu.plan",
     "SubsetResponse": "methods.subset_response",

@@ -14,6 +14,7 @@ from .engines import engine_for, engine_named, scratch
 from .engines.contract import Engine, Table
 from .engines.source import paths_of
 from .errors import DataError, PlanError, SpecError
+from .laws import law_document
 from .methods import AnyMethod, ladder, method_of
 from .methods.contract import Planned
 from .model.coarsening import bin_labels
@@ -38,7 +39,7 @@ from .release.manifest import (
     recoded_models,
     unprotected_model,
 )
-from .release.opened import open_folder, plan_form
+from .release.opened import open_folder, parameters_of
 from .release.verify import verified_lines
 from .version import __version__
 
@@ -131,11 +132,11 @@ class Prepared:
             "method": method.name,
             "trust": str(method.trust),
             "rows": self.profile.rows,
-            "parameters": plan_form(method).dump_python(plan, mode="json"),
+            "parameters": parameters_of(method, plan),
+            "law": law_document(plan.law),
             "people": asdict(self.people),
             "guarantee": self.guarantee.model_dump(mode="json", exclude_none=True),
-            **method.report(plan, work, self.profile),
-            **(method.full_report(plan, work, self.profile) if full else {}),
+            **method.report(plan, work, self.profile, full=full),
             **self.readers(self.claim()),
         }
 
@@ -158,19 +159,18 @@ def prepare(
 ) -> Prepared:
     """Read, profile and plan. Nothing is written."""
     chosen = method_of(method)
-    spec = chosen.with_files(method, read_column_hierarchy)
+    given = chosen.inputs(method, read_column_hierarchy)
     table = (engine or engine_for(source)).open(source, delimiter=delimiter)
-    roles = settled_roles(roles, table, reserved=chosen.part, beside=chosen.adds)
+    roles = settled_roles(roles, table)
     table, people = one_person(table, roles, chosen, secret)
-    needs = chosen.needs(spec, roles)
+    needs = chosen.needs(given.spec, roles)
     declared = dict(domains or {})
     missing: list[Scalar] = [None] if null_as_value else []
     changed = {c for unit, moved in zip(needs.units, needs.changed, strict=True) if moved for c in unit}
     declared = {r.column: [*r.labels, *missing] for r in table.recoded if r.edges and r.column in changed} | declared
-    edges = chosen.edges(spec)
-    if edges:
-        table = table.binned(edges)
-        declared |= {name: [*bin_labels(cuts), *missing] for name, cuts in edges.items()}
+    if given.edges:
+        table = table.binned(given.edges)
+        declared |= {name: [*bin_labels(cuts), *missing] for name, cuts in given.edges.items()}
     unknown = [name for name in declared if name not in {c for unit in needs.units for c in unit}]
     if unknown:
         raise SpecError(f'a domain is declared for "{unknown[0]}", which the method does not change', field="domain")
@@ -178,13 +178,10 @@ def prepare(
     if not profile.rows:
         raise DataError("the table has no rows")
     profile = replace(profile, rows_per_person=people.rows_per_person, watch=progress)
-    asked = chosen.questions(spec)
-    if asked is not None:
-        profile = replace(profile, questions=_declared(asked, table, roles, needs, profile))
-    planned = chosen.plan(spec, profile, secret.stream("plan"))
-    for sets in chosen.listed(planned.public, profile.domains):
-        if sets is not None:
-            check_added(roles.published(table.columns), sets.column)
+    if given.questions is not None:
+        profile = replace(profile, questions=_declared(given.questions, table, roles, needs, profile))
+    planned = chosen.plan(given.spec, profile, secret.stream("plan"))
+    check_added(roles, planned.law, planned.work.domains or profile.domains)
     return Prepared(
         table=table, roles=roles, method=chosen, needs=needs, profile=profile, planned=planned, people=people
     )
@@ -341,7 +338,6 @@ def applier_of(prepared: Prepared, secret: Secret) -> Applier:
     return Applier(
         table=prepared.table,
         roles=prepared.roles,
-        method=prepared.method,
         needs=prepared.needs,
         profile=prepared.profile,
         planned=prepared.planned,
@@ -357,7 +353,8 @@ def described(prepared: Prepared, applier: Applier, files: dict[str, FileModel],
         format_version=FORMAT_VERSION,
         software=Software(name="sfumato", version=__version__),
         method=method.name,
-        parameters=plan_form(method).dump_python(prepared.planned.public, mode="json"),
+        parameters=parameters_of(method, prepared.planned.public),
+        law=law_document(prepared.planned.law),
         rows=sum(file.rows for name, file in files.items() if name.startswith(PARTS)),
         people=PeopleModel(**asdict(prepared.people)),
         columns=columns,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .analysis.fit import Fit
     from .analysis.quantiles import Quantiles
     from .engines.contract import Engine
-    from .methods.shared.linear_functionals import Target
+    from .laws.functionals import Target
 
 DEFAULT_LEVEL = 0.95
 ANSWER, ROW = "__answer__", "__row__"

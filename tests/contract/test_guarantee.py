@@ -50,14 +50,16 @@ def rounded_up(stated: float, true: Fraction, digits: int = 6) -> bool:
 
 def subset_response() -> None:
     """Every listed set an output; the list of every small domain, of sets of one value and of two."""
-    from sfumato.methods.shared.set_tables import PlannedList
+    from sfumato.laws.set_lists import SetLists
+    from sfumato.laws.set_tables import PlannedList
     from sfumato.methods.subset_response import METHOD, SubsetResponsePlan
 
     for m, rho1, gamma in product(SMALL, (Fraction(1, 5), Fraction(1, 3)), (Fraction(3, 2), Fraction(7, 4))):
         for width in range(1, m):
             sets = tuple(combinations(range(m), width))
             listed = PlannedList(sets=sets, cyclic=False)
-            plan = SubsetResponsePlan(rho1=rho1, rho2=Fraction(1, 2), gamma=gamma, values=m, listed=listed)
+            law = SetLists(values=m, gammas=(gamma,), lists=(listed,))
+            plan = SubsetResponsePlan(rho1=rho1, rho2=Fraction(1, 2), law=law)
             keep = plan.channel.keep  # what runs: a set that holds the value, else one of all
             holding = Fraction(sum(0 in z for z in sets))
             channel = [[keep * (x in z) / holding + (1 - keep) / len(sets) for z in sets] for x in range(m)]
@@ -68,11 +70,13 @@ def subset_response() -> None:
 
 
 def uniform() -> None:
+    from sfumato.laws.keep_or_redraw import KeepOrRedraw
     from sfumato.methods.uniform import METHOD, UniformPlan
 
     for m, rho1, gamma in product(SMALL, (Fraction(1, 5), Fraction(1, 3)), (Fraction(3, 2), Fraction(7, 4))):
-        plan = UniformPlan(rho1=rho1, rho2=Fraction(1, 2), values=m, gamma=gamma)
-        channel = [[plan.p * (x == y) + plan.q for y in range(m)] for x in range(m)]
+        plan = UniformPlan(rho1=rho1, rho2=Fraction(1, 2), law=KeepOrRedraw(values=m, gammas=(gamma,)))
+        ((p, q),) = plan.law.channels
+        channel = [[p * (x == y) + q for y in range(m)] for x in range(m)]
         assert all(sum(row) == 1 for row in channel)
         reached = largest_posterior(channel, rho1)
         assert rounded_up(METHOD.guarantee(plan).parameters["posterior"], reached)
@@ -84,7 +88,7 @@ def small_domain() -> None:
     _, _, found, _ = planned("small-domain")
     plan = found.public
     posteriors = []
-    for domain, gamma in zip(plan.domains, plan.gammas, strict=True):
+    for domain, gamma in zip(plan.law.domains, plan.law.gammas, strict=True):
         q = 1 / (len(domain) - 1 + gamma)
         channel = [[gamma * q if x == y else q for y in range(2)] for x in range(2)]  # of two values, up to a factor
         posteriors.append(largest_posterior(channel, plan.rho1))
@@ -99,14 +103,15 @@ def splu() -> None:
 
     _, _, found, _ = planned("splu")
     for size, epsilon in product((2, 3, 4), (Fraction(3, 10), Fraction(1, 2))):
-        plan = replace(found.public, gamma={"disease": size}, epsilon=epsilon, t_e=Fraction(1, 5))
+        law = replace(found.law, gamma={"disease": size})
+        plan = replace(found.public, law=law, epsilon=epsilon, t_e=Fraction(1, 5))
         stated = REGISTRY["splu"].guarantee(plan).parameters
 
         def chance(f: int, wrong: Callable[[Fraction], bool], size: int = size) -> Fraction:
             """Pr[wrong(|X - f| / f)], X ~ Binomial(size * f, 1 / size)."""
             n, p = size * f, Fraction(1, size)
-            law = (math.comb(n, x) * p**x * (1 - p) ** (n - x) for x in range(n + 1))
-            return sum((c for x, c in enumerate(law) if wrong(Fraction(abs(x - f), f))), Fraction(0))
+            chances = (math.comb(n, x) * p**x * (1 - p) ** (n - x) for x in range(n + 1))
+            return sum((c for x, c in enumerate(chances) if wrong(Fraction(abs(x - f), f))), Fraction(0))
 
         hidden = min(chance(f, lambda e, eps=epsilon: e > eps) for f in range(1, plan.alpha + 1))
         assert stated["t_p"] <= hidden <= Fraction(stated["t_p"]) + Fraction(2, 10**6)
@@ -120,32 +125,32 @@ def splu() -> None:
 def target_distribution() -> None:
     """The share of every value that a group's blocks leave open is the published target, recomputed in fractions."""
     _, _, found, _ = planned("target-distribution")
-    plan, side = found.public, found.work.side
-    weight_of = [dict(enumerate(part.probabilities)) for part in plan.parts]
-    for g, part in enumerate(plan.group_part):
+    plan, law, side = found.public, found.law, found.work.side
+    weight_of = [dict(enumerate(part.probabilities)) for part in law.parts]
+    for g, part in enumerate(law.group_part):
         mine = np.flatnonzero(side["group_id"] == g)
         total = int(side["count"][mine].sum())
-        marginal = [Fraction(0)] * len(plan.order)
+        marginal = [Fraction(0)] * len(law.order)
         for k in mine:
-            start, stop = plan.blocks[int(side["block"][k])]
+            start, stop = law.blocks[int(side["block"][k])]
             inside = sum(weight_of[part][v] for v in range(start, stop))
             for v in range(start, stop):
                 marginal[v] += Fraction(int(side["count"][k]), total) * weight_of[part][v] / inside
-        assert tuple(marginal) == plan.parts[part].probabilities
+        assert tuple(marginal) == law.parts[part].probabilities
         assert sum(marginal) == 1
     stated = REGISTRY["target-distribution"].guarantee(plan).parameters
-    assert stated["groups"] == len(plan.group_part)
+    assert stated["groups"] == len(law.group_part)
 
 
 def randomized_response() -> None:
     """epsilon: the largest log ratio of the channel, column by column; of a record: of all columns at once."""
+    from sfumato.laws.independent_columns import IndependentColumns
     from sfumato.methods.randomized_response.method import METHOD, RandomizedResponsePlan
 
     for sizes, keep in (((2, 3), (0.7, 0.6)), ((4, 2), (0.4, 0.9)), ((3,), (0.5,))):
         names = ("disease", "sex")[: len(sizes)]
-        plan = RandomizedResponsePlan(
-            scope="given", columns=names, sizes=sizes, keep=keep, risk=None, baseline={"disease": 0.5}
-        )
+        law = IndependentColumns(columns=names, sizes=sizes, keep=keep)
+        plan = RandomizedResponsePlan(scope="given", law=law, risk=None, baseline={"disease": 0.5})
         stated = METHOD.guarantee(plan).parameters
         channels = [
             [[p if x == y else (1 - p) / (d - 1) for y in range(d)] for x in range(d)]
@@ -170,9 +175,9 @@ def anatomy() -> None:
     side, plan = found.work.side, found.public
     least = Fraction(REGISTRY["anatomy"].guarantee(plan).parameters["posterior"])
     shapes = set()
-    for g in range(plan.groups):
+    for g in range(plan.law.groups):
         held = tuple(side["unit0"][side["group_id"] == g].tolist())
-        assert len(set(held)) == len(held) >= plan.l
+        assert len(set(held)) == len(held) >= plan.law.l
         shapes.add(len(held))
     for size in shapes:  # which values they are does not matter
         ways = list(permutations(range(size)))
@@ -188,9 +193,7 @@ def l_diversity() -> None:
     needs, _, found, codes = planned("l-diversity")
     plan = found.public
     arrays = tuple(codes[unit] for unit in needs.units)
-    out = REGISTRY["l-diversity"].apply(
-        plan, found.work, Batch(rows=len(arrays[0]), codes=arrays, labels=()), np.random.default_rng(SEED)
-    )
+    out = plan.law.apply(found.work, Batch(rows=len(arrays[0]), codes=arrays, labels=()), np.random.default_rng(SEED))
     classes: dict[tuple[int, ...], list[int]] = {}
     stay = np.ones(len(arrays[0]), dtype=bool) if out.stay is None else out.stay
     published = [c for c in out.codes if c is not None]
@@ -204,7 +207,7 @@ def l_diversity() -> None:
 def distribution_draw() -> None:
     """Nothing is promised, and nothing is kept: every row of the channel is the same."""
     _, profile, found, _ = planned("distribution-draw")
-    channel = REGISTRY["distribution-draw"].channel(found.public, found.work, profile)
+    channel = found.law.channel(found.work, profile)
     assert (channel == channel[0]).all()
     stated: Guarantee = REGISTRY["distribution-draw"].guarantee(found.public)
     assert stated.trust is Trust.BASELINE

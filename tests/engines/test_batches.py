@@ -45,10 +45,10 @@ def test_groups_are_dealt_exactly(batches: int, tmp_path: Path) -> None:
 def test_sub_tables_have_their_planned_sizes(batches: int, tmp_path: Path) -> None:
     method = sf.SmallDomain(rho1="1/5", rho2="1/3", min_size=100)
     release = _publish(tmp_path / "out", method, batches)
-    part = release.opened.method.part
+    part = release.opened.law.part
     assert part is not None
     sizes = np.bincount(pq.read_table(tmp_path / "out" / "data.parquet")[part])
-    assert sizes.tolist() == list(release.plan.sizes)
+    assert sizes.tolist() == list(release.plan.law.sizes)
 
 
 @pytest.mark.parametrize("batches", [1, 20])

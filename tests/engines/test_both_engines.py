@@ -48,7 +48,7 @@ def rows_of(release: sf.Release) -> pa.Table:
 
 def facts(release: sf.Release, truth: list[str]) -> dict[str, Any]:
     """What must not depend on the engine."""
-    rows, part = rows_of(release), release.opened.method.part
+    rows, part = rows_of(release), release.opened.law.part
     found: dict[str, Any] = {
         "plan": TypeAdapter(release.opened.method.plan_type).dump_python(release.plan, mode="json"),
         "rows": rows.num_rows,

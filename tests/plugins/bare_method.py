@@ -12,24 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato.errors import PlanError, SpecError, VerificationError
+from sfumato.errors import PlanError, SpecError
+from sfumato.laws.channel import Channel
 from sfumato.methods.contract import Example, Method, Planned, Specification
-from sfumato.model.private import Batch, Facts, Known, Needs, Profile, Released, Work
-from sfumato.model.public import (
-    READERS,
-    Asked,
-    Candidate,
-    Claim,
-    Estimated,
-    Evidence,
-    Floats,
-    Guarantee,
-    Observed,
-    Published,
-    ReaderBound,
-    Roles,
-    Trust,
-)
+from sfumato.model.private import Facts, Known, Needs, Profile, Work
+from sfumato.model.public import READERS, Candidate, Claim, Floats, Guarantee, ReaderBound, Roles, Trust
 
 SCALE = 10**6
 
@@ -52,15 +39,10 @@ class KeptShare(Specification):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptSharePlan:
-    """What the release states: the chance of every value to stay."""
+    """What the release states: the chance of every value to stay, and the channel that follows from it."""
 
     kept: tuple[Fraction, ...]
-
-    @property
-    def channel(self) -> Floats:
-        """Row x, column y: Pr(y | x)."""
-        p = np.array([float(share) for share in self.kept])
-        return np.asarray(np.diag(p) + (1 - p)[:, None] / len(p))
+    law: Channel
 
     @property
     def gamma(self) -> Fraction:
@@ -70,6 +52,12 @@ class KeptSharePlan:
             chances = [(1 - q) / m + (p if x == y else 0) for x, q in enumerate(self.kept)]
             best = max(best, max(chances) / min(chances))
         return best
+
+
+def channel(kept: tuple[Fraction, ...]) -> Floats:
+    """Row x, column y: Pr(y | x)."""
+    p = np.array([float(share) for share in kept])
+    return np.asarray(np.diag(p) + (1 - p)[:, None] / len(p))
 
 
 class KeptShareMethod(Method[KeptShare, KeptSharePlan]):
@@ -91,12 +79,8 @@ class KeptShareMethod(Method[KeptShare, KeptSharePlan]):
         if not set(spec.open_values) <= set(names):
             raise PlanError("a value of --open-values does not occur in the sensitive column")
         shares = (spec.open_share if name in spec.open_values else spec.share for name in names)
-        return Planned(public=KeptSharePlan(kept=tuple(Fraction(str(s)) for s in shares)), work=Work())
-
-    def apply(self, plan: KeptSharePlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
-        code, p = batch.codes[0], np.array([float(share) for share in plan.kept])
-        stays, other = rng.random(batch.rows) < p[code], rng.integers(0, len(p), size=batch.rows)
-        return Released(codes=(np.where(stays, code, other).astype(np.int32),))
+        kept = tuple(Fraction(str(s)) for s in shares)
+        return Planned(public=KeptSharePlan(kept=kept, law=Channel.of(channel(kept))), work=Work())
 
     def guarantee(self, plan: KeptSharePlan) -> Guarantee:
         gamma = -(-plan.gamma * SCALE // 1) / SCALE
@@ -112,31 +96,9 @@ class KeptShareMethod(Method[KeptShare, KeptSharePlan]):
     def readers(self, plan: KeptSharePlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
         return tuple(_bound(reader, plan.gamma, claim, known) for reader in READERS)
 
-    def estimate(self, plan: KeptSharePlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
-        B = np.linalg.inv(plan.channel)  # w = B h has the mean h under every true value
-        value = np.zeros((observed.keys, asked.functionals))
-        variance, covariance = np.zeros_like(value), np.zeros((observed.keys, len(asked.pairs)))
-        first, second = asked.pairs.T
-        for stratum, shown, sums in zip(observed.stratum, observed.value, observed.moments, strict=True):
-            h = asked.coefficients[observed.pattern[stratum]].toarray()
-            w, at = h @ B.T, observed.key[stratum]
-            value[at] += w[:, shown] * sums[asked.products[0, asked.measure]]
-            noise = (w**2 - h**2 @ B.T)[:, shown]
-            variance[at] += noise * sums[asked.products[asked.measure, asked.measure]]
-            both = (w[first] * w[second] - (h[first] * h[second]) @ B.T)[:, shown]
-            covariance[at] += both * sums[asked.products[asked.measure[first], asked.measure[second]]]
-        variance = np.maximum(variance, 0.0)
-        half = asked.z * np.sqrt(variance + asked.z**2 * np.abs(B).max() ** 2 / 4)
-        return Estimated(value=value, variance=variance, low=value - half, high=value + half, covariance=covariance)
-
-    def verify(self, plan: KeptSharePlan, published: Published) -> None:
-        published.check_units()
-        if len(plan.kept) != len(published.evidence.domains[0]):
-            raise VerificationError("the plan has another number of values than the published domain")
-
-    def report(self, plan: KeptSharePlan, work: Work, profile: Profile) -> dict[str, Any]:
-        true_counts, B = profile.true_counts().astype(float), np.linalg.inv(plan.channel)
-        se = np.sqrt(np.maximum((true_counts @ plan.channel) @ B**2 - true_counts, 0.0))
+    def report(self, plan: KeptSharePlan, work: Work, profile: Profile, *, full: bool = False) -> dict[str, Any]:
+        true_counts, B = profile.true_counts().astype(float), np.linalg.inv(plan.law.table)
+        se = np.sqrt(np.maximum((true_counts @ plan.law.table) @ B**2 - true_counts, 0.0))
         names = [str(value[0]) for value in profile.domains[0].values]
         shares = {"total": 1.0, "among_1_percent": 0.01, "among_10_percent": 0.1}
         return {"expected_error": {"values": names} | {name: (se * at**0.5).tolist() for name, at in shares.items()}}

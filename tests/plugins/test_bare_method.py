@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import Done, sfumato
+from sfumato.laws.channel import Channel
+from sfumato.laws.expected import Foresight
 from sfumato.methods import REGISTRY
-from sfumato.methods.contract import Foresight, Method, Specification
+from sfumato.methods.contract import Method, Specification
 from sfumato.methods.registry import GROUP
 from tables import ROLES, people
 
@@ -75,29 +77,16 @@ def test_the_plan_is_drawn_without_gaps(folder: Path) -> None:
     assert "\n\n\n" not in run(folder, "plan", "t.parquet", *ROLES, *OPTIONS).out
 
 
-def test_its_error_is_measured_where_it_foresees_none(folder: Path) -> None:
+def test_its_law_answers_models_and_foresees_errors(folder: Path) -> None:
+    """What the method does not write, the law that its plan names does."""
+    assert "release by kept-share" in run(folder, "fit", "out", "age ~ C(disease)").text
+    assert "chi2(" in run(folder, "test", "out", "disease", "sex").text
     done = run(folder, "compare", "t.parquet", *CHOICE, "--methods", NAME, "--releases", 2)
     entry = next(e for e in json.loads(done.out)["methods"] if e["method"] == NAME)
     assert entry["applicable"], entry["reason"]
-    assert entry["expected_error"] is None
-    assert all(error > 0 for error in entry["observed_error"].values())
-
-
-def test_it_is_considered_where_a_method_is_chosen(folder: Path) -> None:
-    """By one trial release, and said so."""
-    document = json.loads(run(folder, "recommend", "t.parquet", *CHOICE).out)
-    entry = next(e for e in document["considered"] if e["method"] == NAME)
-    assert entry["tried"]
     assert all(error > 0 for error in entry["expected_error"].values())
+    document = json.loads(run(folder, "recommend", "t.parquet", *CHOICE).out)
     assert [e["method"] for e in document["refused"] if e["method"] == NAME] == []
-
-
-@pytest.mark.parametrize("command", [("fit", "out", "age ~ disease"), ("test", "out", "disease", "sex")])
-def test_what_it_cannot_do_is_refused_in_one_line(command: tuple[str, ...], folder: Path) -> None:
-    done = sfumato(*command, cwd=folder)
-    assert done.code != 0
-    assert len(done.err.strip().splitlines()) == 1
-    assert NAME in done.err
 
 
 def test_a_model_that_is_not_foreseen_is_not_called_unknown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +95,7 @@ def test_a_model_that_is_not_foreseen_is_not_called_unknown(folder: Path, monkey
     def foresee(*_: Any) -> Foresight:
         return Foresight(lump=False, answer=lambda observed, asked: pytest.fail("no question was asked"))
 
-    monkeypatch.setattr(type(REGISTRY[NAME]), "foresee", foresee)
+    monkeypatch.setattr(Channel, "foresee", foresee)
     done = sfumato("plan", "t.parquet", *ROLES, *OPTIONS, "--fit", "age ~ C(disease)", cwd=folder)
     assert done.code != 0
     assert "foresees no errors of models" in done.err

@@ -167,11 +167,41 @@ def test_a_forged_release_is_refused(command: Run, folder: Path, tmp_path: Path)
     assert "guarantee" in done.err
 
 
-def test_a_release_of_a_method_that_is_not_installed_is_refused_in_one_line(folder: Path) -> None:
-    done = sfumato("inspect", folder / "out")
-    assert done.code != 0
-    assert NAME in done.err
-    assert len(done.err.strip().splitlines()) == 1
+WITHOUT = [
+    ("query", "out", "SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'flu' GROUP BY sex", "--format", "json"),
+    ("query", "out", "SELECT AVG(age) AS a FROM release WHERE disease > 'cold'", "--format", "json"),
+    ("fit", "out", "age ~ C(disease)", "--where", ENDS, "--format", "json"),
+    ("test", "out", "disease", "sex", "--format", "json"),
+    ("audit", "out", "--truth", "t.parquet", "--json"),
+]
+
+
+@pytest.mark.parametrize("arguments", WITHOUT, ids=lambda a: a[0])
+def test_its_release_is_asked_where_it_is_not_installed(arguments: tuple[str, ...], python: Run, folder: Path) -> None:
+    """The release states its law: the answers are those of a house that has the method."""
+    assert NAME not in REGISTRY
+    here, there = sfumato(*arguments, cwd=folder), python("-c", RUN, *arguments, cwd=folder)
+    assert here.code == 0, here.text
+    assert json.loads(here.out) == json.loads(there.out)
+
+
+def test_its_rows_are_exported_where_it_is_not_installed(folder: Path) -> None:
+    done = sfumato("export", "out", "without.duckdb", cwd=folder)
+    assert done.code == 0, done.text
+    assert "1,246 rows written" in done.text
+
+
+def test_what_cannot_be_told_without_the_method_is_said(folder: Path, tmp_path: Path) -> None:
+    """The promise is shown as stated, and not called verified; rows that the law does not make are still refused."""
+    shown = sfumato("inspect", "out", cwd=folder)
+    assert shown.code == 0, shown.text
+    assert "times as likely against another" in shown.out
+    assert "the method is not installed here" in shown.out
+    done = sfumato("verify", "out", "--test", cwd=folder)
+    assert done.code == 4
+    assert f'the method "{NAME}" is not installed, so that its promise was not recomputed' in done.err
+    forged(folder / "out", tmp_path / "one", data=one_value)
+    assert "too rarely for the stated noise" in sfumato("verify", tmp_path / "one", "--test").err
 
 
 def test_the_contract_suite_holds_for_it(python: Run) -> None:

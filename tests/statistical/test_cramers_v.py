@@ -17,7 +17,7 @@ import sfumato as sf
 from constants import ALPHA, SEED
 from sfumato.analysis.association import TwoWayTable
 from sfumato.analysis.cells import read
-from sfumato.methods.shared.linear_functionals import Cells, IndependentRows
+from sfumato.laws.functionals import Cells, IndependentRows
 
 KEEP, DRAWN, Z = 0.6, 300, 1.959963984540054
 LEAST = 0.92  # the level of 0.95 is reached for large tables; this one has 3,000 rows

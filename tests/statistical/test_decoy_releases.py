@@ -10,9 +10,9 @@ from benchmarks import decoy_counts
 from scipy import stats
 
 from constants import ALPHA, SEED
-from sfumato.methods.shared.grouping import random_margins
-from sfumato.methods.splu.channel import DecoyChannel, rebuild_channel, replay_channel
-from sfumato.methods.splu.paper import two_state
+from sfumato.laws.decoy_channel import DecoyChannel, rebuild_channel, replay_channel
+from sfumato.laws.decoy_paper import two_state
+from sfumato.laws.grouping import random_margins
 from sfumato.methods.splu.plan import draw_slots
 
 pytestmark = pytest.mark.statistical

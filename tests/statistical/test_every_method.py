@@ -15,8 +15,7 @@ from scipy.stats import norm, t
 from constants import ALPHA
 from contract.examples import COUNTS
 from contract.test_contract import METHODS, planned, released, worst_cell
-from sfumato.methods import REGISTRY
-from sfumato.methods.shared.perturbation import SubTables
+from sfumato.laws.keep_or_redraw import SubTables
 
 RELEASES = 40
 
@@ -28,7 +27,7 @@ def tables(name: str) -> tuple[np.ndarray, np.ndarray] | None:
     channel: np.ndarray = np.zeros((0, 0))
     for r in range(RELEASES):
         _, profile, plan, _ = planned(name, 7_000 + r)
-        declared = REGISTRY[name].channel(plan.public, plan.work, profile)
+        declared = plan.law.channel(plan.work, profile)
         if declared is None:
             return None
         if not channel.size:  # (values, what is shown: values or sets of them)
@@ -112,7 +111,7 @@ def test_a_wrong_sub_table_is_rejected(name: str) -> None:
     right, wrong = [], []
     for r in range(RELEASES):
         _, _, plan, _ = planned(name, 8_000 + r)
-        channels: SubTables = plan.public.tables
+        channels: SubTables = plan.law.tables
         truth, out = released(name, 8_000 + r)
         part = out[0].extra.get("sub_table", np.zeros(len(truth[0]), dtype=np.int64))
         seen = np.zeros((len(channels), len(COUNTS)))

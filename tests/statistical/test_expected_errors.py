@@ -41,7 +41,7 @@ def scores(method: str) -> np.typing.NDArray[np.float64]:
     found, prepared, foreseen = [], None, None
     for k in range(RELEASES):
         secret = Secret.from_seed(SEED + k)
-        if prepared is None or foreseen is None or REGISTRY[method].plan_draws:
+        if prepared is None or foreseen is None or prepared.planned.law.plan_draws:
             prepared = prepare(TABLE, roles=setting.roles, method=spec, secret=secret)
             foreseen = ExpectedRelease(prepared, setting.truth).sql(SQL).table
         with trial(prepared, secret) as release:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from constants import ALPHA, SEED
-from sfumato.methods.shared.grouping import largest_buckets, random_margins
+from sfumato.laws.grouping import largest_buckets, random_margins
 
 pytestmark = pytest.mark.statistical
 

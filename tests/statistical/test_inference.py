@@ -22,7 +22,7 @@ from scipy.stats import chi2
 import sfumato as sf
 from constants import ALPHA, SEED
 from sfumato.analysis.cells import read
-from sfumato.methods.shared.linear_functionals import Functions
+from sfumato.laws.functionals import Functions
 
 RELEASES, FUNCTIONS, ROWS = 20, 40, 12_000
 METHODS = {

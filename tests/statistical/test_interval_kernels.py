@@ -12,9 +12,9 @@ from benchmarks.decoy_counts import calibrated_counts
 from scipy.stats import binom, chi2, norm
 
 from constants import ALPHA, SEED
-from sfumato.methods.shared.grouping import random_margins
-from sfumato.methods.splu.channel import DecoyChannel, rebuild_channel
-from sfumato.methods.splu.estimate import RareCells, rare_value_interval
+from sfumato.laws.decoy_channel import DecoyChannel, rebuild_channel
+from sfumato.laws.decoy_estimate import RareCells, rare_value_interval
+from sfumato.laws.grouping import random_margins
 from sfumato.stats.association import corrected_association, uncertainty_coefficient
 from sfumato.stats.intervals import Line, count_cumulants, fieller, tail_interval
 

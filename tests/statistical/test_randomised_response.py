@@ -15,7 +15,7 @@ from scipy.stats import chi2
 from adult_table import ESGRO, adult, coded, tensor_of
 from constants import ALPHA, SEED
 from dense_response import all_cells, dense_covariance, expected_squared_distance, guarded_half_width, linear_estimate
-from sfumato.methods.randomized_response.method import randomise_codes
+from sfumato.laws.independent_columns import randomise_codes
 from sfumato.stats.intervals import normal_quantile
 from sfumato.stats.kronecker import apply_maps, channel, inverse, theta_of_keep
 

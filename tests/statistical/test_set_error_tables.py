@@ -26,11 +26,10 @@ import pytest
 from benchmarks.small_domain_errors import QUASI, SEED, SELECTIVITIES, census, pool
 
 import sfumato as sf
+from sfumato.laws.set_channel import set_answers
 from sfumato.methods.shared import workload_matrices as workloads
 from sfumato.methods.shared.channel_design import optimise
-from sfumato.methods.shared.set_channel import set_answers
 from sfumato.methods.shared.workload_texts import FLOOR
-from sfumato.methods.small_domain.guarantee import shares
 from sfumato.model.public import Floats
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
@@ -143,7 +142,7 @@ def variance(column: str, name: str, rho2: str, functionals: Floats) -> Floats:
         return by_value(VALUES, plan.p, plan.q, functionals)
     if name.startswith("subset-response"):
         return plan.tables.answers(0).variance(functionals)
-    share, total = shares(found.planned.work, found.profile), np.zeros(functionals.shape)
+    share, total = found.planned.law.shares(found.planned.work, found.profile), np.zeros(functionals.shape)
     assert share.sum(axis=0) == pytest.approx(1)
     for i, domain in enumerate(np.array(d) for d in plan.domains):
         here = functionals[:, domain]

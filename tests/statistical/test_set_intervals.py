@@ -16,9 +16,9 @@ from scipy.sparse import csr_array
 from scipy.stats import binom
 
 from constants import ALPHA, SEED
-from sfumato.methods.shared.set_estimate import estimate
+from sfumato.laws.set_lists import estimate
+from sfumato.laws.set_tables import SetTables
 from sfumato.methods.shared.set_lists import list_for
-from sfumato.methods.shared.set_tables import SetTables
 from sfumato.model.public import Asked, Domain, Estimated, Evidence, Observed
 
 RELEASES, ROWS, VALUES = 3_000, 300, 50

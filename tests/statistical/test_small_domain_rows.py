@@ -3,6 +3,8 @@
 ALPHA for each test statistic after a Bonferroni correction inside the test, so 4e-9 for the file. Seeds are fixed.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,7 +13,7 @@ from scipy.sparse import csr_array
 from constants import ALPHA, SEED
 from dealing import Dealer
 from sfumato.methods.small_domain import METHOD as small_domain
-from sfumato.methods.small_domain.specification import SmallDomain
+from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.model.private import Batch, Histogram, Profile
 from sfumato.model.public import Asked, Domain, Evidence, Observed
 
@@ -56,7 +58,7 @@ def release(rng, plan=FOUND.public):
     labels = dealer.deal(CODES, rng)
     dealer.close()
     batch = Batch(rows=CODES.size, codes=(CODES,), labels=(labels,))
-    return small_domain.apply(plan, FOUND.work, batch, rng).codes[0], labels
+    return plan.law.apply(FOUND.work, batch, rng).codes[0], labels
 
 
 def answers(shown, part):
@@ -82,7 +84,7 @@ def answers(shown, part):
             measure=np.zeros(1, dtype=np.intp), products=np.zeros((1, 1), dtype=np.intp),
             pairs=np.zeros((0, 2), dtype=np.intp), binary=True, z=Z,
         )  # fmt: skip
-        got = small_domain.estimate(FOUND.public, evidence, observed, asked)
+        got = FOUND.law.estimate(evidence, observed, asked)
         found.append((got.value[0, 0], got.variance[0, 0], got.low[0, 0], got.high[0, 0]))
     return np.array(found)
 
@@ -97,18 +99,11 @@ def wrong_plan(factor):
     """The plan with every retention changed by the factor: what runs is not what the reader believes."""
     public = FOUND.public
     gammas = []
-    for gamma, domain in zip(public.gammas, public.domains, strict=True):
+    for gamma, domain in zip(public.law.gammas, public.law.domains, strict=True):
         p = factor * float((gamma - 1) / (len(domain) - 1 + gamma))
         q = (1 - p) / len(domain)
         gammas.append(type(gamma)((p + q) / q))
-    return small_domain.plan_type(
-        rho1=public.rho1,
-        rho2=public.rho2,
-        mode="paper",
-        domains=public.domains,
-        gammas=tuple(gammas),
-        sizes=public.sizes,
-    )
+    return replace(public, mode="paper", law=replace(public.law, gammas=tuple(gammas)))
 
 
 def exact_variance():
@@ -139,7 +134,7 @@ def channel_p_values(plan):
     shown, part = (np.concatenate(arrays) for arrays in zip(*runs, strict=True))
     true = np.tile(CODES, RUNS)
     cells, kept = [], []
-    for i, (p, domain) in enumerate(zip(FOUND.public.tables.p, FOUND.public.domains, strict=True)):
+    for i, (p, domain) in enumerate(zip(FOUND.law.tables.p, FOUND.law.domains, strict=True)):
         q = (1 - p) / len(domain)
         for x in domain:
             here = shown[(part == i) & (x == true)]

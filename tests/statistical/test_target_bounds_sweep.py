@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from block_worlds import random_tree, random_weights
-from sfumato.methods.target_distribution import bounds, targets
+from sfumato.laws import block_bounds, block_plans
+from sfumato.laws.block_tree import spans
 from sfumato.methods.target_distribution.fakes import allowed_fakes, choose_fakes
-from sfumato.methods.target_distribution.tree import spans
 
 TABLES, QUESTIONS, PARTS = 2_000, 50, 4
 AGGREGATES = ("sum", "avg", "min", "max", "median", "quantile", "count-in", "sum-in", "avg-in")
 
 
-def random_release(rng: np.random.Generator) -> tuple[bounds.Bounder, np.ndarray, np.ndarray, np.ndarray]:
+def random_release(rng: np.random.Generator) -> tuple[block_bounds.Bounder, np.ndarray, np.ndarray, np.ndarray]:
     """A bounder, and the group, the true code and the domain behind it."""
     tree = random_tree(rng, int(rng.integers(1, 25)), int(rng.integers(2, 5)))
     domain = np.cumsum(rng.integers(1, 50, tree.leaves)) - int(rng.integers(0, 400))
@@ -43,19 +43,19 @@ def random_release(rng: np.random.Generator) -> tuple[bounds.Bounder, np.ndarray
         rule="width" if rng.random() < 0.5 else "paper",
     )
     available = true + choice.fakes
-    plans = targets.plan(tree, weights, available, rng=rng if rng.random() < 0.2 else None)
-    targets.check_plan(tree, weights, plans, available, sizes=available.sum(axis=1))
-    return bounds.Bounder(bounds.make_blocks(tree, plans)), group, codes, domain
+    plans = block_plans.plan(tree, weights, available, rng=rng if rng.random() < 0.2 else None)
+    block_plans.check_plan(tree, weights, plans, available, sizes=available.sum(axis=1))
+    return block_bounds.Bounder(block_bounds.make_blocks(tree, plans)), group, codes, domain
 
 
 def holds(
-    name: str, b: bounds.Bounder, domain: np.ndarray, group: np.ndarray, codes: np.ndarray, members: np.ndarray
+    name: str, b: block_bounds.Bounder, domain: np.ndarray, group: np.ndarray, codes: np.ndarray, members: np.ndarray
 ) -> bool:
     """Whether the bounds of one aggregate over the selected rows contain the truth; `members` marks the set A."""
-    asked = bounds.one_answer(np.bincount(group, minlength=b.blocks.groups))
+    asked = block_bounds.one_answer(np.bincount(group, minlength=b.blocks.groups))
     inside = members if name.endswith("-in") else np.ones(len(domain), dtype=bool)
-    value = bounds.exact_numbers(domain * inside, 1000)
-    member = bounds.exact_numbers(inside.astype(int), 1000)
+    value = block_bounds.exact_numbers(domain * inside, 1000)
+    member = block_bounds.exact_numbers(inside.astype(int), 1000)
     values = np.sort(domain[codes[inside[codes]]])
     s, total = len(values), Fraction(int(values.sum()))
     found: tuple[Fraction, Fraction] | None

@@ -13,7 +13,6 @@ import pytest
 
 from commands import METHODS, Done, sfumato
 from forging import verified
-from sfumato.methods import REGISTRY
 from sfumato.query import open_release
 from tables import MARK, people
 
@@ -52,7 +51,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Plain]]:
     numbers = texts.set_column(texts.column_names.index("disease"), "disease", codes)
     made: dict[str, list[Plain]] = {way: [] for way in WAYS}
     for way, found in made.items():
-        for table in (texts, numbers) if REGISTRY[way.partition(",")[0]].adds else (texts,):
+        for table in (texts, numbers) if way == "target-distribution" else (texts,):
             folder = here / f"{way} {len(found)}"
             done = published(table, folder, way)
             assert done.code == 0, done.text
@@ -60,26 +59,26 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Plain]]:
     return made
 
 
-def named(way: str) -> set[str]:
-    """What the method says that it adds."""
-    method = REGISTRY[way.partition(",")[0]]
-    return {*method.adds, *(() if method.part is None else (method.part,))}
+def named(one: Plain) -> set[str]:
+    """What the law of a release says that it adds."""
+    opened = open_release(one.folder).opened
+    return {*(opened.law.beside(opened.domains) or ()), *(() if opened.law.part is None else (opened.law.part,))}
 
 
 @pytest.mark.parametrize("way", list(WAYS))
 def test_the_method_names_what_it_adds(way: str, plain: dict[str, list[Plain]]) -> None:
     """All names in the files; that of the set's number is the plan's."""
-    added = {name for one in plain[way] for name in one.added}
-    assert added - OF_SETS - {"disease_set"} == named(way)
+    for one in plain[way]:
+        assert one.added - OF_SETS - {"disease_set"} == named(one)
 
 
 @pytest.mark.parametrize("role", ["disease", "sex"])
 @pytest.mark.parametrize("way", list(WAYS))
 def test_a_column_of_that_name(way: str, role: str, plain: dict[str, list[Plain]], tmp_path: Path) -> None:
     """Clear words and no folder, or a release that answers as that of the same table with other names."""
-    reserved = named(way) if role == "disease" else {REGISTRY[way.partition(",")[0]].part}
     every = {name for one in plain[way] for name in one.added} | {"count"}
     for number, one in enumerate(plain[way]):
+        reserved = named(one) if role == "disease" else {open_release(one.folder).opened.law.part}
         for added in sorted(every):
             for called in (added, added.upper()):
                 table = one.table.rename_columns([called if n == role else n for n in one.table.column_names])

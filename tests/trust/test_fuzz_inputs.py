@@ -130,7 +130,7 @@ def test_every_number_of_the_parameters_may_be_enormous(method: str, releases: P
     folder = tmp_path / "release"
     shutil.copytree(releases / method, folder)
     whole = json.loads((folder / "release.json").read_text(encoding="utf-8"))
-    for path in _leaves(whole["parameters"], ("parameters",)):
+    for path in (*_leaves(whole["parameters"], ("parameters",)), *_leaves(whole["law"], ("law",))):
         node = whole
         for step in path:
             node = node[step]

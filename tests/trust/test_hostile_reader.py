@@ -120,9 +120,9 @@ def amplification(plan: Any) -> Fraction | None:
         case "UniformPlan" | "SubsetResponsePlan":
             return F(plan.gamma)
         case "RandomizedResponsePlan":
-            at = plan.columns.index("disease")
-            keep = F(repr(plan.keep[at]))
-            return F(keep * (plan.sizes[at] - 1) / (1 - keep))
+            at = plan.law.columns.index("disease")
+            keep = F(repr(plan.law.keep[at]))
+            return F(keep * (plan.law.sizes[at] - 1) / (1 - keep))
         case "DistributionDrawPlan":
             return F(1)
     return None

@@ -95,7 +95,7 @@ def fits(bent: Any, kind: pa.DataType) -> bool:
     return not isinstance(bent, int) or bent < 2 ** (kind.bit_width - 1)
 
 
-@pytest.mark.parametrize("name", [name for name, method in REGISTRY.items() if method.part])
+@pytest.mark.parametrize("name", ["small-domain", "target-distribution", "anatomy"])
 @pytest.mark.parametrize("group", [-1, 400, None])
 def test_groups_that_cannot_be(name: str, group: int | None, tmp_path: Path) -> None:
     """Counting backwards from the last group would answer, and wrongly.
@@ -103,10 +103,11 @@ def test_groups_that_cannot_be(name: str, group: int | None, tmp_path: Path) -> 
     Where sets are published their numbers tell the sub-tables, and nobody who asks reads the column; what `verify`
     says of a column that does not agree is in test_forgeries.
     """
-    out, part = tmp_path / "out", str(REGISTRY[name].part)
+    out = tmp_path / "out"
     released(name, out)
     whole = pq.read_table(out / "data.parquet")
     right = open_release(out, check=False)
+    part = str(right.opened.law.part)
     expected, told_by_sets = right.sql(QUESTION).to_arrow(), right.opened.part is None
     cells = pa.array([group, *whole[part].to_pylist()[1:]], pa.int32())
     pq.write_table(whole.set_column(whole.column_names.index(part), part, cells), out / "data.parquet")
@@ -122,20 +123,21 @@ def test_every_parameter(name: str, tmp_path: Path) -> None:
     file = tmp_path / "out" / "release.json"
     stated = json.loads(file.read_text(encoding="utf-8"))
     seen: dict[tuple[Any, ...], int] = {}
-    for path in places(stated["parameters"]):
+    every = {part: stated[part] for part in ("parameters", "law")}
+    for path in places(every):
         kind = tuple("#" if isinstance(key, int) else key for key in path)
         seen[kind] = seen.get(kind, 0) + 1
         if seen[kind] > ALIKE:
             continue
         for huge in HUGE:
             bent = copy.deepcopy(stated)
-            place = bent["parameters"]
+            place = bent
             for key in path[:-1]:
                 place = place[key]
             place[path[-1]] = huge
             file.write_text(json.dumps(bent), encoding="utf-8")
             asked(tmp_path / "out")
-    assert seen or not stated["parameters"]
+    assert seen
 
 
 @pytest.mark.parametrize("name", list(REGISTRY))

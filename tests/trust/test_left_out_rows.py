@@ -56,7 +56,7 @@ def test_no_value_of_a_suppressed_row_is_published(case: str, kind: str, tmp_pat
             assert max(column["domain"]) < 40
         elif "domain" in column:
             assert set(column["domain"]) == {f"{column['name']}{i}" for i in range(2)}
-    for level in stated["parameters"]["columns"]:
+    for level in stated["law"]["columns"]:
         assert set(level["labels"]) <= {str(v) for v in kept[level["column"]].to_pylist()}
     opened = sf.open_release(tmp_path / "out")
     assert list(verify(opened.opened))

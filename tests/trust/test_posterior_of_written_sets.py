@@ -61,10 +61,10 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def parts(parameters: dict[str, Any]) -> Iterator[tuple[list[int], Fraction, dict[str, Any]]]:
     """(values, gamma, stated list) of every sub-table."""
-    if "domains" not in parameters:
-        yield list(range(parameters["values"])), Fraction(parameters["gamma"]), parameters["listed"]
+    if parameters.get("domains") is None:
+        yield list(range(parameters["values"])), Fraction(parameters["gammas"][0]), parameters["lists"][0]
         return
-    lists, which = parameters["reports"]["lists"], parameters["reports"]["of"]
+    lists, which = parameters["lists"], parameters["of"]
     for domain, gamma, at in zip(parameters["domains"], parameters["gammas"], which, strict=True):
         yield domain, Fraction(gamma), lists[at]
 
@@ -72,7 +72,7 @@ def parts(parameters: dict[str, Any]) -> Iterator[tuple[list[int], Fraction, dic
 def channels(folder: Path) -> list[Channel]:
     """As the files state them."""
     found, start = [], 0
-    for values, gamma, listed in parts(json.loads((folder / "release.json").read_text())["parameters"]):
+    for values, gamma, listed in parts(json.loads((folder / "release.json").read_text())["law"]):
         m, places = len(values), listed["sets"]
         if listed["cyclic"]:
             places = [[(v + t) % m for v in block] for block in places for t in range(m)]

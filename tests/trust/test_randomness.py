@@ -26,7 +26,7 @@ PUBLIC = {
     "methods/randomized_response/report.py",
     "methods/shared/channel_design.py",
     "methods/shared/set_lists.py",
-    "methods/splu/channel.py",
+    "laws/decoy_channel.py",
 }
 FOLDERS = {"audit", "datasets"}
 GENERATORS = {"default_rng", "RandomState", "seed", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}

@@ -43,7 +43,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {}
     for name, method, source in (
         *((name, name, "t.parquet") for name in METHODS),
-        *((f"{name} of numbers", name, "n.parquet") for name in METHODS if REGISTRY[name].adds),
+        *((f"{name} of numbers", name, "n.parquet") for name in METHODS if name == "target-distribution"),
     ):
         done = sfumato("publish", here / source, here / name, *ROLES, "--method", method, *METHODS[method], "--seed", 3)
         assert done.code == 0, done.text
@@ -81,7 +81,7 @@ def of_another_type(found: pa.Table, name: str) -> pa.Table:
 
 
 CHANGES = (twice, twice_in_capitals, in_capitals, as_struct, as_list, of_another_type)
-RELEASES = [*REGISTRY, *(f"{name} of numbers" for name in REGISTRY if REGISTRY[name].adds)]
+RELEASES = [*REGISTRY, *(f"{name} of numbers" for name in REGISTRY if name == "target-distribution")]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)

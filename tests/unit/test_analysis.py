@@ -18,7 +18,7 @@ from sfumato import datasets
 from sfumato.analysis.association import PUBLISHED, WALD, pearson
 from sfumato.analysis.cells import read
 from sfumato.errors import QueryError, SpecError, UnsupportedQuery
-from sfumato.methods.shared.linear_functionals import Functions
+from sfumato.laws.functionals import Functions
 
 GROUPS = {
     "occupation": {

@@ -9,8 +9,8 @@ import pytest
 
 import sfumato
 from sfumato.errors import VerificationError
-from sfumato.methods.anatomy import method
-from sfumato.methods.anatomy.method import AnatomyPlan
+from sfumato.laws import groups
+from sfumato.laws.groups import DistinctGroups
 from sfumato.model.public import Published
 from tables import people
 
@@ -26,15 +26,15 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
 def test_every_neighbour_is_looked_at_however_values_are_cut(
     published: Published, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(method, "PIECE", piece)
+    monkeypatch.setattr(groups, "PIECE", piece)
     side = published.evidence.side
-    plan = AnatomyPlan(l=2, grouping="random", groups=int(side["group_id"].max()) + 1, suppressed=0)
-    method.check_release(plan, published)
+    law = DistinctGroups(l=2, groups=int(side["group_id"].max()) + 1)
+    law.check(published)
     code = side["unit0"]
     for at in np.flatnonzero(np.diff(side["group_id"]) == 0)[:12]:  # neighbours in one group
         kept = code[at : at + 2].copy()
         for forged, message in ((kept[::-1], "not in the order"), (kept[[0, 0]], "a value twice")):
             code[at : at + 2] = forged
             with pytest.raises(VerificationError, match=message):
-                method.check_release(plan, published)
+                law.check(published)
         code[at : at + 2] = kept

@@ -11,7 +11,7 @@ import pytest
 
 from block_worlds import random_tree
 from sfumato.errors import SpecError
-from sfumato.methods.target_distribution.tree import (
+from sfumato.laws.block_tree import (
     balanced,
     check_numeric_domain,
     equal_width,

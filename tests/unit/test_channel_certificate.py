@@ -13,9 +13,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from sfumato.laws.set_channel import set_answers
 from sfumato.methods.shared import workload_matrices as matrices
 from sfumato.methods.shared.channel_design import Design, optimise
-from sfumato.methods.shared.set_channel import set_answers
 
 Table = list[list[Fraction]]
 GRAMS = {

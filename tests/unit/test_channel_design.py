@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import SpecError
+from sfumato.laws.set_channel import channel_of_sets, set_answers
 from sfumato.methods.shared import workload_matrices as workloads
 from sfumato.methods.shared.channel_design import (
     UNIT,
@@ -19,7 +20,6 @@ from sfumato.methods.shared.channel_design import (
     optimise,
     shares,
 )
-from sfumato.methods.shared.set_channel import channel_of_sets, set_answers
 from sfumato.methods.shared.set_lists import best_width
 
 GAMMA = Fraction(12, 5)

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.methods.splu.channel import closed_form_channel, rebuild_channel
-from sfumato.methods.splu.method import LEAST_MARGIN, margins
+from sfumato.laws.decoy_channel import closed_form_channel, rebuild_channel
+from sfumato.laws.decoys import LEAST_MARGIN, margins
 
 ROWS, SIZE = 6_000, 4
 CROWDED = "'wide' is in nearly every group"

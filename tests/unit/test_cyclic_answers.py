@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import SpecError
-from sfumato.methods.shared import set_channel as module
-from sfumato.methods.shared.set_channel import SetChannel, channel_of_blocks, channel_of_sets, set_answers
+from sfumato.laws import set_channel as module
+from sfumato.laws.set_channel import SetChannel, channel_of_blocks, channel_of_sets, set_answers
 
 GAMMA = Fraction(9)
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from dealing import Dealer
-from sfumato.methods.shared.grouping import largest_buckets, random_margins
-from sfumato.methods.splu import channel as decoy_channel
-from sfumato.methods.splu.channel import (
+from sfumato.laws import decoy_channel
+from sfumato.laws.decoy_channel import (
     cap_counts,
     closed_form_channel,
     fit_odds,
@@ -18,7 +17,8 @@ from sfumato.methods.splu.channel import (
     replay_channel,
     symmetric_polynomials,
 )
-from sfumato.methods.splu.plan import draw_slots, slot_table
+from sfumato.laws.grouping import largest_buckets, random_margins, slot_table
+from sfumato.methods.splu.plan import draw_slots
 from sfumato.model.private import Deal
 
 

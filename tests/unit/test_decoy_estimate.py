@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from benchmarks import decoy_counts
 
-from sfumato.methods.splu import covariance as de
-from sfumato.methods.splu.channel import closed_form_channel
-from sfumato.methods.splu.paper import iterate, rate, two_state
+from sfumato.laws import decoy_covariance as de
+from sfumato.laws.decoy_channel import closed_form_channel
+from sfumato.laws.decoy_paper import iterate, rate, two_state
 
 SHARES = np.exp(-0.06 * np.arange(30))
 COUNTS = np.floor(SHARES / SHARES.sum() * 50_000).astype(np.int64)

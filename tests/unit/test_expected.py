@@ -43,7 +43,7 @@ def test_the_mean_of_an_unbiased_estimate_is_the_truth(setting: Setting, method:
 def test_uniform_errors_are_those_of_the_formula(setting: Setting) -> None:
     """docs/explanation/uniform.md, section 5: Var = [ f (p+q)(1-p-q) + (n-f) q (1-q) ] / p^2."""
     prepared, release = foreseen(setting, "uniform")
-    p, q = float(prepared.planned.public.p), float(prepared.planned.public.q)
+    ((p, q),) = ((float(p), float(q)) for p, q in prepared.planned.law.channels)
     row = release.sql("SELECT COUNT(*) AS n FROM release WHERE disease = 'd01' AND sex = 'f'").rows()[0]
     frame = TABLE.to_pandas()
     n, f = (frame.sex == "f").sum(), ((frame.sex == "f") & (frame.disease == "d01")).sum()
@@ -123,4 +123,4 @@ def test_mean_absolute_error_of_a_normal() -> None:
 def test_every_registered_method_is_foreseeable_or_draws_nothing(setting: Setting) -> None:
     for name in REGISTRY:
         own = REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)[0]
-        assert REGISTRY[name].foreseeable or own.releases == 1
+        assert name not in {"l-diversity", "target-distribution"} or own.releases == 1

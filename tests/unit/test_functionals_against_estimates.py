@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 import sfumato
 from sfumato import datasets
 from sfumato.analysis.cells import read
-from sfumato.methods.shared.linear_functionals import Functions
+from sfumato.laws.functionals import Functions
 from sfumato.model.public import Asked, Observed
 
 METHODS = {

@@ -26,17 +26,18 @@ MAY_IMPORT = {
     "errors": set(),
     "model": {"numpy", "pydantic", "sfumato.errors", "scipy"},
     "stats": {"numpy", "sfumato.model", "sfumato.errors", "scipy"},
-    "methods": {"numpy", "scipy", "sfumato.stats", "sfumato.model", "sfumato.errors"},
+    "laws": {"numpy", "pydantic", "scipy", "sfumato.stats", "sfumato.model", "sfumato.errors"},
+    "methods": {"numpy", "scipy", "sfumato.laws", "sfumato.stats", "sfumato.model", "sfumato.errors"},
     "sql": {"numpy", "scipy", "sqlglot", "sfumato.stats", "sfumato.model", "sfumato.errors"},
     "reports": {"sfumato.model", "sfumato.errors", "sfumato.version", "altair", "vl_convert", "jinja2", "markupsafe"},
     "release": {
         *("numpy", "pyarrow", "pydantic", "cryptography"),
-        *("sfumato.engines", "sfumato.methods", "sfumato.stats", "sfumato.model", "sfumato.errors"),
+        *("sfumato.engines", "sfumato.laws", "sfumato.methods", "sfumato.stats", "sfumato.model", "sfumato.errors"),
         "sfumato.version",
     },
 }
 # Pure parts: no file, clock, process or generator of their own.
-PURE = ("model", "stats", "methods", "sql")
+PURE = ("model", "stats", "laws", "methods", "sql")
 IMPURE = {"os", "pathlib", "io", "time", "random", "secrets", "subprocess", "socket", "tempfile", "shutil", "uuid"}
 # Readers' code and the writer of releases never see the types that hold facts about people.
 NO_PRIVATE = ("query", "answering", "sql", "release")

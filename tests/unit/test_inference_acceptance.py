@@ -118,7 +118,7 @@ def test_small_domain_against_the_rows() -> None:
     rows = pq.read_table(small.path / "data.parquet").to_pydict()
     values = [v for (v,) in small.domains[0].values]
     group = {v: g for g, held in enumerate(GROUPS.values()) for v in held}
-    tables, part = small.plan.tables, np.array(rows[small.opened.method.part])
+    tables, part = small.plan.law.tables, np.array(rows[small.opened.law.part])
     B = np.zeros((len(tables), len(values), len(values)))
     for i in range(len(tables)):
         held = tables.domain(i)

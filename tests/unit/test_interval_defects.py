@@ -14,8 +14,8 @@ from benchmarks.decoy_counts import calibrated_counts
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
+from sfumato.laws.decoy_channel import rebuild_channel
 from sfumato.methods.registry import BUILT_IN
-from sfumato.methods.splu.channel import rebuild_channel
 from sfumato.query import Release
 from sfumato.stats.association import uncertainty_coefficient
 from sfumato.stats.intervals import binomial_total_interval

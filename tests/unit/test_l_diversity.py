@@ -78,7 +78,7 @@ def test_leave_to_suppress_never_costs_more(kind) -> None:
 def cells_of(release, row) -> list[tuple]:
     """Base values a published row may stand for."""
     options = []
-    for level, domain in zip(release.plan.columns, release.domains, strict=True):
+    for level, domain in zip(release.plan.law.columns, release.domains, strict=True):
         label = str(row[level.column])
         options.append([v[0] for v, m in zip(domain.values, level.member, strict=True) if level.labels[m] == label])
     return list(itertools.product(*options))
@@ -94,7 +94,7 @@ def cells_of(release, row) -> list[tuple]:
 )
 def test_estimates_and_limits_by_enumeration(where, holds) -> None:
     release = make()
-    assert any(c.level for c in release.plan.columns)
+    assert any(c.level for c in release.plan.law.columns)
     value = low = high = variance = 0.0
     for row in pq.read_table(release.path / "data.parquet").to_pylist():
         truth = [bool(holds(row, cell)) for cell in cells_of(release, row)]
@@ -119,7 +119,7 @@ def test_estimates_and_limits_by_enumeration(where, holds) -> None:
 
 def test_l_one_changes_nothing_and_answers_exactly() -> None:
     release = make(l=1)
-    assert all(c.level == 0 for c in release.plan.columns)
+    assert all(c.level == 0 for c in release.plan.law.columns)
     truth = Counter(people()["age"].to_pylist())
     for row in release.sql("SELECT age, COUNT(*) AS n FROM release GROUP BY age").rows():
         assert row["n"] == pytest.approx(truth[row["age"]])
@@ -143,7 +143,7 @@ def test_bounds_of_a_share_hold_for_every_assignment() -> None:
     roles = sf.Roles(sensitive="disease", quasi=["age"])
     release = sf.publish(table, roles=roles, method=sf.LDiversity(l=2, hierarchies={"age": "interval:2"}), seed=1)
     rows = pq.read_table(release.path / "data.parquet").to_pylist()
-    (level,), (domain,) = release.plan.columns, release.domains
+    (level,), (domain,) = release.plan.law.columns, release.domains
     assert level.level > 0
     ages = [
         [v[0] for v, m in zip(domain.values, level.member, strict=True) if level.labels[m] == r["age"]] for r in rows
@@ -163,9 +163,9 @@ def test_hierarchy_files_in_arx_style(tmp_path) -> None:
     path = tmp_path / "zip.csv"
     path.write_text("1011;10;*\n1012;10;*\n1021;10;*\n2011;20;*\n2012;20;*\n")
     release = make(hierarchies=f"age=interval:5/20,zip={path},sex=suppress")
-    assert {c.column: c.height for c in release.plan.columns} == {"age": 3, "zip": 2, "sex": 1}
+    assert {c.column: c.height for c in release.plan.law.columns} == {"age": 3, "zip": 2, "sex": 1}
     same = make(hierarchies={"age": "interval:5/20", "zip": path})
-    assert [c.level for c in same.plan.columns] == [c.level for c in release.plan.columns]
+    assert [c.level for c in same.plan.law.columns] == [c.level for c in release.plan.law.columns]
     path.write_text("1011;10;*\n")
     with pytest.raises(SpecError, match="lacks 4 of the 5 values"):
         make(hierarchies={"zip": path})
@@ -223,7 +223,7 @@ def test_a_forged_release_is_refused(tmp_path, change) -> None:
     make().save(tmp_path / "forged")
     path = tmp_path / "forged" / "release.json"
     stated = json.loads(path.read_text())
-    stated["parameters"]["columns"][0] |= change
+    stated["law"]["columns"][0] |= change
     path.write_text(json.dumps(stated))
     with pytest.raises(ReleaseError):
         sf.open_release(tmp_path / "forged")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+from sfumato.laws.set_channel import channel_of_sets, set_answers
 from sfumato.methods.shared import workload_matrices as workloads
 from sfumato.methods.shared.least_error import (
     flat_reach,
@@ -18,7 +19,6 @@ from sfumato.methods.shared.least_error import (
     spread_bound,
     times_least,
 )
-from sfumato.methods.shared.set_channel import channel_of_sets, set_answers
 from sfumato.methods.shared.set_lists import best_list, best_width, least_variance
 
 GAMMAS = [Fraction(12, 5), Fraction(4), Fraction(12), Fraction(47)]

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from sfumato.methods.anatomy.channel import groups_of
-from sfumato.methods.anatomy.estimate import GroupedValues, GroupFunctionals, assignment_covariance
-from sfumato.methods.shared import linear_functionals
-from sfumato.methods.shared.linear_functionals import (
+from sfumato.laws import functionals
+from sfumato.laws.decoy_channel import DecoyChannel, FullMatrix
+from sfumato.laws.decoy_functionals import decoy_functionals
+from sfumato.laws.functionals import (
     Cells,
     CodedUnit,
     Functionals,
@@ -21,11 +21,11 @@ from sfumato.methods.shared.linear_functionals import (
     Weights,
     WeightTable,
     inverse_of,
-    keep_or_redraw,
+    redraw_weights,
 )
-from sfumato.methods.small_domain.value_reports import PartWeights
-from sfumato.methods.splu.channel import DecoyChannel, FullMatrix
-from sfumato.methods.splu.functionals import decoy_functionals
+from sfumato.laws.group_channel import groups_of
+from sfumato.laws.group_estimate import GroupedValues, GroupFunctionals, assignment_covariance
+from sfumato.laws.keep_or_redraw import PartWeights
 
 CELL = np.array([0, 0, 1, 1])
 MEASURE = np.array([1.0, 2.5, -1.0, 0.5])
@@ -74,17 +74,17 @@ TWO_BY_TWO = np.kron(keep_channel(0.5, 2), keep_channel(0.7, 2))
 INDEPENDENT: dict[str, tuple[np.ndarray, Weights]] = {
     "one column": (
         keep_channel(0.4, 3),
-        KroneckerWeights(axes=(keep_or_redraw(0.4, 0.2, np.ones(3)),), shape=(3,)),
+        KroneckerWeights(axes=(redraw_weights(0.4, 0.2, np.ones(3)),), shape=(3,)),
     ),
     "two columns": (
         TWO_BY_TWO,
         KroneckerWeights(
-            axes=(keep_or_redraw(0.5, 0.25, np.ones(2)), keep_or_redraw(0.7, 0.15, np.ones(2))), shape=(2, 2)
+            axes=(redraw_weights(0.5, 0.25, np.ones(2)), redraw_weights(0.7, 0.15, np.ones(2))), shape=(2, 2)
         ),
     ),
     "one of two columns": (
         np.kron(np.eye(2), keep_channel(0.7, 2)),
-        KroneckerWeights(axes=(None, keep_or_redraw(0.7, 0.15, np.ones(2))), shape=(2, 2)),
+        KroneckerWeights(axes=(None, redraw_weights(0.7, 0.15, np.ones(2))), shape=(2, 2)),
     ),
     "more states than values": (THREE_SETS, WeightTable(matrix=inverse_of(THREE_SETS))),
 }
@@ -152,7 +152,7 @@ def test_sub_tables_are_unbiased_given_who_is_where() -> None:
     held = (np.array([0, 1]), np.array([1, 2]))
     thetas = (0.5, 0.3)
     weights = PartWeights(
-        blocks=tuple((h, keep_or_redraw(t, (1 - t) / 2, np.ones(2))) for h, t in zip(held, thetas, strict=True)),
+        blocks=tuple((h, redraw_weights(t, (1 - t) / 2, np.ones(2))) for h, t in zip(held, thetas, strict=True)),
         values=3,
     )
     part, truth = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2])
@@ -198,10 +198,10 @@ def test_lumped_classes_give_the_same_sums() -> None:
     cell, g = RNG.integers(0, 2, 40), RNG.normal(size=40)
     h = RNG.normal(size=(2, 3, 3))
     full = IndependentRows(
-        cells_of(cell, np.zeros(40), value, g), WeightTable(matrix=keep_or_redraw(0.3, 0.14, np.ones(5)))
+        cells_of(cell, np.zeros(40), value, g), WeightTable(matrix=redraw_weights(0.3, 0.14, np.ones(5)))
     )
     lumped = IndependentRows(
-        cells_of(cell, np.zeros(40), classes[value], g), WeightTable(matrix=keep_or_redraw(0.3, 0.14, sizes))
+        cells_of(cell, np.zeros(40), classes[value], g), WeightTable(matrix=redraw_weights(0.3, 0.14, sizes))
     )
     wide, narrow = Functions.of(h[:, :, classes]), Functions.of(h)
     np.testing.assert_allclose(full.value(wide), lumped.value(narrow), atol=1e-12)
@@ -215,7 +215,7 @@ def test_runs_of_cells_do_not_change_a_number(monkeypatch: pytest.MonkeyPatch) -
     functions = Functions.of(*RNG.normal(size=(2, 2, 4, 3)))
     whole = IndependentRows(cells, weights)
     expected = whole.value(functions), whole.covariance(functions, "table")
-    monkeypatch.setattr(linear_functionals, "CHUNK", 1)
+    monkeypatch.setattr(functionals, "CHUNK", 1)
     parts = IndependentRows(cells, weights)
     np.testing.assert_allclose(parts.value(functions), expected[0])
     np.testing.assert_allclose(parts.covariance(functions, "table"), expected[1])

@@ -13,8 +13,8 @@ import sfumato as sf
 from sfumato.answering.answer import Answer
 from sfumato.choosing import workload
 from sfumato.choosing.setting import make_setting
+from sfumato.laws.block_bounds import exact_numbers
 from sfumato.methods import REGISTRY
-from sfumato.methods.target_distribution.bounds import exact_numbers
 from sfumato.publishing.randomness import Secret
 
 ROLES = sf.Roles(sensitive="salary", quasi=("age", "sex"))

@@ -9,7 +9,7 @@ from scipy.special import expit
 from sfumato.analysis.design import family_of
 from sfumato.analysis.newton import Problem, solve
 from sfumato.errors import UnsupportedQuery
-from sfumato.methods.shared.linear_functionals import Cells, IndependentRows, KroneckerWeights, keep_or_redraw
+from sfumato.laws.functionals import Cells, IndependentRows, KroneckerWeights, redraw_weights
 
 N = 400
 
@@ -155,7 +155,7 @@ def test_too_little_information_is_refused_with_the_level() -> None:
     y = outcome("gaussian", cell, value)[:, None]
 
     def channel(theta: float) -> object:
-        B = keep_or_redraw(theta, (1 - theta) / 3, np.ones(3))
+        B = redraw_weights(theta, (1 - theta) / 3, np.ones(3))
         cells = problem("gaussian", y, 1, 0).cells
         return IndependentRows(cells, KroneckerWeights(axes=(B,), shape=(3,)))
 

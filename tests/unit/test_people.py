@@ -236,8 +236,8 @@ def test_small_domain_holds_the_person_too() -> None:
     who = sf.Roles(sensitive="code", quasi=["town"], person="customer", max_rows_per_person=3)
     release = sf.publish(purchases(), roles=who, method=method, seed=2)
     root = rooted_gamma(gamma_bound(Fraction(1, 6), Fraction(1, 2)), 3, 3)
-    assert len(release.plan.gammas) > 1
-    assert set(release.plan.gammas) == {root}, "one gamma: rows of a person may lie in any sub-tables"
+    assert len(release.plan.law.gammas) > 1
+    assert set(release.plan.law.gammas) == {root}, "one gamma: rows of a person may lie in any sub-tables"
     assert list(verify(release.opened, test=True))
     # a person's three rows in any sub-tables, the value that is asked about shown in each
     assert Fraction(1, 6) * root**3 / (Fraction(1, 6) * root**3 + Fraction(5, 6)) <= Fraction(1, 2)

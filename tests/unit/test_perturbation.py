@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.sparse import csr_array
 
-from sfumato.methods.shared.perturbation import SubTables, estimate
+from sfumato.laws.keep_or_redraw import SubTables, estimate
 from sfumato.model.public import Asked, Evidence, Observed
 from sfumato.stats.intervals import count_cumulants, tail_interval
 

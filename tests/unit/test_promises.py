@@ -107,7 +107,7 @@ def test_small_domain_is_not_said_to_cover_sets_or_frequent_values() -> None:
     table = pa.table({"disease": np.repeat([f"d{i:02d}" for i in range(21)], counts)})
     spec = REGISTRY["small-domain"].spec(rho1="1/14", rho2="1/6", min_size=100)
     found = prepare(table, roles=sf.Roles(sensitive="disease"), method=spec, secret=Secret.from_seed(1))
-    assert len(found.planned.public.domains) > 1
+    assert len(found.planned.law.domains) > 1
     report = found.report()
     assert reader(report["readers"], "set")["held"] is False
     assert reader(report["readers"], "histogram")["held"] is True

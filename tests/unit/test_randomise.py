@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.methods.randomized_response.method import randomise_codes
+from sfumato.laws.independent_columns import randomise_codes
 
 
 class Scripted:

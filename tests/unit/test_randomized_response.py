@@ -40,7 +40,7 @@ def release() -> sf.Release:
 def brute(release, question, measure=None):
     """(estimate, variance, largest weight) from dense inverse channels, row by row."""
     table = pq.read_table(release.path / "data.parquet").to_pydict()
-    names, keep = release.plan.columns, dict(zip(release.plan.columns, release.plan.keep, strict=True))
+    names, keep = release.plan.law.columns, dict(zip(release.plan.law.columns, release.plan.law.keep, strict=True))
     domains = {d.columns[0]: [v[0] for v in d.values] for d in release.domains}
     inverse = {}
     for n in names:
@@ -161,7 +161,7 @@ def test_keep_one_answers_exactly() -> None:
 
 def test_release_states_what_it_must_and_nothing_private(release) -> None:
     stated = json.loads((release.path / "release.json").read_text())
-    assert stated["parameters"]["keep"] == [0.7, 0.8, 0.6]
+    assert stated["law"]["keep"] == [0.7, 0.8, 0.6]
     assert stated["guarantee"]["trust"] == "conditional"
     losses = stated["guarantee"]["parameters"]["epsilon"]
     for column, d, p in (("town", 4, 0.7), ("sex", 2, 0.8), ("disease", 3, 0.6)):
@@ -361,7 +361,7 @@ def test_a_forged_release_is_refused(release, tmp_path, change) -> None:
     release.save(tmp_path / "forged")
     path = tmp_path / "forged" / "release.json"
     stated = json.loads(path.read_text())
-    stated["parameters"] |= change
+    stated["law"] |= change
     path.write_text(json.dumps(stated))
     with pytest.raises(ReleaseError):
         sf.open_release(tmp_path / "forged")

@@ -85,7 +85,7 @@ def test_published_parts_make_some_prior_certain(name: str) -> None:
 @pytest.mark.parametrize("name", ["small-domain", SETS])
 def test_one_sub_table_is_a_channel(name: str) -> None:
     found = prepared(name, *TABLES["tiny"], min_size=24)
-    assert len(found.planned.public.domains) == 1
+    assert len(found.planned.law.domains) == 1
     near(stated(found)["value"]["posterior"], of_sets(law_of(found, TINY), RHO1, 1))
 
 
@@ -205,7 +205,7 @@ def test_limited_channels_hold_the_pair() -> None:
     chosen = sf.Roles(sensitive=("a", "b"), quasi=("c",))
     method = REGISTRY["randomized-response"].spec(rho1="1/8", rho2="1/3", scope="s")
     found = prepare(table, roles=chosen, method=method, secret=Secret.from_seed(1))
-    keep = [F(str(p)) for p in found.planned.public.keep]
+    keep = [F(str(p)) for p in found.planned.law.keep]
     law = together(channel("wxyz", keep[0], (1 - keep[0]) / 3), channel("pqr", keep[1], (1 - keep[1]) / 2))
     reached = of_sets(law, F(1, 8), 1)
     assert F(1, 3) * F(9, 10) < reached <= F(1, 3)

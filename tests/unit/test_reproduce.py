@@ -103,8 +103,8 @@ def test_the_published_optimiser_is_passed() -> None:
 
     import numpy as np
 
+    from sfumato.laws.set_channel import set_answers
     from sfumato.methods.shared.least_error import least_total
-    from sfumato.methods.shared.set_channel import set_answers
     from sfumato.methods.shared.set_lists import best_list
     from sfumato.methods.shared.workload_matrices import subset_variance
 

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.analysis.cells import read
 from sfumato.analysis.quantiles import _variances
-from sfumato.methods.shared.linear_functionals import Functions, Planes
+from sfumato.laws.functionals import Functions, Planes
 from unit.test_invariant_analyses import METHODS, SILENT, published
 
 ENDS = ("", "_se", "_low", "_high", "_min", "_max")

@@ -8,8 +8,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from sfumato.errors import SpecError
-from sfumato.methods.shared.set_channel import channel_of_blocks, channel_of_sets, count_cumulants, set_answers
-from sfumato.methods.shared.set_estimate import SetPart, add_up
+from sfumato.laws.set_channel import channel_of_blocks, channel_of_sets, count_cumulants, set_answers
+from sfumato.laws.set_lists import SetPart, add_up
 from sfumato.methods.shared.set_lists import best_list, best_width, hit_rates, total_variance
 
 GAMMA = Fraction(12, 5)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import SpecError
-from sfumato.methods.shared.set_channel import UNIT, SetChannel, channel_of_blocks, channel_of_sets, shifted
-from sfumato.methods.shared.set_tables import JoinedSamplers, sampler
+from sfumato.laws.set_channel import UNIT, SetChannel, channel_of_blocks, channel_of_sets, shifted
+from sfumato.laws.set_tables import JoinedSamplers, sampler
 
 GAMMA = Fraction(12, 5)
 RHO1, RHO2 = Fraction(1, 13), Fraction(1, 6)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sfumato.laws.set_channel import set_answers
 from sfumato.methods.shared import set_lists
-from sfumato.methods.shared.set_channel import set_answers
 from sfumato.methods.shared.set_lists import (
     BlockSearch,
     _shifts_differ,

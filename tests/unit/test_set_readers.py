@@ -8,8 +8,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from sfumato.laws.set_channel import SetChannel
 from sfumato.methods.shared.readers import amplified
-from sfumato.methods.shared.set_channel import SetChannel
 from sfumato.methods.shared.set_lists import best_list
 
 CHANNEL = best_list(6, 2).channel(Fraction(12, 5))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.methods.shared import set_tables
-from sfumato.methods.shared.set_channel import channel_of_blocks
-from sfumato.methods.shared.set_tables import SetTables
+from sfumato.laws import set_tables
+from sfumato.laws.set_channel import channel_of_blocks
+from sfumato.laws.set_tables import SetTables
 
 VALUES = [[0, 2, 5, 7, 11], [1, 2, 3], [3, 5, 6, 8, 11]]  # two of one channel, one of another between them
 ROWS = 60_000

@@ -16,7 +16,7 @@ import sfumato as sf
 from analysed_methods import METHODS, SILENT
 from sfumato.analysis.cells import few_rows, powers
 from sfumato.errors import UnsupportedQuery
-from sfumato.methods.shared.linear_functionals import Target
+from sfumato.laws.functionals import Target
 
 SAYS = "{}: the errors hang on few rows; intervals are approximate"
 HALVES = {"s": {"low": [0, 1], "high": [2, 3]}}

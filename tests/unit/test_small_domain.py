@@ -10,10 +10,12 @@ from pydantic import TypeAdapter, ValidationError
 from constants import SEED
 from dealing import Dealer
 from sfumato.errors import PlanError, SpecError
+from sfumato.laws import law_document, law_of
 from sfumato.methods.small_domain import METHOD as small_domain
-from sfumato.methods.small_domain.specification import SmallDomain, SmallDomainPlan
+from sfumato.methods.small_domain.method import SmallDomain, SmallDomainPlan
 from sfumato.model.private import Batch, Histogram, Profile
 from sfumato.model.public import Domain, Roles, Trust
+from sfumato.release.opened import parameters_of
 from sfumato.stats.gamma import posterior
 
 COUNTS = np.array([900, 800, 700, 650, 600, 500, 450, 400, 300, 250, 200, 150, 100, 60, 40, 20])
@@ -38,7 +40,7 @@ def applied(found, codes, rng, batches=1):
     for part in np.array_split(codes, batches):
         labels = dealer.deal(part, rng)
         batch = Batch(rows=len(part), codes=(part,), labels=(labels,))
-        released = small_domain.apply(found.public, found.work, batch, rng)
+        released = found.law.apply(found.work, batch, rng)
         out.append((released.codes[0], released.extra["sub_table"]))
     dealer.close()
     return tuple(np.concatenate(column) for column in zip(*out, strict=True))
@@ -80,8 +82,8 @@ def test_every_sub_table_gets_exactly_its_counts_in_any_number_of_batches(batche
         expected = np.zeros(COUNTS.size, dtype=np.int64)
         expected[table.values] = table.true_counts
         assert np.array_equal(np.bincount(codes[labels == i], minlength=COUNTS.size), expected)
-        assert found.public.sizes[i] == table.size
-        assert found.public.domains[i] == tuple(table.values.tolist())
+        assert found.law.sizes[i] == table.size
+        assert found.law.domains[i] == tuple(table.values.tolist())
 
 
 def test_published_values_stay_in_their_sub_table_and_input_is_left_alone():
@@ -91,7 +93,7 @@ def test_published_values_stay_in_their_sub_table_and_input_is_left_alone():
     shown, part = applied(found, codes, np.random.default_rng(SEED))
     assert np.array_equal(codes, before)
     assert shown.dtype == np.int32
-    for i, domain in enumerate(found.public.domains):
+    for i, domain in enumerate(found.law.domains):
         assert set(shown[part == i].tolist()) == set(domain)
 
 
@@ -104,10 +106,11 @@ def test_same_stream_same_release():
 
 def test_public_half_survives_json_and_holds_no_counts():
     found = planned(np.array([917, 811, 701, 653, 601, 503, 457, 401, 307, 251]))
-    adapter = TypeAdapter(SmallDomainPlan)
-    dumped = adapter.dump_python(found.public, mode="json")
-    assert adapter.validate_python(json.loads(json.dumps(dumped))) == found.public
-    assert set(dumped) == {"rho1", "rho2", "mode", "domains", "gammas", "sizes", "rows_per_person", "sets", "reports"}
+    dumped, law = parameters_of(small_domain, found.public), law_document(found.law)
+    read = json.loads(json.dumps(dumped)) | {"law": law_of(json.loads(json.dumps(law)))}
+    assert TypeAdapter(SmallDomainPlan).validate_python(read) == found.public
+    assert set(dumped) == {"rho1", "rho2", "mode", "rows_per_person", "sets"}
+    assert set(law) == {"name", "values", "domains", "gammas", "sizes"}
 
 
 @pytest.mark.parametrize(
@@ -126,24 +129,24 @@ def test_public_half_survives_json_and_holds_no_counts():
     ],
 )
 def test_a_malformed_plan_is_refused(change):
-    good = {
-        "rho1": "1/6",
-        "rho2": "1/3",
-        "mode": "strict",
-        "domains": [[0, 1], [2, 3]],
-        "gammas": ["2", "2"],
-        "sizes": [3, 4],
-    }
-    TypeAdapter(SmallDomainPlan).validate_python(good)
+    law = {"name": "keep-or-redraw", "values": 4, "domains": [[0, 1], [2, 3]], "gammas": ["2", "2"], "sizes": [3, 4]}
+    good = {"rho1": "1/6", "rho2": "1/3", "mode": "strict"}
+
+    def made(change):
+        own = law | {key: value for key, value in change.items() if key in law}
+        others = {key: value for key, value in change.items() if key not in law}
+        return TypeAdapter(SmallDomainPlan).validate_python(good | others | {"law": law_of(own)})
+
+    made({})
     with pytest.raises((ValidationError, SpecError)):
-        TypeAdapter(SmallDomainPlan).validate_python(good | change)
+        made(change)
 
 
 def test_strict_guarantee_covers_every_prior_up_to_rho1():
     found = planned()
     guarantee = small_domain.guarantee(found.public)
     assert guarantee.trust == Trust.PROVED
-    assert all(posterior(F(1, 6), gamma) <= F(1, 3) for gamma in found.public.gammas)
+    assert all(posterior(F(1, 6), gamma) <= F(1, 3) for gamma in found.law.gammas)
     assert guarantee.parameters["posterior"] <= 0.333334
 
 

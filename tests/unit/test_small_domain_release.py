@@ -61,23 +61,14 @@ def one(release, sql):
 
 def test_the_bundle_states_what_a_reader_needs_and_nothing_more(release):
     stated = json.loads((release.path / "release.json").read_text())
-    assert set(stated["parameters"]) == {
-        "rho1",
-        "rho2",
-        "mode",
-        "domains",
-        "gammas",
-        "sizes",
-        "rows_per_person",
-        "sets",
-        "reports",
-    }
+    assert set(stated["parameters"]) == {"rho1", "rho2", "mode", "rows_per_person", "sets"}
+    assert set(stated["law"]) == {"name", "values", "domains", "gammas", "sizes"}
     assert stated["guarantee"]["trust"] == "proved"
     rows = pq.read_table(release.path / "data.parquet")
     assert rows.num_rows == ROWS
-    assert np.bincount(rows["sub_table"].to_numpy()).tolist() == stated["parameters"]["sizes"]
+    assert np.bincount(rows["sub_table"].to_numpy()).tolist() == stated["law"]["sizes"]
     jobs = next(c for c in stated["columns"] if c["name"] == "job")["domain"]
-    for i, domain in enumerate(stated["parameters"]["domains"]):
+    for i, domain in enumerate(stated["law"]["domains"]):
         shown = set(rows.filter(pa.compute.equal(rows["sub_table"], i))["job"].to_pylist())
         assert shown == {jobs[v] for v in domain}
 
@@ -127,7 +118,7 @@ def test_a_declared_value_that_does_not_occur_counts_zero(table, tmp_path):
 
 def test_two_sensitive_columns_are_one_value_and_two_columns(pairs, table):
     degree, job = table["degree"].to_numpy(), np.array(table["job"].to_pylist())
-    assert max(len(d) for d in pairs.plan.domains) < len(pairs.domains[0])
+    assert max(len(d) for d in pairs.plan.law.domains) < len(pairs.domains[0])
     for where, rows in (
         ("job = 'job 03'", job == "job 03"),
         ("degree = 2", degree == 2),
@@ -140,7 +131,7 @@ def test_two_sensitive_columns_are_one_value_and_two_columns(pairs, table):
         assert abs(answer["n"] - rows.sum()) < 6 * answer["n_se"], where
     shown = pq.read_table(pairs.path / "data.parquet", columns=["job", "degree", "sub_table"]).to_pylist()
     values = pairs.domains[0].values
-    allowed = [{values[v] for v in domain} for domain in pairs.plan.domains]
+    allowed = [{values[v] for v in domain} for domain in pairs.plan.law.domains]
     assert all((r["job"], r["degree"]) in allowed[r["sub_table"]] for r in shown)
 
 
@@ -170,7 +161,7 @@ def test_sub_tables_do_not_follow_the_file(table, tmp_path):
 def test_plan_report_matches_what_is_published(table, release):
     roles = sf.Roles(sensitive="job", quasi=["sex", "age"], insensitive=["degree"])
     report = prepare(table, roles=roles, method=METHOD, secret=Secret.from_seed(11)).report()
-    assert [t["size"] for t in report["sub_tables"]] == list(release.plan.sizes)
+    assert [t["size"] for t in report["sub_tables"]] == list(release.plan.law.sizes)
     assert report["method"] == "small-domain"
     assert report["unprotected"] == {"values": [], "share": 0.0, "posterior": None}
     assert report["retention"] > report["uniform_retention"]

@@ -13,7 +13,7 @@ from benchmarks import decoy_counts
 
 import sfumato as sf
 from sfumato.errors import PlanError, QueryError, ReleaseError, SpecError
-from sfumato.methods.splu.channel import DecoyChannel, rebuild_channel
+from sfumato.laws.decoy_channel import DecoyChannel, rebuild_channel
 from sfumato.stats.intervals import binomial_total_interval
 from workers import COUNTS, JOBS, ROLES, TWO, Z, histogram, workers
 
@@ -154,14 +154,9 @@ def test_paper_estimators_are_labelled(release):
 
 def test_a_release_states_gamma_and_the_rule_and_nothing_private(release):
     document = json.loads((release.path / "release.json").read_text())
-    assert document["parameters"] == {
-        "gamma": {"job": 4},
-        "grouping": "random-margins",
-        "grouping_version": 1,
-        "epsilon": "3/10",
-        "alpha": 3,
-        "t_e": "1/20",
-    }
+    assert document["parameters"] == {"epsilon": "3/10", "alpha": 3, "t_e": "1/20"}
+    law = {"name": "decoys", "gamma": {"job": 4}, "grouping": "random-margins", "grouping_version": 1}
+    assert document["law"] == law
     guarantee = document["guarantee"]["parameters"]
     assert guarantee["posterior"] == "1/4"
     assert guarantee["t_f"] == 34  # by exact sums up to 130, where Bernstein takes over
@@ -262,7 +257,7 @@ def test_blind_release_answers_totals_only():
 def test_a_forged_release_is_refused(release, tmp_path: Path, key, value):
     release.save(tmp_path / "r")
     document = json.loads((tmp_path / "r" / "release.json").read_text())
-    document["parameters"][key] = value
+    document["parameters" if key in document["parameters"] else "law"][key] = value
     (tmp_path / "r" / "release.json").write_text(json.dumps(document))
     with pytest.raises(ReleaseError):
         sf.open_release(tmp_path / "r")

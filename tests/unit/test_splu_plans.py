@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.laws import decoy_estimate
+from sfumato.laws.decoy_channel import rebuild_channel
 from sfumato.methods.splu import METHOD as splu
-from sfumato.methods.splu import estimate
-from sfumato.methods.splu.channel import rebuild_channel
 from sfumato.methods.splu.plan import parse_gamma
 from sfumato.model.public import Asked, Observed
 from workers import COUNTS, ROLES, TWO, Z, workers
@@ -38,7 +38,7 @@ def test_plan_reports_thresholds_amplification_and_error():
 
 def test_largest_buckets_for_comparison():
     release = sf.publish(workers(600), roles=ROLES, method=sf.Splu(gamma=3, grouping="largest"), seed=2)
-    assert release.manifest.parameters["grouping"] == "largest-buckets"
+    assert release.manifest.law["grouping"] == "largest-buckets"
     assert release.sql("SELECT COUNT(*) AS n FROM release WHERE job = 'nurse' AND sex = 'f'").rows()[0]["n"] is not None
 
 
@@ -89,7 +89,7 @@ def test_variance_of_a_single_record_in_closed_form():
     observed = Observed(
         stratum=nothing, part=nothing, value=nothing, moments=np.zeros((0, 1)), key=nothing, pattern=nothing, keys=0
     )
-    work = estimate._Answering((channel,), 6000, observed, asked)
+    work = decoy_estimate._Answering((channel,), 6000, observed, asked)
     h = np.eye(8)
     own, other, every = work._spread_each(np.arange(8))
     exact_own, exact_other, exact_every = work._spread_any(h, channel.matrix.weights(h))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from sfumato.methods.splu.channel import closed_form_channel, rebuild_channel
-from sfumato.methods.splu.estimate import RareCells, rare_value_interval
+from sfumato.laws.decoy_channel import closed_form_channel, rebuild_channel
+from sfumato.laws.decoy_estimate import RareCells, rare_value_interval
 
 GAMMA = 12
 PUBLISHED = np.array([400] * 60 + [3])

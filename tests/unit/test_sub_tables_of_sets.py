@@ -15,6 +15,6 @@ def test_sub_tables_of_sets_are_looked_at_by_whoever_verifies(tmp_path: Path) ->
     opened = sfumato.publish(people(12_000), tmp_path / "out", roles=roles, method=spec, seed=2).opened
     assert opened.part is None
     part, codes, count = opened.published.evidence.totals((0,))
-    assert (part == opened.plan.set_tables.part_of(codes[:, 0])).all()
+    assert (part == opened.law.tables.part_of(codes[:, 0])).all()
     assert int(count.sum()) == 12_000
     assert not opened.evidence.totals((0,))[0].any()

@@ -19,8 +19,7 @@ import sfumato as sf
 from constants import SEED
 from pays import METHODS, PAYS, RHOS, ROLES, ROWS, table
 from sfumato.errors import PlanError, SpecError
-from sfumato.methods.shared.linear_functionals import Cells, CodedUnit, Functions
-from sfumato.methods.small_domain.specification import SmallDomainPlan
+from sfumato.laws.functionals import Cells, CodedUnit, Functions
 from sfumato.methods.subset_response import MOST_VALUES
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
@@ -105,7 +104,7 @@ def test_anybody_counts_by_one_join_in_pandas(release: sf.Release) -> None:
 def test_weights_give_back_every_count_in_the_mean(release: sf.Release) -> None:
     """Sum over sets of Pr[Z | x] weight(Z, y) = [x = y], from the plan's exact probabilities."""
     weights = pq.read_table(release.path / "sets.parquet")
-    tables = release.plan.set_tables if isinstance(release.plan, SmallDomainPlan) else release.plan.tables
+    tables = release.plan.law.tables
     found = np.zeros((int(tables.start[-1]), len(PAYS)))
     found[weights["pay_set"].to_numpy(), np.searchsorted(PAYS, weights["value"].to_numpy())] = weights["weight"]
     for i, values in enumerate(tables.values):
@@ -202,7 +201,7 @@ def test_foreseen_sums_are_the_true_ones_with_their_exact_covariance() -> None:
     """Cov = sum over the cell's rows of v_hk(value), the covariance of one record's weights."""
     found = prepare(table(), roles=ROLES, method=METHODS["table-wide"], secret=Secret.from_seed(1))
     plan, profile = found.planned.public, found.profile
-    foresight = found.method.foresee(plan, found.planned.work, profile, profile.domains)
+    foresight = plan.law.foresee(found.planned.work, profile, profile.domains)
     assert foresight is not None
     assert foresight.functionals is not None
     true = np.stack([profile.true_counts(), profile.true_counts()[::-1]]).astype(float)

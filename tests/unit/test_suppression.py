@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.methods.l_diversity.method import Keeper
+from sfumato.laws.classes import Keeper
 
 
 def test_rows_follow_their_cells_and_unknown_cells_go() -> None:

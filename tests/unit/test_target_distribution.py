@@ -124,7 +124,7 @@ def test_a_release_holds_blocks_and_nothing_else(release: sf.Release) -> None:
     ]  # fmt: skip
     assert rows[:4] == [(0, v, v, 1) for v in SALARIES["salary"].to_pylist()[:4]]
     assert set(pq.read_table(release.path / "data.parquet").column_names) == {"zip", "sex", "group_id"}
-    parameters = json.loads((release.path / "release.json").read_text())["parameters"]
+    parameters = json.loads((release.path / "release.json").read_text())["law"]
     assert parameters["parts"][0]["probabilities"] == ["1/4"] * 4
     assert parameters["group_rows"] == [4, 3, 4]
     assert not {"seed", "true", "fake"} & set(json.dumps(parameters).replace('"', " ").split())
@@ -163,7 +163,7 @@ def test_hierarchies_and_targets_from_files(tmp_path: Path) -> None:
     spec = build("target-distribution", {"hierarchy": str(tree), "target": str(weights), "fakes": "0"}, readers=READERS)
     table = pa.table({"disease": DISEASES, "age": list(range(6))})
     release = publish(tmp_path, table, sf.Roles(sensitive="disease", quasi=["age"]), spec)
-    part = release.plan.parts[0]
+    part = release.plan.law.parts[0]
     shares = {DISEASES_ORDER[i]: p for i, p in enumerate(part.probabilities)}
     assert shares["flu"] * 7 == 4
     assert shares["gastritis"] == 0
@@ -185,7 +185,7 @@ def test_each_part_has_its_own_target(tmp_path: Path) -> None:
     table = pa.table({"age": [23] * 8 + [35] * 8, "x": [1] * 6 + [2] * 8 + [1] * 2})
     method = sf.TargetDistribution(target_by="age//10", fakes=0)
     release = publish(tmp_path, table, sf.Roles(sensitive="x", quasi=["age"]), method)
-    first, second = (part.probabilities for part in release.plan.parts)
+    first, second = (part.probabilities for part in release.plan.law.parts)
     assert [str(p) for p in first] == ["3/4", "1/4"]
     assert [str(p) for p in second] == ["1/4", "3/4"]
     assert bounds(release, "SELECT SUM(x) AS x FROM release WHERE age = 23") == (10, 10)
@@ -196,7 +196,7 @@ def test_small_groups_are_merged_with_their_neighbours_or_sent_to_the_root(tmp_p
     roles = sf.Roles(sensitive="x", quasi=["age"])
     for least, sizes in ((5, (9,)), (3, (3, 6)), (1, (1, 2, 5, 1))):
         method = sf.TargetDistribution(partition_by="age", target="uniform", fakes=0, min_group=least)
-        assert publish(tmp_path, table, roles, method).plan.group_rows == sizes
+        assert publish(tmp_path, table, roles, method).plan.law.group_rows == sizes
     tiny = publish(tmp_path, table.slice(0, 3), roles, sf.TargetDistribution(target="uniform", fakes=0))
     assert bounds(tiny, "SELECT SUM(x) AS x FROM release") == (3, 6)
 

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from sfumato.errors import SpecError
+from sfumato.laws.block_tree import balanced, from_nested
 from sfumato.methods.target_distribution import targets
-from sfumato.methods.target_distribution.tree import balanced, from_nested
 
 
 def test_uniform_taxonomy_has_root_weights_three_to_two() -> None:

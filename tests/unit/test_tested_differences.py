@@ -14,8 +14,8 @@ import sfumato as sf
 from sfumato.analysis import contrasts
 from sfumato.analysis.contrasts import RatioLaw, _tested
 from sfumato.errors import QueryError
+from sfumato.laws.functionals import Cells, IndependentRows, KroneckerWeights, Target
 from sfumato.methods import REGISTRY
-from sfumato.methods.shared.linear_functionals import Cells, IndependentRows, KroneckerWeights, Target
 
 GAPS = (-0.4, -0.05, 0.0, 0.02, 0.3)
 SLOPES = (-0.2, -0.01, 0.0, 0.01, 0.2)

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from sfumato.analysis import quantiles
-from sfumato.methods.shared.linear_functionals import Cells, IndependentRows, KroneckerWeights, Target
+from sfumato.laws.functionals import Cells, IndependentRows, KroneckerWeights, Target
 
 VALUES = 12
 LEAST = 0.92  # few rows have few outcomes; tails are mid-p

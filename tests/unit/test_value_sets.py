@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.methods.splu.channel import rebuild_channel
-from sfumato.methods.splu.covariance import rebuilt
+from sfumato.laws.decoy_channel import rebuild_channel
+from sfumato.laws.decoy_covariance import rebuilt
 
 PUBLISHED = np.array([900, 700, 600, 500, 400, 300, 200])
 

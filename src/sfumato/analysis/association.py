@@ -16,7 +16,7 @@ from ..answering.subject import Subject
 from ..engines.codes import factorise
 from ..engines.statements import COUNT
 from ..errors import QueryError, UnsupportedQuery
-from ..methods.shared.linear_functionals import Functions, Planes, Target
+from ..laws.functionals import Functions, Planes, Target
 from ..model.names import ENDS, free_name
 from ..model.public import ADDED, Floats
 from ..release.opened import OpenedRelease
@@ -408,9 +408,9 @@ def association(release: OpenedRelease, x: str, y: str, level: float) -> Correct
 
 def _observed(release: OpenedRelease, columns: Sequence[str]) -> tuple[Floats, list[AxisMap | None], list[pa.Array]]:
     """Released counts over the declared domains (observed values for untouched columns), and each axis' channel."""
-    thetas = release.method.axes(release.plan)
+    thetas = release.law.axes()
     if thetas is None:
-        raise UnsupportedQuery(f'tables of this kind are not made from a release by "{release.method.name}"')
+        raise UnsupportedQuery(f'tables of this kind are not made from a release by "{release.manifest.method}"')
     known = {c.name for c in release.columns if c.role not in ADDED}
     unknown = [c for c in columns if c not in known]
     if unknown or len(set(columns)) < len(columns) or not columns:

@@ -20,7 +20,7 @@ from ..answering.subject import Subject
 from ..engines.codes import factorise, part_numbers
 from ..engines.statements import column, distinct, double, expression, grouped
 from ..errors import QueryError, SpecError, UnsupportedQuery
-from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, KroneckerWeights
+from ..laws.functionals import Cells, CodedUnit, Functionals, IndependentRows, KroneckerWeights
 from ..model.public import Codes, Floats, Scalar
 from ..model.types import Kind
 from ..reports.text import visible

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
-from ..methods.shared.linear_functionals import Functions, Planes, Target
+from ..laws.functionals import Functions, Planes, Target
 from ..model.names import SMALLEST_P
 from ..model.public import Floats
 from ..reports.text import p_text, percent, table, visible

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..errors import QueryError, UnsupportedQuery
-from ..methods.shared.linear_functionals import Target
+from ..laws.functionals import Target
 from ..model.public import Floats
 from ..reports.text import csv_cell, json_text, p_said, p_text, percent
 from ..stats.intervals import chi_square_tail, two_sided

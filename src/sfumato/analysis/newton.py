@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import UnsupportedQuery
-from ..methods.shared.linear_functionals import Cells, Functionals, Functions, Planes, Target, runs
+from ..laws.functionals import Cells, Functionals, Functions, Planes, Target, runs
 from ..model.public import Floats
 from .cells import listed
 from .design import Family

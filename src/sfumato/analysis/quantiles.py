@@ -21,7 +21,7 @@ from scipy.optimize import isotonic_regression
 from ..answering.answer import pandas_frame
 from ..answering.subject import Subject
 from ..errors import QueryError, SpecError, UnsupportedQuery
-from ..methods.shared.linear_functionals import Functionals, Functions, Planes, Target
+from ..laws.functionals import Functionals, Functions, Planes, Target
 from ..model.public import Floats, Scalar
 from ..reports.text import percent, table
 from ..sql.nodes import Aggregate, Query

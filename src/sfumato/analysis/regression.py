@@ -10,7 +10,7 @@ import numpy as np
 
 from ..answering.subject import Subject
 from ..errors import QueryError, UnsupportedQuery
-from ..methods.shared.linear_functionals import Target
+from ..laws.functionals import Target
 from ..model.public import Floats, Scalar
 from ..sql.aggregates import LARGEST
 from ..sql.scalar import quoted

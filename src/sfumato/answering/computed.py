@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from ..errors import QueryError, UnsupportedQuery
-from ..methods.shared.linear_functionals import Target
+from ..laws.functionals import Target
 from ..model.names import ENDS
 from ..model.public import Floats
 from ..sql.nodes import Aggregate, Arithmetic, Key

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import UnsupportedQuery
-from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals, Functions, Planes, Target, runs
+from ..laws.functionals import Cells, CodedUnit, Functionals, Functions, Planes, Target, runs
 from ..model.public import Floats
 from ..sql.nodes import Aggregate
 from ..stats.joint_codes import distinct_rows

@@ -26,8 +26,11 @@ MOST = 4  # sets shown at each end
 
 def explained(query: Query, wanted: Observation, place: Layout, opened: OpenedRelease) -> str:
     """What is observed, which weights, which variance formula."""
-    method, domains = opened.method, opened.domains
-    lines = [f"method: {method.name} ({method.trust})", f"observe: {wanted.statement.sql(dialect=DIALECT)}"]
+    manifest, domains = opened.manifest, opened.domains
+    lines = [
+        f"method: {manifest.method} ({manifest.guarantee.trust})",
+        f"observe: {wanted.statement.sql(dialect=DIALECT)}",
+    ]
     if not place.units:
         lines.append("no randomised column is touched: the answer is exact")
     for u, size in zip(place.units, place.shape, strict=True):
@@ -48,8 +51,8 @@ def explained(query: Query, wanted: Observation, place: Layout, opened: OpenedRe
             how = inverted if place.units else "exact, by the engine"
         lines.append(f"{aggregate.name or aggregate.text}: {how}")
     lines += [f"{d.name}: computed from aggregates, delta method with their covariances" for d in query.derived]
-    if place.units and method.formula:
-        lines.append(f"weights and variance: {method.formula}")
+    if place.units and opened.law.formula:
+        lines.append(f"weights and variance: {opened.law.formula}")
     if query.having or query.order or query.limit is not None:
         lines.append("HAVING, ORDER BY and LIMIT apply to the estimates")
     return "\n".join([*lines, *shown_weights(query, place, opened)])
@@ -60,7 +63,7 @@ def shown_weights(query: Query, place: Layout, opened: OpenedRelease) -> list[st
 
     Conditions on other columns are taken as met: they choose rows, not weights.
     """
-    found = opened.method.weights(opened.plan, opened.domains)
+    found = opened.law.weights()
     unit = next((u for u in place.units if opened.listed[u] is not None), None)
     if found is None or unit is None:
         return []

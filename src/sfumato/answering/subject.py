@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ..engines.codes import Coder
 from ..engines.contract import Reader
 from ..errors import SpecError
-from ..methods.contract import Bounds
-from ..methods.shared.linear_functionals import Cells, CodedUnit, Functionals
+from ..laws.contract import Bounds
+from ..laws.functionals import Cells, CodedUnit, Functionals
 from ..model.public import ADDED, Asked, Domain, Estimated, Observed
 from ..release.opened import OpenedRelease, as_stated
 from ..sql.nodes import Schema
@@ -22,7 +22,7 @@ POPULATION = "population"  # the estimator that `--population` stands for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Rows to observe, domains to lay out over, and the method's estimate and bounds."""
+    """Rows to observe, domains to lay out over, and the law's estimate and bounds."""
 
     method: str
     schema: Schema
@@ -58,31 +58,39 @@ class Subject:
         raise SpecError(message, field="estimator")
 
 
+def rows_left_out(rows: int) -> tuple[str, ...]:
+    """What every answer says about them; nothing where there are none."""
+    if not rows:
+        return ()
+    said = "1 row was" if rows == 1 else f"{rows:,} rows were"
+    return (f"{said} left out of the release; answers are about the published ones",)
+
+
 def subject_of(opened: OpenedRelease) -> Subject:
-    """The release with its method's estimate and bounds."""
-    method, plan, people = opened.method, opened.plan, opened.manifest.people.noun()
+    """The release with its law's estimate and bounds."""
+    law, people = opened.law, opened.manifest.people.noun()
     schema = Schema(
         types=opened.types,
         units={name: u for u, domain in enumerate(opened.domains) for name in domain.columns},
         hidden=frozenset(c.name for c in opened.columns if c.role in ADDED),
     )
     return Subject(
-        method=method.name,
+        method=opened.manifest.method,
         schema=schema,
         domains=opened.domains,
         coders=opened.coders,
         reader=opened.reader,
-        lumpable=method.lumpable and not any(opened.listed),
-        withheld=method.withheld,
+        lumpable=law.lumpable,
+        withheld=law.withheld,
         part=opened.part,
-        by_number=method.by_number,
+        by_number=law.by_number,
         sets={u: len(sets) for u, sets in enumerate(opened.listed) if sets is not None},
-        estimate=as_stated()(lambda observed, asked: method.estimate(plan, opened.evidence, observed, asked)),
-        bound=as_stated()(lambda *question: method.bound(plan, opened.evidence, *question)),
-        estimators=method.estimators,
-        functionals=as_stated()(lambda cells, units: method.functionals(plan, opened.evidence, cells, units)),
+        estimate=as_stated()(lambda observed, asked: law.estimate(opened.evidence, observed, asked)),
+        bound=as_stated()(lambda *question: law.bound(opened.evidence, *question)),
+        estimators=law.estimators,
+        functionals=as_stated()(lambda cells, units: law.functionals(opened.evidence, cells, units)),
         rows=opened.manifest.rows,
-        caveats=(*method.caveats(plan), *people.caveats),
+        caveats=(*rows_left_out(law.suppressed), *people.caveats),
         sampling=people.sampling,
     )
 

@@ -168,7 +168,7 @@ def _corruption(view: ReleaseView, known: Background) -> Codes | str:
     if view.true_shown:  # classes are parts
         part, _ = joint_ranks([f.codes for f in view.quasi], view.rows)
         part = np.unique(part, return_inverse=True)[1].reshape(-1)
-    elif view.release.method.part is None:  # every record by itself
+    elif view.release.law.part is None:  # every record by itself
         return np.argmax(view.prior * view.likelihood(known.rows), axis=1).astype(np.int32)
     values = len(view.values)
     members = np.zeros((int(part.max()) + 1, values))
@@ -187,7 +187,7 @@ def _left_over(view: ReleaseView, row: int, number: int, part: np.typing.NDArray
     if view.true_shown:
         shown = np.bincount(view.shown[part == number], minlength=len(others))
         return np.asarray(shown - others)
-    if view.release.method.withheld:
+    if view.release.law.withheld:
         return np.asarray(view.law.counts[number] - others)
     inside = view.law.counts[number] > 0
     inside |= others > 0
@@ -223,7 +223,7 @@ def _algorithm_aware(view: ReleaseView, known: Background) -> Codes | str:
 
 def _small_sub_tables(view: ReleaseView, known: Background) -> Codes | str:
     """The reader who knows that sub-tables are balanced: inside one, all values are equally likely beforehand."""
-    if view.release.method.withheld or view.release.method.part is None:
+    if view.release.law.withheld or view.release.law.part is None:
         return "about methods with published sub-tables only"
     own = view.law.chance(view.part[known.rows], view.shown[known.rows])
     return np.argmax(own, axis=1).astype(np.int32)
@@ -238,7 +238,7 @@ def _group_structure(view: ReleaseView, known: Background) -> Codes | str:
 
     Inside a group every value belongs to one member, so beliefs are scaled to a doubly stochastic table (Sinkhorn).
     """
-    if not view.release.method.withheld or view.release.method.part is None:
+    if not view.release.law.withheld or view.release.law.part is None:
         return "about methods that publish values by group only"
     if not view.quasi:
         return "no column is called a quasi-identifier"

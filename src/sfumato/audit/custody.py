@@ -26,7 +26,7 @@ def check_truth(
     view = look(release)
     truth = read_truth(view, source, engine=engine, delimiter=delimiter)
     fewer, left_out = truth.rows - view.rows, release.manifest.people.rows_left_out
-    if fewer < left_out or (fewer > left_out and not _suppresses(release)):
+    if fewer < left_out or (fewer > left_out and not release.law.suppressed):
         raise VerificationError(f"the release has {view.rows} rows, the table {truth.rows}")
     yield f"truth: {view.rows:,} of {truth.rows:,} rows"
     if (truth.sensitive < 0).any() and not fewer:
@@ -40,11 +40,6 @@ def check_truth(
         yield from _channel(view, truth)
     else:
         yield "truth: rows were left out, so that cells and noise are not compared"
-
-
-def _suppresses(release: OpenedRelease) -> bool:
-    stated = release.manifest.parameters
-    return bool(stated.get("suppressed")) or str(stated.get("suppression", "0")) not in {"0", "0/1"}
 
 
 def _same_multiset(view: ReleaseView, truth: Truth) -> None:
@@ -69,7 +64,7 @@ def _channel(view: ReleaseView, truth: Truth) -> Iterator[str]:
     chance = view.law.chance(view.part[rows], view.shown[rows])
     if (chance[np.arange(len(rows)), values] <= 0).any():
         raise VerificationError("a record shows a value that its true value cannot lead to")
-    if view.release.method.part is None and not view.release.method.plan_draws:
+    if view.release.law.part is None and not view.release.law.plan_draws:
         _totals(view, truth.sensitive)
     if len(rows) < ENOUGH:
         yield "truth: too few records can be told apart to test the noise record by record"
@@ -104,7 +99,7 @@ def _parts(view: ReleaseView, truth: Truth) -> Iterator[str]:
         raise VerificationError("the published values are not the table's")
     yield "truth: the published values are the table's, counted"
     rows, records = linked(view, truth)
-    if view.release.method.withheld:
+    if view.release.law.withheld:
         held = view.law.counts[view.part[rows], truth.sensitive[records]] > 0
         if not held.all():
             raise VerificationError("a record sits in a group that does not hold its value")

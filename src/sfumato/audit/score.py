@@ -18,6 +18,7 @@ from ..engines import engine_named
 from ..engines.contract import Engine
 from ..engines.source import as_published
 from ..errors import DataError
+from ..laws.blocks import Blocks
 from ..model.private import Needs
 from ..model.public import Codes, Floats, Integers
 from ..release.opened import OpenedRelease
@@ -176,7 +177,7 @@ def audit(
     share: Floats = np.bincount(truth.sensitive[truth.sensitive >= 0], minlength=len(view.values)) / truth.rows
     lines = [score(attack, view, known, true, float(share.max())) for attack in ATTACKS]
     return {
-        "method": release.method.name,
+        "method": release.manifest.method,
         "rows": view.rows,
         "targets": len(true),
         "linkable": int((known.others >= 0).sum()),
@@ -192,8 +193,8 @@ def audit(
 
 def promised(view: ReleaseView, attack: Attack, most: float) -> float | None:
     """The largest chance of a right guess that the guarantee leaves this reader; `most` is the largest true share."""
-    method = view.release.method
-    alone = method.part is None and not method.plan_draws and not view.true_shown  # every record by itself
+    law = view.release.law
+    alone = law.part is None and not law.plan_draws and not view.true_shown  # every record by itself
     survives = attack.reader == "corruption" and alone
     linking = attack.reader == "linking" and view.true_shown  # classes: the promise is about her
     if not (attack.covered or survives or linking):
@@ -214,7 +215,7 @@ def _bound(view: ReleaseView, stated: dict[str, Any], most: float) -> float | No
         return float(Fraction(stated["posterior"]))
     if stated.get("kind") == "frequency":
         return float(1 / Fraction(stated["l"]))
-    if "target" in stated:  # the share that the target gives its most frequent value
-        plan = view.release.plan
-        return max(float(p) for part in plan.parts for p in part.probabilities)
+    law = view.release.law
+    if isinstance(law, Blocks):  # the share that the target gives its most frequent value
+        return max(float(p) for part in law.parts for p in part.probabilities)
     return None

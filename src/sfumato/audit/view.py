@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from ..engines.codes import factorise
 from ..errors import SpecError
-from ..model.public import Codes, Floats, Integers, Law, Scalar
+from ..model.public import Codes, Floats, Integers, Likelihood, Scalar
 from ..release.files import readable
 from ..release.opened import OpenedRelease
 from ..stats.joint_codes import joint_ranks
@@ -44,7 +44,7 @@ class ReleaseView:
     values: tuple[tuple[Scalar, ...], ...]
     shown: Codes  # of every row; 0 where values are withheld
     part: Integers  # of every row; 0 where nothing is split
-    law: Law
+    law: Likelihood
     features: tuple[Feature, ...]
     not_looked_at: tuple[str, ...]  # columns whose values cannot be told exactly: bytes, NaN ..
     true_shown: bool  # rows show true values (classes)
@@ -106,13 +106,13 @@ def _published(feature: Feature, true: Integers) -> Integers:
 
 def look(release: OpenedRelease) -> ReleaseView:
     """The release as an attacker sees it. Of several sensitive units she looks at the first."""
-    method, plan = release.method, release.plan
+    own = release.law
     with readable("data.parquet"):
         table = pa.concat_tables(pq.read_table(release.path / name) for name in release.manifest.data_files)
     role = {column.name: column.role for column in release.columns}
     wanted = tuple(c.name for c in release.columns if c.role == "sensitive")
     unit = next((u for u, d in enumerate(release.domains) if set(d.columns) <= set(wanted)), None)
-    part = table[method.part].to_numpy().astype(np.int64) if method.part else np.zeros(table.num_rows, dtype=np.int64)
+    part = table[own.part].to_numpy().astype(np.int64) if own.part else np.zeros(table.num_rows, dtype=np.int64)
     shown: Codes = np.zeros(table.num_rows, dtype=np.int32)
     columns: tuple[str, ...]
     values: tuple[tuple[Scalar, ...], ...]
@@ -120,17 +120,20 @@ def look(release: OpenedRelease) -> ReleaseView:
         shown, distinct = factorise(table[wanted[0]])
         columns, values = (wanted[0],), tuple((v,) for v in distinct.to_pylist())
         counts = np.bincount(shown, minlength=len(values)).astype(float)[None, :]
-        law: Law | None = Law(counts=counts, chance=lambda _, seen: np.eye(counts.shape[1])[seen], exact=True)
+        law: Likelihood | None = Likelihood(
+            counts=counts, chance=lambda _, seen: np.eye(counts.shape[1])[seen], exact=True
+        )
     else:
         domain = release.domains[unit]
         columns, values = domain.columns, domain.values
-        law = method.law(plan, release.evidence, unit)
-        if not method.withheld:
+        law = own.likelihood(release.evidence, unit)
+        if not own.withheld:
             coder = release.coders[unit]  # of the numbers of sets, where those are shown
             shown = coder.encode([table[n] for n in coder.domain.columns])
     if law is None:
         raise SpecError(
-            f"{method.name} does not say how its records are randomised; it cannot be audited", field="method"
+            f"{release.manifest.method} does not say how its records are randomised; it cannot be audited",
+            field="method",
         )
     published = [name for name in table.column_names if role[name] in {"quasi", "insensitive"}]
     told = [name for name in published if _exact(table[name])]
@@ -174,12 +177,12 @@ def _feature(release: OpenedRelease, name: str, table: Any, role: str) -> Featur
     domain = release.domains[unit]
     codes = release.coders[unit].encode([table[name]]).astype(np.int64)
     values = tuple(v[0] for v in domain.values)
-    released = release.method.released_domains(release.plan, release.domains)[unit]
-    thetas = release.method.axes(release.plan)
+    released = release.law.released_domains(release.domains)[unit]
+    thetas = release.law.axes()
     if thetas is not None:
         keep = thetas[unit] + (1 - thetas[unit]) / len(domain)
         return Feature(name=name, role=role, codes=codes, size=len(domain), values=values, keep=keep)
-    member = release.method.generalised(release.plan, unit)
+    member = release.law.generalised(unit)
     if member is None:  # changed in a way that is not told: any published value fits any true one
         return Feature(name=name, role=role, codes=codes, size=len(domain), values=values, keep=1 / len(domain))
     place = np.asarray(member, dtype=np.int64)

@@ -114,18 +114,26 @@ def risk_frontier(setting: Setting, document: Mapping[str, Any]) -> list[dict[st
     for entry in document["methods"]:
         name = entry["method"]
         seconds = (entry.get("seconds") or {}).get("plan", 0)
-        if entry["applicable"] and name in REGISTRY and REGISTRY[name].foreseeable and seconds < FRONTIER_PLAN:
-            errors = {tau: _expected_at(part.at(tau), name, secret) for tau in bounds}
-            points += [{"method": name, "bound": float(tau), "error": error} for tau, error in errors.items()]
+        if entry["applicable"] and name in REGISTRY and seconds < FRONTIER_PLAN:
+            points += _foreseen_at(part, bounds, name, secret)
     return points
 
 
-def _expected_at(setting: Setting, name: str, secret: Secret) -> float | None:
-    try:
-        own = REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)[0]
-        return next(iter(foresee(setting, setting.prepare(own, secret)).values()))
-    except SfumatoError:
-        return None
+def _foreseen_at(part: Setting, bounds: Sequence[Fraction], name: str, secret: Secret) -> list[dict[str, Any]]:
+    """The expected error of a method at every bound; nothing where its law foresees none."""
+    points = []
+    for tau in bounds:
+        setting, error = part.at(tau), None
+        try:
+            own = REGISTRY[name].at_bound(setting.facts, setting.tau, setting.rho1)[0]
+            prepared = setting.prepare(own, secret)
+            if not prepared.planned.law.foreseeable:
+                return []
+            error = next(iter(foresee(setting, prepared).values()))
+        except SfumatoError:
+            pass  # the method does not reach this bound
+        points.append({"method": name, "bound": float(tau), "error": error})
+    return points
 
 
 def rank(entries: list[dict[str, Any]]) -> None:

@@ -1,7 +1,7 @@
 """The error a release will have, from its plan alone: a question is asked of the *expected* release.
 
-The original table is observed as if it were the release, and the method says what its answers would be
-(`Method.foresee`). Nothing is published and nothing is drawn. For the custodian only: it reads the original table.
+The original table is observed as if it were the release, and the law says what its answers would be
+(`Law.foresee`). Nothing is published and nothing is drawn. For the custodian only: it reads the original table.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class ExpectedRelease:
 
     def __init__(self, prepared: Prepared, truth: Original) -> None:
         domains = tuple(d for d, c in zip(prepared.profile.domains, prepared.needs.changed, strict=True) if c)
-        plan, work = prepared.planned.public, prepared.planned.work
-        foresight = prepared.method.foresee(plan, work, prepared.profile, domains)
+        law = prepared.planned.law
+        foresight = law.foresee(prepared.planned.work, prepared.profile, domains)
         if foresight is None:
             raise PlanError(f"the error of {prepared.method.name} does not follow from its plan")
         self._truth = truth  # its file lives as long as it does
@@ -57,7 +57,7 @@ class ExpectedRelease:
             sets={},
             estimate=foresight.answer,
             bound=no_bounds,
-            estimators=prepared.method.estimators,
+            estimators=law.estimators,
             functionals=foresight.functionals or self._unforeseen,
             rows=truth.rows,
         )

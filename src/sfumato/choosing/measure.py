@@ -56,7 +56,7 @@ def measure(
         for k in range(releases_of(candidate, releases)):
             runs.append(_run(setting, candidate, prepared, secret, k))
             step()
-        if prepared.method.foreseeable:
+        if prepared.planned.law.foreseeable:
             result["expected_error"] = foresee(setting, prepared, candidate.estimator)
         result |= _summary(setting, runs, planned, keep_points)
     except QueryError as error:
@@ -137,12 +137,11 @@ def _bounds(answers: Answers) -> tuple[Floats, Floats]:
 
 def _promise(prepared: Prepared, setting: Setting) -> dict[str, Any]:
     """The guarantee as the plan gives it, how far readers get, and facts of the plan that matter for a choice."""
-    plan, method = prepared.planned.public, prepared.method
     stated = prepared.guarantee.model_dump(mode="json", exclude_none=True)
     return {
         "trust": stated["trust"],
         "guarantee": stated,
-        "retention": method.retention(plan),
+        "retention": prepared.planned.law.retention(),
         **reached(prepared, setting),
     }
 
@@ -260,8 +259,8 @@ def _run(setting: Setting, candidate: Candidate, prepared: Prepared, secret: Sec
     """Release k of a candidate, with a secret of its own; a plan that draws is made anew from the second on."""
     own = Secret(secret.stream(f"compare {candidate.method} {candidate.variant}", k).bytes(32))
     start = time.perf_counter()
-    if k and prepared.method.plan_draws:
-        spec = prepared.method.with_files(spec_of(candidate), read_column_hierarchy)
+    if k and prepared.planned.law.plan_draws:
+        spec = prepared.method.inputs(spec_of(candidate), read_column_hierarchy).spec
         prepared = replace(prepared, planned=prepared.method.plan(spec, prepared.profile, own.stream("plan")))
     with trial(prepared, own) as release:
         middle = time.perf_counter()
@@ -274,7 +273,7 @@ def _run(setting: Setting, candidate: Candidate, prepared: Prepared, secret: Sec
             publish_seconds=middle - start,
             query_seconds=end - middle,
             size=sum(f.stat().st_size for f in release.path.iterdir()),
-            largest_share=largest_share(release, setting.roles) if prepared.method.classes else None,
+            largest_share=largest_share(release, setting.roles) if prepared.planned.law.classes else None,
         )
 
 

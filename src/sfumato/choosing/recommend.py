@@ -158,35 +158,35 @@ def strongest(
 def _expect(setting: Setting, candidate: Candidate, secret: Secret) -> dict[str, Any]:
     """Expected error of one candidate, from its plan where that is possible."""
     head: dict[str, Any] = {"method": candidate.method, "variant": candidate.variant}
-    if not REGISTRY[candidate.method].foreseeable:
-        found = measure(replace(setting, reference=None), candidate, 1, secret)  # no table has to be given back
-        promise = found.get("guarantee") or {}
-        if found["applicable"] and found["expected_error"] is None:
-            head["tried"] = True  # the error is that of one release, which another will not have
-        return head | {
-            "parameters": dict(candidate.parameters),
-            "command": candidate.options(),
-            "expected_error": found["expected_error"] or found["observed_error"],
-            "reason": found["reason"],
-            "trust": found.get("trust", "baseline"),
-            "guarantee": promise.get("statement"),
-            "readers": found.get("readers", []),
-            "unprotected": found.get("unprotected"),
-            "holds_bound": found["holds_bound"],
-        }
     try:
         prepared = setting.prepare(candidate, secret)
-        stated = guarantee_model(prepared.method.guarantee(prepared.planned.public)).model_dump(mode="json")
-        return head | {
-            "parameters": dict(candidate.parameters),
-            "command": candidate.options(),
-            "expected_error": foresee(setting, prepared),
-            "trust": stated["trust"],
-            "guarantee": stated["statement"],
-            **reached(prepared, setting),
-        }
+        if prepared.planned.law.foreseeable:
+            stated = guarantee_model(prepared.method.guarantee(prepared.planned.public)).model_dump(mode="json")
+            return head | {
+                "parameters": dict(candidate.parameters),
+                "command": candidate.options(),
+                "expected_error": foresee(setting, prepared),
+                "trust": stated["trust"],
+                "guarantee": stated["statement"],
+                **reached(prepared, setting),
+            }
     except SfumatoError as error:
         return head | {"reason": str(error).splitlines()[0]}
+    found = measure(replace(setting, reference=None), candidate, 1, secret)  # no table has to be given back
+    promise = found.get("guarantee") or {}
+    if found["applicable"] and found["expected_error"] is None:
+        head["tried"] = True  # the error is that of one release, which another will not have
+    return head | {
+        "parameters": dict(candidate.parameters),
+        "command": candidate.options(),
+        "expected_error": found["expected_error"] or found["observed_error"],
+        "reason": found["reason"],
+        "trust": found.get("trust", "baseline"),
+        "guarantee": promise.get("statement"),
+        "readers": found.get("readers", []),
+        "unprotected": found.get("unprotected"),
+        "holds_bound": found["holds_bound"],
+    }
 
 
 def _not_equal(setting: Setting, result: dict[str, Any]) -> str:
@@ -295,12 +295,13 @@ def alternatives(
 
 def _foreseen(setting: Setting, secret: Secret) -> Iterator[Foreseen]:
     for name, method in REGISTRY.items():
-        if method.trust is not Trust.PROVED or not method.foreseeable:
+        if method.trust is not Trust.PROVED:
             continue
         try:
             for candidate in method.at_bound(setting.facts, setting.tau, setting.rho1):
                 prepared = setting.prepare(candidate, secret)
-                if method.guarantee(prepared.planned.public).trust is Trust.PROVED:
+                proved = method.guarantee(prepared.planned.public).trust is Trust.PROVED
+                if proved and prepared.planned.law.foreseeable:
                     yield _at(setting, candidate, prepared)
         except SfumatoError:
             if name == DEFAULT:

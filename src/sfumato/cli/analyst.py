@@ -15,7 +15,7 @@ from .options import NONE, EngineOptions, Json, ReleasePath, SourceOptions, opti
 from .terminal import note, say, say_json
 
 if TYPE_CHECKING:
-    from ..methods.shared.linear_functionals import Target
+    from ..laws.functionals import Target
 
 DEFAULT_LEVEL = 0.95
 QUESTION, ROWS, ERRORS, OUTPUT = "Question", "Rows and levels", "Errors", "Output"
@@ -249,7 +249,7 @@ def export(
     say(f"{contents.release.manifest.rows:,} rows written")
     note(contents.about["warning"])
     if not contents.weights:
-        note(f"{contents.release.method.name} has no weights; ask the release itself with sfumato query")
+        note(f"{contents.release.manifest.method} has no weights; ask the release itself with sfumato query")
 
 
 def fit(

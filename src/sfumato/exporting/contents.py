@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from ..engines.batches import read_rows
 from ..engines.codes import Coder
 from ..model.names import free_name
-from ..model.public import Domain, Floats, Integers, Law
+from ..model.public import Domain, Floats, Integers, Likelihood
 from ..release.opened import OpenedRelease
 
 BATCH = 65_536
@@ -117,16 +117,16 @@ def weights_of(release: OpenedRelease) -> tuple[UnitWeights, ...]:
     if sets is not None:
         return (_of_sets(release, sets),)
     found = []
-    released = release.method.released_domains(release.plan, release.domains)
+    released = release.law.released_domains(release.domains)
     for unit, (domain, shown) in enumerate(zip(release.domains, released, strict=True)):
-        law = release.method.law(release.plan, release.evidence, unit) if shown == domain else None
+        law = release.law.likelihood(release.evidence, unit) if shown == domain else None
         made = None if law is None or law.silent else _of_unit(release, domain, law)
         if made is not None:
             found.append(made)
     return tuple(found)
 
 
-def _of_unit(release: OpenedRelease, domain: Domain, law: Law) -> UnitWeights | None:
+def _of_unit(release: OpenedRelease, domain: Domain, law: Likelihood) -> UnitWeights | None:
     parts, values = law.counts.shape
     if parts * values > MOST_CELLS:
         return None
@@ -151,19 +151,19 @@ def _of_unit(release: OpenedRelease, domain: Domain, law: Law) -> UnitWeights | 
         weight.append(w.ravel())
     coder = Coder(domain, release.arrow_types)
     columns: dict[str, pa.Array] = {}
-    if release.method.part:
-        columns[release.method.part] = pa.array(np.concatenate(part))
+    if release.law.part:
+        columns[release.law.part] = pa.array(np.concatenate(part))
     for prefix, codes in ((SHOWN, shown), ("", true)):
         cells = coder.decode(np.concatenate(codes).astype(np.int32))
         columns |= {prefix + n: c.dictionary_decode() for n, c in zip(domain.columns, cells, strict=True)}
     named = free_name(WEIGHT, columns)
     return UnitWeights(
         columns=domain.columns,
-        part=release.method.part,
+        part=release.law.part,
         shown=tuple(SHOWN + name for name in domain.columns),
         weight=named,
         table=pa.table({**columns, named: pa.array(np.concatenate(weight))}),
-        errors=release.method.independent_rows,
+        errors=release.law.independent_rows,
     )
 
 

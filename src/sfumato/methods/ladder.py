@@ -43,7 +43,7 @@ def _with_domains(
 ) -> tuple[ReaderBound, ...]:
     """The method's readers with what the domains, and a plan that leaves values of them out, tell by themselves."""
     bounds = method.readers(plan, claim, known)
-    if method.rules_out(plan, domains):
+    if plan.law.rules_out(domains):
         bounds = values_ruled_out(bounds)
     bounds = with_domain(bounds, declared=all(domain.declared for domain in domains), known=known)
     return list_aside(bounds, claim)

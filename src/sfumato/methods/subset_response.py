@@ -15,42 +15,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import PlanError, ReleaseError, SpecError, VerificationError
+from ..errors import PlanError, SpecError, VerificationError
+from ..laws.set_channel import SetChannel
+from ..laws.set_lists import SetLists
+from ..laws.set_tables import PlannedList
 from ..model.names import Ratio
-from ..model.private import Batch, Facts, Known, Needs, Profile, Released, Work
-from ..model.public import (
-    Asked,
-    Candidate,
-    Claim,
-    Codes,
-    Domain,
-    Estimated,
-    Evidence,
-    Floats,
-    Guarantee,
-    Integers,
-    Law,
-    Listed,
-    Observed,
-    Published,
-    ReaderBound,
-    Roles,
-    RowsPerPerson,
-    SetWeights,
-    Trust,
-)
+from ..model.private import Facts, Known, Needs, Profile, Work
+from ..model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, RowsPerPerson, Trust, value_label
 from ..stats.gamma import gamma_bound, posterior
-from .contract import Example, Foresight, Method, Planned, Specification
-from .shared import set_estimate
+from .contract import Example, Inputs, Method, Planned, ReadRows, Specification
 from .shared.least_error import times_least
-from .shared.linear_functionals import Cells, CodedUnit, Functionals, entries, pushed, pushed_functionals, tensor
 from .shared.options import BINS_FIELD, RHO1, RHO2, bin_order, parse_bins
-from .shared.published import check_drawn_sets, listed_sets, one_unit, published_sets
 from .shared.readers import channelled_sets
 from .shared.restricted import (
     BAD_RHOS,
@@ -60,44 +39,9 @@ from .shared.restricted import (
     protection,
     restricted_guarantee,
     row_gamma,
-    value_label,
 )
-from .shared.set_channel import SetChannel
 from .shared.set_lists import least_variance, list_for
-from .shared.set_tables import PlannedList, SetTables
 from .shared.workload_texts import WORKLOAD_FIELD, design, parse_workload, planned_list
-
-# --- readers ----------------------------------------------------------------------------------------------------------
-# How far readers of a subset-response release get: one set channel over the whole domain.
-
-
-def readers(channel: SetChannel, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
-    """The ladder."""
-    return channelled_sets(claim, channel, known)
-
-
-# --- checks of a release ----------------------------------------------------------------------------------------------
-# Whether a subset-response release can be what it says: domain, exact guarantee, and counts that the list can make.
-
-
-def check_release(plan: SubsetResponsePlan, published: Published) -> None:
-    """Nothing; VerificationError at the first thing that the stated channel does not allow."""
-    one_unit(published)
-    if plan.values != len(published.evidence.domains[0]):
-        raise VerificationError("the channel has another number of values than the published domain")
-    grown = plan.gamma**plan.rows_per_person
-    if plan.rho1 * grown / (plan.rho1 * grown + 1 - plan.rho1) > plan.rho2:
-        raise VerificationError("the stated channel lifts a prior of rho1 above rho2")
-    try:
-        plan.tables.answers(0)
-    except SpecError as error:
-        raise VerificationError(f"the list of sets cannot be counted from: {error}") from None
-    members, weights = plan.channel.members, plan.channel.weights
-    check_drawn_sets(published_sets(published, len(members)), members, weights, plan.gamma, "the sensitive column")
-
-
-# --- the method -------------------------------------------------------------------------------------------------------
-
 
 MOST_VALUES = 1500  # answers invert a matrix of this size, and sets.parquet holds about 4 m^2 rows
 
@@ -125,32 +69,24 @@ class SubsetResponsePlan:
 
     rho1: Fraction
     rho2: Fraction
-    gamma: Fraction  # rounded down; the channel that runs reaches a little less
-    values: int  # size of the domain
-    listed: PlannedList
+    law: SetLists  # one list over the whole domain; the channel that runs reaches a little less than its gamma
     rows_per_person: RowsPerPerson = 1  # rows that are held together
 
     def __post_init__(self) -> None:
-        if not 1 < self.gamma**self.rows_per_person <= gamma_bound(self.rho1, self.rho2):
-            raise SpecError(f"gamma = {self.gamma} does not belong to rho1 and rho2", field="gamma")
-        if not 2 <= self.values <= MOST_VALUES:
-            raise SpecError(f"a set channel needs 2 to {MOST_VALUES} values, got {self.values}", field="values")
-        _ = self.tables  # refuses a list that is none
+        if self.law.domains is not None or self.gamma**self.rows_per_person > gamma_bound(self.rho1, self.rho2):
+            raise SpecError(f"gamma = {self.gamma} does not belong to rho1 and rho2", field="gammas")
+        if self.law.values > MOST_VALUES:
+            raise SpecError(f"a set channel takes up to {MOST_VALUES} values, got {self.law.values}", field="values")
 
     @property
-    def tables(self) -> SetTables:
-        """The one channel, over the whole domain."""
-        return _tables(self.values, self.gamma, self.listed)
+    def gamma(self) -> Fraction:
+        """How far the channel may move odds."""
+        return self.law.gammas[0]
 
     @property
     def channel(self) -> SetChannel:
         """The channel that runs."""
-        return self.tables.channels[0]
-
-
-@lru_cache(maxsize=4)  # every batch and every question asks for them
-def _tables(values: int, gamma: Fraction, listed: PlannedList) -> SetTables:
-    return SetTables([np.arange(values, dtype=np.int32)], [listed.channel(values, gamma)])
+        return self.law.tables.channels[0]
 
 
 class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
@@ -160,10 +96,6 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
     title = "Subset response"
     trust = Trust.PROVED
     several_rows = True
-    formula = (
-        "w(Z) = Q_Z M^-1 h / d_Z, in sets.parquet for single values; Var = sum of w_v(Z), v = Var(w_h | x), "
-        "at least n min v; counts: inverted test"
-    )
     answers = "estimate, interval"
     spec = SubsetResponse
     plan_type = SubsetResponsePlan
@@ -205,38 +137,14 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
             workload = replace(workload, order=bin_order(parse_bins(spec.bins), profile.domains[0]))
             made = design(workload, profile.domains[0], gamma, profile.questions, watch=profile.watch)
             listed = planned_list(made)
-        public = SubsetResponsePlan(
-            rho1=rho1,
-            rho2=rho2,
-            gamma=gamma,
-            values=size,
-            listed=listed,
-            rows_per_person=profile.rows_per_person,
-        )
+        law = SetLists(values=size, gammas=(gamma,), lists=(listed,))
+        public = SubsetResponsePlan(rho1=rho1, rho2=rho2, law=law, rows_per_person=profile.rows_per_person)
         return Planned(public=public, work=Work(secret=made))
 
-    def edges(self, spec: SubsetResponse) -> Mapping[str, Sequence[float]]:
-        """Bins as given."""
-        return parse_bins(spec.bins)
-
-    def questions(self, spec: SubsetResponse) -> str | None:
-        """The workload, where it is SQL."""
+    def inputs(self, spec: SubsetResponse, read: ReadRows) -> Inputs[SubsetResponse]:
+        """Bins as given, and the workload where it is SQL."""
         workload = parse_workload(spec.workload)
-        return None if workload is None else workload.sql
-
-    def apply(self, plan: SubsetResponsePlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
-        """A set for every row."""
-        return Released(codes=(plan.tables.draw(batch.codes[0], None, rng),))
-
-    def listed(self, plan: SubsetResponsePlan, domains: tuple[Domain, ...]) -> tuple[Listed | None, ...]:
-        """The published sets."""
-        if len(domains) != 1 or len(domains[0]) != plan.values:
-            raise ReleaseError("release.json states a list of sets that does not fit its columns")
-        return (plan.tables.listed(domains[0].columns),)
-
-    def weights(self, plan: SubsetResponsePlan, domains: tuple[Domain, ...]) -> SetWeights:
-        """The weights of single values."""
-        return plan.tables.weights()
+        return Inputs(spec=spec, edges=parse_bins(spec.bins), questions=None if workload is None else workload.sql)
 
     def guarantee(self, plan: SubsetResponsePlan) -> Guarantee:
         """Restricted (rho1, rho2) for every predicate, computed from the channel that runs."""
@@ -265,30 +173,16 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
 
     def readers(self, plan: SubsetResponsePlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
         """One set channel over the whole domain."""
-        return readers(plan.channel, claim.or_own(plan.rho1, plan.rho2), known)
+        return channelled_sets(claim.or_own(plan.rho1, plan.rho2), plan.channel, known)
 
     def rows_held(self, plan: SubsetResponsePlan) -> int:
         """As planned: gamma is the root."""
         return plan.rows_per_person
 
-    def law(self, plan: SubsetResponsePlan, evidence: Evidence, unit: int) -> Law:
-        """One table."""
-        return listed_sets(plan.tables, evidence)
-
-    def functionals(
-        self, plan: SubsetResponsePlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
-    ) -> Functionals:
-        """Rows are independent, one list for all."""
-        return set_estimate.set_functionals(plan.tables, evidence, cells, units)
-
-    def estimate(self, plan: SubsetResponsePlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
-        """By the weights of the list."""
-        return set_estimate.estimate(plan.tables, evidence, observed, asked)
-
-    def report(self, plan: SubsetResponsePlan, work: Work, profile: Profile) -> dict[str, Any]:
+    def report(self, plan: SubsetResponsePlan, work: Work, profile: Profile, *, full: bool = False) -> dict[str, Any]:
         """The channel, which values are not protected, the error to expect, and how far from the best it is."""
         counts, channel, made = profile.true_counts(), plan.channel, work.secret
-        answers = plan.tables.answers(0)
+        answers = plan.law.tables.answers(0)
         widths = channel.members.sum(axis=1)
         width = float(channel.weights @ widths / channel.total)
         holds = float(channel.matrix()[:, 0] @ channel.members[:, 0])
@@ -304,8 +198,8 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
             "sets": len(channel.members),
             "values_per_set": width,
         }
-        least = float(least_variance(plan.values, plan.gamma))
-        distance = times_least(answers.total_variance(np.eye(plan.values)), least)
+        least = float(least_variance(plan.law.values, plan.gamma))
+        distance = times_least(answers.total_variance(np.eye(plan.law.values)), least)
         said = f"one of {len(channel.members):,} listed sets is published, of {width:.3g} values on average"
         notes = [f"{said}; it holds the true value in {holds:.1%} of the rows"]
         if made is not None:
@@ -330,36 +224,19 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
                 "certified": made.certified,
                 "rounds": made.rounds,
             },
-            "expected_error": errors_of(plan.tables.standard_errors([counts], plan.values), profile),
+            "expected_error": errors_of(plan.law.tables.standard_errors([counts], plan.law.values), profile),
             "notes": notes,
         }
 
     def verify(self, plan: SubsetResponsePlan, published: Published) -> None:
-        """The channel runs over the published domain, can be answered from, and holds the stated bound."""
-        check_release(plan, published)
+        """The channel holds the stated bound."""
+        grown = plan.gamma**plan.rows_per_person
+        if plan.rho1 * grown / (plan.rho1 * grown + 1 - plan.rho1) > plan.rho2:
+            raise VerificationError("the stated channel lifts a prior of rho1 above rho2")
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Priors up to rho1 end at tau."""
         return (Candidate(method=self.name, parameters={"rho1": str(rho1), "rho2": str(tau)}),)
-
-    def channel(self, plan: SubsetResponsePlan, work: Work, profile: Profile) -> Floats:
-        """Pr[Z | x], a row for every value."""
-        return plan.channel.matrix().T
-
-    def foresee(self, plan: SubsetResponsePlan, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
-        """Expected counts of every set."""
-        Q, true_counts = plan.channel.matrix(), profile.true_counts().astype(float)
-        codes = np.arange(len(Q), dtype=np.int32)
-
-        def push(observed: Observed, _: Asked) -> Observed:
-            return entries(observed, tensor(observed, plan.values) @ Q.T)
-
-        def totals(_: tuple[int, ...]) -> tuple[Integers, Codes, Floats]:
-            return np.zeros(len(codes), dtype=np.int64), codes[:, None], Q @ true_counts
-
-        answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
-        sums = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
-        return Foresight(lump=False, answer=answer, functionals=sums)
 
 
 METHOD: Method[SubsetResponse, SubsetResponsePlan] = SubsetResponseMethod()

@@ -129,6 +129,12 @@ class Domain:
         return len(self.values)
 
 
+def value_label(value: tuple[Any, ...]) -> Any:
+    """A domain value as people read it: the scalar itself, or a list for a compound value."""
+    scalars = [v if v is None or isinstance(v, bool | int | float | str) else str(v) for v in value]
+    return scalars[0] if len(scalars) == 1 else scalars
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Listed:
     """Sets of values, one of which is published in place of a value.
@@ -400,7 +406,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Law:
+class Likelihood:
     """The public side of the randomisation of one unit, as a reader rebuilds it from the bundle.
 
     `counts[i, x]` estimates how many records of value x lie in part i (one part where nothing is split).

@@ -1,4 +1,4 @@
-"""A method as a function from a batch of the source to a batch of the release."""
+"""A plan as a function from a batch of the source to a batch of the release."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pyarrow as pa
 from ..engines.codes import Coder, set_coder, set_id_type, sets_table
 from ..engines.contract import Table
 from ..engines.profiling import ROWS
-from ..methods import AnyMethod
 from ..methods.contract import Planned
 from ..model.private import Batch, Deal, Needs, Profile
 from ..model.public import Column, Integers, Roles, Scalar
@@ -44,13 +43,12 @@ class Applier:
         *,
         table: Table,
         roles: Roles,
-        method: AnyMethod,
         needs: Needs,
         profile: Profile,
         planned: Planned[Any],
         secret: Secret,
     ) -> None:
-        self._method, self._planned, self._secret = method, planned, secret
+        self._planned, self._secret = planned, secret
         types = table.arrow_types()
         self._in = [Coder(domain, types) for domain in profile.domains]
         stated = planned.work.domains or profile.domains
@@ -58,8 +56,8 @@ class Applier:
             coder if coder.domain is domain else Coder(domain, types)
             for coder, domain in zip(self._in, stated, strict=True)
         ]
-        released = method.released_domains(planned.public, stated)
-        self._listed = method.listed(planned.public, stated)
+        law = planned.law
+        released, self._listed = law.released_domains(stated), law.listed(stated)
         self._out = [
             set_coder(sets) if sets is not None else own if own.domain is new else Coder(new, {})
             for own, new, sets in zip(self._base, released, self._listed, strict=True)
@@ -73,7 +71,7 @@ class Applier:
         self._left = _marginals(needs, profile)
         self.reads = roles.published(list(table.columns))
         self._changed = {name: u for u, unit in enumerate(needs.units) if needs.changed[u] for name in unit}
-        withheld = set(self._changed) if method.withheld else set()
+        withheld = set(self._changed) if law.withheld else set()
         self.base = tuple(d for d, c in zip(stated, needs.changed, strict=True) if c)
         self.columns = self._describe(roles, table)
         fields: dict[str, pa.DataType] = {}
@@ -84,7 +82,7 @@ class Applier:
                 fields[sets.column] = coder.types[sets.column]
             else:
                 fields[name] = pa.dictionary(coder.index, coder.types[name]) if coder else types[name]
-        self.schema = pa.schema(fields | ({method.part: pa.int32()} if method.part else {}))
+        self.schema = pa.schema(fields | ({law.part: pa.int32()} if law.part else {}))
         self.dictionaries = {
             name: column
             for coder in self._out
@@ -109,8 +107,8 @@ class Applier:
         columns += [
             Column(name=sets.column, role="set", type=set_id_type(sets)) for sets in self._listed if sets is not None
         ]
-        if self._method.part:
-            columns.append(Column(name=self._method.part, role="group", type=INTEGER))
+        if self._planned.law.part:
+            columns.append(Column(name=self._planned.law.part, role="group", type=INTEGER))
         return tuple(columns)
 
     def apply(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -121,8 +119,7 @@ class Applier:
         self._take(here)
         dealing = self._secret.stream("deal", number)
         labels = tuple(hand_out(deal, codes[deal.unit], dealing) for deal in self._dealt(number, here))
-        released = self._method.apply(
-            self._planned.public,
+        released = self._planned.law.apply(
             self._planned.work,
             Batch(rows=batch.num_rows, codes=codes, labels=labels),
             self._secret.stream("apply", number),
@@ -189,7 +186,7 @@ class Applier:
 
     def sets_table(self) -> pa.Table | None:
         """sets.parquet; None where rows show no sets."""
-        found = self._method.weights(self._planned.public, self.base)
+        found = self._planned.law.weights()
         if found is None:
             return None
         u = next(u for u, sets in enumerate(self._listed) if sets is not None)

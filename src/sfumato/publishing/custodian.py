@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from ..engines.contract import Table
 from ..errors import DataError, PlanError, ReleaseError, SpecError
+from ..laws import Law
 from ..methods import REGISTRY, AnyMethod
 from ..model.names import LONGEST_NAME, quoted_name, stated_share
 from ..model.private import Filled, JointCells, Known, Needs, Profile, Work
-from ..model.public import Claim, People, Roles, Scalar, Unprotected
+from ..model.public import Claim, Domain, People, Roles, Scalar, Unprotected
 from ..stats.joint_codes import distinct_rows
 from .randomness import Secret
 
@@ -42,13 +43,10 @@ def near_unique(filled: Filled) -> bool:
     return filled.rows > FEW_ROWS and filled.distinct * of >= some * filled.rows
 
 
-def settled_roles(roles: Roles, table: Table, *, reserved: str | None = None, beside: Sequence[str] = ()) -> Roles:
-    """The roles with `rest` spelled out, checked. Columns that tell people apart are never swept in by `rest`.
-
-    No published column may be called as the `reserved` one, and no sensitive one as those `beside`.
-    """
+def settled_roles(roles: Roles, table: Table) -> Roles:
+    """The roles with `rest` spelled out, checked. Columns that tell people apart are never swept in by `rest`."""
     spelled = roles.resolve(table.columns)
-    check_roles(spelled, table.columns, reserved=reserved, beside=beside)
+    check_roles(spelled, table.columns)
     if roles.rest in {"quasi", "keep"}:
         named = {name for names in roles.by_role().values() for name in names}
         swept = [name for name in table.columns if name not in named]
@@ -76,9 +74,7 @@ def check_named(names: Iterable[str], columns: Iterable[str]) -> None:
         raise SpecError(f'there is no column "{missing[0]}"{hint}', field=missing[0])
 
 
-def check_roles(
-    roles: Roles, columns: Iterable[str], *, reserved: str | None = None, beside: Sequence[str] = ()
-) -> None:
+def check_roles(roles: Roles, columns: Iterable[str]) -> None:
     """Every column has one role and every role a column that exists."""
     columns = list(columns)
     given = [name for names in roles.by_role().values() for name in names]
@@ -110,18 +106,19 @@ def check_roles(
         shown = odd[0] if len(odd[0]) <= SHOWN else odd[0][:SHOWN] + "..."
         message = f'names have 1 to {LONGEST_NAME:,} characters; rename column "{shown}" or drop it'
         raise DataError(message, column=odd[0])
-    if reserved is not None:
-        check_added(published, reserved)
-    for name in beside:
-        check_added(roles.sensitive, name)
 
 
-def check_added(known: Iterable[str], name: str) -> None:
-    """Refuse a column that the method adds where one of that name is known already."""
-    if name.lower() in {column.lower() for column in known}:
-        raise SpecError(
-            f'the method adds a column "{name}", which the table already has; rename or drop it', field=name
-        )
+def check_added(roles: Roles, law: Law, domains: tuple[Domain, ...]) -> None:
+    """Refuse a table with a column that is called as one that the law adds to the rows, or to sensitive.parquet."""
+    published = [*roles.sensitive, *roles.quasi, *roles.insensitive]
+    added = [law.part, *(sets.column for sets in law.listed(domains) if sets is not None)]
+    taken = [(name, published) for name in added if name is not None]
+    taken += [(name, list(roles.sensitive)) for name in law.beside(domains) or ()]
+    for name, known in taken:
+        if name.lower() in {column.lower() for column in known}:
+            raise SpecError(
+                f'the method adds a column "{name}", which the table already has; rename or drop it', field=name
+            )
 
 
 # --- rows of people: how many each may have, checked before anything is planned (docs/people.md)

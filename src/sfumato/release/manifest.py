@@ -184,7 +184,8 @@ class Manifest(_Strict):
     format_version: int
     software: Software
     method: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z-]*$")]
-    parameters: dict[str, Any]
+    parameters: dict[str, Any]  # the method's own
+    law: dict[str, Any]  # its name, and its parameters
     rows: Annotated[int, Field(ge=0)]
     people: PeopleModel
     columns: list[ColumnModel]

@@ -1,4 +1,4 @@
-"""A release as a reader holds it: what it states, its method and plan, and an engine over its rows."""
+"""A release as a reader holds it: what it states, the law of its rows, and an engine over them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ..engines.codes import Coder, arrow_type, factorise, part_numbers, set_code
 from ..engines.contract import Engine, Reader
 from ..engines.statements import COUNT
 from ..errors import EngineError, ReleaseError, SfumatoError
+from ..laws import Law, law_of
 from ..methods import REGISTRY, AnyMethod
 from ..model.public import Codes, Evidence, Integers, Published
 from ..model.types import INTEGER, ColumnType
@@ -102,26 +103,23 @@ class OpenedRelease:
         self.path, self.manifest, self.states, self._process = folder, manifest, states, os.getpid()
         if scratch is not None:  # a temporary folder that lives as long as this object
             weakref.finalize(self, _remove, scratch, os.getpid())
-        if manifest.method not in REGISTRY:
-            raise ReleaseError(
-                f'the release was made by "{manifest.method}", which this version of sfumato does not know'
-            )
-        self.method = REGISTRY[manifest.method]
-        self.plan = _plan(self.method, manifest)
+        self.law = _law(manifest)
+        self.method = REGISTRY.get(manifest.method)  # None: it is not installed
+        self.plan = None if self.method is None else _plan(self.method, self.law, manifest)
         self.domains = manifest.domains()
         self.columns = tuple(column.noun() for column in manifest.columns)
         self.types = {column.name: column.type for column in self.columns}
         self.arrow_types = {name: arrow_type(kind) for name, kind in self.types.items()}
         self.reader: Reader = (engine or engine_named()).read([folder / name for name in manifest.data_files])
         with stated_by_a_stranger(ReleaseError, "release.json states a domain that does not fit its columns"):
-            released = self.method.released_domains(self.plan, self.domains)
-            self.listed = self.method.listed(self.plan, self.domains)
+            released = self.law.released_domains(self.domains)
+            self.listed = self.law.listed(self.domains)
             self.coders = tuple(
                 set_coder(sets) if sets is not None else Coder(d, self.arrow_types if d is base else {})
                 for d, base, sets in zip(released, self.domains, self.listed, strict=True)
             )
         # the number of a set says the sub-table
-        self.part = None if any(sets is not None for sets in self.listed) else self.method.part
+        self.part = None if any(sets is not None for sets in self.listed) else self.law.part
         self._evidence: Evidence | None = None
         self.counts = WholeCounts(self.reader, self.coders, manifest.rows)
 
@@ -138,17 +136,17 @@ class OpenedRelease:
             check_states(self.states)
 
     def file_columns(self) -> dict[str, dict[str, ColumnType]]:
-        """Columns of every file with the types of their cells, as release.json states them and the method adds them."""
+        """Columns of every file with the types of their cells, as release.json states them and the law adds them."""
         units = {name: self.types[name] for domain in self.domains for name in domain.columns}
         shown = zip(self.domains, self.listed, strict=True)
         by_set = {name for domain, sets in shown if sets is not None for name in domain.columns}
-        away = set(units) if self.method.withheld else by_set
+        away = set(units) if self.law.withheld else by_set
         rows = {c.name: c.released_type or c.type for c in self.columns if c.name not in away}
         found = {str(name): rows for name in self.manifest.data_files}
-        if self.method.withheld:
+        if self.law.withheld:
             with stated_by_a_stranger(ReleaseError, "release.json states parameters that do not fit its columns"):
-                beside = self.method.beside(self.plan, self.domains)
-            part = {} if self.method.part is None else {self.method.part: INTEGER}
+                beside = self.law.beside(self.domains)
+            part = {} if self.law.part is None else {self.law.part: INTEGER}
             found[SIDE] = part | dict(units if beside is None else beside)
         for domain, sets in zip(self.domains, self.listed, strict=True):
             if sets is not None:
@@ -156,8 +154,8 @@ class OpenedRelease:
         return found
 
     def sets_table(self) -> pa.Table | None:
-        """sets.parquet as the plan gives it; None where rows show no sets."""
-        found = self.method.weights(self.plan, self.domains)
+        """sets.parquet as the law gives it; None where rows show no sets."""
+        found = self.law.weights()
         if found is None:
             return None
         u = next(u for u, sets in enumerate(self.listed) if sets is not None)
@@ -169,7 +167,7 @@ class OpenedRelease:
         if self._evidence is None:
             side: Mapping[str, Any] = {}
             if SIDE in self.manifest.files:
-                side = read_side(self.path / SIDE, self.coders, self.method.part, self.manifest.rows)
+                side = read_side(self.path / SIDE, self.coders, self.law.part, self.manifest.rows)
             self._evidence = Evidence(
                 rows=self.manifest.rows,
                 domains=self.domains,
@@ -181,26 +179,46 @@ class OpenedRelease:
     @property
     def published(self) -> Published:
         """What whoever checks the release looks at: the sub-tables that rows name, also where their sets say them."""
-        evidence = replace(self.evidence, totals=partial(self.counts.totals, part=self.method.part))
+        evidence = replace(self.evidence, totals=partial(self.counts.totals, part=self.law.part))
         counted = self.counts.distinct_cells
         return Published(rows=self.manifest.rows, columns=self.columns, evidence=evidence, counted=counted)
 
 
-def _plan(method: AnyMethod, manifest: Manifest) -> Any:
+def _law(manifest: Manifest) -> Law:
+    """The law that release.json states."""
+    check_numbers(manifest.law)
+    with _valid("law"):
+        return law_of(manifest.law)
+
+
+def _plan(method: AnyMethod, law: Law, manifest: Manifest) -> Any:
     check_numbers(manifest.parameters)
-    with stated_by_a_stranger(ReleaseError, "release.json states parameters that no plan has"):
+    with _valid("parameters"):
+        return plan_form(method).validate_python(manifest.parameters | {"law": law})
+
+
+@contextmanager
+def _valid(where: str) -> Iterator[None]:
+    """While the block reads a part of release.json: ReleaseError where it states what no release does."""
+    with stated_by_a_stranger(ReleaseError, f"release.json states a {where} that no plan has"):
         try:
-            return plan_form(method).validate_python(manifest.parameters)
+            yield
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(str(p) for p in first["loc"])
-            raise ReleaseError(f"release.json is not valid at parameters.{place[:200]}: {first['msg'][:200]}") from None
+            place = ".".join(str(p) for p in (where, *first["loc"]))
+            raise ReleaseError(f"release.json is not valid at {place[:200]}: {first['msg'][:200]}") from None
 
 
 @cache
 def plan_form(method: AnyMethod) -> TypeAdapter[Any]:
-    """How the method's plans are written to `parameters` and read from there; made once, as that takes 5 ms."""
+    """How the method's plans are read from release.json; made once, as that takes 5 ms."""
     return TypeAdapter(method.plan_type)
+
+
+def parameters_of(method: AnyMethod, plan: Any) -> dict[str, Any]:
+    """What release.json states of a plan beside its law."""
+    found: dict[str, Any] = plan_form(method).dump_python(plan, mode="json", exclude={"law"})
+    return found
 
 
 class WholeCounts:

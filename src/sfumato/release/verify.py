@@ -23,6 +23,7 @@ from ..engines.batches import open_parquet
 from ..engines.codes import places
 from ..engines.statements import COUNT, distinct
 from ..errors import DataError, PlanError, SpecError, VerificationError
+from ..methods import AnyMethod
 from ..methods.ladder import public_readers
 from ..methods.shared.readers import ONE_ROW
 from ..model.coarsening import Recoding
@@ -39,7 +40,8 @@ NEAR = 1e-9  # of a step, to which a rounded real number is a multiple
 def describe(release: OpenedRelease) -> dict[str, Any]:
     """The document of `sfumato inspect --json`: what the release says, which nobody has checked."""
     manifest = release.manifest.model_dump(mode="json", exclude_none=True)
-    return {name: manifest[name] for name in manifest if name not in {"format"}} | {"verified": False}
+    found = {name: manifest[name] for name in manifest if name not in {"format"}} | {"verified": False}
+    return found if release.method is not None else found | {"method_installed": False}
 
 
 def stated_guarantee(manifest: Manifest) -> dict[str, Any]:
@@ -80,6 +82,11 @@ def verified_lines(release: OpenedRelease, *, test: bool = False) -> Iterator[st
     if manifest.reproducible and not test:
         raise VerificationError("the release was made with a seed, so its noise can be undone; for tests say --test")
     yield "made with a seed, accepted as a test" if manifest.reproducible else "made without a seed"
+    if release.method is None:
+        raise VerificationError(
+            f'the method "{manifest.method}" is not installed, so that its promise was not recomputed; files, rows and '
+            "the law of the rows are as stated"
+        )
 
 
 def _contents(release: OpenedRelease) -> Iterator[str]:
@@ -92,6 +99,20 @@ def _contents(release: OpenedRelease) -> Iterator[str]:
     check_columns(release)
     check_texts(release)
     check_coarser(release)
+    if method is not None:
+        yield from _promise(release, method)
+    check_rows(release)
+    with stated_by_a_stranger(VerificationError, "the published parameters do not fit the published rows"):
+        check_sets(release)
+        release.law.check(release.published)
+        if method is not None:
+            method.verify(release.plan, release.published)
+    yield f"what is published is what the parameters allow (false alarm: {FALSE_ALARM:g})"
+
+
+def _promise(release: OpenedRelease, method: AnyMethod) -> Iterator[str]:
+    """Lines about the guarantee and the readers, recomputed from the parameters."""
+    manifest = release.manifest
     with stated_by_a_stranger(VerificationError, "the guarantee cannot be computed from the published parameters"):
         try:
             computed = guarantee_model(method.guarantee(release.plan), manifest.people.noun())
@@ -103,15 +124,10 @@ def _contents(release: OpenedRelease) -> Iterator[str]:
     if method.rows_held(release.plan) not in {None, manifest.people.rows_per_person}:
         raise VerificationError("the parameters do not hold as many rows of a person as the release states")
     yield f"guarantee recomputed from the parameters: {computed.statement}"
-    yield from _check_readers(release)
-    check_rows(release)
-    with stated_by_a_stranger(VerificationError, "the published parameters do not fit the published rows"):
-        check_sets(release)
-        method.verify(release.plan, release.published)
-    yield f"what is published is what the parameters allow (false alarm: {FALSE_ALARM:g})"
+    yield from _check_readers(release, method)
 
 
-def _check_readers(release: OpenedRelease) -> Iterator[str]:
+def _check_readers(release: OpenedRelease, method: AnyMethod) -> Iterator[str]:
     """A line about the readers, recomputed; and about the values that are stated not to be covered."""
     stated = release.manifest.guarantee
     if stated.readers is not None:
@@ -119,7 +135,7 @@ def _check_readers(release: OpenedRelease) -> Iterator[str]:
         assumed = any(ONE_ROW in r.why for r in stated.readers)
         sensitive = {column.name for column in release.columns if column.role == "sensitive"}
         domains = [d for d in release.domains if set(d.columns) <= sensitive]
-        found = public_readers(release.method, release.plan, domains, rows_per_person=None if assumed else person)
+        found = public_readers(method, release.plan, domains, rows_per_person=None if assumed else person)
         if tuple(r.noun() for r in stated.readers) != found:
             raise VerificationError("the stated readers are not the ones that the published parameters give")
         held = ", ".join(r.reader for r in found if r.held) or "none"
@@ -140,7 +156,7 @@ def check_rows(release: OpenedRelease) -> None:
     if release.reader.count(())[COUNT][0].as_py() != release.manifest.rows:
         raise VerificationError("the number of rows is not the one release.json states")
     try:
-        if release.method.withheld:
+        if release.law.withheld:
             _ = release.evidence.side
         else:
             for unit in range(len(release.domains)):
@@ -192,9 +208,10 @@ def _first_day(day: datetime.date, period: str) -> bool:
 def unseen(release: OpenedRelease) -> tuple[str, ...]:
     """What nobody can tell from the bundle alone."""
     swapped = "published values that were swapped between rows, or values of columns that are published as they are"
-    halved = () if release.method.part else ("rows left out or repeated: the bundle states no size but their number",)
+    halved = () if release.law.part else ("rows left out or repeated: the bundle states no size but their number",)
     hidden = "bytes hidden in a file beside its values, where no reader looks"
-    return (swapped, *release.method.unseen, *halved, hidden)
+    own = () if release.method is None else release.method.unseen
+    return (swapped, *own, *halved, hidden)
 
 
 # --- whether the files of a bundle are the ones it states, hold nothing else, and are in an order that tells nothing
@@ -304,7 +321,7 @@ def check_columns(release: OpenedRelease) -> None:
     for column in release.columns:
         if (column.domain is not None) != (column.name in units):
             raise VerificationError(f'"{column.name}" has a domain and no unit, or a unit and no domain')
-        if (column.role == "group") != (column.name == release.method.part):
+        if (column.role == "group") != (column.name == release.law.part):
             raise VerificationError("release.json gives a role to a column that the method does not give it")
         if column.name in units and column.role not in {"sensitive", "quasi"}:
             raise VerificationError(f'"{column.name}" is changed by no method in the role that it has')

@@ -63,6 +63,13 @@ SHOWN_BLOCKS = 8
 SHOWN_TABLES = 20
 
 
+def stated_parameters(document: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of a method and of its law that are one value; the name of the law among them."""
+    law = {"law" if k == "name" else k: v for k, v in document["law"].items()}
+    every = {k: v[0] if isinstance(v, list) and len(v) == 1 else v for k, v in (document["parameters"] | law).items()}
+    return {k: v for k, v in every.items() if isinstance(v, str | int | float | bool)}
+
+
 def render_plan(report: dict[str, Any]) -> str:
     """The custodian's view of a plan: guarantee, sub-tables, error to expect."""
     guarantee = report["guarantee"]
@@ -70,7 +77,7 @@ def render_plan(report: dict[str, Any]) -> str:
         f"{report['method']} ({report['trust']}), {report['rows']:,} rows; nothing is written",
         guarantee["statement"],
     ]
-    facts = {k: v for k, v in report["parameters"].items() if isinstance(v, str | int | float | bool)}
+    facts = stated_parameters(report)
     parts += [", ".join(f"{k} = {v}" for k, v in facts.items())] if facts else []
     parts.append(render_readers(report["readers"]))
     parts += [t for t in (render_unprotected(report["unprotected"]),) if t]
@@ -173,7 +180,7 @@ UNVERIFIED = "(as release.json states it; nothing of it is verified here, sfumat
 def render_release(found: dict[str, Any]) -> str:
     """`sfumato inspect`: guarantee, parameters, assumptions and columns."""
     guarantee = found["guarantee"]
-    shown = {k: v for k, v in found["parameters"].items() if isinstance(v, str | int | float | bool)}
+    shown = stated_parameters(found)
     columns = []
     for column in found["columns"]:
         domain = f"{len(column['domain'])} values" if "domain" in column else ""
@@ -189,6 +196,8 @@ def render_release(found: dict[str, Any]) -> str:
         bullets("does not cover", guarantee["not_covered"]),
         table(["column", "role", "type", "domain"], columns),
     ]
+    if not found.get("method_installed", True):
+        parts.append("the method is not installed here: the release can be asked, its promise cannot be recomputed")
     if found["reproducible"]:
         parts.append("made with a seed: for tests only")
     return "\n\n".join(part for part in parts if part)

@@ -1,8 +1,10 @@
 """A bounded pool of processes that answer questions, and what they do.
 
 A question may run long in DuckDB or in numpy; only a process can be stopped whatever it does. So each worker is a
-process that answers one question at a time: past the time limit it is ended, and started again for the next question.
-What waits is bounded too; beyond that a caller is refused at once.
+process that answers one question at a time: past the time limit it is ended and another takes its place, while the
+others go on. What waits is bounded too; beyond that a caller is refused at once.
+
+The time of a question runs from when a worker has it: what waits in the queue does not pay for a process that starts.
 """
 
 from __future__ import annotations
@@ -57,8 +59,9 @@ class Pool:
     _free: asyncio.Queue[_Worker] = field(default_factory=asyncio.Queue)
     _threads: ThreadPoolExecutor | None = None
     _workers: list[_Worker] = field(default_factory=list)
+    _restarting: set[asyncio.Task[None]] = field(default_factory=set)
     waiting: int = 0
-    busy: int = 0
+    busy: int = 0  # workers that answer, or start again
     replaced: int = 0
 
     async def start(self) -> None:
@@ -76,35 +79,54 @@ class Pool:
             worker.end()
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
+        for worker in self._workers:  # one may have been about to start again
+            worker.end()
 
     async def ask(self, task: Any, *, time_limit: float | None = None) -> Any:
         """The reply to a task; Refused where all are busy, or where it takes too much time or memory."""
         limit = self.time_limit if time_limit is None else time_limit
-        if self._free.empty() and self.waiting >= self.queue:
-            raise Refused(BUSY)
-        self.waiting += 1
-        try:
-            async with asyncio.timeout(limit):
-                worker = await self._free.get()
-        except TimeoutError:
-            raise Refused(BUSY) from None
-        finally:
-            self.waiting -= 1
+        worker = await self._take(limit)
         # The work goes on when the caller leaves, so that the worker comes back only when it is free again.
         running = asyncio.ensure_future(self._run(worker, task, limit))
         running.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to look
         return await asyncio.shield(running)
 
+    async def _take(self, limit: float) -> _Worker:
+        """A free worker; Refused after `limit` seconds, but one that is about to be ready is waited for."""
+        if self._free.empty() and self.waiting >= self.queue:
+            raise Refused(BUSY)
+        self.waiting += 1
+        try:
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(limit):
+                        return await self._free.get()
+                if not self._restarting:
+                    raise Refused(BUSY)
+        finally:
+            self.waiting -= 1
+
     async def _run(self, worker: _Worker, task: Any, limit: float) -> Any:
         self.busy += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, worker.ask, task, limit)
-        except Refused:
+            reply = await asyncio.get_running_loop().run_in_executor(self._threads, worker.ask, task, limit)
+        except Refused:  # told at once: the process is ended and started again beside
             self.replaced += 1
+            starting = asyncio.ensure_future(self._restart(worker))
+            self._restarting.add(starting)
+            starting.add_done_callback(self._restarting.discard)
             raise
-        finally:
-            self.busy -= 1
-            self._free.put_nowait(worker)
+        self._give_back(worker)
+        return reply
+
+    async def _restart(self, worker: _Worker) -> None:
+        with contextlib.suppress(EOFError, OSError):  # it is started again by who asks it next
+            await asyncio.get_running_loop().run_in_executor(self._threads, worker.restart)
+        self._give_back(worker)
+
+    def _give_back(self, worker: _Worker) -> None:
+        self.busy -= 1
+        self._free.put_nowait(worker)
 
 
 def start_process(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]:
@@ -155,8 +177,13 @@ class _Worker:
             raise EOFError
         return pipe
 
+    def restart(self) -> None:
+        """End the process and start another."""
+        self.end()
+        self.start()
+
     def ask(self, task: Any, limit: float) -> Any:
-        """The reply; a process that has none in time, or that ends, is started again for the next task."""
+        """The reply; Refused where the process has none in time, or ends: it must be started again."""
         try:
             pipe = self._pipe or self.start()
             pipe.send(task)
@@ -165,7 +192,6 @@ class _Worker:
             why = out_of_time(limit)
         except (EOFError, OSError):
             why = OUT_OF_MEMORY
-        self.end()
         raise Refused(why)
 
     def end(self) -> None:

@@ -13,7 +13,6 @@ values of a group; it publishes the histogram exactly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -24,44 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...errors import PlanError, SpecError, VerificationError
-from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
-from ...model.public import (
-    Asked,
-    Candidate,
-    Claim,
-    Domain,
-    Estimated,
-    Evidence,
-    Floats,
-    Guarantee,
-    Integers,
-    Law,
-    Observed,
-    Published,
-    ReaderBound,
-    Roles,
-    Trust,
-)
+from ...errors import PlanError, SpecError
+from ...laws.group_channel import Channel, expected_se, groups_of
+from ...laws.grouping import Grouping, largest_buckets, random_margins
+from ...laws.groups import DistinctGroups
+from ...model.private import Deal, Facts, Known, Needs, Profile, Work
+from ...model.public import Candidate, Claim, Guarantee, Integers, ReaderBound, Roles, Trust, value_label
 from ...stats.shuffling import order_of, shuffled
-from ..contract import Example, Foresight, Method, Planned, Specification
-from ..shared.grouping import Grouping, largest_buckets, random_margins
-from ..shared.linear_functionals import Cells, CodedUnit, Functionals
-from ..shared.options import group_size, rows_left_out, told
-from ..shared.published import one_unit, silent
+from ..contract import Example, Method, Planned, Specification
+from ..shared.options import group_size, told
 from ..shared.readers import Found, in_parts, linked
-from ..shared.restricted import value_label
-from .channel import Channel, expected_se, groups_of, released_groups
-from .estimate import (
-    AssignmentFunctionals,
-    GroupedValues,
-    GroupFunctionals,
-    checked,
-    estimate,
-    grouped_values,
-    kinds,
-    variances,
-)
 
 # --- readers ----------------------------------------------------------------------------------------------------------
 # How far readers of anatomy's groups get: every value of a group is held by one of its members.
@@ -120,72 +91,6 @@ def _distinct_groups(known: Known) -> np.ndarray[tuple[int, int], np.dtype[np.bo
     return np.unique(held, axis=0)
 
 
-# --- checks of a release ----------------------------------------------------------------------------------------------
-# Whether an anatomy release can be what it says: groups of different values, as many values as rows.
-
-
-PIECE = 1 << 18  # values that are looked at together: numpy makes wide copies of them, which stay near
-
-
-def check_release(plan: AnatomyPlan, published: Published) -> None:
-    """Every group holds at least l values, each once, and as many values as rows; there are rows / l groups."""
-    one_unit(published)
-    if plan.groups != published.rows // plan.l:  # before anything is laid out by their number
-        raise VerificationError(f"{published.rows} rows make {published.rows // plan.l} groups of {plan.l}, not these")
-    with ThreadPoolExecutor(max_workers=1) as beside:  # rows are counted while values are looked at
-        sizes = beside.submit(published.group_sizes)
-        values = _sizes_of_groups(plan, published)
-        numbers, rows = sizes.result()
-    members = np.zeros(plan.groups, dtype=np.int64)
-    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < plan.groups:
-        raise VerificationError("a row names a group that release.json does not count")
-    members[numbers] = rows
-    if not np.array_equal(members, values):
-        raise VerificationError("a group has another number of rows than of values")
-
-
-def _sizes_of_groups(plan: AnatomyPlan, published: Published) -> Integers:
-    """How many values each group holds; VerificationError where they are too few, not in order, or twice there."""
-    side, domain = published.evidence.side, published.evidence.domains[0]
-    if set(side) != {"group_id", "unit0"}:
-        raise VerificationError("sensitive.parquet holds other columns than the group and the sensitive ones")
-    group, code = side["group_id"], side["unit0"]
-    if len(group) and not 0 <= int(group.min()) <= int(group.max()) < plan.groups:
-        raise VerificationError("sensitive.parquet names a group that release.json does not count")
-    values = _counted(group, plan.groups)
-    if (values < plan.l).any():
-        raise VerificationError(f"{int((values < plan.l).sum())} groups hold fewer than {plan.l} values")
-    steps = [_least_step(group[piece], code[piece]) for piece in _pieces(len(group), overlap=1)]
-    if min(steps, default=1) < 0:
-        raise VerificationError("sensitive.parquet is not in the order of groups and values, which tells nothing")
-    if min(steps, default=1) == 0:  # in this order equal ones are neighbours
-        raise VerificationError("a group holds a value twice")
-    held = _counted(code, len(domain)) > 0
-    if not held.all() and not (plan.suppressed or domain.declared):
-        raise VerificationError("the domain was taken from the data, and lists a value that no group has")
-    return values
-
-
-def _pieces(length: int, overlap: int = 0) -> list[slice]:
-    return [slice(max(0, first - overlap), first + PIECE) for first in range(0, length, PIECE)]
-
-
-def _counted(numbers: NDArray[np.integer], size: int) -> Integers:
-    """How often each number below `size` occurs."""
-    found = np.zeros(size, dtype=np.int64)
-    for piece in _pieces(len(numbers)):
-        least = int(numbers[piece].min())
-        counts = np.bincount(numbers[piece] - least)
-        found[least : least + len(counts)] += counts
-    return found
-
-
-def _least_step(group: NDArray[np.integer], code: NDArray[np.integer]) -> int:
-    """Below 0 where a pair of group and code is smaller than the one before it, 0 where one is equal."""
-    cells = group.astype(np.int64) * (int(code.max()) + 1) + code
-    return int(np.diff(cells).min(initial=1))
-
-
 # --- the method -------------------------------------------------------------------------------------------------------
 
 
@@ -215,16 +120,8 @@ class Anatomy(Specification):
 class AnatomyPlan:
     """What the release states."""
 
-    l: int
     grouping: str
-    groups: int
-    suppressed: int  # records of frequent values that were left out; counts refer to what is published
-
-    def __post_init__(self) -> None:
-        if self.l < 2:
-            raise ValueError("l is below 2")
-        if self.suppressed < 0:
-            raise ValueError("a negative number of rows was left out")
+    law: DistinctGroups
 
 
 def _suppressed(true_counts: Integers, l: int) -> Integers:
@@ -305,30 +202,16 @@ def _groups_of_values(
     return labels
 
 
-def _channel(plan: AnatomyPlan, evidence: Evidence) -> Channel:
-    """The release's own channel, worked out once."""
-    if "channel" not in evidence.memo:
-        evidence.memo["channel"] = Channel(released_groups(evidence, plan.l))
-    found = evidence.memo["channel"]
-    assert isinstance(found, Channel)
-    return found
-
-
 class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
     """Every true value, inside a group of l records whose values all differ."""
 
     name = "anatomy"
-    estimators = ("plain",)
     title = "Anatomy"
     trust = Trust.CONDITIONAL
-    part = "group_id"
-    withheld = True
-    formula = "M w = h over the groups' own channel; Var = sum over values u of x(F-x)/(F-1) times the variance of w"
     answers = "estimate, interval, certain bounds"
     spec = Anatomy
     plan_type = AnatomyPlan
     unseen = ("groups that were not made at random",)
-    plan_draws = True
     example = Example(
         spec={"l": 3},
         options={"l": "3"},
@@ -355,24 +238,17 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
                 limit=error.limit,
             ) from None
         deal, side = _hand_out(grouping, true_counts, kept, rng)
-        public = AnatomyPlan(
-            l=spec.l, grouping=spec.grouping, groups=grouping.groups, suppressed=int((true_counts - kept).sum())
-        )
+        law = DistinctGroups(l=spec.l, groups=grouping.groups, suppressed=int((true_counts - kept).sum()))
+        public = AnatomyPlan(grouping=spec.grouping, law=law)
         return Planned(public=public, work=Work(deals=(deal,), side=side))
-
-    def apply(self, plan: AnatomyPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
-        """The sensitive columns go, the number of the group comes."""
-        (label,) = batch.labels
-        stay = label >= 0 if plan.suppressed else None
-        return Released(codes=(None,), extra={"group_id": label.astype(np.int32, copy=False)}, stay=stay)
 
     def guarantee(self, plan: AnatomyPlan) -> Guarantee:
         """At most 1/l, from groups of at least l distinct values."""
         return Guarantee(
             model="l-diversity by buckets",
-            parameters={"l": plan.l, "posterior": f"1/{plan.l}"},
+            parameters={"l": plan.law.l, "posterior": f"1/{plan.law.l}"},
             statement=(
-                f"Each record's sensitive value is one of at least {plan.l} different values of its group, "
+                f"Each record's sensitive value is one of at least {plan.law.l} different values of its group, "
                 "each held by one member."
             ),
             assumptions=(
@@ -391,33 +267,19 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
 
     def claim(self, plan: AnatomyPlan) -> Claim:
         """1/l, whatever the prior."""
-        return Claim(rho2=Fraction(1, plan.l))
+        return Claim(rho2=Fraction(1, plan.law.l))
 
     def readers(self, plan: AnatomyPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
         """Groups whose values are all different."""
-        return readers(plan.l, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
+        return readers(plan.law.l, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
 
-    def estimate(self, plan: AnatomyPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
-        """Debiased by the release's own channel; certain bounds beside it."""
-        return estimate(_channel(plan, evidence), observed, asked)
-
-    def functionals(
-        self, plan: AnatomyPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
-    ) -> Functionals:
-        """By the random assignment of records to the groups that hold their value."""
-        return GroupFunctionals(cells, grouped_values(evidence, plan.l))
-
-    def caveats(self, plan: AnatomyPlan) -> tuple[str, ...]:
-        """How many rows are missing."""
-        return rows_left_out(plan.suppressed)
-
-    def report(self, plan: AnatomyPlan, work: Work, profile: Profile) -> dict[str, Any]:
+    def report(self, plan: AnatomyPlan, work: Work, profile: Profile, *, full: bool = False) -> dict[str, Any]:
         """Groups, what was left out, and the error to expect."""
         groups = groups_of(work.side["group_id"].astype(np.int64), work.side["unit0"], len(profile.domains[0]))
         channel = Channel(groups)
         se = expected_se(channel, 0.01), expected_se(channel, 0.1)
         return {
-            "groups": plan.groups,
+            "groups": plan.law.groups,
             "suppressed_rows": int(profile.rows - groups.sizes.sum()),
             "expected_error": {
                 "values": [value_label(v) for v in profile.domains[0].values],
@@ -427,58 +289,11 @@ class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
             },
         }
 
-    def law(self, plan: AnatomyPlan, evidence: Evidence, unit: int) -> Law:
-        """The values of every group."""
-        counts = np.zeros((plan.groups, len(evidence.domains[0])))
-        np.add.at(counts, (np.asarray(evidence.side["group_id"]), np.asarray(evidence.side["unit0"])), 1)
-        return silent(counts, exact=True)
-
-    def verify(self, plan: AnatomyPlan, published: Published) -> None:
-        """Every group holds at least l values, each once, and as many values as rows."""
-        check_release(plan, published)
-
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Groups of l = 1/tau; the plain estimate beside it."""
         own: dict[str, Any] = {"l": group_size(tau)}
         plain = Candidate(method=self.name, parameters=own, variant="plain estimate", estimator="plain", releases=2)
         return Candidate(method=self.name, parameters=own), plain
-
-    def foresee(self, plan: AnatomyPlan, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
-        """By the channel of the planned groups."""
-        m = len(profile.domains[0])
-        planned = groups_of(work.side["group_id"].astype(np.int64), work.side["unit0"], m)
-        made = Channel(planned)
-        kept = np.divide(made.true_counts, np.maximum(profile.true_counts(), 1))  # below 1 where suppressed
-
-        def answer(observed: Observed, asked: Asked) -> Estimated:
-            plain = asked.options.get("estimator") == "plain"
-            h = np.stack([H.toarray() for H in asked.coefficients])
-            w = h if plain else np.stack([made.weights(x)[0] for x in h])
-            pattern, key = observed.pattern[observed.stratum], observed.key[observed.stratum]
-            known: dict[tuple[bytes, int], Floats] = {}
-
-            def sums(patterns: NDArray[np.bool_], column: int) -> Floats:
-                name = (patterns.tobytes(), int(column))
-                if name not in known:
-                    at = np.flatnonzero(patterns[pattern])
-                    weight, cell = observed.moments[at, column], key[at] * m + observed.value[at]
-                    flat = np.bincount(cell, weights=weight, minlength=observed.keys * m)
-                    known[name] = np.asarray(flat.reshape(observed.keys, m) * kept, dtype=np.float64)
-                return known[name]
-
-            value, alike = np.zeros((observed.keys, asked.functionals)), kinds(h)
-            for f, found in enumerate(alike):
-                for b, where in found:
-                    (mean,) = made.mean(w[b, f : f + 1])  # of W over the groups that hold a value
-                    value[:, f] += sums(where, int(asked.products[0, asked.measure[f]])) @ mean
-            variance, covariance = variances(made, sums, asked, w, alike, observed.keys)
-            half = asked.z * np.sqrt(variance)
-            return Estimated(value=value, variance=variance, low=value - half, high=value + half, covariance=covariance)
-
-        def sums_of_rows(cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
-            return AssignmentFunctionals(cells, checked(GroupedValues(planned)), kept)
-
-        return Foresight(lump=False, answer=answer, functionals=sums_of_rows)
 
 
 METHOD: Method[Anatomy, AnatomyPlan] = AnatomyMethod()

@@ -21,71 +21,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import ReleaseError, SpecError, VerificationError
+from ...errors import SpecError, VerificationError
+from ...laws.classes import Classes, Keeper, Level, Relabelling
 from ...model.names import exact
-from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
+from ...model.private import Facts, Known, Needs, Profile, Work
 from ...model.public import (
-    Asked,
     Candidate,
     Claim,
     Codes,
     Domain,
-    Estimated,
-    Evidence,
     Floats,
     Guarantee,
     Integers,
-    Observed,
     Published,
     ReaderBound,
     Roles,
     Trust,
+    value_label,
 )
 from ...stats.joint_codes import distinct_cells, sum_by_group
-from ..contract import Example, Method, Planned, ReadRows
-from ..shared.options import group_size, rows_left_out
-from ..shared.published import check_roles
+from ..contract import Example, Inputs, Method, Planned, ReadRows
+from ..shared.options import group_size
 from ..shared.readers import Found, in_parts
-from ..shared.restricted import value_label
-from .estimate import estimate, ratio_bounds
 from .hierarchy import hierarchy_of
 from .plan import KINDS, CellCounts, Generalisation, Kind, LDiversity, class_of, diverse, search_lattice
-
-# --- suppression ------------------------------------------------------------------------------------------------------
-# Which rows of a batch stay, when cells of classes that are not diverse are left out.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Keeper:
-    """Which cells stay, for rows of codes of any batch: prefixes of the cells numbered column by column."""
-
-    steps: tuple[Integers, ...]  # per column after the first: sorted keys prefix * size + code
-    sizes: tuple[int, ...]
-    stay: NDArray[np.bool_]  # per number of the whole cell
-
-    @classmethod
-    def of(cls, cells: Integers, where: Integers, good: NDArray[Any]) -> Keeper:
-        """From the distinct cells, their classes and which classes are diverse."""
-        sizes = tuple(int(c.max()) + 1 for c in cells.T)
-        number, steps = cells[:, 0], []
-        for column, size in zip(cells.T[1:], sizes[1:], strict=True):
-            keys = np.unique(number * size + column)
-            steps.append(keys)
-            number = np.searchsorted(keys, number * size + column)
-        stay = np.zeros(int(number.max()) + 1, dtype=bool)
-        stay[number] = good[where]
-        return cls(steps=tuple(steps), sizes=sizes, stay=stay)
-
-    def __call__(self, codes: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
-        """Which rows stay; a cell that was not counted when planning does not."""
-        number = codes[0].astype(np.int64)
-        known = number < self.sizes[0]
-        for keys, size, column in zip(self.steps, self.sizes[1:], codes[1:], strict=True):
-            key = number * size + column
-            number = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
-            known &= (keys[number] == key) & (column < size)
-        return np.asarray(known & self.stay[np.minimum(number, len(self.stay) - 1)])
-
 
 # --- readers ----------------------------------------------------------------------------------------------------------
 # How far readers of l-diverse classes get: the shares of the values in a class.
@@ -124,44 +83,6 @@ def _largest(known: Known) -> Fraction:
     return Fraction(int(largest[worst]), int(sizes[worst]))
 
 
-# --- checks of a release ----------------------------------------------------------------------------------------------
-# Whether an l-diversity release can be what it says: all quasi-identifiers make the classes, and each is diverse.
-
-
-def check_release(plan: LDiversityPlan, published: Published) -> None:
-    """Classes are made of every quasi-identifier, and each is diverse, recomputed from the published rows."""
-    check_roles(published, "quasi")
-    columns = tuple(level.column for level in plan.columns)
-    if set(columns) != set(published.with_role("quasi")):
-        raise VerificationError("the classes are not made of all quasi-identifiers")
-    for level in plan.columns:
-        if not 0 <= level.level <= level.height:
-            raise VerificationError(f'"{level.column}" has a level that its hierarchy does not have')
-    sensitive = published.with_role("sensitive")
-    if len(sensitive) != 1:
-        raise VerificationError("an l-diversity release has one sensitive column")
-    codes, rows = published.counted((*columns, *sensitive))
-    _, where = distinct_cells(codes[:, : len(columns)])
-    table = sum_by_group(
-        rows, (where, codes[:, -1]), (int(where.max(initial=-1)) + 1, int(codes[:, -1].max(initial=0)) + 1)
-    )
-    bad = int((~_diverse(table, plan.l, plan.kind)).sum())
-    if bad:
-        raise VerificationError(f"{bad} classes of the release are not {plan.kind} {plan.l}-diverse")
-
-
-def _diverse(table: Integers, l: Fraction, kind: str) -> np.typing.NDArray[np.bool_]:
-    """By definition, class by class: largest share, number of values, or entropy."""
-    size = table.sum(axis=1)
-    if kind == "frequency":
-        return np.asarray(table.max(axis=1) * l.numerator <= size * l.denominator)
-    if kind == "distinct":
-        return np.asarray((table > 0).sum(axis=1) * l.denominator >= l.numerator)
-    share: Floats = table / np.maximum(size, 1)[:, None]
-    entropy = -np.sum(share * np.log(np.where(share > 0, share, 1.0)), axis=1)
-    return np.asarray(entropy >= np.log(float(l)) - 1e-12)
-
-
 # --- the method -------------------------------------------------------------------------------------------------------
 
 
@@ -172,32 +93,17 @@ Rows = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
-    """One generalised column: the label of every value of its domain."""
-
-    column: str
-    level: int
-    height: int
-    labels: tuple[str, ...]
-    member: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LDiversityPlan:
     """What the release states."""
 
     l: Fraction
     kind: str
     suppression: Fraction  # at most this share of the rows was left out
-    suppressed: int  # so many rows were
-    columns: tuple[Level, ...]
+    law: Classes
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS or self.l < 1 or self.suppressed < 0:
-            raise ValueError("unknown kind of diversity, l below 1, or a negative number of rows left out")
-        for level in self.columns:
-            if set(level.member) != set(range(len(level.labels))) or len(set(level.labels)) != len(level.labels):
-                raise ValueError(f"values and labels of {level.column} do not fit each other")
+        if self.kind not in KINDS or self.l < 1:
+            raise ValueError("unknown kind of diversity, or l below 1")
 
 
 def _cells(profile: Profile) -> CellCounts:
@@ -213,13 +119,11 @@ def _kind(kind: str) -> Kind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class _Apart:
-    """What the release does not state: the search, which rows stay, and levels over the domains of *all* rows."""
+class _Apart(Relabelling):
+    """What the release does not state: the search, and levels over the domains of *all* rows."""
 
     found: Generalisation
-    keeper: Keeper | None
     columns: tuple[Level, ...]
-    code: tuple[Codes, ...]  # of every value of those domains, what is published for it; 0 where no row stays
 
 
 def _without(level: Level, domain: Domain, stays: NDArray[np.bool_]) -> tuple[Level, Domain, Codes]:
@@ -269,11 +173,9 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
     name = "l-diversity"
     title = "l-diversity"
     trust = Trust.CONDITIONAL
-    formula = "a row counts with the mean of h over the values of its labels; limits: least and largest h there"
     answers = "estimate, certain bounds"
     spec = LDiversity
     plan_type = LDiversityPlan
-    classes = True
     example = Example(
         spec={"l": 3},
         options={"l": "3"},
@@ -333,8 +235,7 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
             l=l,
             kind=spec.kind,
             suppression=suppression,
-            suppressed=int(sums[~good].sum()),
-            columns=tuple(level for level, _, _ in stated),
+            law=Classes(columns=tuple(level for level, _, _ in stated), suppressed=int(sums[~good].sum())),
         )
         apart = _Apart(
             found=found,
@@ -344,28 +245,6 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
         )
         domains = (*(domain for _, domain, _ in stated), profile.domains[-1])
         return Planned(public=public, work=Work(secret=apart, domains=domains))
-
-    def apply(self, plan: LDiversityPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
-        """Labels for values; rows of classes that are not diverse stay behind."""
-        apart: _Apart = work.secret
-        codes = batch.codes[: len(plan.columns)]
-        new = [
-            code.take(c) if code.any() else np.zeros(batch.rows, dtype=code.dtype)  # one label, that of all values
-            for code, c in zip(apart.code, codes, strict=True)
-        ]
-        return Released(codes=(*new, None), stay=None if apart.keeper is None else apart.keeper(codes))
-
-    def released_domains(self, plan: LDiversityPlan, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
-        """Labels where a column is generalised."""
-        found = tuple((domain.columns[0], len(domain)) for domain in domains[: len(plan.columns)])
-        if found != tuple((level.column, len(level.member)) for level in plan.columns):
-            raise ReleaseError("release.json states labels that do not fit its columns")
-        out = list(domains)
-        for i, level in enumerate(plan.columns):
-            if level.level:
-                values = tuple((label,) for label in level.labels)
-                out[i] = Domain(columns=domains[i].columns, values=values, declared=domains[i].declared)
-        return tuple(out)
 
     def guarantee(self, plan: LDiversityPlan) -> Guarantee:
         """What the kind of diversity promises."""
@@ -393,13 +272,19 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
             trust=self.trust,
         )
 
-    def generalised(self, plan: LDiversityPlan, unit: int) -> tuple[int, ...]:
-        """The label of every value."""
-        return plan.columns[unit].member
-
     def verify(self, plan: LDiversityPlan, published: Published) -> None:
-        """Every class is diverse: recomputed from the published rows."""
-        check_release(plan, published)
+        """Every class is diverse, recomputed from the published rows."""
+        columns, sensitive = tuple(level.column for level in plan.law.columns), published.with_role("sensitive")
+        if len(sensitive) != 1:
+            raise VerificationError("an l-diversity release has one sensitive column")
+        codes, rows = published.counted((*columns, *sensitive))
+        _, where = distinct_cells(codes[:, : len(columns)])
+        table = sum_by_group(
+            rows, (where, codes[:, -1]), (int(where.max(initial=-1)) + 1, int(codes[:, -1].max(initial=0)) + 1)
+        )
+        bad = int((~_diverse(table, plan.l, plan.kind)).sum())
+        if bad:
+            raise VerificationError(f"{bad} classes of the release are not {plan.kind} {plan.l}-diverse")
 
     def claim(self, plan: LDiversityPlan) -> Claim:
         """1/l, whatever the prior."""
@@ -413,39 +298,12 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
             known,
         )
 
-    def estimate(self, plan: LDiversityPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
-        """Even spread inside a class, with certain limits."""
-        members = [np.asarray(plan.columns[u].member, dtype=np.int64) for u in asked.units]
-        return estimate(members, observed, asked)
-
-    def caveats(self, plan: LDiversityPlan) -> tuple[str, ...]:
-        """How many rows are missing."""
-        return rows_left_out(plan.suppressed)
-
-    def bound(
-        self,
-        plan: LDiversityPlan,
-        evidence: Evidence,
-        kind: str,
-        observed: Observed,
-        asked: Asked,
-        top: Sequence[int],
-        bottom: Sequence[int],
-        share: float | None,
-    ) -> tuple[Any, Any, tuple[str, ...]] | None:
-        """Certain bounds of shares and averages."""
-        if kind != "ratio":
-            return None
-        members = [np.asarray(plan.columns[u].member, dtype=np.int64) for u in asked.units]
-        found = ratio_bounds(members, observed, asked, top, bottom)
-        return None if found is None else (*found, ())
-
-    def report(self, plan: LDiversityPlan, work: Work, profile: Profile) -> dict[str, Any]:
+    def report(self, plan: LDiversityPlan, work: Work, profile: Profile, *, full: bool = False) -> dict[str, Any]:
         """Levels, what they cost, and the error to expect."""
         apart: _Apart = work.secret
         found = apart.found
         return {
-            "levels": {level.column: f"{level.level} of {level.height}" for level in plan.columns},
+            "levels": {level.column: f"{level.level} of {level.height}" for level in plan.law.columns},
             "information_loss": found.loss,
             "classes": found.classes,
             "suppressed_rows": found.suppressed,
@@ -453,12 +311,12 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
             "expected_error": expected_error(apart.columns, profile),
         }
 
-    def with_files(self, spec: LDiversity, read: ReadRows) -> LDiversity:
+    def inputs(self, spec: LDiversity, read: ReadRows) -> Inputs[LDiversity]:
         """Hierarchies given as files, read."""
         if spec.hierarchies is None:
-            return spec
+            return Inputs(spec=spec)
         read_in = {c: read(str(what), c) if _is_file(what) else what for c, what in spec.given().items()}
-        return replace(spec, hierarchies=read_in)
+        return Inputs(spec=replace(spec, hierarchies=read_in))
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """l = 1/tau with every kind of diversity; only frequency limits the share of a value."""
@@ -476,6 +334,18 @@ class LDiversityMethod(Method[LDiversity, LDiversityPlan]):
             )
             for kind, variant in kinds
         )
+
+
+def _diverse(table: Integers, l: Fraction, kind: str) -> np.typing.NDArray[np.bool_]:
+    """By definition, class by class: largest share, number of values, or entropy."""
+    size = table.sum(axis=1)
+    if kind == "frequency":
+        return np.asarray(table.max(axis=1) * l.numerator <= size * l.denominator)
+    if kind == "distinct":
+        return np.asarray((table > 0).sum(axis=1) * l.denominator >= l.numerator)
+    share: Floats = table / np.maximum(size, 1)[:, None]
+    entropy = -np.sum(share * np.log(np.where(share > 0, share, 1.0)), axis=1)
+    return np.asarray(entropy >= np.log(float(l)) - 1e-12)
 
 
 def _is_file(what: Any) -> bool:

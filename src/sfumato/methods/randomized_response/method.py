@@ -13,70 +13,25 @@ Does not protect against: learning the shares of a group (they are a result of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...errors import PlanError, ReleaseError, SpecError, VerificationError
-from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
-from ...model.public import (
-    Asked,
-    Candidate,
-    Claim,
-    Domain,
-    Estimated,
-    Evidence,
-    Floats,
-    Guarantee,
-    Law,
-    Observed,
-    Published,
-    ReaderBound,
-    Roles,
-    RowsPerPerson,
-    Trust,
-)
-from ...stats.kronecker import apply_maps, channel, check_keep, theta_of_keep
-from ..contract import Example, Foresight, Method, Planned
-from ..shared import linear_functionals as sums
-from ..shared.linear_functionals import CodedUnit, Functionals, entries, pushed, pushed_functionals, tensor
-from ..shared.perturbation import SubTables
-from ..shared.published import check_floor, check_roles, perturbed, published_counts
+from ...errors import PlanError, SpecError, VerificationError
+from ...laws.independent_columns import IndependentColumns
+from ...laws.published import check_roles
+from ...model.private import Facts, Known, Needs, Profile, Work
+from ...model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, RowsPerPerson, Trust
+from ...stats.kronecker import check_keep, theta_of_keep
+from ..contract import Example, Inputs, Method, Planned, ReadRows
 from ..shared.readers import Found, ValueChannel, channelled
-from .estimate import POPULATION, estimate
 from .plan import KeepPlan, cells_of, check_categories, limits_of, most_frequent, moving, searched
 from .report import guarantee_text, risk_report
 from .risk import epsilon, round_up
 from .specification import SCOPES, RandomizedResponse
-
-# --- randomise --------------------------------------------------------------------------------------------------------
-# The randomiser: keep a code with probability p, else one of the other d - 1 codes, each equally likely.
-
-
-Code = TypeVar("Code", bound=np.integer)
-
-
-def randomise_codes(codes: NDArray[Code], *, keep: float, size: int, rng: np.random.Generator) -> NDArray[Code]:
-    """A new array of codes in 0..size-1; a copy of the old one if keep is 1.
-
-    Moving by a uniform non-zero step modulo d reaches each other code once, so q = (1 - p) / (d - 1). The coin has 32
-    bits: p is rounded down to a multiple of 2^-32.
-    """
-    if keep >= 1.0 or size == 1 or not len(codes):
-        return codes.copy()
-    moved = np.flatnonzero(rng.integers(0, 2**32, len(codes), dtype=np.uint32) >= np.uint32(int(keep * 2**32)))
-    there = codes.take(moved).astype(np.int64)
-    there += rng.integers(1, size, len(moved), dtype=np.uint32)
-    out = codes.copy()
-    there -= size * (there >= size)
-    out[moved] = there
-    return out
-
 
 # --- readers ----------------------------------------------------------------------------------------------------------
 # How far readers of randomised columns get: value channels of the sensitive columns, taken together.
@@ -105,49 +60,20 @@ def readers(
     return channelled(claim, channel, known, corruption=SEARCHED if searched and channel.gamma is not None else None)
 
 
-# --- checks of a release ----------------------------------------------------------------------------------------------
-# Whether a randomized-response release can be what it says: columns of the scope, and counts that noise can make.
+# --- the method -------------------------------------------------------------------------------------------------------
 
 
 HELD = ("value", "set", "person")
 ROLES = {"s": ("sensitive",), "qi": ("quasi",), "both": ("sensitive", "quasi")}
-
-
-def check_release(plan: RandomizedResponsePlan, published: Published) -> None:
-    """The columns that the scope names are randomised, and show every value at least as often as the noise does."""
-    domains = published.evidence.domains
-    if plan.scope in ROLES:
-        check_roles(published, *ROLES[plan.scope])
-    elif plan.scope != "given" or not domains:
-        raise VerificationError("release.json names no column that was randomised")
-    if tuple((d.columns[0], len(d)) for d in domains) != tuple(zip(plan.columns, plan.sizes, strict=True)):
-        raise VerificationError("keep probabilities are stated for other columns than those that were randomised")
-    if set(plan.baseline) != set(published.with_role("sensitive")):
-        raise VerificationError("release.json states baselines of other columns than the sensitive ones")
-    if plan.rho1 is not None and plan.rho2 is not None:
-        claim = Claim(rho1=plan.rho1, rho2=plan.rho2, rows_per_person=plan.rows_per_person)
-        if not all(r.held for r in readers(plan.sensitive(), claim, None, searched=False) if r.reader in HELD):
-            raise VerificationError("the sensitive columns are kept more often than rho1 and rho2 allow")
-    noisy = [u for u, keep in enumerate(plan.keep) if keep < 1]
-    for u in noisy:
-        q = (1 - plan.keep[u]) / (plan.sizes[u] - 1)
-        check_floor(published_counts(published, u), q, f'column "{plan.columns[u]}"', tests=len(noisy))
-
-
-# --- the method -------------------------------------------------------------------------------------------------------
-
-
 GIVEN = "given"  # scope of a plan whose keep probabilities were given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomizedResponsePlan:
-    """What the release states. One entry per randomised column, in the order of the units."""
+    """What the release states; its law has one entry per randomised column, in the order of the units."""
 
     scope: str
-    columns: tuple[str, ...]
-    sizes: tuple[int, ...]
-    keep: tuple[float, ...]
+    law: IndependentColumns
     risk: Fraction | None  # tau; None where keep probabilities were given
     baseline: dict[str, float]  # per sensitive column, rounded share of its most frequent value
     intervals: str = "data set"  # what error bars speak about unless a question asks for a population
@@ -156,44 +82,30 @@ class RandomizedResponsePlan:
     rows_per_person: RowsPerPerson = 1  # that rho1 and rho2 hold together; epsilons of any number of rows add
 
     def __post_init__(self) -> None:
-        if not len(self.columns) == len(self.sizes) == len(self.keep):
-            raise ValueError("one size and one keep probability per column")
         if self.scope not in (*SCOPES, GIVEN) or (self.scope == GIVEN) != (self.risk is self.rho1 is None):
             raise ValueError("the scope does not fit the risk")
         if (self.rho1 is None) != (self.rho2 is None):
             raise ValueError("rho1 and rho2 go together")
         if self.rows_per_person > 1 and self.rho1 is None:
             raise ValueError("rows of a person are held together by rho1 and rho2")
-        for name, size, p in zip(self.columns, self.sizes, self.keep, strict=True):
-            check_keep(p, size, name)
 
     def sensitive(self) -> dict[str, tuple[float, int]]:
         """Keep probability and size of every sensitive column; a column that is published as it is keeps with 1."""
-        found = {name: (p, d) for name, p, d in zip(self.columns, self.keep, self.sizes, strict=True)}
+        found = {name: (p, d) for name, p, d in zip(self.law.columns, self.law.keep, self.law.sizes, strict=True)}
         return {name: found.get(name, (1.0, 2)) for name in self.baseline}
-
-    @property
-    def thetas(self) -> tuple[float, ...]:
-        return tuple(1.0 if p >= 1 else theta_of_keep(p, d) for p, d in zip(self.keep, self.sizes, strict=True))
 
 
 class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan]):
     """Every chosen column keeps its value with probability p, else shows another one."""
 
     name = "randomized-response"
-    estimators = (POPULATION,)
     title = "Randomised response"
     trust = Trust.CONDITIONAL
     several_rows = True  # epsilons add
-    lumpable = True
-    formula = (
-        "w = P^-T h over the classes of the mentioned columns; Var = sum w^2 - P^-T h^2; z sqrt(Var + z^2 max|w|^2 / 4)"
-    )
     answers = "estimate, interval"
     spec = RandomizedResponse
     plan_type = RandomizedResponsePlan
     unseen = ("true values put back, where the noise could have made such counts by chance",)
-    independent_rows = True
     example = Example(
         spec={"keep": {"disease": "0.6"}},
         options={"risk": "1/3"},
@@ -261,11 +173,14 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
                 check_keep(p, len(domain), name)
         changed = [u for u, moves in enumerate(randomised) if moves]
         cells = cells_of(profile)
-        public = RandomizedResponsePlan(
-            scope=GIVEN if given else spec.scope,
+        law = IndependentColumns(
             columns=tuple(names[u] for u in changed),
             sizes=tuple(len(profile.domains[u]) for u in changed),
             keep=tuple(keep[u] for u in changed),
+        )
+        public = RandomizedResponsePlan(
+            scope=GIVEN if given else spec.scope,
+            law=law,
             risk=tau,
             baseline={names[s]: most_frequent(cells, s) for s in profile.sensitive},
             rho1=rhos and rhos[0],
@@ -274,29 +189,14 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         )
         return Planned(public=public, work=Work(secret=found))
 
-    def apply(self, plan: RandomizedResponsePlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
-        """Every randomised column on its own; the others are left as they are."""
-        new = [
-            randomise_codes(codes, keep=p, size=d, rng=rng)
-            for codes, p, d in zip(batch.codes, plan.keep, plan.sizes, strict=False)
-        ]
-        return Released(codes=(*new, *[None] * (len(batch.codes) - len(new))))
-
-    def released_domains(self, plan: RandomizedResponsePlan, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
-        """Values stay in their domains."""
-        found = tuple((domain.columns[0], len(domain)) for domain in domains[: len(plan.columns)])
-        if found != tuple(zip(plan.columns, plan.sizes, strict=True)):
-            raise ReleaseError("release.json states keep probabilities that do not fit its columns")
-        return domains
-
     def guarantee(self, plan: RandomizedResponsePlan) -> Guarantee:
         """Epsilon per column from the channel that runs, and the bound on the paper's risk."""
         losses = {
             name: round_up(epsilon(theta, d))
-            for name, theta, d in zip(plan.columns, plan.thetas, plan.sizes, strict=True)
+            for name, theta, d in zip(plan.law.columns, plan.law.thetas, plan.law.sizes, strict=True)
             if theta < 1.0
         }
-        bare = tuple(dict.fromkeys(name for name in (*plan.baseline, *plan.columns) if name not in losses))
+        bare = tuple(dict.fromkeys(name for name in (*plan.baseline, *plan.law.columns) if name not in losses))
         total = round_up(sum(losses.values())) if losses else None
         rhos = None if plan.rho1 is None or plan.rho2 is None else (plan.rho1, plan.rho2)
         return guarantee_text(
@@ -314,31 +214,12 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         channels = plan.sensitive()
         return readers(channels, claim.or_own(own.rho1, own.rho2), known, searched=plan.risk is not None)
 
-    def estimate(self, plan: RandomizedResponsePlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
-        """By the Kronecker product of the columns' inverse channels."""
-        thetas = [plan.thetas[u] for u in asked.units]
-        return estimate(thetas, observed, asked, rows=evidence.rows)
-
-    def axes(self, plan: RandomizedResponsePlan) -> tuple[float, ...]:
-        """theta of every unit: what contingency tables of the release need."""
-        return plan.thetas
-
-    def functionals(
-        self, plan: RandomizedResponsePlan, evidence: Evidence, cells: sums.Cells, units: Sequence[CodedUnit]
-    ) -> Functionals:
-        """Columns are randomised independently: the Kronecker product of their channels."""
-        axes: list[Floats | None] = []
-        for unit in units:
-            theta = plan.thetas[unit.unit]
-            q = (1 - theta) / len(unit.classes)
-            axes.append(None if theta == 1.0 else sums.keep_or_redraw(theta, q, np.bincount(unit.classes)))
-        weights = sums.KroneckerWeights(axes=tuple(axes), shape=tuple(unit.size for unit in units))
-        return sums.IndependentRows(cells, weights)
-
-    def report(self, plan: RandomizedResponsePlan, work: Work, profile: Profile) -> dict[str, Any]:
+    def report(
+        self, plan: RandomizedResponsePlan, work: Work, profile: Profile, *, full: bool = False
+    ) -> dict[str, Any]:
         """Keep probabilities, the paper's risk with the readers it leaves out, and the error to expect."""
         names = [domain.columns[0] for domain in profile.domains]
-        keep = dict(zip(plan.columns, plan.keep, strict=True))
+        keep = dict(zip(plan.law.columns, plan.law.keep, strict=True))
         thetas = [
             theta_of_keep(keep[n], len(d)) if n in keep else 1.0 for n, d in zip(names, profile.domains, strict=True)
         ]
@@ -346,60 +227,30 @@ class RandomizedResponseMethod(Method[RandomizedResponse, RandomizedResponsePlan
         found: KeepPlan | None = work.secret
         return {"keep": keep} | risk_report(cells_of(profile), profile, thetas, keep, found=found)
 
-    def law(self, plan: RandomizedResponsePlan, evidence: Evidence, unit: int) -> Law:
-        """The column's own channel."""
-        theta, size = plan.thetas[unit], plan.sizes[unit]
-        table = SubTables(
-            start=np.array([0, size]),
-            values=np.arange(size, dtype=np.int32),
-            p=np.array([theta]),
-            q=np.array([(1 - theta) / size]),
-        )
-        return perturbed(table, evidence, unit)
-
     def verify(self, plan: RandomizedResponsePlan, published: Published) -> None:
-        """The columns that the scope names are randomised."""
-        check_release(plan, published)
+        """The columns that the scope names are randomised, and rho1 and rho2 are held."""
+        if plan.scope in ROLES:
+            check_roles(published, *ROLES[plan.scope])
+        if set(plan.baseline) != set(published.with_role("sensitive")):
+            raise VerificationError("release.json states baselines of other columns than the sensitive ones")
+        if plan.rho1 is not None and plan.rho2 is not None:
+            claim = Claim(rho1=plan.rho1, rho2=plan.rho2, rows_per_person=plan.rows_per_person)
+            if not all(r.held for r in readers(plan.sensitive(), claim, None, searched=False) if r.reader in HELD):
+                raise VerificationError("the sensitive columns are kept more often than rho1 and rho2 allow")
 
     def rows_held(self, plan: RandomizedResponsePlan) -> int | None:
         """Epsilons add; a disclosure risk is that of one row, and rho1 and rho2 hold as many as were planned for."""
         return None if plan.risk is plan.rho1 is None else plan.rows_per_person
 
-    def edges(self, spec: RandomizedResponse) -> Mapping[str, Sequence[float]]:
+    def inputs(self, spec: RandomizedResponse, read: ReadRows) -> Inputs[RandomizedResponse]:
         """Bins as given."""
-        return spec.edges()
+        return Inputs(spec=spec, edges=spec.edges())
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """The sensitive columns' channels limited, and the paper's risk at tau; without that risk beside it."""
         rhos: dict[str, Any] = {"rho1": str(rho1), "rho2": str(tau)}
         alone = Candidate(method=self.name, parameters=rhos | {"scope": "s"}, variant="sensitive column only")
         return Candidate(method=self.name, parameters=rhos | {"risk": str(tau), "scope": "both"}), alone
-
-    def channel(self, plan: RandomizedResponsePlan, work: Work, profile: Profile) -> Floats:
-        """The first randomised column's channel."""
-        keep, size = plan.keep[0], plan.sizes[0]
-        other = (1 - keep) / (size - 1)
-        return (keep - other) * np.eye(size) + other
-
-    def foresee(
-        self, plan: RandomizedResponsePlan, work: Work, profile: Profile, domains: tuple[Domain, ...]
-    ) -> Foresight:
-        """Expected counts by the Kronecker product of the columns' channels."""
-
-        def push(observed: Observed, asked: Asked) -> Observed:
-            maps = [
-                channel(plan.thetas[u], len(c), np.bincount(c)) for u, c in zip(asked.units, asked.classes, strict=True)
-            ]
-            seen = tensor(observed, int(np.prod(asked.shape)))
-            moved = apply_maps(maps, seen.reshape(*seen.shape[:2], *asked.shape))
-            return entries(observed, moved.reshape(seen.shape))
-
-        def totals(_: tuple[int, ...]) -> Any:
-            raise NotImplementedError  # the estimator does not look at totals
-
-        answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
-        of_rows = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
-        return Foresight(lump=True, answer=answer, functionals=of_rows)
 
 
 METHOD: Method[RandomizedResponse, RandomizedResponsePlan] = RandomizedResponseMethod()

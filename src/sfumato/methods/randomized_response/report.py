@@ -10,9 +10,8 @@ import numpy as np
 
 from ...errors import PlanError
 from ...model.private import Profile
-from ...model.public import Guarantee, Trust
+from ...model.public import Guarantee, Trust, value_label
 from ...stats.kronecker import count_variance
-from ..shared.restricted import value_label
 from .plan import KeepPlan
 from .risk import (
     RiskCells,

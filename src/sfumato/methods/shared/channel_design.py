@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from scipy import linalg as sl
 
 from ...errors import SpecError
+from ...laws.set_channel import Members, SetChannel, checked_prior
 from ...model.public import Floats, Integers
 from ...stats.ties import NEAR, to_digits
 from .least_error import least_total
-from .set_channel import Members, SetChannel, checked_prior
 from .workload_matrices import centred
 
 # --- set weights ------------------------------------------------------------------------------------------------------

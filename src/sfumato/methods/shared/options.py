@@ -65,15 +65,3 @@ def bin_order(edges: Mapping[str, Sequence[float]], domain: Domain) -> tuple[int
 def group_size(tau: Fraction) -> int:
     """The smallest whole l with 1/l <= tau: groups of l hold the bound, smaller ones do not."""
     return -(-tau.denominator // tau.numerator)
-
-
-# --- left out ---------------------------------------------------------------------------------------------------------
-# Rows that a method leaves out to keep its promise about the others.
-
-
-def rows_left_out(rows: int) -> tuple[str, ...]:
-    """What every answer says about them; nothing where there are none."""
-    if not rows:
-        return ()
-    said = "1 row was" if rows == 1 else f"{rows:,} rows were"
-    return (f"{said} left out of the release; answers are about the published ones",)

@@ -15,11 +15,11 @@ from itertools import combinations
 import numpy as np
 from scipy.sparse import csr_array
 
+from ...laws.set_channel import SetChannel
 from ...model.private import Known
 from ...model.public import Claim, Codes, Floats, ReaderBound
 from ...stats.gamma import posterior
 from ...stats.joint_codes import distinct_rows
-from .set_channel import SetChannel
 
 DIGITS = 6
 SLACK = 1e-12  # relative: room for the rounding of sums of floats

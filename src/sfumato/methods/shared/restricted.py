@@ -10,9 +10,8 @@ import numpy as np
 from ...errors import PlanError
 from ...model.names import Ratio, exact
 from ...model.private import Profile
-from ...model.public import Floats, Guarantee, Integers, Trust
+from ...model.public import Floats, Guarantee, Integers, Trust, value_label
 from ...stats.gamma import gamma_bound, rooted_gamma
-from .perturbation import SubTables, standard_errors
 
 GAMMA_DIGITS = 3  # significant digits of the gamma that follows from rho1 and rho2
 
@@ -74,12 +73,6 @@ def check_protectable(true_counts: Integers, rho1: Fraction) -> Integers:
     return protected
 
 
-def value_label(value: tuple[Any, ...]) -> Any:
-    """A domain value as people read it: the scalar itself, or a list for a compound value."""
-    scalars = [v if v is None or isinstance(v, bool | int | float | str) else str(v) for v in value]
-    return scalars[0] if len(scalars) == 1 else scalars
-
-
 def protection(profile: Profile, rho1: Fraction) -> dict[str, Any]:
     """Which values the guarantee covers, for the custodian."""
     counts, values = profile.true_counts(), profile.domains[0].values
@@ -89,17 +82,13 @@ def protection(profile: Profile, rho1: Fraction) -> dict[str, Any]:
     }
 
 
-def expected_error(tables: SubTables, true_counts: Integers, profile: Profile) -> dict[str, Any]:
-    """Standard error of each value's total and of its count among 1 % and 10 % of the rows.
-
-    `true_counts` as for `standard_errors`. Every term of the variance is proportional to the rows asked about, so
-    among a share a of the rows, chosen without regard to the value, the error is sqrt(a) times the total's.
-    """
-    return errors_of(standard_errors(tables, true_counts, len(profile.domains[0])), profile)
-
-
 def errors_of(se: Floats, profile: Profile) -> dict[str, Any]:
-    """The `expected_error` of a report, from the standard error of every value's total."""
+    """The `expected_error` of a report, from the standard error of every value's total: that of each value, and of its
+    count among 1 % and 10 % of the rows.
+
+    Every term of the variance is proportional to the rows asked about, so among a share a of the rows, chosen without
+    regard to the value, the error is sqrt(a) times the total's.
+    """
     return {
         "values": [value_label(v) for v in profile.domains[0].values],
         "total": se.tolist(),

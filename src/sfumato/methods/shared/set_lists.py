@@ -17,10 +17,10 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from ...laws.set_channel import SetChannel, channel_of_blocks, channel_of_sets
+from ...laws.set_tables import MOST_CELLS
 from ...model.public import Floats
 from ...stats.ties import NEAR, as_printed, first_least, settled, to_digits
-from .set_channel import SetChannel, channel_of_blocks, channel_of_sets
-from .set_tables import MOST_CELLS
 
 # --- block search -----------------------------------------------------------------------------------------------------
 # Base blocks whose cyclic shifts cover all pairs of values as evenly as a short search can make them.

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from ...errors import SpecError
+from ...laws.set_tables import PlannedList
 from ...model.private import Watch
 from ...model.public import Codes, Domain, Floats
 from . import workload_matrices as matrices
 from .channel_design import MOST_VALUES, ROUNDS, Design, optimise
-from .set_tables import PlannedList
 
 KINDS = ("histogram", "prefixes", "ranges", "sum")
 IN_SQL = "questions in SQL (--workload FILE.sql; in Python their text)"

@@ -15,47 +15,38 @@ of a small sub-table, or other records' values; learning which values occur in a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...errors import PlanError, ReleaseError
-from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
-from ...model.public import (
-    Asked,
-    Candidate,
-    Claim,
-    Domain,
-    Estimated,
-    Evidence,
-    Floats,
-    Guarantee,
-    Law,
-    Listed,
-    Observed,
-    Published,
-    ReaderBound,
-    Roles,
-    SetWeights,
-    Trust,
-)
+from ...errors import PlanError, SpecError, VerificationError
+from ...laws.keep_or_redraw import KeepOrRedraw
+from ...laws.set_lists import SetLists
+from ...laws.set_tables import PlannedList
+from ...model.names import Ratio
+from ...model.private import Deal, Facts, Known, Needs, Profile, Watch, Work
+from ...model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, RowsPerPerson, Trust
 from ...stats.gamma import gamma_bound, posterior
-from ..contract import Example, Foresight, Method, Planned, ReadRows
-from ..shared import perturbation, set_estimate
-from ..shared.channel_design import Design
-from ..shared.linear_functionals import Cells, CodedUnit, Functionals
-from ..shared.options import bin_order, parse_bins
-from ..shared.published import listed_sets, perturbed
+from ..contract import Example, Inputs, Method, Planned, ReadRows, Specification
+from ..shared.channel_design import MOST_VALUES, Design
+from ..shared.options import BINS_FIELD, RHO1, RHO2, bin_order, parse_bins, told
+from ..shared.readers import Found, ValueChannel, amplified, in_parts, independent, linked, seen_as_it_is, set_seen
 from ..shared.restricted import BAD_RHOS, parse_rhos, restricted_guarantee, row_gamma
-from ..shared.set_estimate import set_functionals
-from ..shared.workload_texts import parse_workload
-from . import set_reports, value_reports
+from ..shared.set_lists import best_list, list_for
+from ..shared.workload_texts import (
+    WORKLOAD_FIELD,
+    DeclaredWorkload,
+    check_workload,
+    design_within,
+    parse_workload,
+    planned_list,
+)
 from .groups import SetLimits, about_sets, sets_to_hold
-from .guarantee import check_release, partition_report, readers, set_readers, shares
-from .plan import Costs, Partition, partition
-from .specification import SmallDomain, SmallDomainPlan
+from .plan import Costs, Partition, SubTable, partition
+from .report import partition_report
 
 NOT_COVERED = (
     "the histogram of a sub-table: balanced sub-tables are flat, so size over values is often a true count",
@@ -63,6 +54,194 @@ NOT_COVERED = (
     "sets of values that are not stated: one may have a larger share of a sub-table than of the table",
     "readers who know the composition of a small sub-table, or other records' true values",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallDomain(Specification):
+    """Restrict the posterior of every protected value to rho2, with far less noise than `uniform` needs."""
+
+    method: ClassVar[str] = "small-domain"
+
+    rho1: Ratio = field(metadata=RHO1)
+    rho2: Ratio = field(metadata=RHO2)
+    mode: Literal["strict", "paper"] = field(
+        default="strict", metadata=told("strict: proved; paper: the partition as it was printed", "paper")
+    )
+    objective: Literal["variance", "bound"] = field(
+        default="variance",
+        metadata=told("what sub-tables are chosen for: variance, or the paper's bound", "bound", python_only=True),
+    )
+    min_size: int = field(default=1000, metadata=told("least rows of a sub-table", "500"))
+    protect_groups: Mapping[str, Any] | str | None = field(
+        default=None,
+        metadata=told("column=FILE, ...: sets of values (a hierarchy, or a set a line) held too", "disease=groups.csv"),
+    )
+    report: Literal["set", "value"] | None = field(
+        default=None,
+        metadata=told("set: publish a set of values in place of one; value: one value. None: what errs less", "value"),
+    )
+    workload: str | None = field(default=None, metadata=WORKLOAD_FIELD)
+    bins: Mapping[str, Sequence[Ratio]] | str | None = field(default=None, metadata=BINS_FIELD)
+
+    def __post_init__(self) -> None:
+        parse_rhos(self.rho1, self.rho2)
+        for name, value, allowed in (
+            ("mode", self.mode, ("strict", "paper")),
+            ("objective", self.objective, ("variance", "bound")),
+            ("report", "set" if self.report is None else self.report, ("set", "value")),
+        ):
+            if value not in allowed:
+                raise SpecError(f'{name} must be {allowed[0]} or {allowed[1]}, got "{value}"', field=name)
+        if parse_workload(self.workload) is not None and self.report == "value":
+            raise SpecError("a workload needs set reports; leave out report=value", field="workload")
+        if self.mode == "paper" and (self.report == "set" or self.workload is not None):
+            raise SpecError("the paper's mode publishes one value; sets and workloads need strict mode", field="report")
+        if isinstance(self.min_size, bool) or not isinstance(self.min_size, int) or self.min_size < 1:
+            raise SpecError(f"min_size must be a whole number of at least 1, got {self.min_size!r}", field="min_size")
+        parse_bins(self.bins)
+        if self.groups() and self.mode != "strict":
+            raise SpecError("sets of values are held in mode strict only", field="protect_groups")
+
+    def groups(self) -> dict[str, Any]:
+        """Files, or rows of them, by column."""
+        if self.protect_groups is None:
+            return {}
+        if isinstance(self.protect_groups, Mapping):
+            return dict(self.protect_groups)
+        parts = [part.partition("=") for part in self.protect_groups.split(",") if part.strip()]
+        if not parts or not all(column.strip() and file.strip() for column, _, file in parts):
+            raise SpecError(
+                f'groups are written column=FILE,column=FILE, got "{self.protect_groups}"', field="protect_groups"
+            )
+        return {column.strip(): file.strip() for column, _, file in parts}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallDomainPlan:
+    """What the release states; its law holds the values that occur, gamma and size of each sub-table."""
+
+    rho1: Fraction
+    rho2: Fraction
+    mode: Literal["strict", "paper"]
+    law: KeepOrRedraw | SetLists
+    rows_per_person: RowsPerPerson = 1  # rows that are held together
+    sets: tuple[tuple[int, ...], ...] = ()  # codes of the sets of values that no sub-table gives away
+
+    def __post_init__(self) -> None:
+        gamma_bound(self.rho1, self.rho2)
+        if self.law.domains is None:
+            raise ValueError("the law has no sub-tables")
+        if isinstance(self.law, SetLists) and self.mode != "strict":
+            raise ValueError("the paper's mode publishes one value")
+
+
+# --- lists of sets ----------------------------------------------------------------------------------------------------
+# Sets instead of values inside sub-tables: every sub-table has a list of sets over its own values
+# (docs/explanation/set-channels.md, section 6). Sub-tables of one size and gamma share a list, unless it is made for
+# declared questions.
+
+Lists = tuple[tuple[PlannedList, ...], tuple[int, ...]]  # the lists, and which of them each sub-table has
+
+
+def helps(sub_tables: tuple[SubTable, ...]) -> bool:
+    """Whether some sub-table is more accurate with sets of two values or more."""
+    return any(list_for(t.values.size, t.gamma).width > 1 for t in sub_tables)
+
+
+def best_lists(sub_tables: tuple[SubTable, ...]) -> Lists:
+    """Every sub-table with the list that is best for counts."""
+    kinds = [(t.values.size, list_for(t.values.size, t.gamma).width) for t in sub_tables]
+    distinct = sorted(set(kinds))
+    found = (best_list(*kind) for kind in distinct)
+    lists = tuple(PlannedList(sets=listed.blocks, cyclic=listed.cyclic) for listed in found)
+    return lists, tuple(distinct.index(kind) for kind in kinds)
+
+
+def made_for(
+    workload: DeclaredWorkload, sub_tables: tuple[SubTable, ...], profile: Profile
+) -> tuple[Lists, tuple[Design, ...]]:
+    """Every sub-table with a list made for the questions, as far as they tell its values apart."""
+    if workload.plain:
+        return best_lists(sub_tables), ()
+    domain, asked = profile.domains[0], profile.questions
+    check_workload(workload, domain, limit=None)
+    widest = max(t.values.size for t in sub_tables)
+    if widest > MOST_VALUES:
+        raise PlanError(
+            f"a workload needs sub-tables of at most {MOST_VALUES} values and one has {widest}; "
+            "lower --min-size, give --bins, or round the column first",
+            limit=MOST_VALUES,
+        )
+    designs = tuple(
+        design_within(
+            workload,
+            domain,
+            t.values.astype(np.int32),
+            t.gamma,
+            asked,
+            watch=None if profile.watch is None else partial(_of_all, profile.watch, i, len(sub_tables)),
+        )
+        for i, t in enumerate(sub_tables)
+    )
+    return (tuple(planned_list(found) for found in designs), tuple(range(len(designs)))), designs
+
+
+def _of_all(watch: Watch, i: int, tables: int, stage: str, done: int, rounds: int) -> None:
+    """The rounds of one sub-table's search among those of all."""
+    watch(f"{stage}, sub-table {i + 1} of {tables}", i * rounds + done, tables * rounds)
+
+
+# --- readers ----------------------------------------------------------------------------------------------------------
+# How far readers of a small-domain release get: published sub-tables, a value channel in each.
+
+
+HISTOGRAM = "the sub-tables are planned from the true counts: whoever knows all records but one knows the last"
+
+
+def readers(law: KeepOrRedraw | SetLists, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+    """The ladder. One sub-table alone is a channel over the whole domain."""
+    if isinstance(law, SetLists):
+        shown, gammas = "set", [channel.gamma_run for channel in law.tables.channels]
+    else:
+        shown, gammas = "value", [(p + q) / q for p, q in law.channels]
+    largest = partial(_largest, law)
+    if known is None:
+        mine = Found(posterior=claim.rho2, why="every sub-table's channel is limited for the counts that it holds")
+    else:
+        mine = Found(
+            posterior=largest(known, False),
+            why=f"prior: the true histogram; she sees the sub-table and the {shown} it shows",
+        )
+    linking = linked(
+        known,
+        "prior: the share among the rows with the same quasi-identifiers; she sees the sub-table too",
+        lambda k: largest(k, True),
+    )
+    if len(gammas) > 1:
+        return in_parts(claim, histogram=mine, linking=linking, corruption=HISTOGRAM)
+    (gamma,) = gammas
+    if known is None and claim.rho1 is not None:
+        mine = Found(posterior=amplified(claim.rho1, gamma), why=mine.why)
+    last = Found(posterior=Fraction(1), why=HISTOGRAM)
+    return independent(claim, gamma, histogram=mine, linking=linking, corruption=last)
+
+
+def _largest(law: KeepOrRedraw | SetLists, known: Known, cells: bool) -> float:
+    """max over sub-tables i, what they show, and values x; values: f_x a_i(x) (p_i + q_i) / sum_y f_y a_i(y) P_i(x|y).
+
+    a_i(x) is the share of the records of x that lie in i.
+    """
+    share = law.shares(known.work, known.profile)[:, known.joint.codes[:, 0]]
+    if isinstance(law, SetLists):
+        tables = zip(law.tables.channels, law.tables.values, share, strict=True)
+        return max(set_seen(known, channel, values, cells=cells, weight=own) for channel, values, own in tables)
+    channels = (ValueChannel(keep=(p + q,), other=(q,)) for p, q in law.channels)
+    return max(
+        seen_as_it_is(known, channel, cells=cells, weight=own) for channel, own in zip(channels, share, strict=True)
+    )
+
+
+# --- the method -------------------------------------------------------------------------------------------------------
 
 
 def _costs(spec: SmallDomain, rows: int, rows_per_person: int) -> Costs:
@@ -100,9 +279,6 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     title = "Small-domain perturbation"
     trust = Trust.PROVED
     several_rows = True
-    independent_rows = True
-    lumpable = True
-    part = "sub_table"
     answers = "estimate, interval"
     spec = SmallDomain
     plan_type = SmallDomainPlan
@@ -140,64 +316,47 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         sets, notes = sets_to_hold(spec.groups(), profile.domains[0]) if costs.strict else ((), ())
         costs = replace(costs, sets=SetLimits.of(sets, true_counts, costs.rho1))
         found = partition(true_counts, costs)
-        workload, reports = parse_workload(spec.workload), None
+        workload, lists = parse_workload(spec.workload), None
         designs: tuple[Design, ...] = ()
         if workload is not None:
             workload = replace(workload, order=bin_order(parse_bins(spec.bins), profile.domains[0]))
-            reports, designs = set_reports.made_for(workload, found.sub_tables, profile)
-        elif spec.report == "set" or (spec.report is None and costs.strict and set_reports.helps(found.sub_tables)):
-            reports = set_reports.best_reports(found.sub_tables)
+            lists, designs = made_for(workload, found.sub_tables, profile)
+        elif spec.report == "set" or (spec.report is None and costs.strict and helps(found.sub_tables)):
+            lists = best_lists(found.sub_tables)
+        shape: dict[str, Any] = {
+            "values": len(true_counts),
+            "gammas": tuple(t.gamma for t in found.sub_tables),
+            "domains": tuple(tuple(t.values.tolist()) for t in found.sub_tables),
+            "sizes": tuple(t.size for t in found.sub_tables),
+        }
         public = SmallDomainPlan(
             rho1=costs.rho1,
             rho2=costs.rho2,
             mode=spec.mode,
-            domains=tuple(tuple(t.values.tolist()) for t in found.sub_tables),
-            gammas=tuple(t.gamma for t in found.sub_tables),
-            sizes=tuple(t.size for t in found.sub_tables),
+            law=KeepOrRedraw(**shape) if lists is None else SetLists(**shape, lists=lists[0], of=lists[1]),
             rows_per_person=profile.rows_per_person,
             sets=tuple(dict.fromkeys(s.codes for s in sets if len(s.codes) > 1)),
-            reports=reports,
         )
         return Planned(public=public, work=Work(deals=(_deal(found),), secret=(found, costs, designs), notes=notes))
 
-    def edges(self, spec: SmallDomain) -> Mapping[str, Sequence[float]]:
-        """Bins as given."""
-        return parse_bins(spec.bins)
-
-    def questions(self, spec: SmallDomain) -> str | None:
-        """The workload, where it is SQL."""
-        workload = parse_workload(spec.workload)
-        return None if workload is None else workload.sql
-
-    def apply(self, plan: SmallDomainPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
-        """Each value kept with its sub-table's p, else redrawn from its values; the sub-table is published."""
-        (codes,), (part,) = batch.codes, batch.labels
-        if plan.reports is not None:
-            return Released(codes=(plan.set_tables.draw(codes, part, rng),), extra={"sub_table": part})
-        return Released(codes=(perturbation.perturb_parts(plan.tables, codes, part, rng),), extra={"sub_table": part})
-
-    def listed(self, plan: SmallDomainPlan, domains: tuple[Domain, ...]) -> tuple[Listed | None, ...]:
-        """The sets of all sub-tables, where sets are published."""
-        if plan.reports is None:
-            return super().listed(plan, domains)
-        if len(domains) != 1 or max(d[-1] for d in plan.domains) >= len(domains[0]):
-            raise ReleaseError("release.json states lists of sets that do not fit its columns")
-        return (plan.set_tables.listed(domains[0].columns),)
-
-    def weights(self, plan: SmallDomainPlan, domains: tuple[Domain, ...]) -> SetWeights | None:
-        """The weights of single values, where sets are published."""
-        return None if plan.reports is None else plan.set_tables.weights()
+    def inputs(self, spec: SmallDomain, read: ReadRows) -> Inputs[SmallDomain]:
+        """Groups given as files, read; bins as given; and the workload where it is SQL."""
+        workload, given = parse_workload(spec.workload), spec.groups()
+        if given:
+            rows = {c: read(what, c) if isinstance(what, str) else what for c, what in given.items()}
+            spec = replace(spec, protect_groups=rows)
+        return Inputs(spec=spec, edges=parse_bins(spec.bins), questions=None if workload is None else workload.sql)
 
     def guarantee(self, plan: SmallDomainPlan) -> Guarantee:
         """Restricted (rho1, rho2), computed from the channels that run."""
         strict = plan.mode == "strict"
         rows = plan.rows_per_person
-        reached = posterior(plan.rho1, max(plan.gammas) ** rows) if strict else plan.rho2
+        reached = posterior(plan.rho1, max(plan.law.gammas) ** rows) if strict else plan.rho2
         stated = restricted_guarantee(
             plan.rho1, plan.rho2, reached, Trust.PROVED if strict else Trust.CONDITIONAL, extra_not_covered=NOT_COVERED
         )
         if strict:
-            shown = "value" if plan.reports is None else "set"
+            shown = "set" if isinstance(plan.law, SetLists) else "value"
             return replace(
                 stated,
                 statement=(
@@ -212,10 +371,9 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
                 + about_sets(len(plan.sets), plan.rho1),
             )
         cap = gamma_bound(plan.rho1, plan.rho2)
-        above = sum(gamma > cap for gamma in plan.gammas)
-        other = (
-            f"priors other than those frequencies: {above} of {len(plan.gammas)} sub-tables exceed gamma(rho1, rho2)"
-        )
+        gammas = plan.law.gammas
+        above = sum(gamma > cap for gamma in gammas)
+        other = f"priors other than those frequencies: {above} of {len(gammas)} sub-tables exceed gamma(rho1, rho2)"
         return replace(
             stated,
             statement=(
@@ -232,53 +390,23 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
     def readers(self, plan: SmallDomainPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
         """Published sub-tables, a channel in each."""
-        named = claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2)
-        if plan.reports is not None:
-            return set_readers(plan.set_tables, named, known)
-        return readers(plan.channels, named, known)
+        return readers(plan.law, claim.or_own(plan.rho1, plan.rho2), known)
 
-    def rules_out(self, plan: SmallDomainPlan, domains: Sequence[Domain]) -> bool:
-        """Sub-tables hold the values that occur; a declared value that does not is in none."""
-        return len({code for values in plan.domains for code in values}) < sum(map(len, domains))
-
-    def estimate(self, plan: SmallDomainPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
-        """Sub-table by sub-table, then added up."""
-        if plan.reports is not None:
-            return set_estimate.estimate(plan.set_tables, evidence, observed, asked)
-        return perturbation.estimate(plan.tables, evidence, observed, asked)
-
-    def functionals(
-        self, plan: SmallDomainPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]
-    ) -> Functionals:
-        """Rows are independent given their sub-table, which is published."""
-        if plan.reports is not None:
-            return set_functionals(plan.set_tables, evidence, cells, units)
-        return value_reports.functionals(plan.tables, evidence, cells, units)
-
-    def report(self, plan: SmallDomainPlan, work: Work, profile: Profile) -> dict[str, Any]:
+    def report(self, plan: SmallDomainPlan, work: Work, profile: Profile, *, full: bool = False) -> dict[str, Any]:
         """The sub-tables beside plain `uniform`, which values are not protected, and the error to expect."""
         found, costs, designs = work.secret
-        sets = None if plan.reports is None else plan.set_tables
-        return partition_report(found, costs, designs, plan.tables, sets, profile)
-
-    def law(self, plan: SmallDomainPlan, evidence: Evidence, unit: int) -> Law:
-        """Every sub-table by itself."""
-        if plan.reports is not None:
-            return listed_sets(plan.set_tables, evidence)
-        return perturbed(plan.tables, evidence)
+        return partition_report(found, costs, designs, plan.law, profile)
 
     def verify(self, plan: SmallDomainPlan, published: Published) -> None:
-        """Sub-tables have the stated sizes, at least two values, and publish no others; strict gammas are capped."""
-        check_release(plan, published)
-
-    def with_files(self, spec: SmallDomain, read: ReadRows) -> SmallDomain:
-        """Groups given as files, read."""
-        given = spec.groups()
-        if not given:
-            return spec
-        return replace(
-            spec, protect_groups={c: read(what, c) if isinstance(what, str) else what for c, what in given.items()}
-        )
+        """Gammas are capped: in strict mode for any prior, in every mode for the shares that a sub-table can have."""
+        if plan.mode == "strict" and max(plan.law.gammas) ** plan.rows_per_person > gamma_bound(plan.rho1, plan.rho2):
+            raise VerificationError("a sub-table's gamma is larger than rho1 and rho2 allow")
+        for i, (gamma, size) in enumerate(zip(plan.law.gammas, plan.law.sizes or (), strict=True)):
+            # a protected value occurs, so the most frequent one has a record: [docs/explanation/small-domain.md, 3.4]
+            if gamma > plan.rho2 * (size - 1) / (1 - plan.rho2):
+                raise VerificationError(f"the gamma of sub-table {i} is larger than its size allows")
+        if any(not 0 <= code < plan.law.values for held in plan.sets for code in held):
+            raise VerificationError("a stated set has a value outside the published domain")
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Priors up to rho1 end at tau; the paper's mode beside it."""
@@ -286,30 +414,9 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         paper = Candidate(method=self.name, parameters=rhos | {"mode": "paper"}, variant="paper")
         return Candidate(method=self.name, parameters=rhos), paper
 
-    def channel(self, plan: SmallDomainPlan, work: Work, profile: Profile) -> Floats:
-        """Each sub-table's channel, weighted by the share of a value's records that the plan puts there."""
-        share = shares(work, profile)
-        if plan.reports is not None:
-            return set_reports.channel(plan.set_tables, share)
-        return value_reports.channel(plan.tables, share)
-
     def rows_held(self, plan: SmallDomainPlan) -> int:
         """As planned: gamma is the root."""
         return plan.rows_per_person
-
-    def retention(self, plan: SmallDomainPlan) -> float | None:
-        """p averaged over records; a set keeps no value as it is."""
-        if plan.reports is not None:
-            return None
-        sizes = np.array(plan.sizes, dtype=float)
-        return float(plan.tables.p @ sizes / sizes.sum())
-
-    def foresee(self, plan: SmallDomainPlan, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
-        """Expected counts of every sub-table."""
-        share = shares(work, profile)
-        if plan.reports is not None:
-            return set_reports.foresight(plan.set_tables, share, profile, domains)
-        return value_reports.foresight(plan.tables, share, profile, domains)
 
 
 METHOD: Method[SmallDomain, SmallDomainPlan] = SmallDomainMethod()

@@ -13,53 +13,23 @@ Does not protect against: readers who know many records; conditions that single 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array
 
-from ...errors import PlanError, ReleaseError, SpecError, VerificationError
+from ...errors import PlanError
+from ...laws.decoy_channel import rebuild_channel
+from ...laws.decoys import RULE_VERSION, RULES, Decoys
+from ...laws.grouping import Grouping, largest_buckets, random_margins
 from ...model.names import exact
-from ...model.private import Batch, Deal, Facts, Known, Needs, Profile, Released, Work
-from ...model.public import (
-    Asked,
-    Candidate,
-    Claim,
-    Codes,
-    Curve,
-    Domain,
-    Estimated,
-    Evidence,
-    Floats,
-    Guarantee,
-    Integers,
-    Law,
-    Observed,
-    Published,
-    ReaderBound,
-    Roles,
-    Trust,
-)
-from ...stats.joint_codes import sum_by_group
-from ..contract import Example, Foresight, Method, Planned
-from ..shared.grouping import Grouping, largest_buckets, random_margins
-from ..shared.linear_functionals import Cells, CodedUnit, Functionals, entries, pushed, pushed_functionals, tensor
+from ...model.private import Deal, Facts, Known, Needs, Profile, Work
+from ...model.public import Candidate, Claim, Curve, Guarantee, Integers, ReaderBound, Roles, Trust, value_label
+from ..contract import Example, Method, Planned
 from ..shared.options import group_size
-from ..shared.published import check_ceiling, check_roles, published_counts, published_table
 from ..shared.readers import Found, ladder, linked
-from ..shared.restricted import value_label
-from .channel import DecoyChannel, rebuild_channel
-from .estimate import estimate
-from .functionals import check_units, decoy_functionals
-from .paper import ESTIMATORS
-from .paper import estimate as paper_estimate
 from .plan import (
-    RULES,
     T_E,
     Splu,
     amplification,
@@ -70,38 +40,6 @@ from .plan import (
     parse_gamma,
     small_sum_privacy,
 )
-
-# --- crowded values ---------------------------------------------------------------------------------------------------
-# Values in so many groups that the channel is hardly known: what their answers must say.
-#
-# A value in every group, f = N / size records, leaves a channel that tells nothing of who has which value. Estimates
-# divide by the distance from there, which is known as well as the published total: with the variance f (1 - 1 / size).
-# docs/explanation/splu.md, section 7.
-
-
-LEAST_MARGIN = 3.0  # standard errors of a total between it and every group; below, dividing by the distance is rough
-LONGEST = 80  # characters of a value
-
-
-def margins(channel: DecoyChannel) -> NDArray[np.float64]:
-    """How many standard errors of its own every published total lies below one record in every group."""
-    f, e = channel.published, 1.0 / channel.size
-    return (f.sum() * e - f) / np.sqrt(f * (1.0 - e))
-
-
-def crowded_caveats(channels: Sequence[DecoyChannel], domains: Sequence[Domain]) -> tuple[str, ...]:
-    """A caveat for every value that is nearly in every group; one beyond that is not identifiable, and refused."""
-    found = []
-    for channel, domain in zip(channels, domains, strict=True):
-        margin = margins(channel)
-        for at in np.flatnonzero(channel.identifiable & (margin < LEAST_MARGIN)):
-            label = repr(value_label(domain.values[channel.active[at]]))[:LONGEST]
-            found.append(
-                f"{domain.columns[0]} {label} is in nearly every group: its total is {margin[at]:.1f} standard errors "
-                f"below 1 in {channel.size} rows, where nothing tells who has which value; intervals may be too narrow"
-            )
-    return tuple(found)
-
 
 # --- readers ----------------------------------------------------------------------------------------------------------
 # How far readers of decoy groups get: a record shows one of the values of its group, which is not published.
@@ -156,57 +94,23 @@ def _least(size: int, claim: Claim, known: Known) -> bool:
     return bool(rho1 / (rho1 + (1 - rho1) * size * often) > rho2)
 
 
-# --- checks of a release ----------------------------------------------------------------------------------------------
-# Whether a splu release can be what it says: groups fit the domains, no value shows more often than they allow.
-
-
-def check_release(plan: SpluPlan, published: Published) -> None:
-    """Groups of gamma records with different values fit; a value shows at most as if every group held it.
-
-    A record shows one of the gamma or more different values of its group, each equally likely: a set of k values with
-    a chance of at most k / gamma, whatever the groups are.
-    """
-    check_roles(published, "sensitive")
-    domains = published.evidence.domains
-    if any(len(domain.columns) != 1 for domain in domains):
-        raise VerificationError("every sensitive column must be a unit of its own")
-    for u, (size, domain) in enumerate(zip(plan.sizes, domains, strict=True)):
-        if size > len(domain) or size > published.rows:
-            raise VerificationError(
-                f'gamma = {size} is more than the values of "{domain.columns[0]}" or the rows: no group has them'
-            )
-        where = f'column "{domain.columns[0]}"'
-        check_ceiling(published_counts(published, u), 1 / size, where, tests=len(domains))
-
-
 # --- the method -------------------------------------------------------------------------------------------------------
 
 
-RULE_VERSION = 1
 WARN_AT = 3  # amplification, in units of gamma, from which `plan` warns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpluPlan:
-    """What the release states: gamma of every sensitive column, the grouping rule, and the thresholds chosen."""
+    """What the release states: decoy groups of gamma for every sensitive column, and the thresholds chosen."""
 
-    gamma: dict[str, int]
-    grouping: str
-    grouping_version: int
+    law: Decoys
     epsilon: Fraction
     alpha: int
     t_e: Fraction
 
     def __post_init__(self) -> None:
-        parse_gamma(self.gamma)
         check_thresholds(self.epsilon, self.alpha, self.t_e)
-        if self.grouping not in RULES.values() or self.grouping_version != RULE_VERSION:
-            raise SpecError("the grouping rule of the release is not known to this version of sfumato")
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """gamma of every unit."""
-        return tuple(self.gamma.values())
 
 
 def _group(true_counts: Integers, size: int, column: str, spec: Splu, rng: np.random.Generator) -> Grouping:
@@ -234,19 +138,6 @@ def _group(true_counts: Integers, size: int, column: str, spec: Splu, rng: np.ra
         ) from None
 
 
-def channels_of(plan: SpluPlan, evidence: Evidence, units: tuple[int, ...]) -> tuple[DecoyChannel, ...]:
-    """The channels of the columns a question involves, rebuilt once per open release."""
-    for u in units:
-        if f"channel {u}" not in evidence.memo:
-            _, codes, count = evidence.totals((u,))
-            published = np.bincount(codes[:, 0], weights=count, minlength=len(evidence.domains[u])).astype(np.int64)
-            largest = plan.grouping == RULES["largest"]
-            evidence.memo[f"channel {u}"] = rebuild_channel(
-                published, plan.sizes[u], seed=published.astype(np.uint32), largest=largest
-            )
-    return tuple(evidence.memo[f"channel {u}"] for u in units)
-
-
 def _expected_error(true_counts: Integers, values: list[Any], size: int) -> dict[str, list[Any]]:
     """Standard errors of totals and of counts among a share a of the rows chosen without regard to the value.
 
@@ -272,18 +163,28 @@ def _expected_error(true_counts: Integers, values: list[Any], size: int) -> dict
     }
 
 
+def _decoy_sets(work: Work, profile: Profile) -> dict[str, Any]:
+    """The decoy sets with how often each occurs, most frequent first; they hold true counts, so only on request."""
+    sets: dict[str, list[dict[str, Any]]] = {}
+    for domain, grouping in zip(profile.domains, work.secret, strict=True):
+        rows = np.sort(grouping.members, axis=1)
+        distinct, times = np.unique(rows, axis=0, return_counts=True)
+        order = np.argsort(-times, kind="stable")
+        labels = [value_label(v) for v in domain.values]
+        sets[domain.columns[0]] = [{"values": [labels[c] for c in distinct[i]], "groups": int(times[i])} for i in order]
+    return {"decoy_sets": sets if len(sets) > 1 else next(iter(sets.values()))}
+
+
 class SpluMethod(Method[Splu, SpluPlan]):
     """Every record publishes one value drawn from its own and those of its decoys."""
 
     name = "splu"
-    estimators = tuple(ESTIMATORS)
     title = "Small sum privacy, large sum utility"
     trust = Trust.CONDITIONAL
     answers = "estimate, interval"
     spec = Splu
     plan_type = SpluPlan
     unseen = ("true values put back: totals are kept by design",)
-    plan_draws = True
     example = Example(
         spec={"gamma": 4},
         options={"gamma": "3"},
@@ -310,35 +211,27 @@ class SpluMethod(Method[Splu, SpluPlan]):
             labels = slots.published.astype(np.int64)
             deals.append(Deal(unit=u, start=slots.offsets, labels=labels, counts=slots.counts))
         public = SpluPlan(
-            gamma=dict(zip(columns, sizes, strict=True)),
-            grouping=RULES[spec.grouping],
-            grouping_version=RULE_VERSION,
+            law=Decoys(
+                gamma=dict(zip(columns, sizes, strict=True)),
+                grouping=RULES[spec.grouping],
+                grouping_version=RULE_VERSION,
+            ),
             epsilon=exact(spec.epsilon, "epsilon"),
             alpha=spec.alpha,
             t_e=T_E,
         )
         return Planned(public=public, work=Work(deals=tuple(deals), secret=tuple(groupings)))
 
-    def apply(self, plan: SpluPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
-        """Every record takes the published value it was dealt."""
-        return Released(codes=tuple(label.astype(np.int32) for label in batch.labels))
-
-    def released_domains(self, plan: SpluPlan, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
-        """Values leave as values of the same domain."""
-        if tuple(plan.gamma) != tuple(domain.columns[0] for domain in domains):
-            raise ReleaseError("release.json states gamma for other columns than those that were randomised")
-        return domains
-
     def guarantee(self, plan: SpluPlan) -> Guarantee:
         """T_p, T_f and 1/gamma; for several columns the weakest."""
-        t_p = min(small_sum_privacy(size, plan.epsilon, plan.alpha) for size in set(plan.sizes))
-        t_f = max(large_sum_utility(size, plan.epsilon, plan.t_e) for size in set(plan.sizes))
-        least, floor = min(plan.sizes), math.floor(t_p * 10**6) / 10**6
+        t_p = min(small_sum_privacy(size, plan.epsilon, plan.alpha) for size in set(plan.law.sizes))
+        t_f = max(large_sum_utility(size, plan.epsilon, plan.t_e) for size in set(plan.law.sizes))
+        least, floor = min(plan.law.sizes), math.floor(t_p * 10**6) / 10**6
         share = f"{float(plan.epsilon):.4g}"
         return Guarantee(
             model="small sum privacy, large sum utility",
             parameters={
-                "gamma": dict(plan.gamma),
+                "gamma": dict(plan.law.gamma),
                 "epsilon": str(plan.epsilon),
                 "alpha": plan.alpha,
                 "t_p": floor,
@@ -369,37 +262,19 @@ class SpluMethod(Method[Splu, SpluPlan]):
 
     def claim(self, plan: SpluPlan) -> Claim:
         """1/gamma, whatever the prior."""
-        return Claim(rho2=Fraction(1, min(plan.sizes)))
+        return Claim(rho2=Fraction(1, min(plan.law.sizes)))
 
     def readers(self, plan: SpluPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
         """Decoy groups that are not published."""
-        return readers(plan.sizes, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
+        return readers(plan.law.sizes, claim.or_own(self.claim(plan).rho1, self.claim(plan).rho2), known)
 
-    def estimate(self, plan: SpluPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
-        """By the rebuilt channel, calibrated to the totals; `--estimator paper` as the SPLU paper does."""
-        channels = channels_of(plan, evidence, asked.units)
-        chosen = asked.options.get("estimator")
-        if chosen is None:
-            said = crowded_caveats(channels, [evidence.domains[u] for u in asked.units])
-            return estimate(channels, evidence.rows, observed, asked, said)
-        _, codes, count = evidence.totals(asked.units)
-        joint = sum_by_group(count.astype(np.float64), tuple(codes.T), asked.shape)
-        return paper_estimate(channels, joint[np.ix_(*(c.active for c in channels))], observed, asked, chosen)
-
-    def functionals(self, plan: SpluPlan, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
-        """By the channel that the published histogram gives back."""
-        check_units(units)
-        channels = channels_of(plan, evidence, tuple(unit.unit for unit in units))
-        said = crowded_caveats(channels, [evidence.domains[unit.unit] for unit in units])
-        return decoy_functionals(channels, cells, units, evidence.rows, said)
-
-    def report(self, plan: SpluPlan, work: Work, profile: Profile) -> dict[str, Any]:
+    def report(self, plan: SpluPlan, work: Work, profile: Profile, *, full: bool = False) -> dict[str, Any]:
         """Groups, thresholds, amplification with warnings, and the error to expect; by column if several."""
-        several = len(plan.sizes) > 1
+        several = len(plan.law.sizes) > 1
         found: dict[str, dict[str, Any]] = {"groups": {}, "t_p": {}, "t_f": {}, "amplification": {}}
         warnings: list[str] = []
         errors: dict[str, list[Any]] = {"values": [], "total": [], "among_1_percent": [], "among_10_percent": []}
-        for u, (domain, size) in enumerate(zip(profile.domains, plan.sizes, strict=True)):
+        for u, (domain, size) in enumerate(zip(profile.domains, plan.law.sizes, strict=True)):
             true_counts, column = profile.true_counts(u, u), domain.columns[0]
             values = [value_label(v) for v in domain.values]
             grown = amplification(true_counts, size)
@@ -419,25 +294,13 @@ class SpluMethod(Method[Splu, SpluPlan]):
             for key, numbers in _expected_error(true_counts, labels, size).items():
                 errors[key] += numbers
         facts = found if several else {key: next(iter(by.values())) for key, by in found.items()}
-        return facts | {"warnings": warnings, "expected_error": errors}
-
-    def full_report(self, plan: SpluPlan, work: Work, profile: Profile) -> dict[str, Any]:
-        """The decoy sets with how often each occurs, most frequent first; they hold true counts, so only on request."""
-        sets: dict[str, list[dict[str, Any]]] = {}
-        for domain, grouping in zip(profile.domains, work.secret, strict=True):
-            rows = np.sort(grouping.members, axis=1)
-            distinct, times = np.unique(rows, axis=0, return_counts=True)
-            order = np.argsort(-times, kind="stable")
-            labels = [value_label(v) for v in domain.values]
-            sets[domain.columns[0]] = [
-                {"values": [labels[c] for c in distinct[i]], "groups": int(times[i])} for i in order
-            ]
-        return {"decoy_sets": sets if len(sets) > 1 else next(iter(sets.values()))}
+        facts |= {"warnings": warnings, "expected_error": errors}
+        return facts | _decoy_sets(work, profile) if full else facts
 
     def curves(self, plan: SpluPlan) -> tuple[Curve, ...]:
         """What is hidden against the total, and from which total on it is kept against the chance of missing it."""
         f = np.arange(1, max(40, 4 * plan.alpha) + 1)
-        share, sizes = f"{float(plan.epsilon):.4g}", sorted(set(plan.sizes))
+        share, sizes = f"{float(plan.epsilon):.4g}", sorted(set(plan.law.sizes))
         hidden = Curve(
             title=f"Small sums: T_p is the lowest point up to alpha = {plan.alpha}",
             x="true total f",
@@ -460,58 +323,9 @@ class SpluMethod(Method[Splu, SpluPlan]):
         )
         return hidden, kept
 
-    def law(self, plan: SpluPlan, evidence: Evidence, unit: int) -> Law:
-        """The rebuilt channel; totals are kept."""
-        (channel,) = channels_of(plan, evidence, (unit,))
-        values = len(evidence.domains[unit])
-        M = np.zeros((values, values))
-        M[np.ix_(channel.active, channel.active)] = channel.matrix.forward(np.eye(len(channel.active)))
-        M = np.maximum(M, 0.0)
-        return Law(counts=published_table(evidence, unit, 1), chance=lambda _, shown: M[:, shown].T)
-
-    def verify(self, plan: SpluPlan, published: Published) -> None:
-        """Groups of gamma records with different values fit the published domains and rows."""
-        check_release(plan, published)
-
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Groups of gamma = 1/tau."""
         return (Candidate(method=self.name, parameters={"gamma": group_size(tau)}),)
-
-    def channel(self, plan: SpluPlan, work: Work, profile: Profile) -> Floats:
-        """The share of records of u that publish s, as the slots of this plan were drawn."""
-        return np.asarray(_sent(work, profile, 0).toarray(), dtype=np.float64)
-
-    def foresee(self, plan: SpluPlan, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
-        """K of every column is drawn with the plan; which records follow it is not."""
-        matrices = [_sent(work, profile, u) for u in range(len(work.deals))]
-        published = [np.rint(profile.true_counts(u, u) @ M).astype(np.int64) for u, M in enumerate(matrices)]
-
-        def push(observed: Observed, asked: Asked) -> Observed:
-            seen = tensor(observed, int(np.prod(asked.shape)))
-            table = seen.reshape(*seen.shape[:2], *asked.shape)
-            for axis, u in enumerate(asked.units, start=2):
-                moved = np.moveaxis(table, axis, -1)
-                flat = (matrices[u].T @ moved.reshape(-1, moved.shape[-1]).T).T
-                table = np.moveaxis(flat.reshape(moved.shape), -1, axis)
-            return entries(observed, table.reshape(seen.shape))
-
-        def totals(units: tuple[int, ...]) -> tuple[Integers, Codes, Integers]:
-            (u,) = units
-            codes = np.arange(len(published[u]), dtype=np.int32)[:, None]
-            return np.zeros(len(codes), dtype=np.int64), codes, published[u]
-
-        answer = pushed(push, totals, partial(self.estimate, plan), rows=profile.rows, domains=domains)
-        sums = pushed_functionals(push, totals, partial(self.functionals, plan), rows=profile.rows, domains=domains)
-        return Foresight(lump=False, answer=answer, functionals=sums)
-
-
-def _sent(work: Work, profile: Profile, u: int) -> csr_array:
-    """Share of the records of every value of unit u that publish each value."""
-    deal, true_counts = work.deals[u], profile.true_counts(u, u)
-    owner = np.repeat(np.arange(len(true_counts)), np.diff(deal.start))
-    counts = np.ones(len(owner)) if deal.counts is None else deal.counts
-    K = csr_array((counts, (owner, deal.labels)), shape=(len(true_counts), len(true_counts)))
-    return csr_array(diags_array(1.0 / np.maximum(true_counts, 1)) @ K)
 
 
 METHOD: Method[Splu, SpluPlan] = SpluMethod()

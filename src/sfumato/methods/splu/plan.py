@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from scipy import special
 
 from ...errors import SpecError
+from ...laws.decoys import MOST_GAMMA, RULES
+from ...laws.grouping import Codes, Counts, Grouping, host_values
 from ...model.names import Ratio, exact, parts
 from ..contract import Specification
-from ..shared.grouping import Codes, Counts, Grouping
 from ..shared.options import told
 
 # --- specification ----------------------------------------------------------------------------------------------------
 # What a publisher asks of splu: group sizes, thresholds, the grouping rule.
 
 
-RULES = {"random": "random-margins", "largest": "largest-buckets"}
-MOST_GAMMA, LEAST_EPSILON, MOST_ALPHA = 1000, Fraction(1, 1000), 10_000
+LEAST_EPSILON, MOST_ALPHA = Fraction(1, 1000), 10_000
 T_E = Fraction(1, 20)  # how seldom a total of T_f or more may be missed by epsilon
 
 
@@ -151,33 +151,6 @@ def draw_slots(grouping: Grouping, rng: np.random.Generator) -> SlotCounts:
     true, published = np.divmod(key, counts)
     offsets = np.concatenate(([0], np.cumsum(np.bincount(true, minlength=counts)))).astype(np.int64)
     return SlotCounts(values=counts, offsets=offsets, published=published.astype(np.int32), counts=count)
-
-
-def host_values(grouping: Grouping, group: int) -> Codes:
-    """All values of a group that hosts leftovers."""
-    extra = grouping.leftover_values[grouping.leftover_groups == group]
-    return np.concatenate((grouping.rows(np.array([group]))[0], extra))
-
-
-def slot_table(grouping: Grouping) -> NDArray[np.float64]:
-    """E K: for each pair of values the sum of 1 / |g| over the groups that hold both; row u over f_u is the channel.
-
-    A table of values by values, so for few values: tests, and the replay of small tables.
-    """
-    values = grouping.values
-    found = np.zeros((values, values))
-    for block in grouping.blocks:
-        rows = block.rows.astype(np.int64)
-        for i in range(grouping.size):
-            key = (rows[:, i : i + 1] * values + rows).ravel()
-            found += np.bincount(key, minlength=values * values).reshape(values, values) * (
-                block.copies / grouping.size
-            )
-    for group in np.unique(grouping.leftover_groups):
-        plain, decoys = grouping.rows(np.array([group]))[0], host_values(grouping, int(group))
-        found[np.ix_(plain, plain)] -= 1 / len(plain)
-        found[np.ix_(decoys, decoys)] += 1 / len(decoys)
-    return found
 
 
 class _Tally:

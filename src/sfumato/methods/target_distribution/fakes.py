@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import SpecError
-from .targets import Counts, bound_width, node_counts, plan, unit_sums
-from .tree import BlockTree
+from ...laws.block_plans import Counts, bound_width, node_counts, plan, unit_sums
+from ...laws.block_tree import BlockTree
 
 # --- fake stacks ------------------------------------------------------------------------------------------------------
 # Nodes of a tree that have the same shape, worked on at once: thousands of small nodes are a few stacks of them.

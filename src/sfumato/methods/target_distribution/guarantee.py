@@ -1,56 +1,23 @@
-"""What a target-distribution release promises: columns of blocks, how far readers get, checks, the report."""
+"""What a target-distribution release promises: how far readers get, and the custodian's report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...errors import PlanError, ReleaseError, SpecError, VerificationError
+from ...laws.block_audit import audit_group, enumerate_posterior, only_homogeneous
+from ...laws.blocks import HIGH, LARGEST, LOW, WORDS
 from ...model.private import Known, Profile
-from ...model.public import Claim, Domain, Evidence, Floats, Integers, Published, ReaderBound
-from ...model.types import BIGINT, DOUBLE, INTEGER, TEXT, ColumnType
-from ...stats.joint_codes import distinct_cells, sum_by_group
-from ..shared.published import one_unit, stated_sizes
+from ...model.public import Claim, Floats, Integers, ReaderBound
+from ...stats.joint_codes import sum_by_group
 from ..shared.readers import Found, in_parts, linked
-from .group_audit import audit_group, enumerate_posterior, only_homogeneous
-from .plan import AUDITED_GROUPS, AUDITED_ROWS, Made, parse_rule, replan
-from .targets import leaf_probabilities
-
-if TYPE_CHECKING:
-    from .estimate import OpenBlocks
-    from .method import TargetDistributionPlan
-
-
-# --- block columns ----------------------------------------------------------------------------------------------------
-# Columns of sensitive.parquet that tell the blocks of every group.
-
-
-BLOCKS = {"block": INTEGER, "count": BIGINT}
-LOW, HIGH, WORDS = "low", "high", "values"  # what a block covers: the ends of a range of numbers, or its values
-ADDED = (*BLOCKS, LOW, HIGH, WORDS)
-LARGEST = 2**62  # of numbers that are written as whole ones
-
-
-def block_columns(domain: Domain, *, numeric: bool) -> dict[str, ColumnType]:
-    """The columns and their types, for a sensitive column of this domain."""
-    if not numeric:
-        return BLOCKS | {WORDS: TEXT}
-    ends = BIGINT if all_whole(value[0] for value in domain.values) else DOUBLE
-    return BLOCKS | {LOW: ends, HIGH: ends}
-
-
-def all_whole(numbers: Iterable[Any]) -> bool:
-    """Whether the numbers are whole, and small enough to be written so."""
-    return all(isinstance(n, int | float | Decimal) and n % 1 == 0 and -LARGEST < n < LARGEST for n in numbers)
-
+from .plan import AUDITED_GROUPS, AUDITED_ROWS, Made, replan
 
 # --- readers ----------------------------------------------------------------------------------------------------------
 # How far readers of blurred groups get: a row is one of its group's blocks, and inside a block the prior decides.
@@ -58,7 +25,6 @@ def all_whole(numbers: Iterable[Any]) -> bool:
 
 LAST = "whoever knows the other rows of a group is left with the blocks that they do not fill"
 MOST = 200_000_000
-MOST_BLOCKS = 200  # of a group whose exact posterior is computed; larger ones are read as they stand
 
 
 def readers(claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
@@ -127,73 +93,6 @@ def _spread(inside: csr_array, prior: Floats) -> csr_array:
     mass, held = np.repeat(inside @ prior, np.diff(inside.indptr)), prior[inside.indices]
     share = np.divide(held, mass, out=np.zeros(len(held)), where=mass > 0)
     return csr_array((share, inside.indices, inside.indptr), shape=inside.shape)
-
-
-def knowing(plan: TargetDistributionPlan, evidence: Evidence, counts: Floats) -> Callable[[int, Floats], int]:
-    """The likeliest value of a row of a group, to a reader who knows how blocks are chosen."""
-    tree, order = plan.tree, np.array(plan.order)
-    of_group, block, count = (np.asarray(evidence.side[name]) for name in ("group_id", "block", "count"))
-
-    def likeliest(group: int, prior: Floats) -> int:
-        blocks = sum_by_group(count[of_group == group], block[of_group == group], tree.nodes)
-        if blocks.sum() <= MOST_BLOCKS:
-            weights = np.array(plan.parts[plan.group_part[group]].weights, dtype=np.int64)
-            found = audit_group(tree, weights, blocks, np.maximum(prior[order], 1e-9).tolist())
-            if found is not None:
-                return int(order[int(np.argmax([float(p) for p in found.posterior]))])
-        return int(np.argmax(counts[group]))
-
-    return likeliest
-
-
-# --- checks of a release ----------------------------------------------------------------------------------------------
-# Whether a target-distribution release can be what it says: exact blocks, groups of the columns it names.
-
-
-def check_release(plan: TargetDistributionPlan, published: Published, release: OpenBlocks) -> None:
-    """The published blocks are exactly P-private; groups have the rows they state and are made as they say."""
-    one_unit(published)
-    _check_side(published)
-    for part in plan.parts:
-        weights = np.array(part.weights, dtype=np.int64)
-        if leaf_probabilities(release.bounder.blocks.tree, weights) != part.probabilities:
-            raise VerificationError("the stated target is not the one that its weights give")
-    try:
-        release.check(
-            [np.array(part.weights, dtype=np.int64) for part in plan.parts], np.array(plan.group_part, dtype=np.int64)
-        )
-    except (PlanError, ReleaseError) as error:
-        raise VerificationError(f"the published groups do not keep the guarantee: {error}") from None
-    stated_sizes(published, plan.group_rows, "group")
-    _check_groups(plan, published)
-
-
-def _check_side(published: Published) -> None:
-    """sensitive.parquet says beside each block the same words or ends everywhere."""
-    side = published.evidence.side
-    for name in {LOW, HIGH, WORDS} & set(side):
-        pairs = set(zip(side["block"].tolist(), side[name].tolist(), strict=True))
-        if len(pairs) > len(np.unique(side["block"])):
-            raise VerificationError(f'"{name}" of sensitive.parquet says different things of one block')
-
-
-def _check_groups(plan: TargetDistributionPlan, published: Published) -> None:
-    """Rows that agree on the columns that groups are made of are in one group."""
-    try:
-        columns = tuple(dict.fromkeys(parse_rule(rule).column for rule in (*plan.target_by, *plan.partition_by)))
-    except SpecError as error:
-        raise VerificationError(f"release.json makes groups by no rule: {error}") from None
-    known = {column.name for column in published.columns if column.role in {"quasi", "insensitive"}}
-    if not set(columns) <= known:
-        raise VerificationError("release.json makes groups of a column that is not published")
-    if not columns:
-        if len(plan.group_rows) > 1:
-            raise VerificationError("release.json names no column that groups are made of, and several groups")
-        return
-    codes, _ = published.counted((*columns, "group_id"))
-    cells, _ = distinct_cells(codes[:, :-1])
-    if len(cells) < len(codes):
-        raise VerificationError("rows that agree on the columns that groups are made of are in different groups")
 
 
 # --- target report ----------------------------------------------------------------------------------------------------

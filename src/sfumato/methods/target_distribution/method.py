@@ -13,43 +13,24 @@ know other rows of the group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import ReleaseError, SpecError, VerificationError
+from ...errors import SpecError, VerificationError
+from ...laws.blocks import SCHEME, Blocks, TargetPart
 from ...model.names import Ratio, exact
-from ...model.private import Batch, Facts, Known, Needs, Profile, Released, Work
-from ...model.public import (
-    Asked,
-    Candidate,
-    Claim,
-    Domain,
-    Estimated,
-    Evidence,
-    Floats,
-    Guarantee,
-    Law,
-    Observed,
-    Published,
-    ReaderBound,
-    Roles,
-    Trust,
-)
-from ...model.types import ColumnType
+from ...model.private import Facts, Known, Needs, Profile, Work
+from ...model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, Trust
+from ...stats.joint_codes import distinct_cells
 from ..contract import Example, Method, Planned, Specification
 from ..shared.options import told
-from ..shared.published import silent
-from .estimate import OpenBlocks, estimate, open_blocks, order_statistics, ratios
-from .guarantee import ADDED, block_columns, check_release, knowing, readers, report, side_table
-from .plan import Made, check_hierarchy, check_target, from_data, hierarchy_text, make, parse_rule, target_text
+from .guarantee import readers, report, side_table
+from .plan import check_hierarchy, check_target, from_data, hierarchy_text, make, parse_rule, target_text
 from .targets import MAX_WEIGHT
-from .tree import BlockTree, from_blocks
 
-SCHEME = 1
 GROUP_ROWS = 50  # at a bound: groups are made of columns while they hold this many rows on average
 KNOWS_ALGORITHM = (
     "readers who know the algorithm: how many blocks stay at the root depends on the group's true values, and a group "
@@ -113,62 +94,19 @@ class TargetDistribution(Specification):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TargetPart:
-    """The target of some groups: weights of the nodes, the distribution they represent, and how far they moved it."""
-
-    weights: tuple[int, ...]
-    probabilities: tuple[Fraction, ...]  # over the leaves, in the order of `TargetDistributionPlan.order`
-    distance: float | None  # total variation to the distribution asked for, rounded up; None: taken from the data
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TargetDistributionPlan:
-    """What the release states; the blocks of each group are in sensitive.parquet."""
+    """What the release states beside its hierarchy, targets and groups, which are its law's."""
 
-    scheme: int
     target: str
     target_from_data: bool
     hierarchy: str
-    numeric: bool
-    order: tuple[int, ...]  # leaf position -> place of the value in the column's domain
-    blocks: tuple[tuple[int, int], ...]  # every node as leaf positions start..stop-1, the root first
-    labels: tuple[str | None, ...] | None
     partition_by: tuple[str, ...]
     target_by: tuple[str, ...]
-    parts: tuple[TargetPart, ...]
-    group_part: tuple[int, ...]
-    group_rows: tuple[int, ...]
+    law: Blocks
     max_weight: int
     min_group: int
     fakes: Fraction
     randomise_depth: bool
-
-    def __post_init__(self) -> None:
-        if self.scheme != SCHEME:
-            raise SpecError("the scheme of the release is not known to this version of sfumato")
-
-    @property
-    def tree(self) -> BlockTree:
-        return from_blocks(self.blocks)
-
-
-def _release(plan: TargetDistributionPlan, evidence: Evidence) -> OpenBlocks:
-    if "release" not in evidence.memo:
-        try:
-            tree = plan.tree
-        except SpecError as error:
-            raise ReleaseError(f"release.json describes no hierarchy: {error}") from None
-        if any(len(part.weights) != tree.nodes or min(part.weights) < 0 for part in plan.parts) or (
-            len(plan.group_part) != len(plan.group_rows)
-            or not set(plan.group_part) <= set(range(len(plan.parts)))
-            or tree.leaves != len(evidence.domains[0])
-        ):
-            raise ReleaseError("release.json states weights or groups that do not fit its hierarchy")
-        evidence.memo["release"] = open_blocks(
-            tree, np.array(plan.order, dtype=np.int64), evidence.side, np.array(plan.group_rows, dtype=np.int64)
-        )
-    found: OpenBlocks = evidence.memo["release"]
-    return found
 
 
 def _round_up(x: Fraction, digits: int = 6) -> float:
@@ -182,10 +120,6 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
     name = "target-distribution"
     title = "Target distribution"
     trust = Trust.CONDITIONAL
-    part = "group_id"
-    adds = ADDED
-    withheld = True
-    by_number = True
     answers = "certain bounds"
     spec = TargetDistribution
     plan_type = TargetDistributionPlan
@@ -225,17 +159,12 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
         """Tree, targets, groups, fakes and blocks; nothing is random but, where asked for, the depth of the blocks."""
         made = make(spec, profile, rng if spec.randomise_depth else None)
         taken = from_data(spec.target)  # how far weights moved a true histogram would tell its counts
-        public = TargetDistributionPlan(
+        law = Blocks(
             scheme=SCHEME,
-            target=target_text(spec.target),
-            target_from_data=taken,
-            hierarchy=hierarchy_text(spec.hierarchy),
             numeric=made.shape.values is not None,
             order=made.shape.order,
             blocks=made.shape.tree.blocks(),
             labels=made.shape.tree.labels,
-            partition_by=tuple(spec.partition_by),
-            target_by=tuple(spec.target_by),
             parts=tuple(
                 TargetPart(
                     weights=tuple(t.weights.tolist()),
@@ -246,6 +175,14 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
             ),
             group_part=tuple(made.group_part.tolist()),
             group_rows=tuple(made.group_rows.tolist()),
+        )
+        public = TargetDistributionPlan(
+            target=target_text(spec.target),
+            target_from_data=taken,
+            hierarchy=hierarchy_text(spec.hierarchy),
+            partition_by=tuple(spec.partition_by),
+            target_by=tuple(spec.target_by),
+            law=law,
             max_weight=spec.max_weight,
             min_group=spec.min_group,
             fakes=exact(spec.fakes, "fakes"),
@@ -253,24 +190,14 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
         )
         return Planned(public=public, work=Work(side=side_table(made), notes=made.notices, secret=made))
 
-    def beside(self, plan: TargetDistributionPlan, domains: tuple[Domain, ...]) -> Mapping[str, ColumnType]:
-        """Blocks, how often each comes, and what it covers."""
-        return block_columns(domains[0], numeric=plan.numeric)
-
-    def apply(self, plan: TargetDistributionPlan, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
-        """The sensitive column goes, the number of the group comes."""
-        made: Made = work.secret
-        group = made.group_of[batch.codes[1]] if len(batch.codes) > 1 else np.zeros(batch.rows)
-        return Released(codes=(None,) * len(batch.codes), extra={"group_id": group.astype(np.int32)})
-
     def guarantee(self, plan: TargetDistributionPlan) -> Guarantee:
         """Exact marginals; and, at length, what they do not cover."""
-        moved = max((part.distance for part in plan.parts if part.distance is not None), default=None)
+        moved = max((part.distance for part in plan.law.parts if part.distance is not None), default=None)
         return Guarantee(
             model="P-private marginals",
             parameters={
                 "target": plan.target,
-                "groups": len(plan.group_rows),
+                "groups": len(plan.law.group_rows),
                 **({} if moved is None else {"target_moved": moved}),
                 "max_weight": plan.max_weight,
                 "min_group": plan.min_group,
@@ -300,58 +227,27 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
         """Groups and their blocks."""
         return readers(claim, known)
 
-    def estimate(self, plan: TargetDistributionPlan, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
-        """Certain bounds, and no point estimate: by construction every row's expected value is that of the target."""
-        return estimate(_release(plan, evidence), observed, asked)
-
-    def bound(
-        self,
-        plan: TargetDistributionPlan,
-        evidence: Evidence,
-        kind: str,
-        observed: Observed,
-        asked: Asked,
-        top: Sequence[int],
-        bottom: Sequence[int],
-        share: float | None,
-    ) -> tuple[Floats, Floats, tuple[str, ...]] | None:
-        """Certain bounds on AVG, MIN, MAX and quantiles."""
-        release = _release(plan, evidence)
-        if kind == "ratio":
-            return ratios(release, observed, asked, top, bottom)
-        if any(asked.measure[f] for f in (*top, *bottom)):
-            return None  # another column is a factor, or the only column
-        if any(value[0] is None for value in evidence.domains[0].values):
-            return None  # MIN and MAX skip missing values, blocks do not tell them apart
-        return order_statistics(release, observed, asked, top[0], kind, share)
-
-    def law(self, plan: TargetDistributionPlan, evidence: Evidence, unit: int) -> Law:
-        """Every block spread over its values as the target spreads them, scaled to the rows of the group."""
-        blocks = _release(plan, evidence).bounder.blocks
-        counts = np.zeros((blocks.groups, len(plan.order)))
-        spans = np.array(plan.blocks)
-        for number, part in enumerate(plan.parts):
-            target = np.array([float(p) for p in part.probabilities])
-            mass = np.concatenate([[0.0], np.cumsum(target)])
-            of_node = np.maximum(mass[spans[:, 1]] - mass[spans[:, 0]], 1e-300)
-            for node in np.unique(blocks.node):
-                mine = (blocks.node == node) & (np.array(plan.group_part)[blocks.group] == number)
-                leaves = slice(*spans[node])
-                share = target[leaves] / of_node[node]
-                at = np.array(plan.order)[leaves]
-                counts[np.ix_(blocks.group[mine], at)] += blocks.count[mine][:, None] * share
-        counts *= (np.array(plan.group_rows) / np.maximum(blocks.sizes, 1))[:, None]
-        return replace(silent(counts), knowing=knowing(plan, evidence, counts))
-
     def verify(self, plan: TargetDistributionPlan, published: Published) -> None:
-        """The published blocks are exactly P-private, and every group has the rows it states and as many blocks."""
+        """Rows that agree on the columns that groups are made of are in one group."""
         try:
-            release = _release(plan, published.evidence)
-        except ReleaseError as error:
-            raise VerificationError(f"the published groups do not keep the guarantee: {error}") from None
-        check_release(plan, published, release)
+            columns = tuple(dict.fromkeys(parse_rule(rule).column for rule in (*plan.target_by, *plan.partition_by)))
+        except SpecError as error:
+            raise VerificationError(f"release.json makes groups by no rule: {error}") from None
+        known = {column.name for column in published.columns if column.role in {"quasi", "insensitive"}}
+        if not set(columns) <= known:
+            raise VerificationError("release.json makes groups of a column that is not published")
+        if not columns:
+            if len(plan.law.group_rows) > 1:
+                raise VerificationError("release.json names no column that groups are made of, and several groups")
+            return
+        codes, _ = published.counted((*columns, "group_id"))
+        cells, _ = distinct_cells(codes[:, :-1])
+        if len(cells) < len(codes):
+            raise VerificationError("rows that agree on the columns that groups are made of are in different groups")
 
-    def report(self, plan: TargetDistributionPlan, work: Work, profile: Profile) -> dict[str, Any]:
+    def report(
+        self, plan: TargetDistributionPlan, work: Work, profile: Profile, *, full: bool = False
+    ) -> dict[str, Any]:
         """Groups with their blocks and fakes, what a reader of the algorithm learns, and notices."""
         return report(work.secret, profile)
 

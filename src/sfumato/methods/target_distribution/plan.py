@@ -14,14 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import PlanError, SpecError
+from ...laws.block_audit import only_homogeneous
+from ...laws.block_plans import check_plan, plan, unit_sums
+from ...laws.block_tree import (
+    BlockTree,
+    balanced,
+    check_numeric_domain,
+    equal_width,
+    from_blocks,
+    from_nested,
+    from_rows,
+    spans,
+)
 from ...model.private import Histogram, Profile
 from ...model.public import Domain, Integers
 from ...stats.joint_codes import sum_by_group
 from . import targets
 from .fakes import WORK_LIMIT, FakeChoice, allowed_fakes, choose_fakes
-from .group_audit import only_homogeneous
-from .targets import Target, check_plan, plan, unit_sums
-from .tree import BlockTree, balanced, check_numeric_domain, equal_width, from_blocks, from_nested, from_rows, spans
+from .targets import Target
 
 # --- target parsing ---------------------------------------------------------------------------------------------------
 # What people write for target-distribution, turned into grouping rules, a tree over the domain, and targets.

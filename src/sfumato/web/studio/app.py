@@ -30,6 +30,7 @@ from ...methods import REGISTRY, method_named
 from ...methods.specifications import fields_of
 from ...model.names import option_name
 from ...model.public import READERS
+from ...reports.documents import stated_parameters
 from ...reports.pages import release_page
 from ...reports.text import name_of, number, reached, render_cells, render_unprotected, verdict
 from ..analyst import READERS as READER_WORDS
@@ -571,7 +572,7 @@ def plan_view(here: Studio) -> dict[str, Any] | None:
         return view | {"ready": False}
     found = here.planned.result
     report = found["report"]
-    parameters = {k: v for k, v in report["parameters"].items() if isinstance(v, str | int | float | bool)}
+    parameters = stated_parameters(report)
     return view | {
         "ready": True,
         "report": report,

@@ -1,4 +1,4 @@
-"""Estimates from keep-or-redraw channels on sub-tables: what `uniform` and `small-domain` share.
+"""keep-or-redraw: a value stays with probability p, else it is redrawn uniformly; in every sub-table by itself.
 
 In sub-table i a value is kept with probability p_i, else redrawn uniformly from the m_i values of SA_i
 (the draw may return it), so Pr(y | s) = p 1[y = s] + q with q = (1 - p) / m. [docs/explanation/uniform.md, 5]
@@ -6,74 +6,33 @@ In sub-table i a value is kept with probability p_i, else redrawn uniformly from
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...model.public import Asked, Codes, Estimated, Evidence, Floats, Integers, Observed
-from ...stats.intervals import Line, second_cumulant, tail_interval, third_cumulant
-from ...stats.joint_codes import sum_by_group
-
-# --- row sums ---------------------------------------------------------------------------------------------------------
-# What a method adds up stratum by stratum, and the answers it makes of that: the same for values and for sets.
-
-
-@dataclass(slots=True)
-class RowSums:
-    """Sums over sub-tables, (T, F); covariance (T, P)."""
-
-    value: Floats
-    variance: Floats
-    covariance: Floats
-    known: Floats  # rows that count whatever their true value is: part of `value`, without error
-    rows: Floats  # the others
-    v0: Floats  # variance and third cumulant of the value if no row has it ...
-    k0: Floats
-    slope: Floats  # ... and what a row that has it adds, times the weight
-    kslope: Floats
-    weight: Floats  # about how many records of the whole sub-tables count: where those of the value lie
-    unit: Floats  # the largest step that one row can make
-
-    @classmethod
-    def zeros(cls, strata: int, functionals: int, pairs: int) -> RowSums:
-        """Nothing added up yet."""
-        return cls(*(np.zeros((strata, pairs if name == "covariance" else functionals)) for name in cls.__slots__))
-
-    def collected(self, observed: Observed, asked: Asked) -> Estimated:
-        """Strata of one output row added up; inverted tests for counts, normal ends for self."""
-
-        def add(x: Floats) -> Floats:
-            return sum_by_group(x, observed.key, observed.keys)
-
-        # The slope of an output row whose strata have different ones is their average by rows.
-        rows = add(self.rows)
-
-        def average(x: Floats) -> Floats:
-            of_stratum = np.divide(x, self.weight, out=np.zeros_like(x), where=self.weight > 0)
-            return np.divide(add(of_stratum * self.rows), rows, out=np.zeros_like(rows), where=rows > 0)
-
-        value, variance, known = add(self.value), np.maximum(add(self.variance), 0.0), add(self.known)
-        half = asked.z * np.sqrt(variance)
-        low, high = value - half, value + half
-        f = np.flatnonzero((asked.measure == 0) & asked.indicator)
-        inverted = np.zeros(value.shape, dtype=bool)
-        inverted[:, f] = True
-        unit = np.zeros_like(value)
-        np.maximum.at(unit, observed.key, self.unit)
-        v = Line(constant=add(self.v0)[:, f], slope=average(self.slope)[:, f])
-        k = Line(constant=add(self.k0)[:, f], slope=average(self.kslope)[:, f])
-        hit = unit[:, f] if asked.full else 0.0
-        ends = tail_interval((value - known)[:, f], v, k, asked.alpha, 0.0, rows[:, f], hit)
-        low[:, f], high[:, f] = (known[:, f] + end for end in ends)
-        return Estimated(
-            value=value, variance=variance, low=low, high=high, covariance=add(self.covariance), inverted=inverted
-        )
-
-
-# --- perturbation -----------------------------------------------------------------------------------------------------
+from ..errors import ReleaseError, VerificationError
+from ..model.private import Batch, Profile, Released, Work
+from ..model.public import Asked, Codes, Domain, Estimated, Evidence, Floats, Integers, Likelihood, Observed, Published
+from ..stats.gamma import keep_probabilities
+from ..stats.intervals import second_cumulant, third_cumulant
+from ..stats.joint_codes import sum_by_group
+from .expected import Foresight, entries, pushed, tensor, together
+from .functionals import (
+    Cells,
+    CodedUnit,
+    Functionals,
+    IndependentRows,
+    KroneckerWeights,
+    SetListWeights,
+    redraw_weights,
+)
+from .published import check_floor, published_table
+from .sub_tables import PART, RowSums, SubTableLaw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +65,152 @@ def perturb_parts(tables: SubTables, codes: Codes, part: NDArray[np.int64], rng:
     kept = rng.integers(0, 2**32, size=len(codes), dtype=np.uint32) < keep[part]
     drawn = tables.values[tables.start[part] + rng.integers(0, np.diff(tables.start)[part])]
     return np.where(kept, codes.astype(np.int32, copy=False), drawn)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepOrRedraw(SubTableLaw):
+    """Every value kept with its sub-table's p, else redrawn from the sub-table's values."""
+
+    name = "keep-or-redraw"
+    formula = "w = (h - q sum h) / p; Var = n b(1-b)/p^2 + f (1-p-2b)/p, f cut to [0, n]; counts: inverted test"
+    lumpable = True
+
+    @property
+    def channels(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """(p, q) of every sub-table, exact."""
+        widths = [self.values] if self.domains is None else map(len, self.domains)
+        return tuple(keep_probabilities(gamma, width) for gamma, width in zip(self.gammas, widths, strict=True))
+
+    @property
+    def tables(self) -> SubTables:
+        """The same as arrays."""
+        return _tables(self)
+
+    def _fitting(self, evidence: Evidence) -> SubTables:
+        """The channels; ReleaseError where the release states another domain than it lists."""
+        if self.values != len(evidence.domains[0]):
+            raise ReleaseError(f"release.json states {self.values} values and lists {len(evidence.domains[0])}")
+        return self.tables
+
+    def apply(self, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+        """Every value kept with probability p, else redrawn; the sub-table is published."""
+        (codes,), tables = batch.codes, self.tables
+        if self.domains is None:
+            return Released(codes=(perturb(codes, tables.domain(0), float(tables.p[0]), rng),))
+        (part,) = batch.labels
+        return Released(codes=(perturb_parts(tables, codes, part, rng),), extra={PART: part})
+
+    def estimate(self, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+        """Sub-table by sub-table, then added up."""
+        return estimate(self._fitting(evidence), evidence, observed, asked)
+
+    def functionals(self, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
+        """Rows are independent given their sub-table, which is published; a state is (sub-table, value)."""
+        (unit,), tables = units, self.tables
+        if self.domains is None:
+            B = redraw_weights(float(tables.p[0]), float(tables.q[0]), np.bincount(unit.classes))
+            return IndependentRows(cells, KroneckerWeights(axes=(B,), shape=(len(B),)))
+        blocks = []
+        for i in range(len(tables)):
+            held, sizes = np.unique(unit.classes[tables.domain(i)], return_counts=True)
+            blocks.append((held.astype(np.intp), redraw_weights(float(tables.p[i]), float(tables.q[i]), sizes)))
+        weights = PartWeights(blocks=tuple(blocks), values=unit.size)
+        return IndependentRows(cells, weights, weights.state[cells.part, cells.value])
+
+    def likelihood(self, evidence: Evidence, unit: int) -> Likelihood:
+        """Every sub-table by itself."""
+        return redrawn(self._fitting(evidence), evidence)
+
+    def check_drawn(self, published: Published) -> None:
+        """Every sub-table shows its own values, none too rarely for its channel."""
+        part, codes, count = published.evidence.totals((0,))
+        table = sum_by_group(count, (part, codes[:, 0]), (len(self.gammas), self.values))
+        for i, (_, q) in enumerate(self.channels):
+            mine = table[i, self.of_table(i)]
+            if mine.sum() != table[i].sum():
+                raise VerificationError("a row publishes a value that its sub-table does not have")
+            check_floor(mine, float(q), self.where(i), tests=len(self.gammas))
+
+    def channel(self, work: Work, profile: Profile) -> Floats:
+        """Each sub-table's channel, weighted by the share of a value's records that the plan puts there."""
+        share, tables = self.shares(work, profile), self.tables
+        made = np.zeros((self.values, self.values))
+        for i in range(len(tables)):
+            values = tables.domain(i)
+            own = tables.p[i] * np.eye(len(values)) + tables.q[i]
+            made[np.ix_(values, values)] += share[i, values][:, None] * own
+        return made
+
+    def retention(self) -> float:
+        """p averaged over records."""
+        sizes = np.array(self.sizes or [1], dtype=float)
+        return float(self.tables.p @ sizes / sizes.sum())
+
+    def foresee(self, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
+        """Expected counts: p of a class plus its share of everything that its sub-table redraws."""
+        tables, share, true_counts = self.tables, self.shares(work, profile), profile.true_counts().astype(float)
+        whole = self.domains is None  # then values may be counted together before the channel acts
+
+        def of_table(seen: Floats, classes: Codes | Integers, i: int) -> Floats:
+            inside = np.bincount(classes[tables.domain(i)], minlength=seen.shape[-1])
+            moved = seen if whole else seen * share[i]
+            return tables.p[i] * moved + tables.q[i] * moved.sum(axis=-1, keepdims=True) * inside
+
+        def push(observed: Observed, asked: Asked) -> Observed:
+            (classes,), seen = asked.classes, tensor(observed, asked.shape[0])
+            return together([entries(observed, of_table(seen, classes, i), i) for i in range(len(tables))])
+
+        def totals(_: tuple[int, ...]) -> tuple[Integers, Codes, Floats]:
+            every = np.arange(self.values)
+            count = np.array([of_table(true_counts, every, i) for i in range(len(tables))])
+            part, code = np.nonzero(count)
+            return part.astype(np.int64), code[:, None].astype(np.int32), count[part, code]
+
+        return pushed(self, push, totals, profile, domains, lump=whole)
+
+
+@lru_cache(maxsize=4)  # every batch and every question asks for them
+def _tables(law: KeepOrRedraw) -> SubTables:
+    of_tables = [law.of_table(i) for i in range(len(law.gammas))]
+    kinds = {kind: tuple(map(float, kind)) for kind in set(law.channels)}
+    p, q = np.array([kinds[kind] for kind in law.channels]).T
+    return SubTables(start=np.cumsum([0, *map(len, of_tables)]), values=np.concatenate(of_tables), p=p, q=q)
+
+
+def redrawn(tables: SubTables, evidence: Evidence, unit: int = 0) -> Likelihood:
+    """What rows tell of sub-tables that keep a value with p, else redraw it: n_ix = (o - q n_i) / p, cut at 0."""
+    seen = published_table(evidence, unit, len(tables))
+    inside = np.zeros(seen.shape, dtype=bool)
+    inside[np.repeat(np.arange(len(tables)), np.diff(tables.start)), tables.values] = True
+    estimate = (seen - tables.q[:, None] * seen.sum(axis=1, keepdims=True)) / tables.p[:, None]
+
+    def chance(part: Integers, shown: Codes) -> Floats:
+        found: Floats = inside[part] * tables.q[part][:, None]
+        found[np.arange(len(shown)), shown] += tables.p[part]
+        return found
+
+    return Likelihood(counts=np.where(inside, np.maximum(estimate, 0.0), 0.0), chance=chance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartWeights(SetListWeights):
+    """B with a state for every (sub-table, value in it); a value has no weight where a sub-table does not hold it.
+
+    Its records are then in other sub-tables: dealing them out at random adds no error, because all are counted.
+    """
+
+    state: NDArray[np.intp] = field(init=False)  # [sub-table, value], -1 where there is none
+
+    def __post_init__(self) -> None:
+        SetListWeights.__post_init__(self)
+        start = self._start()
+        state = np.full((len(self.blocks), self.values), -1, dtype=np.intp)
+        for i, (held, _) in enumerate(self.blocks):
+            state[i, held] = np.arange(start[i], start[i + 1])
+        object.__setattr__(self, "state", state)
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

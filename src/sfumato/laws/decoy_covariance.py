@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...errors import QueryError
-from ...model.public import Asked, Floats, Observed
-from .channel import DecoyChannel, FullMatrix
+from ..errors import QueryError
+from ..model.public import Asked, Floats, Observed
+from .decoy_channel import DecoyChannel, FullMatrix
 
 # --- decoy estimate ---------------------------------------------------------------------------------------------------
 # Totals and conditioned counts from a decoy release, with their variances (docs/explanation/splu.md, section 5).

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import PlanError, ReleaseError
-from ...model.public import Asked, Estimated, Floats, Observed
-from ...stats.joint_codes import sum_by_group
-from .bounds import Blocks, Bounder, Exact, Ints, Selection, WholeNumbers, exact_numbers
-from .targets import check_plan
-from .tree import BlockTree
+from ..errors import PlanError, ReleaseError
+from ..model.public import Asked, Estimated, Floats, Observed
+from ..stats.joint_codes import sum_by_group
+from .block_bounds import Blocks, Bounder, Exact, Ints, Selection, WholeNumbers, exact_numbers
+from .block_plans import check_plan
+from .block_tree import BlockTree
 
 # --- picked rows ------------------------------------------------------------------------------------------------------
 # Certain bounds on sums and averages of an untouched column over the rows that a condition on the blocks picks.

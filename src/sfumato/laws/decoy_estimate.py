@@ -8,10 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...model.public import Asked, Estimated, Floats, Observed
-from ...stats.intervals import Line, binomial_total_interval, cut, tail_interval
-from .channel import DecoyChannel, FullMatrix
-from .covariance import DecoyRows, DecoyWeights, Estimates, RebuiltCovariance, Whole, calibrate, observations, rebuilt
+from ..model.public import Asked, Estimated, Floats, Observed
+from ..stats.intervals import Line, binomial_total_interval, cut, tail_interval
+from .decoy_channel import DecoyChannel, FullMatrix
+from .decoy_covariance import (
+    DecoyRows,
+    DecoyWeights,
+    Estimates,
+    RebuiltCovariance,
+    Whole,
+    calibrate,
+    observations,
+    rebuilt,
+)
 
 # --- rare values ------------------------------------------------------------------------------------------------------
 # Variance and third cumulant of a decoy release's count of one value, as functions of the true count.

@@ -18,20 +18,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...errors import UnsupportedQuery
-from ...model.public import Floats
-from ..shared.linear_functionals import (
-    Cells,
-    CodedUnit,
-    DependentRows,
-    Functions,
-    IndependentRows,
-    KroneckerWeights,
-    Target,
-    runs,
-)
-from .channel import DecoyChannel
-from .covariance import RANK
+from ..errors import UnsupportedQuery
+from ..model.public import Floats
+from .decoy_channel import DecoyChannel
+from .decoy_covariance import RANK
+from .functionals import Cells, CodedUnit, DependentRows, Functions, IndependentRows, KroneckerWeights, Target, runs
 
 GAP = 1e-6  # relative gap between the estimated and the published totals that calibration closes
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...errors import UnsupportedQuery
-from ...model.public import Asked, Estimated, Evidence, Floats, Observed
-from ..shared.linear_functionals import Cells, DependentRows, Functions, runs
-from .channel import Channel, Groups, released_groups, triples
+from ..errors import UnsupportedQuery
+from ..model.public import Asked, Estimated, Evidence, Floats, Observed
+from .functionals import Cells, DependentRows, Functions, runs
+from .group_channel import Channel, Groups, released_groups, triples
 
 Kinds = list[list[tuple[int, NDArray[np.bool_]]]]
 Sums = Callable[[NDArray[np.bool_], int], Floats]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import SpecError
+from ..errors import SpecError
 
 Positions = NDArray[np.int64]
 Nested = Any  # a value, or a list of Nested

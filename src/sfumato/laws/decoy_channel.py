@@ -19,9 +19,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.public import Floats
-from ..shared.grouping import Counts, largest_buckets, random_margins_chain
-from .plan import slot_table
+from ..model.public import Floats
+from .grouping import Counts, largest_buckets, random_margins_chain, slot_table
 
 FREQUENT = 0.25  # inclusion probability above which a value is left out by multiplication, not by subtraction
 ROUNDS = 2_000

@@ -1,23 +1,158 @@
-"""Answers from generalised columns, under the assumption that people of a class are spread evenly over its values.
+"""classes: quasi-identifiers leave as labels that stand for several values; rows of one class show true values.
 
-A released label stands for a set of base values; a row with joint label L counts for a functional h with the mean of h
-over the base cells of L. The variance is the one of that model (each row uniform in its class, independently); the
-limits need no model: the least and the largest value of h in the class, summed over rows.
+Answers assume that people of a class are spread evenly over its values. A released label stands for a set of base
+values; a row with joint label L counts for a functional h with the mean of h over the base cells of L. The variance is
+the one of that model (each row uniform in its class, independently); the limits need no model: the least and the
+largest value of h in the class, summed over rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...model.public import Asked, Estimated, Floats, Integers, Observed
+from ..errors import ReleaseError, VerificationError
+from ..model.private import Batch, Released, Work
+from ..model.public import Asked, Codes, Domain, Estimated, Evidence, Floats, Integers, Observed, Published
+from .contract import Bounds, Law
+from .published import check_roles
 
 CAVEAT = "estimates assume that the people of a class are spread evenly over its values; n_min and n_max are certain"
 LARGEST = 5_000_000  # groups x cells up to which ratios get certain bounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """One generalised column: the label of every value of its domain."""
+
+    column: str
+    level: int
+    height: int
+    labels: tuple[str, ...]
+    member: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Keeper:
+    """Which cells stay, for rows of codes of any batch: prefixes of the cells numbered column by column."""
+
+    steps: tuple[Integers, ...]  # per column after the first: sorted keys prefix * size + code
+    sizes: tuple[int, ...]
+    stay: NDArray[np.bool_]  # per number of the whole cell
+
+    @classmethod
+    def of(cls, cells: Integers, where: Integers, good: NDArray[Any]) -> Keeper:
+        """From the distinct cells, their classes and which classes are diverse."""
+        sizes = tuple(int(c.max()) + 1 for c in cells.T)
+        number, steps = cells[:, 0], []
+        for column, size in zip(cells.T[1:], sizes[1:], strict=True):
+            keys = np.unique(number * size + column)
+            steps.append(keys)
+            number = np.searchsorted(keys, number * size + column)
+        stay = np.zeros(int(number.max()) + 1, dtype=bool)
+        stay[number] = good[where]
+        return cls(steps=tuple(steps), sizes=sizes, stay=stay)
+
+    def __call__(self, codes: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
+        """Which rows stay; a cell that was not counted when planning does not."""
+        number = codes[0].astype(np.int64)
+        known = number < self.sizes[0]
+        for keys, size, column in zip(self.steps, self.sizes[1:], codes[1:], strict=True):
+            key = number * size + column
+            number = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+            known &= (keys[number] == key) & (column < size)
+        return np.asarray(known & self.stay[np.minimum(number, len(self.stay) - 1)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Relabelling:
+    """How rows are relabelled, private: what is published for every value, and which rows stay."""
+
+    code: tuple[Codes, ...]  # of every value of the domains of *all* rows; 0 where no row stays
+    keeper: Keeper | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classes(Law):
+    """The generalised columns with their labels."""
+
+    name = "classes"
+    formula = "a row counts with the mean of h over the values of its labels; limits: least and largest h there"
+    classes = True
+
+    columns: tuple[Level, ...]
+    suppressed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.suppressed < 0:
+            raise ValueError("a negative number of rows was left out")
+        for level in self.columns:
+            if set(level.member) != set(range(len(level.labels))) or len(set(level.labels)) != len(level.labels):
+                raise ValueError(f"values and labels of {level.column} do not fit each other")
+
+    def apply(self, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+        """Labels for values; rows that would make a class not diverse stay behind."""
+        how: Relabelling = work.secret
+        codes = batch.codes[: len(self.columns)]
+        new = [
+            code.take(c) if code.any() else np.zeros(batch.rows, dtype=code.dtype)  # one label, that of all values
+            for code, c in zip(how.code, codes, strict=True)
+        ]
+        return Released(codes=(*new, None), stay=None if how.keeper is None else how.keeper(codes))
+
+    def released_domains(self, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
+        """Labels where a column is generalised."""
+        found = tuple((domain.columns[0], len(domain)) for domain in domains[: len(self.columns)])
+        if found != tuple((level.column, len(level.member)) for level in self.columns):
+            raise ReleaseError("release.json states labels that do not fit its columns")
+        out = list(domains)
+        for i, level in enumerate(self.columns):
+            if level.level:
+                values = tuple((label,) for label in level.labels)
+                out[i] = Domain(columns=domains[i].columns, values=values, declared=domains[i].declared)
+        return tuple(out)
+
+    def generalised(self, unit: int) -> tuple[int, ...]:
+        """The label of every value."""
+        return self.columns[unit].member
+
+    def _members(self, asked: Asked) -> list[Integers]:
+        return [np.asarray(self.columns[u].member, dtype=np.int64) for u in asked.units]
+
+    def estimate(self, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+        """Even spread inside a class, with certain limits."""
+        return estimate(self._members(asked), observed, asked)
+
+    def bound(
+        self,
+        evidence: Evidence,
+        kind: str,
+        observed: Observed,
+        asked: Asked,
+        top: Sequence[int],
+        bottom: Sequence[int],
+        share: float | None,
+    ) -> Bounds | None:
+        """Certain bounds of shares and averages."""
+        if kind != "ratio":
+            return None
+        found = ratio_bounds(self._members(asked), observed, asked, top, bottom)
+        return None if found is None else (*found, ())
+
+    def check(self, published: Published) -> None:
+        """Classes are made of every quasi-identifier, at levels that its hierarchy has."""
+        check_roles(published, "quasi")
+        if {level.column for level in self.columns} != set(published.with_role("quasi")):
+            raise VerificationError("the classes are not made of all quasi-identifiers")
+        for level in self.columns:
+            if not 0 <= level.level <= level.height:
+                raise VerificationError(f'"{level.column}" has a level that its hierarchy does not have')
 
 
 def estimate(members: Sequence[Integers], observed: Observed, asked: Asked) -> Estimated:

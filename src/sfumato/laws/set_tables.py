@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import SpecError
-from ...model.public import Codes, Floats, Integers, Listed, SetWeights
+from ..errors import SpecError
+from ..model.public import Codes, Floats, Integers, Listed, SetWeights
 from .set_channel import SetAnswers, SetChannel, channel_of_blocks, channel_of_sets, set_answers
 
 # --- set draw ---------------------------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array, diags_array
 
-from ...errors import ReleaseError, UnsupportedQuery
-from ...model.public import Codes, Evidence, Floats, Integers
+from ..errors import ReleaseError, UnsupportedQuery
+from ..model.public import Codes, Evidence, Floats, Integers
 
 # --- groups -----------------------------------------------------------------------------------------------------------
 # The groups of a release: which values each holds, and how often values share one.

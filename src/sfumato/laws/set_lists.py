@@ -1,22 +1,170 @@
-"""Estimates from published sets: what `subset-response` and `small-domain` with set reports share.
+"""set-lists: a set of values from a published list in place of the value; every sub-table has a list and a channel.
 
-Weights and variances are those of docs/explanation/set-channels.md, section 5, sub-table by sub-table, added up.
+docs/explanation/set-channels.md; weights and variances are those of section 5, sub-table by sub-table, added up.
+Sub-tables of one size and gamma may share a list.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...model.public import Asked, Estimated, Evidence, Floats, Observed
-from .linear_functionals import Cells, CodedUnit, Functionals, IndependentRows, SetListWeights
-from .perturbation import RowSums
-from .set_channel import SetAnswers, count_cumulants
-from .set_tables import SetTables
+from ..errors import ReleaseError, SpecError, VerificationError
+from ..model.private import Batch, Profile, Released, Work
+from ..model.public import (
+    Asked,
+    Codes,
+    Domain,
+    Estimated,
+    Evidence,
+    Floats,
+    Integers,
+    Likelihood,
+    Listed,
+    Observed,
+    Published,
+    SetWeights,
+)
+from .expected import Foresight, entries, pushed, tensor, together
+from .functionals import Cells, CodedUnit, Functionals, IndependentRows, SetListWeights
+from .published import check_drawn_sets, published_sets
+from .set_channel import SetAnswers, SetChannel, count_cumulants
+from .set_tables import PlannedList, SetTables
+from .sub_tables import PART, RowSums, SubTableLaw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetLists(SubTableLaw):
+    """Sub-table i publishes sets from `lists[of[i]]`, which name positions among its own values."""
+
+    name = "set-lists"
+    formula = (
+        "w(Z) = Q_Z M^-1 h / d_Z, in sets.parquet for single values; Var = sum of w_v(Z), v = Var(w_h | x), "
+        "at least n min v; counts: inverted test"
+    )
+
+    lists: tuple[PlannedList, ...]
+    of: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        SubTableLaw.__post_init__(self)
+        if len(self.of) != len(self.gammas) or not all(0 <= k < len(self.lists) for k in self.of):
+            raise SpecError("every sub-table needs one of the lists", field="lists")
+        _ = self.tables  # refuses a list that is none
+
+    @property
+    def tables(self) -> SetTables:
+        """The channels of all sub-tables."""
+        return _tables(self)
+
+    def listed(self, domains: tuple[Domain, ...]) -> tuple[Listed | None, ...]:
+        """The sets of all sub-tables, numbered through."""
+        last = self.values - 1 if self.domains is None else max(d[-1] for d in self.domains)
+        if len(domains) != 1 or len(domains[0]) != self.values or last >= self.values:
+            raise ReleaseError("release.json states a list of sets that does not fit its columns")
+        return (self.tables.listed(domains[0].columns),)
+
+    def weights(self) -> SetWeights:
+        """The weights of single values."""
+        return self.tables.weights()
+
+    def apply(self, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+        """A set for every row, from the list of its sub-table; the sub-table is published."""
+        (codes,) = batch.codes
+        if self.domains is None:
+            return Released(codes=(self.tables.draw(codes, None, rng),))
+        (part,) = batch.labels
+        return Released(codes=(self.tables.draw(codes, part, rng),), extra={PART: part})
+
+    def estimate(self, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+        """By the weights of the lists."""
+        return estimate(self.tables, evidence, observed, asked)
+
+    def functionals(self, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
+        """Rows are independent, given their sub-table where there are several; a state is a published set."""
+        (unit,), tables = units, self.tables
+        blocks = []
+        for i, values in enumerate(tables.values):
+            held, place = np.unique(unit.classes[values], return_inverse=True)
+            inside = np.zeros((len(values), len(held)))
+            inside[np.arange(len(values)), place] = 1.0
+            blocks.append((held.astype(np.intp), tables.answers(i).unit_weights @ inside))
+        return IndependentRows(cells, SetListWeights(blocks=tuple(blocks), values=unit.size))
+
+    def likelihood(self, evidence: Evidence, unit: int) -> Likelihood:
+        """n_ix = sum of the weights of value x over the rows of sub-table i, cut at 0."""
+        tables, values = self.tables, len(evidence.domains[0])
+        _, codes, count = evidence.totals((0,))
+        seen = np.bincount(codes[:, 0], weights=count, minlength=int(tables.start[-1]))
+        counts, shows = np.zeros((len(tables), values)), np.zeros((len(seen), values))
+        for i, held in enumerate(tables.values):
+            mine = slice(int(tables.start[i]), int(tables.start[i + 1]))
+            counts[i, held] = np.maximum(seen[mine] @ tables.answers(i).unit_weights, 0.0)
+            shows[mine, held] = tables.channels[i].matrix()
+        return Likelihood(counts=counts, chance=lambda _, shown: shows[shown])
+
+    def check_drawn(self, published: Published) -> None:
+        """Every sub-table shows its own sets, none too rarely for its channel, and can be counted from."""
+        tables = self.tables
+        part, codes, _ = published.evidence.totals((0,))
+        if not np.array_equal(tables.part_of(codes[:, 0]), part):
+            raise VerificationError("a row publishes a set that its sub-table does not list")
+        counts = published_sets(published, int(tables.start[-1]))
+        for i, (channel, gamma) in enumerate(zip(tables.channels, self.gammas, strict=True)):
+            try:
+                tables.answers(i)
+            except SpecError as error:
+                raise VerificationError(f"{self.where(i)}: the list of sets cannot be counted from: {error}") from None
+            mine = counts[tables.start[i] : tables.start[i + 1]]
+            check_drawn_sets(mine, channel.members, channel.weights, gamma, self.where(i), tests=len(self.gammas))
+
+    def channel(self, work: Work, profile: Profile) -> Floats:
+        """(values, sets): each sub-table's channel, weighted by the share of a value's records that goes there."""
+        share, tables = self.shares(work, profile), self.tables
+        made = np.zeros((self.values, int(tables.start[-1])))
+        for i, values in enumerate(tables.values):
+            own = tables.channels[i].matrix().T
+            made[values, tables.start[i] : tables.start[i + 1]] = share[i, values][:, None] * own
+        return made
+
+    def foresee(self, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
+        """Expected counts of every set of every sub-table."""
+        tables, share, true_counts = self.tables, self.shares(work, profile), profile.true_counts().astype(float)
+
+        def of_table(seen: Floats, i: int) -> Floats:
+            values = tables.values[i]
+            return np.asarray((seen[..., values] * share[i, values]) @ tables.channels[i].matrix().T)
+
+        def push(observed: Observed, _: Asked) -> Observed:
+            seen = tensor(observed, self.values)
+            moved = [entries(observed, of_table(seen, i), i) for i in range(len(tables))]
+            return together([replace(o, value=o.value + tables.start[i]) for i, o in enumerate(moved)])
+
+        def totals(_: tuple[int, ...]) -> tuple[Integers, Codes, Floats]:
+            count = np.concatenate([of_table(true_counts, i) for i in range(len(tables))])
+            ids = np.arange(len(count))
+            return tables.part_of(ids).astype(np.int64), ids[:, None].astype(np.int32), count
+
+        return pushed(self, push, totals, profile, domains, lump=False)
+
+
+@lru_cache(maxsize=4)  # every batch and every question asks for them
+def _tables(law: SetLists) -> SetTables:
+    made: dict[tuple[int, int, Fraction], SetChannel] = {}
+    channels, values = [], [law.of_table(i) for i in range(len(law.gammas))]
+    for k, held, gamma in zip(law.of, values, law.gammas, strict=True):
+        key = (k, len(held), gamma)
+        if key not in made:
+            made[key] = law.lists[k].channel(len(held), gamma)
+        channels.append(made[key])
+    return SetTables(values, channels)
+
 
 # --- set sums ---------------------------------------------------------------------------------------------------------
 # Answers added up over strata and sub-tables: from moments per (stratum, set) to values, variances, covariances.
@@ -195,15 +343,3 @@ def _add_cumulants(
     ):
         into[grid] += amount
     sums.unit[grid] = np.maximum(sums.unit[grid], np.where(every, 0.0, np.ptp(weights, axis=1)))
-
-
-def set_functionals(tables: SetTables, _: Evidence, cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
-    """Rows are independent, given their sub-table where there are several; a state is a published set."""
-    (unit,) = units
-    blocks = []
-    for i, values in enumerate(tables.values):
-        held, place = np.unique(unit.classes[values], return_inverse=True)
-        inside = np.zeros((len(values), len(held)))
-        inside[np.arange(len(values)), place] = 1.0
-        blocks.append((held.astype(np.intp), tables.answers(i).unit_weights @ inside))
-    return IndependentRows(cells, SetListWeights(blocks=tuple(blocks), values=unit.size))

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.public import Asked, Estimated, Floats, Observed
-from .channel import DecoyChannel
-from .covariance import DecoyRows, observations
+from ..model.public import Asked, Estimated, Floats, Observed
+from .decoy_channel import DecoyChannel
+from .decoy_covariance import DecoyRows, observations
 
 # --- two state --------------------------------------------------------------------------------------------------------
 # The SPLU paper's own reconstruction, for comparison: one average rate a for all other values. Biased.

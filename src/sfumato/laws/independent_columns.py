@@ -1,8 +1,9 @@
-"""Variances and intervals of questions about one randomised column: its counts and sums under a condition.
+"""independent-columns: every column keeps its value with a probability of its own, else shows another one.
 
-A row that counts is released inside the condition's values with chance theta + b, any other with chance b = q |values|.
-So the variance of a sum needs the sum of g^2 over the rows (known) and over those that count (estimated and cut to
-what is possible), and counts have cumulants that are linear in the truth: docs/explanation/intervals.md, 2 and 7.
+Variances and intervals of questions about one randomised column: a row that counts is released inside the condition's
+values with chance theta + b, any other with chance b = q |values|. So the variance of a sum needs the sum of g^2 over
+the rows (known) and over those that count (estimated and cut to what is possible), and counts have cumulants that are
+linear in the truth: docs/explanation/intervals.md, 2 and 7.
 """
 
 from __future__ import annotations
@@ -10,14 +11,156 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...model.public import Asked, Estimated, Floats, Observed
-from ...stats.intervals import Line, count_cumulants, few_changes, tail_interval
-from ...stats.kronecker import AxisMap, apply_maps, apply_transposed, channel, inverse, squared
+from ..errors import ReleaseError, VerificationError
+from ..model.private import Batch, Profile, Released, Work
+from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Likelihood, Observed, Published
+from ..stats.intervals import Line, count_cumulants, few_changes, tail_interval
+from ..stats.kronecker import (
+    AxisMap,
+    apply_maps,
+    apply_transposed,
+    channel,
+    check_keep,
+    inverse,
+    squared,
+    theta_of_keep,
+)
+from .contract import Law
+from .expected import Foresight, entries, pushed, tensor
+from .functionals import Cells, CodedUnit, Functionals, IndependentRows, KroneckerWeights, redraw_weights
+from .keep_or_redraw import SubTables, redrawn
+from .published import check_floor, published_counts
+
+POPULATION = "population"
+Code = TypeVar("Code", bound=np.integer)
+
+
+def randomise_codes(codes: NDArray[Code], *, keep: float, size: int, rng: np.random.Generator) -> NDArray[Code]:
+    """A new array of codes in 0..size-1; a copy of the old one if keep is 1.
+
+    Moving by a uniform non-zero step modulo d reaches each other code once, so q = (1 - p) / (d - 1). The coin has 32
+    bits: p is rounded down to a multiple of 2^-32.
+    """
+    if keep >= 1.0 or size == 1 or not len(codes):
+        return codes.copy()
+    moved = np.flatnonzero(rng.integers(0, 2**32, len(codes), dtype=np.uint32) >= np.uint32(int(keep * 2**32)))
+    there = codes.take(moved).astype(np.int64)
+    there += rng.integers(1, size, len(moved), dtype=np.uint32)
+    out = codes.copy()
+    there -= size * (there >= size)
+    out[moved] = there
+    return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndependentColumns(Law):
+    """Columns with their sizes and keep probabilities, in the order of the units."""
+
+    name = "independent-columns"
+    formula = (
+        "w = P^-T h over the classes of the mentioned columns; Var = sum w^2 - P^-T h^2; z sqrt(Var + z^2 max|w|^2 / 4)"
+    )
+    lumpable = True
+    independent_rows = True
+    estimators = (POPULATION,)
+
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+    keep: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.columns) == len(self.sizes) == len(self.keep):
+            raise ValueError("one size and one keep probability per column")
+        for name, size, p in zip(self.columns, self.sizes, self.keep, strict=True):
+            check_keep(p, size, name)
+
+    @property
+    def thetas(self) -> tuple[float, ...]:
+        """The share of the contrast between two values of each column that survives."""
+        return tuple(1.0 if p >= 1 else theta_of_keep(p, d) for p, d in zip(self.keep, self.sizes, strict=True))
+
+    def apply(self, work: Work, batch: Batch, rng: np.random.Generator) -> Released:
+        """Every randomised column on its own; the others are left as they are."""
+        new = [
+            randomise_codes(codes, keep=p, size=d, rng=rng)
+            for codes, p, d in zip(batch.codes, self.keep, self.sizes, strict=False)
+        ]
+        return Released(codes=(*new, *[None] * (len(batch.codes) - len(new))))
+
+    def released_domains(self, domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
+        """Values stay in their domains."""
+        if not self._fits(domains[: len(self.columns)]):
+            raise ReleaseError("release.json states keep probabilities that do not fit its columns")
+        return domains
+
+    def _fits(self, domains: Sequence[Domain]) -> bool:
+        stated = tuple(zip(self.columns, self.sizes, strict=True))
+        return tuple((domain.columns[0], len(domain)) for domain in domains) == stated
+
+    def estimate(self, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
+        """By the Kronecker product of the columns' inverse channels."""
+        return estimate([self.thetas[u] for u in asked.units], observed, asked, rows=evidence.rows)
+
+    def axes(self) -> tuple[float, ...]:
+        """theta of every unit."""
+        return self.thetas
+
+    def functionals(self, evidence: Evidence, cells: Cells, units: Sequence[CodedUnit]) -> Functionals:
+        """The Kronecker product of the columns' channels."""
+        axes: list[Floats | None] = []
+        for unit in units:
+            theta = self.thetas[unit.unit]
+            q = (1 - theta) / len(unit.classes)
+            axes.append(None if theta == 1.0 else redraw_weights(theta, q, np.bincount(unit.classes)))
+        weights = KroneckerWeights(axes=tuple(axes), shape=tuple(unit.size for unit in units))
+        return IndependentRows(cells, weights)
+
+    def likelihood(self, evidence: Evidence, unit: int) -> Likelihood:
+        """The column's own channel."""
+        theta, size = self.thetas[unit], self.sizes[unit]
+        table = SubTables(
+            start=np.array([0, size]),
+            values=np.arange(size, dtype=np.int32),
+            p=np.array([theta]),
+            q=np.array([(1 - theta) / size]),
+        )
+        return redrawn(table, evidence, unit)
+
+    def check(self, published: Published) -> None:
+        """The columns are those that were randomised, and show every value at least as often as the noise does."""
+        if not published.evidence.domains:
+            raise VerificationError("release.json names no column that was randomised")
+        if not self._fits(published.evidence.domains):
+            raise VerificationError("keep probabilities are stated for other columns than those that were randomised")
+        noisy = [u for u, keep in enumerate(self.keep) if keep < 1]
+        for u in noisy:
+            q = (1 - self.keep[u]) / (self.sizes[u] - 1)
+            check_floor(published_counts(published, u), q, f'column "{self.columns[u]}"', tests=len(noisy))
+
+    def channel(self, work: Work, profile: Profile) -> Floats:
+        """The first randomised column's channel."""
+        keep, size = self.keep[0], self.sizes[0]
+        other = (1 - keep) / (size - 1)
+        return (keep - other) * np.eye(size) + other
+
+    def foresee(self, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
+        """Expected counts by the Kronecker product of the columns' channels."""
+
+        def push(observed: Observed, asked: Asked) -> Observed:
+            maps = [
+                channel(self.thetas[u], len(c), np.bincount(c)) for u, c in zip(asked.units, asked.classes, strict=True)
+            ]
+            seen = tensor(observed, int(np.prod(asked.shape)))
+            moved = apply_maps(maps, seen.reshape(*seen.shape[:2], *asked.shape))
+            return entries(observed, moved.reshape(seen.shape))
+
+        return pushed(self, push, None, profile, domains, lump=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +236,6 @@ def one_column(theta: float, observed: Observed, asked: Asked, value: Floats) ->
 
 CHUNK = 4_000_000  # numbers of one dense block
 FEW = 32  # up to this many functionals always get dense weights
-POPULATION = "population"
 
 
 @dataclass(slots=True)

@@ -15,8 +15,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import SpecError
-from ...model.public import Floats, Integers
+from ..errors import SpecError
+from ..model.public import Floats, Integers
 
 Members = NDArray[np.bool_]  # (k, m): whether set Z holds value x
 

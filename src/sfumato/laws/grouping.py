@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import PlanError, SpecError
+from ..errors import PlanError, SpecError
 
 Codes = NDArray[np.int32]
 Counts = NDArray[np.int64]
@@ -302,3 +302,30 @@ def _host(grouping: Grouping, value: int, taken: list[int], rng: np.random.Gener
     free = np.setdiff1d(lacking, taken)
     choices = free if len(free) else lacking
     return int(choices[0] if rng is None else rng.choice(choices))
+
+
+def host_values(grouping: Grouping, group: int) -> Codes:
+    """All values of a group that hosts leftovers."""
+    extra = grouping.leftover_values[grouping.leftover_groups == group]
+    return np.concatenate((grouping.rows(np.array([group]))[0], extra))
+
+
+def slot_table(grouping: Grouping) -> NDArray[np.float64]:
+    """E K: for each pair of values the sum of 1 / |g| over the groups that hold both; row u over f_u is the channel.
+
+    A table of values by values, so for few values: tests, and the replay of small tables.
+    """
+    values = grouping.values
+    found = np.zeros((values, values))
+    for block in grouping.blocks:
+        rows = block.rows.astype(np.int64)
+        for i in range(grouping.size):
+            key = (rows[:, i : i + 1] * values + rows).ravel()
+            found += np.bincount(key, minlength=values * values).reshape(values, values) * (
+                block.copies / grouping.size
+            )
+    for group in np.unique(grouping.leftover_groups):
+        plain, decoys = grouping.rows(np.array([group]))[0], host_values(grouping, int(group))
+        found[np.ix_(plain, plain)] -= 1 / len(plain)
+        found[np.ix_(decoys, decoys)] += 1 / len(decoys)
+    return found

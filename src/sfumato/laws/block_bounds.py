@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import QueryError
-from ...stats.joint_codes import sum_by_group
-from .targets import families
-from .tree import BlockTree
+from ..errors import QueryError
+from ..stats.joint_codes import sum_by_group
+from .block_plans import families
+from .block_tree import BlockTree
 
 Ints = NDArray[np.int64]
 Exact = NDArray[Any]  # int64, or Python integers where those could overflow
