@@ -1,4 +1,4 @@
-"""How records are split into sub-tables: groups in which no value stands out, sets that none may give away, and the cheapest plan."""
+"""How records are split into sub-tables: groups in which no value stands out, and the cheapest plan of them."""
 
 from __future__ import annotations
 
