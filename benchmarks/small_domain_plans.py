@@ -19,10 +19,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from sfumato.methods.small_domain.groups import Counts, balance, candidate_orders
 from sfumato.methods.small_domain.plan import (
     Costs,
+    Counts,
     Partition,
+    balance,
+    candidate_orders,
     distance_from_best,
     least_variance,
     merge,

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from benchmarks import decoy_counts
 from sfumato.laws import decoy_covariance as de
 from sfumato.laws.decoy_channel import rebuild_channel
-from sfumato.laws.decoy_paper import iterate
+from sfumato.laws.decoy_estimate import iterate
 from sfumato.laws.grouping import largest_size, random_margins, slot_table
 from sfumato.methods.splu.plan import draw_slots
 from sfumato.model.private import Deal

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from papers.distribution import SEED, AgeTable, BlockSetting, adult, publish, sweep, synthetic
 
-from sfumato.laws import block_plans
+from sfumato.laws import block_tree
 from sfumato.laws import block_tree as blocktree
-from sfumato.methods.target_distribution import targets
+from sfumato.methods.target_distribution import plan
 from sfumato.methods.target_distribution.fakes import allowed_fakes, choose_fakes
 
 
@@ -97,19 +97,19 @@ def work_limit(*tables: AgeTable) -> dict[str, Any]:
         spans = blocktree.spans(tree, table.domain.tolist())
         ends = table.domain[tree.start].astype(float), table.domain[tree.stop - 1].astype(float)
         true = np.bincount(table.codes, minlength=len(table.domain))[None]
-        target = targets.quantise(tree, targets.zipf_masses(len(table.domain), Fraction(1, 10)))
+        target = plan.quantise(tree, plan.zipf_masses(len(table.domain), Fraction(1, 10)))
         allowed = np.minimum(allowed_fakes(true.sum(axis=1), Fraction(1, 5)), 240)
         widths: dict[str, float] = {}
         for share in (1, 2, 4, 8, 16):
             capped = allowed // share
             choice = choose_fakes(tree, target.weights, true, spans=spans, ends=ends, allowed=capped, work_limit=10**12)
-            plans = block_plans.plan(tree, target.weights, true + choice.fakes)
-            widths[str(share)] = float(block_plans.bound_width(plans, *ends, true.sum(axis=1))[0])
-        none = block_plans.plan(tree, target.weights, true)
+            plans = block_tree.plan(tree, target.weights, true + choice.fakes)
+            widths[str(share)] = float(block_tree.bound_width(plans, *ends, true.sum(axis=1))[0])
+        none = block_tree.plan(tree, target.weights, true)
         rows[name] = {
             "fakes_allowed": int(allowed[0]),
             "error": {f"t/{k}": round(w / widths["1"], 4) for k, w in widths.items()}
-            | {"0": round(float(block_plans.bound_width(none, *ends, true.sum(axis=1))[0]) / widths["1"], 4)},
+            | {"0": round(float(block_tree.bound_width(none, *ends, true.sum(axis=1))[0]) / widths["1"], 4)},
             "root_share": 0.0,
             "distance": float(target.distance),
         }

@@ -15,10 +15,16 @@ import numpy as np
 
 from papers.findings import Finding, trend
 from sfumato.laws.set_channel import SetAnswers, set_answers
-from sfumato.methods.shared import workload_matrices as workloads
+from sfumato.methods.shared import channel_design as workloads
 from sfumato.methods.shared.channel_design import GAP, Design, optimise
-from sfumato.methods.shared.least_error import least_histogram
-from sfumato.methods.shared.set_lists import best_list, best_width, least_variance, loss, total_variance
+from sfumato.methods.shared.set_lists import (
+    best_list,
+    best_width,
+    least_histogram,
+    least_variance,
+    loss,
+    total_variance,
+)
 from sfumato.model.public import Floats
 
 TITLE = "Set channels and the least possible error"

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from papers.findings import DIFFERS, REPRODUCED, Finding, number, rising, trend
 from sfumato.datasets import adult as bundled
-from sfumato.laws import block_bounds, block_plans
+from sfumato.laws import block_bounds, block_tree
 from sfumato.laws import block_tree as blocktree
-from sfumato.methods.target_distribution import targets
+from sfumato.methods.target_distribution import plan
 from sfumato.methods.target_distribution.fakes import allowed_fakes, choose_fakes
 
 TITLE = "Distribution-based Microdata Anonymization"
@@ -43,7 +43,7 @@ def example() -> Iterator[Finding]:
     tree, values = blocktree.balanced(4), [30, 40, 50, 60]
     true = np.array([[1, 1, 1, 1], [1, 1, 1, 0], [0, 1, 0, 3]])
     weights = np.ones(tree.nodes, dtype=np.int64)
-    plans = block_plans.plan(tree, weights, true)
+    plans = block_tree.plan(tree, weights, true)
     asked = {
         "average of the women": ((2, 3, 1), (Fraction(35), Fraction(55))),
         "average of zip 912**": ((0, 3, 0), (Fraction(110, 3), Fraction(160, 3))),
@@ -55,7 +55,7 @@ def example() -> Iterator[Finding]:
     faked[1, 3] += 1
     yield bounds(
         "Section 5, zip 912** with the fake 60",
-        block_plans.plan(tree, weights, faked),
+        block_tree.plan(tree, weights, faked),
         tree,
         values,
         (0, 3, 0),
@@ -285,7 +285,7 @@ def publish(table: AgeTable, setting: BlockSetting) -> PublishedBlocks:
     for p in range(setting.parts):
         mine = keys // 1000 == p
         here = true[mine]
-        target = targets.quantise(tree, masses(setting.target, table, here.sum(axis=0)), max_weight=setting.max_weight)
+        target = plan.quantise(tree, masses(setting.target, table, here.sum(axis=0)), max_weight=setting.max_weight)
         distance = max(distance, float(target.distance))
         if setting.fakes:
             choice = choose_fakes(
@@ -298,8 +298,8 @@ def publish(table: AgeTable, setting: BlockSetting) -> PublishedBlocks:
                 rule=setting.rule,
             )
             here = here + choice.fakes
-        plans[mine] = block_plans.plan(tree, target.weights, here)
-        block_plans.check_plan(tree, target.weights, plans[mine], here, sizes=here.sum(axis=1))
+        plans[mine] = block_tree.plan(tree, target.weights, here)
+        block_tree.check_plan(tree, target.weights, plans[mine], here, sizes=here.sum(axis=1))
     return PublishedBlocks(
         group=group,
         bounder=block_bounds.Bounder(block_bounds.make_blocks(tree, plans)),
@@ -313,14 +313,14 @@ def publish(table: AgeTable, setting: BlockSetting) -> PublishedBlocks:
 
 def masses(target: str, table: AgeTable, source: Array) -> Any:
     """The masses a target text stands for."""
-    kind, numbers = targets.parse_target(target)
+    kind, numbers = plan.parse_target(target)
     if kind == "source":
         return source.tolist()
     if kind == "uniform":
-        return targets.uniform_masses(len(table.domain))
+        return plan.uniform_masses(len(table.domain))
     if kind == "zipf":
-        return targets.zipf_masses(len(table.domain), numbers[0])
-    return targets.normal_masses(table.domain.tolist(), *numbers)
+        return plan.zipf_masses(len(table.domain), numbers[0])
+    return plan.normal_masses(table.domain.tolist(), *numbers)
 
 
 def errors(table: AgeTable, published: PublishedBlocks, width: int, rng: np.random.Generator) -> list[float]:

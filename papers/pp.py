@@ -30,8 +30,7 @@ from sfumato.choosing.measure import foresee, trial
 from sfumato.choosing.setting import Setting, make_setting
 from sfumato.datasets import adult
 from sfumato.errors import SfumatoError
-from sfumato.methods.small_domain.groups import Counts, balance, candidate_orders, join
-from sfumato.methods.small_domain.plan import Costs, merge, partition
+from sfumato.methods.small_domain.plan import Costs, Counts, balance, candidate_orders, join, merge, partition
 from sfumato.model.public import Candidate, Roles
 from sfumato.publishing.randomness import Secret
 from sfumato.stats.gamma import gamma_bound, keep_probabilities

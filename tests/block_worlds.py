@@ -8,7 +8,7 @@ from itertools import combinations, combinations_with_replacement, pairwise, pro
 
 import numpy as np
 
-from sfumato.laws import block_plans
+from sfumato.laws import block_tree
 from sfumato.laws.block_tree import BlockTree, from_blocks
 
 
@@ -44,7 +44,7 @@ def random_weights(rng: np.random.Generator, tree: BlockTree, largest: int = 3) 
 
 def is_private(tree: BlockTree, weights: np.ndarray, blocks: Sequence[int]) -> bool:
     """Definition 3.2 word for word, in fractions; a block without mass is illegal."""
-    p = block_plans.leaf_probabilities(tree, weights)
+    p = block_tree.leaf_probabilities(tree, weights)
     mass = [sum(p[a:b], Fraction(0)) for a, b in tree.blocks()]
     n = sum(blocks)
     if any(c and not m for c, m in zip(blocks, mass, strict=True)):
@@ -61,8 +61,8 @@ def is_private(tree: BlockTree, weights: np.ndarray, blocks: Sequence[int]) -> b
 
 def fits(tree: BlockTree, blocks: Sequence[int], counts: Sequence[int]) -> bool:
     """Whether the values can be matched to the blocks (blocks nest, so subtree counts decide)."""
-    inside = block_plans.node_counts(tree, np.array([counts]))[0]
-    return bool((block_plans.subtree_blocks(tree, np.array([blocks]))[0] <= inside).all())
+    inside = block_tree.node_counts(tree, np.array([counts]))[0]
+    return bool((block_tree.subtree_blocks(tree, np.array([blocks]))[0] <= inside).all())
 
 
 def all_private_plans(tree: BlockTree, weights: np.ndarray, counts: Sequence[int]) -> Iterator[list[int]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.laws.block_tree import balanced
-from sfumato.methods.target_distribution import targets
+from sfumato.methods.target_distribution import plan
 
 VALUES = (30, 40, 50, 60)
 GROUP = (0, 1, 0, 3)  # 40, 60, 60, 60
@@ -21,11 +21,11 @@ WIDTH, HEIGHT, ROW = 720, 330, 105
 def draw() -> str:
     """The SVG text."""
     tree = balanced(len(VALUES))
-    weights = targets.quantise(tree, targets.uniform_masses(len(VALUES))).weights
+    weights = plan.quantise(tree, plan.uniform_masses(len(VALUES))).weights
     counts = np.array([GROUP])
-    stays = targets.plan(tree, weights, counts)[0]
-    inside = targets.node_counts(tree, counts)[0]
-    asked = targets.subtree_blocks(tree, stays[None])[0]
+    stays = plan.plan(tree, weights, counts)[0]
+    inside = plan.node_counts(tree, counts)[0]
+    asked = plan.subtree_blocks(tree, stays[None])[0]
     place = {}
     for depth, level in enumerate(tree.levels):
         for node in range(level.start, level.stop):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .methods.anatomy.method import Anatomy
     from .methods.distribution_draw import DistributionDraw
     from .methods.l_diversity.plan import LDiversity
-    from .methods.randomized_response.specification import RandomizedResponse
+    from .methods.randomized_response.plan import RandomizedResponse
     from .methods.small_domain.method import SmallDomain
     from .methods.splu.plan import Splu
     from .methods.subset_response import SubsetResponse
@@ -37,7 +37,7 @@ _PUBLIC = {
     "Answer": "answering.answer",
     "DistributionDraw": "methods.distribution_draw",
     "LDiversity": "methods.l_diversity.plan",
-    "RandomizedResponse": "methods.randomized_response.specification",
+    "RandomizedResponse": "methods.randomized_response.plan",
     "Release": "query",
     "Roles": "model.public",
     "SmallDomain": "methods.small_domain.method",

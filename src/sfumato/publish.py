@@ -15,8 +15,9 @@ from .engines.contract import Engine, Table
 from .engines.source import paths_of
 from .errors import DataError, PlanError, SpecError
 from .laws import law_document
-from .methods import AnyMethod, ladder, method_of
+from .methods import AnyMethod, method_of
 from .methods.contract import Planned
+from .methods.shared import readers
 from .model.coarsening import bin_labels
 from .model.private import Known, Needs, Profile
 from .model.public import Claim, Curve, Domain, People, Roles, Scalar, Unprotected
@@ -73,7 +74,7 @@ class Prepared:
         return guarantee_model(
             self.method.guarantee(self.planned.public),
             self.people,
-            ladder.public_readers(
+            readers.public_readers(
                 self.method,
                 self.planned.public,
                 self.sensitive_domains(),
@@ -116,10 +117,10 @@ class Prepared:
         known = known or self.known(claim)
         left, share = custodian.unprotected(known, self.roles, self.needs)
         others = custodian.others(known)
-        reached = None if others is None else ladder.known_readers(method, plan, claim, others)[2].posterior
+        reached = None if others is None else readers.known_readers(method, plan, claim, others)[2].posterior
         cells = custodian.uniqueness(known.joint, claim.rho1).document() if known.linkable else None
         return {
-            "readers": [reader.document() for reader in ladder.known_readers(method, plan, claim, known)],
+            "readers": [reader.document() for reader in readers.known_readers(method, plan, claim, known)],
             "unprotected": unprotected_model(left).model_dump(mode="json")
             | {"share": float(share), "posterior": reached},
             "quasi_identifiers": cells,

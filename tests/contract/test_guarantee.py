@@ -50,8 +50,8 @@ def rounded_up(stated: float, true: Fraction, digits: int = 6) -> bool:
 
 def subset_response() -> None:
     """Every listed set an output; the list of every small domain, of sets of one value and of two."""
+    from sfumato.laws.set_channel import PlannedList
     from sfumato.laws.set_lists import SetLists
-    from sfumato.laws.set_tables import PlannedList
     from sfumato.methods.subset_response import METHOD, SubsetResponsePlan
 
     for m, rho1, gamma in product(SMALL, (Fraction(1, 5), Fraction(1, 3)), (Fraction(3, 2), Fraction(7, 4))):

@@ -12,8 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.methods import REGISTRY
-from sfumato.methods.shared.least_error import least_partition, least_sized_partition
-from sfumato.methods.shared.set_lists import least_variance
+from sfumato.methods.shared.set_lists import least_partition, least_sized_partition, least_variance
 from sfumato.model.public import Trust
 from sfumato.publish import Prepared, prepare
 from sfumato.publishing.randomness import Secret

@@ -11,7 +11,7 @@ from scipy import stats
 
 from constants import ALPHA, SEED
 from sfumato.laws.decoy_channel import DecoyChannel, rebuild_channel, replay_channel
-from sfumato.laws.decoy_paper import two_state
+from sfumato.laws.decoy_estimate import two_state
 from sfumato.laws.grouping import random_margins
 from sfumato.methods.splu.plan import draw_slots
 

@@ -16,9 +16,8 @@ import pytest
 from scipy import stats
 
 from constants import ALPHA, SEED
-from sfumato.laws.set_channel import UNIT, count_cumulants, set_answers
-from sfumato.laws.set_tables import sampler
-from sfumato.methods.shared import workload_matrices as workloads
+from sfumato.laws.set_channel import UNIT, count_cumulants, sampler, set_answers
+from sfumato.methods.shared import channel_design as workloads
 from sfumato.methods.shared.channel_design import optimise
 from sfumato.methods.shared.set_lists import best_list
 

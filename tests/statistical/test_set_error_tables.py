@@ -27,7 +27,7 @@ from benchmarks.small_domain_errors import QUASI, SEED, SELECTIVITIES, census, p
 
 import sfumato as sf
 from sfumato.laws.set_channel import set_answers
-from sfumato.methods.shared import workload_matrices as workloads
+from sfumato.methods.shared import channel_design as workloads
 from sfumato.methods.shared.channel_design import optimise
 from sfumato.methods.shared.workload_texts import FLOOR
 from sfumato.model.public import Floats

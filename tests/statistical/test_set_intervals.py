@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 from scipy.stats import binom
 
 from constants import ALPHA, SEED
+from sfumato.laws.set_channel import SetTables
 from sfumato.laws.set_lists import estimate
-from sfumato.laws.set_tables import SetTables
 from sfumato.methods.shared.set_lists import list_for
 from sfumato.model.public import Asked, Domain, Estimated, Evidence, Observed
 

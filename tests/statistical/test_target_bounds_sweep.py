@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from block_worlds import random_tree, random_weights
-from sfumato.laws import block_bounds, block_plans
+from sfumato.laws import block_bounds, block_tree
 from sfumato.laws.block_tree import spans
 from sfumato.methods.target_distribution.fakes import allowed_fakes, choose_fakes
 
@@ -43,8 +43,8 @@ def random_release(rng: np.random.Generator) -> tuple[block_bounds.Bounder, np.n
         rule="width" if rng.random() < 0.5 else "paper",
     )
     available = true + choice.fakes
-    plans = block_plans.plan(tree, weights, available, rng=rng if rng.random() < 0.2 else None)
-    block_plans.check_plan(tree, weights, plans, available, sizes=available.sum(axis=1))
+    plans = block_tree.plan(tree, weights, available, rng=rng if rng.random() < 0.2 else None)
+    block_tree.check_plan(tree, weights, plans, available, sizes=available.sum(axis=1))
     return block_bounds.Bounder(block_bounds.make_blocks(tree, plans)), group, codes, domain
 
 

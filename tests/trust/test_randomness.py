@@ -23,7 +23,7 @@ PUBLIC = {
     "analysis/association.py",
     "choosing/workload.py",
     "methods/randomized_response/plan.py",
-    "methods/randomized_response/report.py",
+    "methods/randomized_response/method.py",
     "methods/shared/channel_design.py",
     "methods/shared/set_lists.py",
     "laws/decoy_channel.py",

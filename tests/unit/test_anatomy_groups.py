@@ -12,8 +12,7 @@ from scipy.sparse import csr_array
 from sfumato.answering.strata import estimate_apart
 
 from sfumato.laws import group_channel as channels
-from sfumato.laws.group_channel import Channel, Groups, Moments, groups_of, triples
-from sfumato.laws.group_estimate import estimate
+from sfumato.laws.group_channel import Channel, Groups, Moments, estimate, groups_of, triples
 from sfumato.model.public import Asked, Observed
 
 VALUES, GROUPS, KEYS, STRATA = 9, 120, 3, 7

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.methods.small_domain.groups import balance, group_of, hand_out, join
+from sfumato.methods.small_domain.plan import balance, group_of, hand_out, join
 
 EXAMPLE = np.array([12, 8, 6, 5, 4, 3, 1, 1, 1, 1])
 histograms = st.lists(st.integers(1, 400), min_size=2, max_size=40).map(np.array)

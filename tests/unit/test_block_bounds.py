@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from block_worlds import random_tree, random_weights, worlds
-from sfumato.laws import block_plans
+from sfumato.laws import block_tree
 from sfumato.laws.block_bounds import Bounder, Selection, WholeNumbers, exact_numbers, make_blocks, one_answer
 from sfumato.laws.block_tree import balanced
-from sfumato.methods.target_distribution import targets
+from sfumato.methods.target_distribution import plan
 
 SALARY = [30, 40, 50, 60]
 TREE = balanced(4)
-UNIFORM = targets.quantise(TREE, targets.uniform_masses(4)).weights
+UNIFORM = plan.quantise(TREE, plan.uniform_masses(4)).weights
 GROUPS = np.array([[1, 1, 1, 1], [1, 1, 1, 0], [0, 1, 0, 3]])
-PLANS = block_plans.plan(TREE, UNIFORM, GROUPS)
+PLANS = block_tree.plan(TREE, UNIFORM, GROUPS)
 
 
 VALUE = exact_numbers(SALARY, 100)
@@ -44,9 +44,9 @@ def test_salary_averages(selected: list[int], low: Fraction, high: Fraction) -> 
 
 
 def test_salary_averages_with_fakes() -> None:
-    group_2 = block_plans.plan(TREE, UNIFORM, np.array([[1, 1, 1, 1]]))
+    group_2 = block_tree.plan(TREE, UNIFORM, np.array([[1, 1, 1, 1]]))
     assert mean(group_2, [3]) == (40, 50)
-    group_3 = block_plans.plan(TREE, UNIFORM, np.array([[0, 1, 0, 3]]) + np.array([[3, 2, 3, 0]]))
+    group_3 = block_tree.plan(TREE, UNIFORM, np.array([[0, 1, 0, 3]]) + np.array([[3, 2, 3, 0]]))
     assert mean(group_3, [4]) == (Fraction(130, 4), Fraction(230, 4))
 
 
@@ -121,7 +121,7 @@ def test_bounds_equal_the_extremes_over_all_worlds() -> None:
         values = [Fraction(int(v), 2) for v in np.cumsum(rng.integers(1, 6, tree.leaves)) - 8]
         rows = rng.integers(1, 4, int(rng.integers(1, 3)))
         true = np.array([rng.multinomial(n + rng.integers(0, 2), np.full(tree.leaves, 1 / tree.leaves)) for n in rows])
-        plans = block_plans.plan(tree, random_weights(rng, tree), true)
+        plans = block_tree.plan(tree, random_weights(rng, tree), true)
         selected = np.array([int(rng.integers(0, n + 1)) for n in rows])
         members = rng.random(tree.leaves) < 0.5
         every = worlds(tree, values, plans, selected.tolist())

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from sfumato.errors import PlanError, ReleaseError
-from sfumato.laws import block_estimate, block_tree
+from sfumato.laws import block_bounds, block_tree
 
 TREE = block_tree.balanced(4)
 ORDER = np.arange(4)
 GOOD = {"group_id": [0, 1], "block": [0, 0], "count": [3, 2]}
 
 
-def opened(**changes: object) -> block_estimate.OpenBlocks:
+def opened(**changes: object) -> block_bounds.OpenBlocks:
     side = {name: np.array(values) for name, values in (GOOD | changes).items() if values is not None}
-    return block_estimate.open_blocks(TREE, ORDER, side, np.array([3, 2]))
+    return block_bounds.open_blocks(TREE, ORDER, side, np.array([3, 2]))
 
 
 def test_a_good_table_opens() -> None:
@@ -47,7 +47,7 @@ def test_tables_that_cannot_be_are_refused(changes: dict[str, object]) -> None:
 def test_an_order_that_is_no_permutation_is_refused() -> None:
     side = {name: np.array(values) for name, values in GOOD.items()}
     with pytest.raises(ReleaseError, match="orders the values"):
-        block_estimate.open_blocks(TREE, np.array([0, 1, 2, 2]), side, np.array([3, 2]))
+        block_bounds.open_blocks(TREE, np.array([0, 1, 2, 2]), side, np.array([3, 2]))
 
 
 def test_check_refuses_blocks_that_are_not_private() -> None:
@@ -57,10 +57,10 @@ def test_check_refuses_blocks_that_are_not_private() -> None:
 
 def test_limits_round_outward() -> None:
     third = Fraction(1, 3)
-    assert Fraction(block_estimate._down(third)) <= third <= Fraction(block_estimate._up(third))
-    assert block_estimate._up(third) == math.nextafter(block_estimate._down(third), 1)
-    assert block_estimate._down(Fraction(1, 2)) == block_estimate._up(Fraction(1, 2)) == 0.5
-    low = block_estimate._rounded(np.array([1, 2, -1, 0], dtype=object), np.array([3, 1, 3, 0]), -math.inf)
+    assert Fraction(block_bounds._down(third)) <= third <= Fraction(block_bounds._up(third))
+    assert block_bounds._up(third) == math.nextafter(block_bounds._down(third), 1)
+    assert block_bounds._down(Fraction(1, 2)) == block_bounds._up(Fraction(1, 2)) == 0.5
+    low = block_bounds._rounded(np.array([1, 2, -1, 0], dtype=object), np.array([3, 1, 3, 0]), -math.inf)
     assert Fraction(low[0]) <= third
     assert low[1] == 2
     assert Fraction(low[2]) <= -third

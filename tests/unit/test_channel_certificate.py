@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sfumato.laws.set_channel import set_answers
-from sfumato.methods.shared import workload_matrices as matrices
+from sfumato.methods.shared import channel_design as matrices
 from sfumato.methods.shared.channel_design import Design, optimise
 
 Table = list[list[Fraction]]

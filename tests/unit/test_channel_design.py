@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.errors import SpecError
 from sfumato.laws.set_channel import channel_of_sets, set_answers
-from sfumato.methods.shared import workload_matrices as workloads
+from sfumato.methods.shared import channel_design as workloads
 from sfumato.methods.shared.channel_design import (
     UNIT,
     Prices,

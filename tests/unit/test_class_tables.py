@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.l_diversity import plan
-from sfumato.methods.l_diversity.hierarchy import Hierarchy, Ints, intervals, suppress
-from sfumato.methods.l_diversity.plan import CellCounts, ClassTables, class_of
+from sfumato.methods.l_diversity.plan import CellCounts, ClassTables, Hierarchy, Ints, class_of, intervals, suppress
 
 HIERARCHIES = (intervals("a", range(40), (5, 10)), intervals("b", range(30), (10,)), suppress("c", range(3)))
 NODES = list(itertools.product(range(4), range(3), range(2)))

@@ -6,7 +6,7 @@ from benchmarks import decoy_counts
 
 from sfumato.laws import decoy_covariance as de
 from sfumato.laws.decoy_channel import closed_form_channel
-from sfumato.laws.decoy_paper import iterate, rate, two_state
+from sfumato.laws.decoy_estimate import iterate, rate, two_state
 
 SHARES = np.exp(-0.06 * np.arange(30))
 COUNTS = np.floor(SHARES / SHARES.sum() * 50_000).astype(np.int64)

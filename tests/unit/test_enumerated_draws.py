@@ -12,8 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.laws.set_channel import SetChannel, channel_of_blocks, channel_of_sets
-from sfumato.laws.set_tables import AliasTables, JoinedSamplers, sampler
+from sfumato.laws.set_channel import (
+    AliasTables,
+    JoinedSamplers,
+    SetChannel,
+    channel_of_blocks,
+    channel_of_sets,
+    sampler,
+)
 from sfumato.stats import shuffling
 from sfumato.stats.shuffling import shuffled, shuffled_order
 

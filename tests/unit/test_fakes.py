@@ -10,9 +10,9 @@ import pytest
 
 from block_worlds import fake_sets, random_tree, random_weights
 from sfumato.errors import SpecError
-from sfumato.laws import block_plans
+from sfumato.laws import block_tree
 from sfumato.laws import block_tree as blocktree
-from sfumato.methods.target_distribution import targets
+from sfumato.methods.target_distribution import plan
 from sfumato.methods.target_distribution.fakes import FakeTable, allowed_fakes, choose_fakes
 
 SALARY = [30, 40, 50, 60]
@@ -27,7 +27,7 @@ def plan_cost(plans: np.ndarray, spans: np.ndarray) -> np.ndarray:
 
 def uniform(domain: list[int]) -> tuple[blocktree.BlockTree, np.ndarray, np.ndarray]:
     tree = blocktree.balanced(len(domain))
-    return tree, targets.quantise(tree, targets.uniform_masses(len(domain))).weights, blocktree.spans(tree, domain)
+    return tree, plan.quantise(tree, plan.uniform_masses(len(domain))).weights, blocktree.spans(tree, domain)
 
 
 def histogram(values: list[int], domain: list[int]) -> np.ndarray:
@@ -53,7 +53,7 @@ def test_least_costs_by_number_of_fakes(domain: list[int], values: list[int], co
     table = FakeTable(tree, weights, spans, histogram(values, domain), len(costs) - 1)
     assert table.solve().tolist() == [costs]
     with_fakes = histogram(values, domain) + table.fakes()[0]
-    assert plan_cost(block_plans.plan(tree, weights, with_fakes), spans).tolist() == costs
+    assert plan_cost(block_tree.plan(tree, weights, with_fakes), spans).tolist() == costs
 
 
 def test_the_only_four_fakes_that_cost_nothing_are_found() -> None:
@@ -68,7 +68,7 @@ def test_cost_of_every_single_fake_in_example_four() -> None:
     domain = list(range(1, 17))
     tree, weights, spans = uniform(domain)
     group = histogram([1, 1, 1, 2, 3, 4, 5, 6, 7, 9, 9, 11, 11, 13, 13, 15, 15], domain)
-    costs = plan_cost(block_plans.plan(tree, weights, group + np.eye(16, dtype=np.int64)), spans)
+    costs = plan_cost(block_tree.plan(tree, weights, group + np.eye(16, dtype=np.int64)), spans)
     assert costs.tolist() == [62, 62, 62, 62, 46, 46, 40, 38, 46, 44, 46, 44, 46, 44, 46, 44]
     table = FakeTable(tree, weights, spans, group, 1)
     assert table.solve()[0, 1] == 38
@@ -91,13 +91,13 @@ def test_fakes_equal_exhaustive_search() -> None:
         for g, group in enumerate(groups):
             for k in range(4):
                 brute = min(
-                    plan_cost(block_plans.plan(tree, weights, (group + f)[None]), spans)[0]
+                    plan_cost(block_tree.plan(tree, weights, (group + f)[None]), spans)[0]
                     for f in fake_sets(tree.leaves, k)
                 )
-                plans = block_plans.plan(tree, weights, (group + fakes[g, k])[None])
+                plans = block_tree.plan(tree, weights, (group + fakes[g, k])[None])
                 assert found[g, k] == brute == plan_cost(plans, spans)[0]
                 assert fakes[g, k].sum() == k
-                block_plans.check_plan(
+                block_tree.check_plan(
                     tree, weights, plans, (group + fakes[g, k])[None], sizes=np.array([group.sum() + k])
                 )
 
@@ -109,7 +109,7 @@ def test_no_fakes_equals_the_plain_plan() -> None:
     spans = blocktree.spans(tree, None)
     groups = rng.integers(0, 30, (10, 20))
     costs = FakeTable(tree, weights, spans, groups, 5).solve()[:, 0]
-    assert costs.tolist() == plan_cost(block_plans.plan(tree, weights, groups), spans).tolist()
+    assert costs.tolist() == plan_cost(block_tree.plan(tree, weights, groups), spans).tolist()
 
 
 @pytest.mark.parametrize(("rule", "number"), [("width", 1), ("paper", 8)])
@@ -141,8 +141,8 @@ def test_widths_of_salary_group_three() -> None:
     group = histogram(GROUP_3, SALARY)
     table = FakeTable(tree, weights, spans, group, 8)
     table.solve()
-    plans = block_plans.plan(tree, weights, group + table.fakes()[0])
-    assert block_plans.bound_width(plans, *ends(tree, SALARY), np.full(9, 4)).tolist() == WIDTHS
+    plans = block_tree.plan(tree, weights, group + table.fakes()[0])
+    assert block_tree.bound_width(plans, *ends(tree, SALARY), np.full(9, 4)).tolist() == WIDTHS
 
 
 def test_batching_changes_nothing() -> None:
@@ -158,8 +158,8 @@ def test_batching_changes_nothing() -> None:
             tree, weights, groups[g : g + 1], spans=spans, ends=ends(tree, domain), allowed=allowed[g : g + 1]
         )
         one, all_ = (
-            block_plans.bound_width(
-                block_plans.plan(tree, weights, groups[g : g + 1] + fakes),
+            block_tree.bound_width(
+                block_tree.plan(tree, weights, groups[g : g + 1] + fakes),
                 *ends(tree, domain),
                 groups[g : g + 1].sum(axis=1),
             )

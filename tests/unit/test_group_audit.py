@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from block_worlds import random_tree, random_weights
-from sfumato.laws import block_audit, block_plans
+from sfumato.laws import block_audit, block_tree
 from sfumato.laws.block_audit import audit_group, enumerate_posterior, only_homogeneous
 from sfumato.laws.block_tree import balanced
-from sfumato.methods.target_distribution import targets
+from sfumato.methods.target_distribution import plan
 
 TWO = balanced(2)
 
 
 def weights(*masses: int) -> np.ndarray:
-    return targets.quantise(TWO, masses).weights
+    return plan.quantise(TWO, masses).weights
 
 
 @pytest.mark.parametrize(("blocks", "first"), [([4, 0, 0], Fraction(18, 25)), ([1, 2, 1], Fraction(9, 14))])
@@ -53,10 +53,10 @@ def test_posterior_equals_trying_every_histogram(exact_rows: int, monkeypatch: p
         w = random_weights(rng, tree)
         rows = int(rng.integers(1, 7))
         counts = rng.multinomial(rows, np.full(tree.leaves, 1 / tree.leaves))
-        blocks = block_plans.plan(tree, w, counts[None])[0]
+        blocks = block_tree.plan(tree, w, counts[None])[0]
         prior = [Fraction(int(x)) for x in rng.integers(0, 5, tree.leaves) + (counts > 0)]
         prior = [p / sum(prior) for p in prior]
-        brute = enumerate_posterior(tree, lambda h, t=tree, w=w: block_plans.plan(t, w, h), blocks, prior, rows=rows)
+        brute = enumerate_posterior(tree, lambda h, t=tree, w=w: block_tree.plan(t, w, h), blocks, prior, rows=rows)
         audit = audit_group(tree, w, blocks, prior)
         assert brute is not None
         assert audit is not None
@@ -74,7 +74,7 @@ def test_homogeneity_equals_trying_every_histogram() -> None:
         w = random_weights(rng, tree, 1)
         rows = int(rng.integers(2, 6))
         every = [c for c in np.ndindex(*(rows + 1,) * tree.leaves) if sum(c) == rows]
-        plans = block_plans.plan(tree, w, np.array(every))
+        plans = block_tree.plan(tree, w, np.array(every))
         pick = int(rng.integers(len(every)))
         same = [c for c, p in zip(every, plans, strict=True) if (p == plans[pick]).all()]
         expected = all(max(c) == rows for c in same)
@@ -89,11 +89,11 @@ def test_a_plan_the_prior_cannot_produce_has_no_posterior() -> None:
 
 def test_floating_point_agrees_with_fractions_on_a_larger_group(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = balanced(6)
-    w = targets.quantise(tree, targets.zipf_masses(6, 1)).weights
-    blocks = block_plans.plan(tree, w, np.array([[30, 8, 5, 9, 4, 4]]))[0]
-    rough = audit_group(tree, w, blocks, targets.zipf_masses(6, 1))
+    w = plan.quantise(tree, plan.zipf_masses(6, 1)).weights
+    blocks = block_tree.plan(tree, w, np.array([[30, 8, 5, 9, 4, 4]]))[0]
+    rough = audit_group(tree, w, blocks, plan.zipf_masses(6, 1))
     monkeypatch.setattr(block_audit, "EXACT_ROWS", 60)
-    exact = audit_group(tree, w, blocks, targets.zipf_masses(6, 1))
+    exact = audit_group(tree, w, blocks, plan.zipf_masses(6, 1))
     assert rough is not None
     assert exact is not None
     assert isinstance(exact.posterior[0], Fraction)

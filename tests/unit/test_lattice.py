@@ -16,8 +16,17 @@ from hypothesis import strategies as st
 from adult_table import ESGRO, adult, coded, data_folder
 from sfumato.errors import PlanError, SpecError
 from sfumato.methods.l_diversity import plan
-from sfumato.methods.l_diversity.hierarchy import from_rows, intervals, prefixes, suppress
-from sfumato.methods.l_diversity.plan import KINDS, CellCounts, class_of, diverse, search_lattice
+from sfumato.methods.l_diversity.plan import (
+    KINDS,
+    CellCounts,
+    class_of,
+    diverse,
+    from_rows,
+    intervals,
+    prefixes,
+    search_lattice,
+    suppress,
+)
 
 FILES = {"age": "age", "education": "education", "marital_status": "marital-status", "race": "race", "sex": "sex",
          "native_country": "native-country", "income": "salary-class", "workclass": "workclass"}  # fmt: skip

@@ -7,19 +7,21 @@ import pytest
 from scipy import optimize
 
 from sfumato.laws.set_channel import channel_of_sets, set_answers
-from sfumato.methods.shared import workload_matrices as workloads
-from sfumato.methods.shared.least_error import (
+from sfumato.methods.shared import channel_design as workloads
+from sfumato.methods.shared.set_lists import (
+    best_list,
+    best_width,
     flat_reach,
     least_histogram,
     least_partition,
     least_sized_partition,
     least_total,
+    least_variance,
     reach,
     singular_values,
     spread_bound,
     times_least,
 )
-from sfumato.methods.shared.set_lists import best_list, best_width, least_variance
 
 GAMMAS = [Fraction(12, 5), Fraction(4), Fraction(12), Fraction(47)]
 RNG = np.random.default_rng(20141)

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.methods.small_domain.groups import balance, candidate_orders, group_of, join
-from sfumato.methods.small_domain.plan import Costs, merge, value_variance
+from sfumato.methods.small_domain.plan import Costs, balance, candidate_orders, group_of, join, merge, value_variance
 
 EXAMPLE = np.array([12, 8, 6, 5, 4, 3, 1, 1, 1, 1])
 EVERY = np.ones(10, dtype=bool)

@@ -10,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import PlanError, SpecError
-from sfumato.methods.small_domain.groups import balance, candidate_orders, hand_out, join
 from sfumato.methods.small_domain.plan import (
     Costs,
+    balance,
+    candidate_orders,
     distance_from_best,
+    hand_out,
+    join,
     least_variance,
     merge,
     partition,

@@ -14,7 +14,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.laws.block_estimate import OUTER, ROW_BY_ROW, SOMETIMES_NULL
+from sfumato.laws.block_bounds import OUTER, ROW_BY_ROW, SOMETIMES_NULL
 
 VALUES = np.array([10, 20, 30, 40])
 NUMBERS = (-3.0, -0.1, 0.0, 0.1, 0.25, 2.0, 7.0, None)

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from commands import sfumato
 from sfumato.errors import PlanError, SpecError
-from sfumato.methods.small_domain.groups import SetLimits, ValueSet, column_sets, listed_sets
-from sfumato.methods.small_domain.plan import Costs, partition
+from sfumato.methods.small_domain.plan import Costs, SetLimits, ValueSet, column_sets, listed_sets, partition
 from sfumato.model.public import Domain
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret

@@ -104,9 +104,8 @@ def test_the_published_optimiser_is_passed() -> None:
     import numpy as np
 
     from sfumato.laws.set_channel import set_answers
-    from sfumato.methods.shared.least_error import least_total
-    from sfumato.methods.shared.set_lists import best_list
-    from sfumato.methods.shared.workload_matrices import subset_variance
+    from sfumato.methods.shared.channel_design import subset_variance
+    from sfumato.methods.shared.set_lists import best_list, least_total
 
     document = reproduce("channels")
     check(document)
@@ -135,8 +134,8 @@ def test_a_hierarchy_is_unbiased_and_worse_than_its_bound() -> None:
 
     import numpy as np
 
-    from sfumato.methods.shared.least_error import least_total
-    from sfumato.methods.shared.workload_matrices import prefixes
+    from sfumato.methods.shared.channel_design import prefixes
+    from sfumato.methods.shared.set_lists import least_total
 
     tree = channels.hierarchy(13, Fraction(4), prefixes(13))
     assert np.allclose(tree.matrix.sum(axis=0), 1)

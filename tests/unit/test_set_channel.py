@@ -9,8 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import SpecError
-from sfumato.laws.set_channel import UNIT, SetChannel, channel_of_blocks, channel_of_sets, shifted
-from sfumato.laws.set_tables import JoinedSamplers, sampler
+from sfumato.laws.set_channel import (
+    UNIT,
+    JoinedSamplers,
+    SetChannel,
+    channel_of_blocks,
+    channel_of_sets,
+    sampler,
+    shifted,
+)
 
 GAMMA = Fraction(12, 5)
 RHO1, RHO2 = Fraction(1, 13), Fraction(1, 6)

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.laws import set_tables
-from sfumato.laws.set_channel import channel_of_blocks
-from sfumato.laws.set_tables import SetTables
+from sfumato.laws import set_channel
+from sfumato.laws.set_channel import SetTables, channel_of_blocks
 
 VALUES = [[0, 2, 5, 7, 11], [1, 2, 3], [3, 5, 6, 8, 11]]  # two of one channel, one of another between them
 ROWS = 60_000
@@ -24,7 +23,7 @@ def tables() -> SetTables:
 @pytest.mark.parametrize("most", [1 << 22, 0])
 def test_every_row_goes_through_the_channel_of_its_own_sub_table(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts of all sets for every value of every sub-table: chi-square. False alarms: 1e-6 in all."""
-    monkeypatch.setattr(set_tables, "MOST_PLACES", most)
+    monkeypatch.setattr(set_channel, "MOST_PLACES", most)
     found, rng = tables(), np.random.default_rng(3)
     part = rng.integers(0, 3, ROWS)
     codes = np.array([rng.choice(VALUES[i]) for i in part], dtype=np.int32)
@@ -47,5 +46,5 @@ def test_places_do_not_hang_on_how_they_are_found(monkeypatch: pytest.MonkeyPatc
     part = np.repeat([2, 0, 1], [5, 5, 3])
     codes = np.concatenate([VALUES[2], VALUES[0], VALUES[1]]).astype(np.int32)
     looked_up = tables().draw(codes, part, np.random.default_rng(1))
-    monkeypatch.setattr(set_tables, "MOST_PLACES", 0)
+    monkeypatch.setattr(set_channel, "MOST_PLACES", 0)
     assert (tables().draw(codes, part, np.random.default_rng(1)) == looked_up).all()

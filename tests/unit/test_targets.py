@@ -11,12 +11,12 @@ from scipy import stats
 
 from sfumato.errors import SpecError
 from sfumato.laws.block_tree import balanced, from_nested
-from sfumato.methods.target_distribution import targets
+from sfumato.methods.target_distribution import plan
 
 
 def test_uniform_taxonomy_has_root_weights_three_to_two() -> None:
     _, tree = from_nested([["flu", "cold", "pneu"], ["ulcer", "gastritis"]])
-    target = targets.quantise(tree, targets.uniform_masses(5))
+    target = plan.quantise(tree, plan.uniform_masses(5))
     assert target.weights.tolist() == [1, 3, 2, 1, 1, 1, 1, 1]
     assert target.probabilities == (Fraction(1, 5),) * 5
     assert target.distance == 0
@@ -24,12 +24,12 @@ def test_uniform_taxonomy_has_root_weights_three_to_two() -> None:
 
 def test_exact_weights_are_reduced() -> None:
     tree = balanced(2)
-    assert targets.quantise(tree, [Fraction(2, 6), Fraction(4, 6)]).weights.tolist() == [1, 1, 2]
-    assert targets.quantise(tree, [579, 848], max_weight=None).weights.tolist() == [1, 579, 848]
+    assert plan.quantise(tree, [Fraction(2, 6), Fraction(4, 6)]).weights.tolist() == [1, 1, 2]
+    assert plan.quantise(tree, [579, 848], max_weight=None).weights.tolist() == [1, 579, 848]
 
 
 def test_a_node_without_mass_gives_its_children_none() -> None:
-    target = targets.quantise(balanced(4), [0, 0, 1, 2])
+    target = plan.quantise(balanced(4), [0, 0, 1, 2])
     assert target.weights.tolist() == [1, 0, 1, 0, 0, 1, 2]
     assert target.probabilities == (0, 0, Fraction(1, 3), Fraction(2, 3))
 
@@ -43,7 +43,7 @@ def test_quantised_weights_are_nearest_in_l1_by_exhaustive_search() -> None:
             continue
         top = int(rng.integers(size, 9))
         share = [Fraction(m, sum(masses)) for m in masses]
-        found = targets.quantise(balanced(size, arity=size), masses, max_weight=top).weights[1:].tolist()
+        found = plan.quantise(balanced(size, arity=size), masses, max_weight=top).weights[1:].tolist()
 
         def error(w: tuple[int, ...], share: list[Fraction] = share) -> Fraction:
             return sum((abs(Fraction(x, sum(w)) - s) for x, s in zip(w, share, strict=True)), Fraction(0))
@@ -59,7 +59,7 @@ def test_quantised_weights_are_nearest_in_l1_by_exhaustive_search() -> None:
 
 def test_distance_is_total_variation_to_the_represented_distribution() -> None:
     tree = balanced(2)
-    target = targets.quantise(tree, [579, 848], max_weight=16)
+    target = plan.quantise(tree, [579, 848], max_weight=16)
     p = Fraction(target.weights[1].item(), target.weights[1:].sum().item())
     assert target.probabilities == (p, 1 - p)
     assert target.distance == abs(p - Fraction(579, 1427))
@@ -69,34 +69,34 @@ def test_distance_is_total_variation_to_the_represented_distribution() -> None:
 
 def test_normal_masses_are_cells_between_midpoints() -> None:
     values = [0, 1, 3, 10]
-    masses = targets.normal_masses(values, 2, 3)
+    masses = plan.normal_masses(values, 2, 3)
     edges = [-np.inf, 0.5, 2, 6.5, np.inf]
     assert [float(m) for m in masses] == pytest.approx(np.diff(stats.norm(2, 3).cdf(edges)).tolist(), abs=1e-15)
-    far = targets.normal_masses([0, 1, 2], -30, 1)
+    far = plan.normal_masses([0, 1, 2], -30, 1)
     assert far[2] > 0
     assert float(far[2]) == pytest.approx(stats.norm.sf(31.5), rel=1e-12)
 
 
 def test_zipf_is_exact_for_whole_exponents() -> None:
-    assert targets.zipf_masses(3, 1) == (1, Fraction(1, 2), Fraction(1, 3))
-    assert float(targets.zipf_masses(4, 0.5)[3]) == 0.5
+    assert plan.zipf_masses(3, 1) == (1, Fraction(1, 2), Fraction(1, 3))
+    assert float(plan.zipf_masses(4, 0.5)[3]) == 0.5
 
 
 def test_explicit_weights_follow_the_domain() -> None:
-    assert targets.explicit_masses(["a", "b", "c"], {"c": "1/3", "a": "0.5"}) == (Fraction(1, 2), 0, Fraction(1, 3))
+    assert plan.explicit_masses(["a", "b", "c"], {"c": "1/3", "a": "0.5"}) == (Fraction(1, 2), 0, Fraction(1, 3))
     with pytest.raises(SpecError, match="'z', which is not in the domain"):
-        targets.explicit_masses(["a"], {"z": 1})
+        plan.explicit_masses(["a"], {"z": 1})
     with pytest.raises(SpecError, match="not a number"):
-        targets.explicit_masses(["a"], {"a": "much"})
+        plan.explicit_masses(["a"], {"a": "much"})
 
 
 def test_target_texts() -> None:
-    assert targets.parse_target("uniform") == ("uniform", ())
-    assert targets.parse_target("normal(2000, 1/2)") == ("normal", (2000, Fraction(1, 2)))
-    assert targets.parse_target("zipf(1.5)") == ("zipf", (Fraction(3, 2),))
+    assert plan.parse_target("uniform") == ("uniform", ())
+    assert plan.parse_target("normal(2000, 1/2)") == ("normal", (2000, Fraction(1, 2)))
+    assert plan.parse_target("zipf(1.5)") == ("zipf", (Fraction(3, 2),))
     for bad in ("normal", "normal(1)", "zipf(1,2)", "gauss(1,2)", "zipf(x)", "uniform(3)"):
         with pytest.raises(SpecError):
-            targets.parse_target(bad)
+            plan.parse_target(bad)
 
 
 @pytest.mark.parametrize(
@@ -111,17 +111,17 @@ def test_target_texts() -> None:
 )
 def test_bad_masses_are_refused(masses: list[float], message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        targets.quantise(balanced(2), masses)
+        plan.quantise(balanced(2), masses)
 
 
 def test_max_weight_below_the_children_with_mass_is_refused() -> None:
     tree = balanced(5, arity=5)
-    assert targets.quantise(tree, [1, 0, 1, 1, 0], max_weight=3).weights.tolist() == [1, 1, 0, 1, 1, 0]
+    assert plan.quantise(tree, [1, 0, 1, 1, 0], max_weight=3).weights.tolist() == [1, 1, 0, 1, 1, 0]
     with pytest.raises(SpecError, match="max_weight=5"):
-        targets.quantise(tree, [1, 2, 1, 1, 1], max_weight=4)
+        plan.quantise(tree, [1, 2, 1, 1, 1], max_weight=4)
 
 
 @pytest.mark.parametrize("call", [("zipf", -1.0), ("zipf", float("nan")), ("sd", 0.0), ("sd", float("inf"))])
 def test_bad_parameters_of_named_targets_are_refused(call: tuple[str, float]) -> None:
     with pytest.raises(SpecError):
-        targets.zipf_masses(3, call[1]) if call[0] == "zipf" else targets.normal_masses([1, 2], 0, call[1])
+        plan.zipf_masses(3, call[1]) if call[0] == "zipf" else plan.normal_masses([1, 2], 0, call[1])

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..engines import scratch
 from ..errors import QueryError, SfumatoError
-from ..methods.ladder import public_readers
+from ..methods.shared.readers import public_readers
 from ..model.public import READERS, Candidate, Floats, Roles
 from ..publish import Prepared, write
 from ..publishing.custodian import read_column_hierarchy

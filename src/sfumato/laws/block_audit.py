@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .block_plans import Counts, plan, subtree_blocks, unit_sums
-from .block_tree import BlockTree
+from .block_tree import BlockTree, Counts, plan, subtree_blocks, unit_sums
 
 Series = NDArray[Any]  # float64, or fractions: index = number of values
 EXACT_ROWS = 24  # fractions up to here, float64 above

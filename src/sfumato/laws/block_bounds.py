@@ -14,18 +14,19 @@ smallest keys of each group" with a binary search per group.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import QueryError
+from ..errors import PlanError, QueryError, ReleaseError
+from ..model.public import Asked, Estimated, Floats, Observed
 from ..stats.joint_codes import sum_by_group
-from .block_plans import families
-from .block_tree import BlockTree
+from .block_tree import BlockTree, check_plan, families
 
 Ints = NDArray[np.int64]
 Exact = NDArray[Any]  # int64, or Python integers where those could overflow
@@ -319,3 +320,480 @@ def _pooled(ordered: Ordered, selection: Selection, position: int) -> Any:
     taken = ordered.taken(selection)
     order = np.argsort(ordered.keys, kind="stable")
     return ordered.keys[order[np.searchsorted(np.cumsum(taken[order]), position, side="left")]]
+
+
+# Answers from published blocks: linear functionals, ratios and order statistics, as certain bounds.
+
+
+# --- picked rows ------------------------------------------------------------------------------------------------------
+# Certain bounds on sums and averages of an untouched column over the rows that a condition on the blocks picks.
+#
+# Of the s rows of a group that a question selects, the condition picks some c: COUNT's own bounds say how few and how
+# many, and the blocks do not tell which, so every choice of so many rows is a world. A row has a number g of its own,
+# and adds g a1 where it is picked and g a0 where it is not. So the least sum takes the rows with the smallest g (a1 -
+# a0): all that are below 0, but not fewer and not more than may be picked. Exact, in whole numbers over one
+# denominator.
+
+
+# what a row adds to the sum above (times its number) and to the count below: where it is picked and where it is not
+Outcome = tuple[Fraction, Fraction]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Picked:
+    """Rows of one pattern, pair by pair (of output row and group), each pair sorted by number.
+
+    `rank` is the place of an entry's number among `numbers`, `count` how many rows have it.
+    """
+
+    numbers: WholeNumbers  # different ones, ascending
+    rank: Ints
+    count: Ints
+    pair: Ints
+    selection: Selection  # output row, group and rows of every pair
+    fewest: Ints  # rows of every pair that are picked at least, and at most
+    most: Ints
+    yes: Outcome
+    no: Outcome
+
+    @property
+    def gain(self) -> Outcome:
+        """What a row adds by being picked, above and below."""
+        return self.yes[0] - self.no[0], self.yes[1] - self.no[1]
+
+    def of(self, key: int) -> Picked:
+        """The part that belongs to one output row."""
+        pairs = np.flatnonzero(self.selection.key == key)
+        first, last = np.searchsorted(self.pair, [pairs[0], pairs[-1] + 1]) if len(pairs) else (0, 0)
+        return replace(
+            self,
+            rank=self.rank[first:last],
+            count=self.count[first:last],
+            pair=self.pair[first:last] - (pairs[0] if len(pairs) else 0),
+            selection=self.selection.of(key),
+            fewest=self.fewest[pairs],
+            most=self.most[pairs],
+        )
+
+    def totals(self) -> Exact:
+        """The sum of the numbers of every pair's rows."""
+        return _per_pair(self.numbers.whole[self.rank] * self.count, self.pair, len(self.fewest))
+
+    def sums(self, wanted: Ints, *, largest: bool) -> Exact:
+        """The sum of the `wanted` smallest numbers of every pair, or of the largest."""
+        if largest:
+            return self.totals() - self.sums(self.selection.rows - wanted, largest=False)
+        reached = np.cumsum(self.count)
+        before = (reached - self.count) - (np.cumsum(self.selection.rows) - self.selection.rows)[self.pair]
+        taken = np.clip(wanted[self.pair] - before, 0, self.count)
+        return _per_pair(self.numbers.whole[self.rank] * taken, self.pair, len(self.fewest))
+
+    def least(self, trial: Fraction | None) -> tuple[Exact, Ints]:
+        """(sum of the picked numbers, how many are picked) of every pair, where above - trial x below is least.
+
+        None: where below is largest.
+        """
+        above, below = self.gain
+        if trial is None:
+            wanted = self.most if below > 0 else self.fewest
+        else:
+            ranks = range(len(self.numbers.whole))
+            value = self.numbers.denominator
+
+            def score(rank: int) -> Fraction:
+                return Fraction(int(self.numbers.whole[rank]), value) * above - trial * below
+
+            if above >= 0:  # scores ascend with the numbers
+                helpful = self.rank < bisect_left(ranks, Fraction(0), key=score)
+            else:
+                helpful = self.rank >= bisect_left(ranks, True, key=lambda rank: score(rank) < 0)
+            wanted = sum_by_group(self.count[helpful], self.pair[helpful], len(self.fewest))
+            wanted = np.clip(wanted, self.fewest, self.most)
+        return self.sums(wanted, largest=above < 0), wanted
+
+    def flipped(self) -> Picked:
+        """The same with everything above negated: its least is the largest."""
+        return replace(self, yes=(-self.yes[0], self.yes[1]), no=(-self.no[0], self.no[1]))
+
+    @property
+    def certain(self) -> bool:
+        """Whether it does not matter which rows are picked."""
+        above, below = self.gain
+        return below == 0 and (above == 0 or not self.numbers.whole.any())
+
+
+def picked(
+    bounder: Bounder, observed: Observed, pattern: int, measure: int, above: Floats, below: Floats
+) -> Picked | None:
+    """The rows of a pattern, of which a row adds number x `above` and `below` by its value; None: more than two ways.
+
+    `above` and `below` are over the leaves.
+    """
+    ways = list(dict.fromkeys(zip(above.tolist(), below.tolist(), strict=True)))
+    if len(ways) > 2 or observed.numbers is None or min(below.min(), 0) < 0:
+        return None
+    no, yes = (ways[0], ways[-1])
+    inside = (above == yes[0]) & (below == yes[1])
+    mine = np.flatnonzero((observed.pattern[observed.stratum] == pattern) & (np.rint(observed.moments[:, 0]) > 0))
+    key, group = observed.key[observed.stratum[mine]].astype(np.int64), observed.part[mine]
+    stride = int(group.max(initial=0)) + 1
+    pairs, pair = np.unique(key * stride + group, return_inverse=True)
+    different, rank = np.unique(observed.numbers[mine, measure], return_inverse=True)
+    order = np.lexsort((rank, pair))
+    count = np.rint(observed.moments[mine, 0]).astype(np.int64)[order]
+    rows = sum_by_group(count, pair[order], len(pairs))
+    selection = Selection(key=pairs // stride, group=pairs % stride, rows=rows, keys=observed.keys)
+    fewest, most = bounder.picks(selection, inside)
+    return Picked(
+        numbers=exact_numbers(different, int(rows.sum())),
+        rank=rank[order],
+        count=count,
+        pair=pair[order],
+        selection=selection,
+        fewest=fewest,
+        most=most,
+        yes=(Fraction(yes[0]), Fraction(yes[1])),
+        no=(Fraction(no[0]), Fraction(no[1])),
+    )
+
+
+def sum_bounds(parts: Sequence[Picked], keys: int) -> tuple[list[Fraction], list[Fraction]]:
+    """Bounds on the sum above, for every output row; parts are added as if they did not compete for blocks."""
+    return _least_sums(parts, keys), [-x for x in _least_sums([part.flipped() for part in parts], keys)]
+
+
+def _least_sums(parts: Sequence[Picked], keys: int) -> list[Fraction]:
+    out = [Fraction(0)] * keys
+    for part in parts:
+        found = part.selection.per_key(part.least(Fraction(0))[0])
+        unpicked = part.selection.per_key(part.totals())
+        for k in np.unique(part.selection.key).tolist():
+            whole = part.gain[0] * int(found[k]) + part.no[0] * int(unpicked[k])
+            out[k] += whole / part.numbers.denominator
+    return out
+
+
+def ratio_bounds(parts: Sequence[Picked]) -> tuple[Fraction, Fraction] | None:
+    """Bounds on above / below in the worlds where that is not 0, of parts of one output row; None if there is none."""
+    low, high = _least_ratio(parts), _least_ratio([part.flipped() for part in parts])
+    return None if low is None or high is None else (low, -high)
+
+
+def may_be_empty(parts: Sequence[Picked]) -> bool:
+    """Whether the count below may be 0."""
+    least = Fraction(0)
+    for part in parts:
+        gain = part.gain[1]
+        least += part.no[1] * int(part.selection.rows.sum())
+        least += gain * int((part.fewest if gain > 0 else part.most).sum())
+    return least <= 0
+
+
+def _least_ratio(parts: Sequence[Picked]) -> Fraction | None:
+    """By Dinkelbach's search, as `Bounder` does it for the column that is published as blocks."""
+    top, bottom = _world(parts, None)
+    if bottom == 0:
+        return None
+    while True:
+        trial = top / bottom
+        top, bottom = _world(parts, trial)
+        if top - trial * bottom >= 0:
+            return trial
+
+
+def _world(parts: Sequence[Picked], trial: Fraction | None) -> tuple[Fraction, Fraction]:
+    """Sums above and below in a world with the least above - trial x below (None: the largest below)."""
+    top, bottom = Fraction(0), Fraction(0)
+    for part in parts:
+        found, wanted = part.least(trial)
+        whole = part.gain[0] * int(found.sum()) + part.no[0] * int(part.totals().sum())
+        top += whole / part.numbers.denominator
+        bottom += part.gain[1] * int(wanted.sum()) + part.no[1] * int(part.selection.rows.sum())
+    return top, bottom
+
+
+def _per_pair(amounts: Exact, pair: Ints, pairs: int) -> Exact:
+    return sum_by_group(amounts, pair, pairs)
+
+
+# --- blockwise --------------------------------------------------------------------------------------------------------
+# Answers from published blocks: the linear functionals of a question, ratios and order statistics, as bounds.
+#
+# A question's strata select rows of groups; patterns of the untouched leaves may give different rows different
+# functions of the sensitive value. Rows of one pattern are bounded exactly; several patterns are bounded one by one
+# and added, which is never too narrow. Bounds leave as floats rounded outward.
+
+
+OUTER = "bounds may be wider than needed: conditions on other columns give rows of a group different questions"
+SOMETIMES_NULL = "an average may be NULL: in some possible tables no row has the value asked for"
+ROW_BY_ROW = "bounds of a sum are wide: each row is bounded by itself"
+CELLS = 2**24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OpenBlocks:
+    """Published blocks, ready to answer."""
+
+    bounder: Bounder
+    order: NDArray[np.int64]  # leaf position -> place in the domain
+    rows: NDArray[np.int64]  # of every group
+    _numbers: dict[bytes, WholeNumbers] = field(default_factory=dict)
+
+    def numbers(self, of_value: Floats) -> WholeNumbers:
+        """A function of the value, given over the domain, as exact numbers over the leaves."""
+        key = of_value.tobytes()
+        if key not in self._numbers:
+            if len(self._numbers) > 256:
+                self._numbers.clear()
+            self._numbers[key] = exact_numbers(of_value[self.order], self.bounder.copies)
+        return self._numbers[key]
+
+    def check(self, weights: Sequence[NDArray[np.int64]], group_part: NDArray[np.int64]) -> None:
+        """Nothing; raises unless every group's blocks are P-private for its weights and cover its rows."""
+        blocks = self.bounder.blocks
+        if (blocks.sizes < self.rows).any():
+            raise PlanError("a group has fewer blocks than rows")
+        step = max(1, CELLS // blocks.tree.nodes)
+        for first in range(0, blocks.groups, step):
+            last = min(first + step, blocks.groups)
+            inside = slice(*np.searchsorted(blocks.group, [first, last]))
+            plans = sum_by_group(
+                blocks.count[inside],
+                (blocks.group[inside] - first, blocks.node[inside]),
+                (last - first, blocks.tree.nodes),
+            )
+            for part, w in enumerate(weights):
+                mine = plans[group_part[first:last] == part]
+                plenty = np.full((len(mine), blocks.tree.leaves), int(mine.sum()) + 1)
+                check_plan(blocks.tree, w, mine, plenty, sizes=mine.sum(axis=1))
+
+
+def open_blocks(
+    tree: BlockTree, order: NDArray[np.int64], side: Mapping[str, NDArray[Any]], rows: NDArray[np.int64]
+) -> OpenBlocks:
+    """The release whose sensitive.parquet is `side`; refuses groups, blocks and counts that cannot be."""
+    columns = [np.asarray(side.get(name)) for name in ("group_id", "block", "count")]
+    if any(not np.issubdtype(column.dtype, np.integer) for column in columns):  # a missing cell makes them floats
+        raise ReleaseError("sensitive.parquet needs whole numbers in group_id, block and count")
+    group, node, count = (column.astype(np.int64) for column in columns)
+    groups = len(rows)
+    if sorted(order.tolist()) != list(range(tree.leaves)):
+        raise ReleaseError("release.json orders the values of the domain in a way that does not fit the hierarchy")
+    for column, limit in ((group, groups), (node, tree.nodes)):
+        if len(column) and (column.min() < 0 or column.max() >= limit):
+            raise ReleaseError("sensitive.parquet names a group or a block that release.json does not describe")
+    if (count < 1).any() or (rows < 0).any():
+        raise ReleaseError("sensitive.parquet or release.json holds a count below 1")
+    at = np.argsort(group, kind="stable")
+    blocks = Blocks(tree=tree, group=group[at], node=node[at], count=count[at], groups=groups)
+    if (blocks.sizes < rows).any():
+        raise ReleaseError("a group of sensitive.parquet has fewer blocks than rows")
+    return OpenBlocks(bounder=Bounder(blocks), order=order, rows=rows)
+
+
+def estimate(release: OpenBlocks, observed: Observed, asked: Asked) -> Estimated:
+    """Bounds on every functional; no estimate. Where only the trivial limits hold there are none (NaN)."""
+    shape = (observed.keys, asked.functionals)
+    low, high = np.zeros(shape), np.zeros(shape)
+    several = loose = False
+    selections = [_selection(observed, b) for b in range(len(asked.coefficients))]
+    for f in range(asked.functionals):
+        if asked.measure[f] != 0:
+            low[:, f], high[:, f], unknown, competing = _numbers_of_rows(release, observed, asked, f)
+            loose |= unknown
+            several |= competing
+            continue
+        uncertain, parts = 0, []
+        for b, selection in enumerate(selections):
+            h = _over_domain(asked, b, f)
+            if len(selection.group) and h.any():
+                uncertain += bool(np.ptp(h))
+                parts.append((selection, h))
+        low[:, f], high[:, f] = _sums(release, parts, np.ones(observed.keys, dtype=np.int64))
+        several |= uncertain > 1
+    nothing = np.full(shape, np.nan)
+    return Estimated(
+        value=nothing,
+        variance=nothing,
+        low=nothing,
+        high=nothing,
+        covariance=np.zeros((observed.keys, len(asked.pairs))),
+        minimum=low,
+        maximum=high,
+        caveats=(*((OUTER,) if several else ()), *((ROW_BY_ROW,) if loose else ())),
+    )
+
+
+def ratios(
+    release: OpenBlocks, observed: Observed, asked: Asked, top: Sequence[int], bottom: Sequence[int]
+) -> tuple[Floats, Floats, tuple[str, ...]] | None:
+    """Bounds on top / bottom, (output rows, groups of unit keys); None where none are known."""
+    combos, per_group = asked.groups, asked.functionals // asked.groups
+    if len(top) != 1 or len(bottom) != 1 or asked.measure[bottom[0]]:
+        return None
+    if asked.measure[top[0]]:
+        return _averages(release, observed, asked, top[0], bottom[0])
+    low, high = np.full((observed.keys, combos), np.nan), np.full((observed.keys, combos), np.nan)
+    selections = [_selection(observed, b) for b in range(len(asked.coefficients))]
+    sometimes = several = False
+    for c in range(combos):
+        functions = [
+            (_over_domain(asked, b, c * per_group + top[0]), _over_domain(asked, b, c * per_group + bottom[0]))
+            for b in range(len(selections))
+        ]
+        used = [b for b, (a, d) in enumerate(functions) if len(selections[b].group) and (a.any() or d.any())]
+        several |= sum(bool(np.ptp(functions[b][0]) or np.ptp(functions[b][1])) for b in used) > 1
+        if all((functions[b][1] == 1).all() for b in used):  # a known number of rows: bounds on the total, divided
+            rows = sum((selections[b].per_key(selections[b].rows) for b in used), np.zeros(observed.keys, np.int64))
+            low[:, c], high[:, c] = _sums(release, [(selections[b], functions[b][0]) for b in used], rows)
+            continue
+        for k in range(observed.keys):
+            parts = [
+                (mine, release.numbers(functions[b][0]), release.numbers(functions[b][1]))
+                for b in used
+                if len((mine := selections[b].of(k)).group)
+            ]
+            found = release.bounder.ratio(parts) if parts else None
+            if found is not None:
+                low[k, c], high[k, c] = _down(found[0]), _up(found[1])
+            sometimes |= any((n.whole == 0).any() for _, _, n in parts)
+    return low, high, (*((SOMETIMES_NULL,) if sometimes else ()), *((OUTER,) if several else ()))
+
+
+def _numbers_of_rows(
+    release: OpenBlocks, observed: Observed, asked: Asked, functional: int
+) -> tuple[Floats, Floats, bool, bool]:
+    """Bounds on a sum of another column by the value of this one, for every output row ("picked rows" above).
+
+    And whether only the trivial limits are known, and whether rows compete for blocks.
+    """
+    parts = _parts(release, observed, asked, functional, None)
+    if parts is None:
+        nothing = np.full(observed.keys, np.nan)
+        return nothing, nothing, True, False
+    low, high = sum_bounds(parts, observed.keys)
+    return _all(low, _down), _all(high, _up), False, sum(not part.certain for part in parts) > 1
+
+
+def _averages(
+    release: OpenBlocks, observed: Observed, asked: Asked, top: int, bottom: int
+) -> tuple[Floats, Floats, tuple[str, ...]] | None:
+    """Bounds on an average of another column over the rows that a condition on this one picks."""
+    shape, per_group = (observed.keys, asked.groups), asked.functionals // asked.groups
+    low, high = np.full(shape, np.nan), np.full(shape, np.nan)
+    sometimes = several = False
+    for c in range(asked.groups):
+        parts = _parts(release, observed, asked, c * per_group + top, c * per_group + bottom)
+        if parts is None:
+            return None
+        several |= sum(not part.certain for part in parts) > 1
+        for k in range(observed.keys):
+            mine = [part.of(k) for part in parts]
+            found = ratio_bounds(mine)
+            if found is not None:
+                low[k, c], high[k, c] = _down(found[0]), _up(found[1])
+                sometimes |= may_be_empty(mine)
+    return low, high, (*((SOMETIMES_NULL,) if sometimes else ()), *((OUTER,) if several else ()))
+
+
+def _parts(release: OpenBlocks, observed: Observed, asked: Asked, top: int, bottom: int | None) -> list[Picked] | None:
+    """The rows of every pattern that adds something; None where the values tell more than two kinds of rows apart."""
+    parts = []
+    for b in np.unique(observed.pattern).tolist():
+        above = _over_domain(asked, b, top)[release.order]
+        below = np.zeros_like(above) if bottom is None else _over_domain(asked, b, bottom)[release.order]
+        if above.any() or below.any():
+            part = picked(release.bounder, observed, b, int(asked.measure[top]), above, below)
+            if part is None:
+                return None
+            parts.append(part)
+    return parts
+
+
+def _all(numbers: Sequence[Fraction], rounded: Callable[[Fraction], float]) -> Floats:
+    return np.array([rounded(x) for x in numbers], dtype=np.float64)
+
+
+def _sums(
+    release: OpenBlocks, parts: Sequence[tuple[Selection, Floats]], over: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Bounds on the added totals of the parts, divided by `over` and rounded outward; NaN where that is 0."""
+    numbers = [release.numbers(h) for _, h in parts]
+    denominator = math.lcm(*(n.denominator for n in numbers))
+    low, high = np.zeros(len(over), dtype=object), np.zeros(len(over), dtype=object)
+    for (selection, _), n in zip(parts, numbers, strict=True):
+        least, most = release.bounder.whole_totals(selection, n)
+        scale = denominator // n.denominator
+        low, high = low + least.astype(object) * scale, high + most.astype(object) * scale
+    divisor = over.astype(object) * denominator  # beyond int64 for values such as 0.1
+    return _rounded(low, divisor, -math.inf), _rounded(high, divisor, math.inf)
+
+
+def _rounded(whole: NDArray[Any], over: NDArray[Any], towards: float) -> Floats:
+    """whole / over as floats that do not lie on the wrong side of the number."""
+    out = np.full(len(over), np.nan)
+    for i in np.flatnonzero(over).tolist():
+        a, b = int(whole[i]), int(over[i])
+        near = a / b  # correctly rounded for Python integers
+        out[i] = near if a % b == 0 and near == a // b else _step(near, Fraction(a, b), towards)
+    return out
+
+
+def _step(near: float, x: Fraction, towards: float) -> float:
+    """`near`, or its neighbour if it lies on the wrong side of x."""
+    wrong = Fraction(near) > x if towards < 0 else Fraction(near) < x
+    return math.nextafter(near, towards) if wrong else near
+
+
+def order_statistics(
+    release: OpenBlocks, observed: Observed, asked: Asked, functional: int, kind: str, share: float | None
+) -> tuple[Floats, Floats, tuple[str, ...]]:
+    """Bounds on MIN, MAX or a quantile of one expression over all selected rows, (output rows, 1)."""
+    low, high = np.full((observed.keys, 1), np.nan), np.full((observed.keys, 1), np.nan)
+    used = [b for b in range(len(asked.coefficients)) if len(_selection(observed, b).group)]
+    if not used:
+        return low, high, ()
+    h = release.numbers(_over_domain(asked, used[0], functional))
+    everything = _selection(observed, None)
+    for k in range(observed.keys):
+        mine = everything.of(k)
+        rows = int(mine.rows.sum())
+        if not rows:
+            continue
+        if kind in ("min", "max"):
+            found = release.bounder.order_statistic(mine, h, 1 if kind == "min" else rows)
+        else:
+            found = release.bounder.quantile(mine, h, Fraction(str(share)), continuous=kind != "quantile_disc")
+        assert found is not None
+        low[k, 0], high[k, 0] = _down(found[0]), _up(found[1])
+    return low, high, ()
+
+
+def _over_domain(asked: Asked, pattern: int, functional: int) -> Floats:
+    """The coefficients of a functional for every value of the domain."""
+    row = asked.coefficients[pattern][[functional], :].toarray()[0]
+    return np.asarray(row[asked.classes[0]], dtype=np.float64)
+
+
+def _selection(observed: Observed, pattern: int | None) -> Selection:
+    """The rows that the question selects (of one pattern), added up by output row and group."""
+    mine = np.arange(len(observed.stratum))
+    if pattern is not None:
+        mine = np.flatnonzero(observed.pattern[observed.stratum] == pattern)
+    key, group = observed.key[observed.stratum[mine]], observed.part[mine]
+    rows = np.rint(observed.moments[mine, 0]).astype(np.int64)
+    stride = int(group.max(initial=0)) + 1
+    pairs, place = np.unique(key.astype(np.int64) * stride + group, return_inverse=True)
+    total = sum_by_group(rows, place, len(pairs))
+    some = total > 0
+    return Selection(key=pairs[some] // stride, group=pairs[some] % stride, rows=total[some], keys=observed.keys)
+
+
+def _down(x: Fraction) -> float:
+    """The nearest float that is not above x."""
+    return _step(float(x), x, -math.inf)
+
+
+def _up(x: Fraction) -> float:
+    """The nearest float that is not below x."""
+    return _step(float(x), x, math.inf)

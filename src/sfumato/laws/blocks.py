@@ -20,9 +20,8 @@ from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Likelihoo
 from ..model.types import BIGINT, DOUBLE, INTEGER, TEXT, ColumnType
 from ..stats.joint_codes import sum_by_group
 from .block_audit import audit_group
-from .block_estimate import OpenBlocks, estimate, open_blocks, order_statistics, ratios
-from .block_plans import leaf_probabilities
-from .block_tree import BlockTree, from_blocks
+from .block_bounds import OpenBlocks, estimate, open_blocks, order_statistics, ratios
+from .block_tree import BlockTree, from_blocks, leaf_probabilities
 from .contract import Bounds, Law
 from .published import one_unit, silent, stated_sizes
 

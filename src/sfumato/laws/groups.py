@@ -19,15 +19,17 @@ from ..model.public import Asked, Domain, Estimated, Evidence, Floats, Integers,
 from .contract import Law
 from .expected import Foresight
 from .functionals import Cells, CodedUnit, Functionals
-from .group_channel import Channel, groups_of, released_groups
-from .group_estimate import (
+from .group_channel import (
     AssignmentFunctionals,
+    Channel,
     GroupedValues,
     GroupFunctionals,
     checked,
     estimate,
     grouped_values,
+    groups_of,
     kinds,
+    released_groups,
     variances,
 )
 from .published import one_unit, silent

@@ -34,8 +34,7 @@ from ..model.public import (
 from .expected import Foresight, entries, pushed, tensor, together
 from .functionals import Cells, CodedUnit, Functionals, IndependentRows, SetListWeights
 from .published import check_drawn_sets, published_sets
-from .set_channel import SetAnswers, SetChannel, count_cumulants
-from .set_tables import PlannedList, SetTables
+from .set_channel import PlannedList, SetAnswers, SetChannel, SetTables, count_cumulants
 from .sub_tables import PART, RowSums, SubTableLaw
 
 

@@ -20,15 +20,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import PlanError, SpecError, VerificationError
-from ..laws.set_channel import SetChannel
+from ..laws.set_channel import PlannedList, SetChannel
 from ..laws.set_lists import SetLists
-from ..laws.set_tables import PlannedList
 from ..model.names import Ratio
 from ..model.private import Facts, Known, Needs, Profile, Work
 from ..model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, RowsPerPerson, Trust, value_label
 from ..stats.gamma import gamma_bound, posterior
 from .contract import Example, Inputs, Method, Planned, ReadRows, Specification
-from .shared.least_error import times_least
 from .shared.options import BINS_FIELD, RHO1, RHO2, bin_order, parse_bins
 from .shared.readers import channelled_sets
 from .shared.restricted import (
@@ -40,7 +38,7 @@ from .shared.restricted import (
     restricted_guarantee,
     row_gamma,
 )
-from .shared.set_lists import least_variance, list_for
+from .shared.set_lists import least_variance, list_for, times_least
 from .shared.workload_texts import WORKLOAD_FIELD, design, parse_workload, planned_list
 
 MOST_VALUES = 1500  # answers invert a matrix of this size, and sets.parquet holds about 4 m^2 rows

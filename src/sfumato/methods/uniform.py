@@ -25,7 +25,6 @@ from ..model.private import Facts, Known, Needs, Profile, Work
 from ..model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, RowsPerPerson, Trust, value_label
 from ..stats.gamma import gamma_bound, posterior
 from .contract import Example, Method, Planned, Specification
-from .shared.least_error import times_least
 from .shared.options import RHO1, RHO2
 from .shared.readers import ValueChannel, channelled
 from .shared.restricted import (
@@ -37,7 +36,7 @@ from .shared.restricted import (
     restricted_guarantee,
     row_gamma,
 )
-from .shared.set_lists import least_variance, total_variance
+from .shared.set_lists import least_variance, times_least, total_variance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

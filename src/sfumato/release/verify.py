@@ -24,8 +24,7 @@ from ..engines.codes import places
 from ..engines.statements import COUNT, distinct
 from ..errors import DataError, PlanError, SpecError, VerificationError
 from ..methods import AnyMethod
-from ..methods.ladder import public_readers
-from ..methods.shared.readers import ONE_ROW
+from ..methods.shared.readers import ONE_ROW, public_readers
 from ..model.coarsening import Recoding
 from ..stats.tails import FALSE_ALARM, crowded
 from ..version import __version__

@@ -43,8 +43,7 @@ from ...stats.joint_codes import distinct_cells, sum_by_group
 from ..contract import Example, Inputs, Method, Planned, ReadRows
 from ..shared.options import group_size
 from ..shared.readers import Found, in_parts
-from .hierarchy import hierarchy_of
-from .plan import KINDS, CellCounts, Generalisation, Kind, LDiversity, class_of, diverse, search_lattice
+from .plan import KINDS, CellCounts, Generalisation, Kind, LDiversity, class_of, diverse, hierarchy_of, search_lattice
 
 # --- readers ----------------------------------------------------------------------------------------------------------
 # How far readers of l-diverse classes get: the shares of the values in a class.

@@ -1,6 +1,6 @@
 """randomized-response: every chosen column keeps its value with probability p, else shows another one."""
 
 from .method import METHOD
-from .specification import RandomizedResponse
+from .plan import RandomizedResponse
 
 __all__ = ["METHOD", "RandomizedResponse"]

@@ -7,19 +7,21 @@ Its `readers` hands the figures of its structure to `ladder`; the closed forms s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from ...laws.set_channel import SetChannel
 from ...model.private import Known
-from ...model.public import Claim, Codes, Floats, ReaderBound
+from ...model.public import Claim, Codes, Domain, Floats, ReaderBound
 from ...stats.gamma import posterior
 from ...stats.joint_codes import distinct_rows
+from ..contract import Method
 
 DIGITS = 6
 SLACK = 1e-12  # relative: room for the rounding of sums of floats
@@ -361,3 +363,43 @@ def _largest(counts: Floats, channel: SetChannel, looked: Codes, gamma: float) -
             fewest = shown[np.ix_(at, np.flatnonzero(channel.members[:, x]))].min(axis=1)
             found = max(found, float((counts[at, x] * gamma / (rows[at] + (gamma - 1) * fewest)).max()))
     return found
+
+
+# The readers of any method: what its release states about them, and what the custodian knows of her table.
+
+
+def public_readers(
+    method: Method[Any, Any],
+    plan: Any,
+    domains: Sequence[Domain],
+    *,
+    rows_per_person: int | None = None,
+    claim: Claim | None = None,
+) -> tuple[ReaderBound, ...]:
+    """The readers as release.json states them: what follows from the plan and the domains of sensitive columns.
+
+    `claim` is the pair of bounds to hold, the plan's own where none is given.
+    """
+    asked = replace(claim or method.claim(plan), rows_per_person=rows_per_person)
+    return _with_domains(method, plan, domains, asked, None)
+
+
+def known_readers(method: Method[Any, Any], plan: Any, claim: Claim, known: Known) -> tuple[ReaderBound, ...]:
+    """The readers with the exact figures of this table; for the custodian."""
+    domains = [known.profile.domains[u] for u in known.units]
+    return _with_domains(method, plan, domains, claim, known)
+
+
+def _with_domains(
+    method: Method[Any, Any],
+    plan: Any,
+    domains: Sequence[Domain],
+    claim: Claim,
+    known: Known | None,
+) -> tuple[ReaderBound, ...]:
+    """The method's readers with what the domains, and a plan that leaves values of them out, tell by themselves."""
+    bounds = method.readers(plan, claim, known)
+    if plan.law.rules_out(domains):
+        bounds = values_ruled_out(bounds)
+    bounds = with_domain(bounds, declared=all(domain.declared for domain in domains), known=known)
+    return list_aside(bounds, claim)

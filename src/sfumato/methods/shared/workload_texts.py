@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import SpecError
-from ...laws.set_tables import PlannedList
+from ...laws.set_channel import PlannedList
 from ...model.private import Watch
 from ...model.public import Codes, Domain, Floats
-from . import workload_matrices as matrices
+from . import channel_design as matrices
 from .channel_design import MOST_VALUES, ROUNDS, Design, optimise
 
 KINDS = ("histogram", "prefixes", "ranges", "sum")

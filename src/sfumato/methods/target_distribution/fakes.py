@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import SpecError
-from ...laws.block_plans import Counts, bound_width, node_counts, plan, unit_sums
-from ...laws.block_tree import BlockTree
+from ...laws.block_tree import BlockTree, Counts, bound_width, node_counts, plan, unit_sums
 
 # --- fake stacks ------------------------------------------------------------------------------------------------------
 # Nodes of a tree that have the same shape, worked on at once: thousands of small nodes are a few stacks of them.

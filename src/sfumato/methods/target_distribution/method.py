@@ -15,21 +15,288 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
+from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ...errors import SpecError, VerificationError
-from ...laws.blocks import SCHEME, Blocks, TargetPart
+from ...laws.block_audit import audit_group, enumerate_posterior, only_homogeneous
+from ...laws.blocks import HIGH, LARGEST, LOW, SCHEME, WORDS, Blocks, TargetPart
 from ...model.names import Ratio, exact
 from ...model.private import Facts, Known, Needs, Profile, Work
-from ...model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, Trust
-from ...stats.joint_codes import distinct_cells
+from ...model.public import Candidate, Claim, Floats, Guarantee, Integers, Published, ReaderBound, Roles, Trust
+from ...stats.joint_codes import distinct_cells, sum_by_group
 from ..contract import Example, Method, Planned, Specification
 from ..shared.options import told
-from .guarantee import readers, report, side_table
-from .plan import check_hierarchy, check_target, from_data, hierarchy_text, make, parse_rule, target_text
-from .targets import MAX_WEIGHT
+from ..shared.readers import Found, in_parts, linked
+from .plan import (
+    AUDITED_GROUPS,
+    AUDITED_ROWS,
+    MAX_WEIGHT,
+    Made,
+    check_hierarchy,
+    check_target,
+    from_data,
+    hierarchy_text,
+    make,
+    parse_rule,
+    replan,
+    target_text,
+)
+
+# --- readers ----------------------------------------------------------------------------------------------------------
+# How far readers of blurred groups get: a row is one of its group's blocks, and inside a block the prior decides.
+
+
+LAST = "whoever knows the other rows of a group is left with the blocks that they do not fill"
+MOST = 200_000_000
+
+
+def readers(claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
+    """The ladder; the blocks of the groups are private knowledge here only because a plan does not state them."""
+    mine = Found(
+        posterior=None if known is None else _histogram(known),
+        why="the blocks of the groups decide" if known is None else "every block of a group is as likely the record's",
+    )
+    linking = linked(
+        known, "prior: the share among the rows with the same quasi-identifiers, inside each block", _linking
+    )
+    return in_parts(claim, histogram=mine, linking=linking, corruption=LAST)
+
+
+def _blocks(made: Made, values: int) -> tuple[csr_array, csr_array]:
+    """(groups by nodes: share of a group's blocks, nodes by values: whether a block holds a value)."""
+    tree = made.shape.tree
+    size = np.bincount(made.group, weights=made.count)
+    share = csr_array(
+        (made.count / size[made.group], (made.group, made.node)), shape=(len(made.group_rows), tree.nodes)
+    )
+    width = tree.stop - tree.start
+    ends = np.concatenate([[0], np.cumsum(width)])
+    leaf = np.arange(ends[-1]) - np.repeat(ends[:-1] - tree.start, width)
+    held = np.asarray(made.shape.order)[leaf]
+    return share, csr_array((np.ones(len(held)), held, ends), shape=(tree.nodes, values))
+
+
+def _histogram(known: Known) -> float:
+    """max over groups and values x of sum over blocks b of the group: (share of b) f_x / f(b)."""
+    made: Made = known.work.secret
+    prior = np.zeros(len(known.profile.domains[0]))
+    prior[known.joint.codes[:, 0]] = known.joint.of_values()
+    share, inside = _blocks(made, len(prior))
+    reached = (share @ _spread(inside, prior)).toarray()
+    return float(reached[:, known.joint.codes[known.looked, 0]].max())
+
+
+def _linking(known: Known) -> float | None:
+    """The same with the prior of every cell; blocks that hold no value of the cell are ruled out."""
+    made, joint = known.work.secret, known.joint
+    domain = len(known.profile.domains[0])
+    if 1 not in joint.looked_at and len(known.profile.domains) > 1:
+        return None  # groups are made of columns that are no quasi-identifiers
+    share, inside = _blocks(made, domain)
+    if joint.cells * inside.shape[0] > MOST:
+        return None
+    group = made.group_of[joint.looked_at[1]] if 1 in joint.looked_at else np.zeros(len(joint.cell), dtype=np.int64)
+    looked = np.zeros(domain, dtype=bool)
+    looked[joint.codes[known.looked, 0]] = True
+    table = csr_array((joint.true_counts, (joint.cell, joint.codes[joint.value, 0])), shape=(joint.cells, domain))
+    of_cell = np.zeros(joint.cells, dtype=np.int64)
+    of_cell[joint.cell] = group
+    largest = 0.0
+    for cell in range(joint.cells):
+        prior = table[[cell]].toarray()[0]
+        mine = share[[int(of_cell[cell])]].toarray()[0]
+        possible = mine * (inside @ prior > 0)
+        reached = _spread(inside, prior).T @ (possible / possible.sum())
+        largest = max(largest, float(reached[looked].max()))
+    return largest
+
+
+def _spread(inside: csr_array, prior: Floats) -> csr_array:
+    """f_x / f(b) for every block b and value x in it."""
+    mass, held = np.repeat(inside @ prior, np.diff(inside.indptr)), prior[inside.indices]
+    share = np.divide(held, mass, out=np.zeros(len(held)), where=mass > 0)
+    return csr_array((share, inside.indices, inside.indptr), shape=inside.shape)
+
+
+# --- target report ----------------------------------------------------------------------------------------------------
+# What a target-distribution plan looks like from outside: sensitive.parquet, and the custodian's report.
+
+
+SHOWN_GROUPS = 1000
+AUDITED_NODES = 2000
+TRIED_HISTOGRAMS = 5000
+
+
+def side_table(made: Made) -> dict[str, NDArray[Any]]:
+    """sensitive.parquet: every group's blocks in canonical order; what they cover, for people who read it by eye."""
+    tree = made.shape.tree
+    side: dict[str, NDArray[Any]] = {
+        "group_id": made.group.astype(np.int32),
+        "block": made.node.astype(np.int32),
+        "count": made.count,
+    }
+    if made.shape.values is not None:
+        points = np.array([float(v) for v in made.shape.values])
+        if all(v.denominator == 1 and abs(v) < LARGEST for v in made.shape.values):
+            points = np.array([int(v) for v in made.shape.values])
+        return side | {LOW: points[tree.start[made.node]], HIGH: points[tree.stop[made.node] - 1]}
+    names = np.array([block_label(made, v) for v in range(tree.nodes)], dtype=object)
+    return side | {WORDS: names[made.node]}
+
+
+def block_label(made: Made, node: int) -> str:
+    """A block as people read it: its label in the hierarchy, or its values."""
+    tree = made.shape.tree
+    a, b = int(tree.start[node]), int(tree.stop[node])
+    label = tree.labels[node] if tree.labels else None
+    if b - a == 1:
+        return made.labels[a]
+    return label if label is not None else " | ".join(made.labels[a:b])
+
+
+def report(made: Made, profile: Profile) -> dict[str, Any]:
+    """Groups with their blocks and fakes, bound widths to expect, what a reader of the algorithm learns, notices."""
+    return {
+        "groups": [_group(made, g) for g in range(min(SHOWN_GROUPS, len(made.group_rows)))],
+        "groups_in_all": len(made.group_rows),
+        "target_moved": [float(t.distance) for t in made.targets],
+        "root_share": float(made.count[made.node == 0].sum() / max(1, made.count.sum())),
+        "expected_error": {
+            "meaning": "half the width of the certain bounds on COUNT(*) WHERE the value holds",
+            "values": [_value(made, leaf) for leaf in range(len(made.labels))],
+            "total": _count_widths(made, 1.0).tolist(),
+            "among_1_percent": _count_widths(made, 0.01).tolist(),
+            "among_10_percent": _count_widths(made, 0.1).tolist(),
+        },
+        "audit": audit(made),
+        "notes": list(made.notices),
+    }
+
+
+def _blocks_of(made: Made, group: int) -> slice:
+    return slice(*np.searchsorted(made.group, [group, group + 1]).tolist())
+
+
+def _value(made: Made, leaf: int) -> Any:
+    """A value as JSON: a number where the column is numeric."""
+    if made.shape.values is None:
+        return made.labels[leaf]
+    number = made.shape.values[leaf]
+    return int(number) if number.denominator == 1 else float(number)
+
+
+def _group(made: Made, g: int) -> dict[str, Any]:
+    tree, mine = made.shape.tree, _blocks_of(made, g)
+    blocks = [
+        {"low": _value(made, int(tree.start[v])), "high": _value(made, int(tree.stop[v]) - 1), "count": int(c)}
+        for v, c in zip(made.node[mine].tolist(), made.count[mine].tolist(), strict=True)
+    ]
+    return {
+        "key": made.group_keys[g],
+        "size": int(made.group_rows[g]),
+        "blocks": blocks,
+        "fakes": int(made.fakes[g]),
+    }
+
+
+def _count_widths(made: Made, share: float) -> Floats:
+    """Half the width of the bounds on every value's count among a share of each group's rows.
+
+    docs/explanation/target-distribution.md, section 5: between max(0, s - (n+k-must)) and min(s, may).
+    """
+    tree, groups = made.shape.tree, len(made.group_rows)
+    width = np.zeros(tree.leaves)
+    step = max(1, 2**22 // tree.nodes)
+    for first in range(0, groups, step):
+        last = min(first + step, groups)
+        mine = slice(*np.searchsorted(made.group, [first, last]).tolist())
+        edges = np.zeros((last - first, tree.leaves + 1), dtype=np.int64)
+        must = np.zeros((last - first, tree.leaves), dtype=np.int64)
+        group, node, count = made.group[mine] - first, made.node[mine], made.count[mine]
+        np.add.at(edges, (group, tree.start[node]), count)
+        np.add.at(edges, (group, tree.stop[node]), -count)
+        leaf = tree.children[node] == 0
+        np.add.at(must, (group[leaf], tree.start[node[leaf]]), count[leaf])
+        may = np.cumsum(edges, axis=1)[:, :-1]
+        rows = made.group_rows[first:last][:, None]
+        selected = np.rint(rows * share)
+        every = rows + made.fakes[first:last][:, None]
+        width += (np.minimum(selected, may) - np.maximum(0, selected - (every - must))).sum(axis=0)
+    return width / 2
+
+
+def audit(made: Made) -> dict[str, Any]:
+    """What a reader who knows the algorithm learns: the smallest groups without fakes, with two priors."""
+    tree = made.shape.tree
+    plain = np.flatnonzero((made.fakes == 0) & ~made.whole & (made.group_rows > 0) & (made.group_rows <= AUDITED_ROWS))
+    chosen = plain[np.argsort(made.group_rows[plain], kind="stable")][:AUDITED_GROUPS]
+    if tree.nodes > AUDITED_NODES or made.random_depth:  # the audit inverts the fixed algorithm
+        chosen = chosen[:0]
+    overall = (made.true_total / max(1, int(made.true_total.sum()))).tolist()
+    groups: list[dict[str, Any]] = []
+    for g in chosen.tolist():
+        blocks = _dense(made, g)
+        target = made.targets[int(made.group_part[g])]
+        entry: dict[str, Any] = {
+            "key": made.group_keys[g],
+            "size": int(made.group_rows[g]),
+            "only_one_value_possible": only_homogeneous(tree, target.weights, blocks),
+        }
+        for name, prior in (("target", list(target.probabilities)), ("overall", overall)):
+            seen = audit_group(tree, target.weights, blocks, prior)
+            entry[name] = None if seen is None else {"largest": seen.largest, "from_prior": seen.distance}
+        groups.append(entry)
+    groups += [] if made.random_depth else _with_fakes(made, overall)
+    leaf = tree.children[made.node] == 0
+    wide = sum_by_group(made.count[~leaf], made.group[~leaf], len(made.group_rows))
+    return {
+        "audited_groups": len(groups),
+        "largest_posterior": {name: _most(groups, name, "largest") for name in ("target", "overall")},
+        "furthest_from_prior": {name: _most(groups, name, "from_prior") for name in ("target", "overall")},
+        "only_one_value_possible": sum(g.get("only_one_value_possible", False) for g in groups),
+        "exact_multiset": int(((wide == 0) & (made.group_rows > 1)).sum()),
+        "knobs": "larger groups (partition_by, min_group), fakes, a target nearer to the groups",
+        "groups": groups,
+    }
+
+
+def _with_fakes(made: Made, overall: list[float]) -> list[dict[str, Any]]:
+    """The same for small groups with fakes, by trying every histogram that could have been there."""
+    tree = made.shape.tree
+    out: list[dict[str, Any]] = []
+    for g in np.flatnonzero(made.fakes > 0).tolist():
+        rows, target = int(made.group_rows[g]), made.targets[int(made.group_part[g])]
+        if len(out) == AUDITED_GROUPS or comb(rows + tree.leaves - 1, rows) > TRIED_HISTOGRAMS:
+            continue
+        entry: dict[str, Any] = {"key": made.group_keys[g], "size": rows}
+        for name, prior in (("target", target.probabilities), ("overall", tuple(Fraction(p) for p in overall))):
+            seen = enumerate_posterior(
+                tree, partial(replan, made.spec, made.shape, target), _dense(made, g), prior, rows=rows
+            )
+            entry[name] = seen and {
+                "largest": float(max(seen)),
+                "from_prior": float(sum(abs(a - b) for a, b in zip(seen, prior, strict=True))) / 2,
+            }
+        out.append(entry)
+    return out
+
+
+def _most(groups: list[dict[str, Any]], prior: str, what: str) -> float | None:
+    return max((g[prior][what] for g in groups if g[prior] is not None), default=None)
+
+
+def _dense(made: Made, group: int) -> Integers:
+    blocks = np.zeros(made.shape.tree.nodes, dtype=np.int64)
+    mine = _blocks_of(made, group)
+    blocks[made.node[mine]] = made.count[mine]
+    return blocks
+
 
 GROUP_ROWS = 50  # at a bound: groups are made of columns while they hold this many rows on average
 KNOWS_ALGORITHM = (
