@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -309,9 +310,14 @@ def _listen(pipe: Connection, make: Callable[[], Work]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server decides
     scratch.run_folder()  # from here on a signal to end clears up first
     work = make()
-    with contextlib.suppress(EOFError, OSError):
+    try:
         while True:
             threading.Thread(target=_do, args=(pipe, work, pipe.recv()), daemon=True).start()
+    except (EOFError, OSError):
+        pass
+    finally:
+        scratch.clear()
+        os._exit(0)  # a thread inside the engine's C++ aborts where the interpreter ends before it
 
 
 def _do(pipe: Connection, work: Work, task: Any) -> None:
