@@ -66,8 +66,7 @@ SHOWN_TABLES = 20
 def stated_parameters(document: dict[str, Any]) -> dict[str, Any]:
     """Parameters of a method and of its law that are one value; the name of the law among them."""
     law = {"law" if k == "name" else k: v for k, v in document["law"].items()}
-    every = {k: v[0] if isinstance(v, list) and len(v) == 1 else v for k, v in (document["parameters"] | law).items()}
-    return {k: v for k, v in every.items() if isinstance(v, str | int | float | bool)}
+    return {k: v for k, v in (document["parameters"] | law).items() if isinstance(v, str | int | float | bool)}
 
 
 def render_plan(report: dict[str, Any]) -> str:
