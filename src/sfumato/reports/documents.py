@@ -220,6 +220,12 @@ def entries(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield {"trust": method["trust"]} | variant | {"label": f"{method['method']}, {variant['variant']}"}
 
 
+def rows_compared(document: Mapping[str, Any]) -> str:
+    """How many rows were looked at, and of how many they are a sample."""
+    rows, of = document["rows"], document["rows_in_all"]
+    return f"{rows:,} rows" if rows == of else f"a random sample of {rows:,} of {of:,} rows (fewer rows, larger errors)"
+
+
 def opening(document: Mapping[str, Any]) -> str:
     """The first sentence: which entries are equal, and which are only listed."""
     able = [e for e in entries(document) if e["applicable"] and e.get("readers")]
@@ -270,7 +276,7 @@ def render_comparison(document: Mapping[str, Any]) -> str:
         if entry.get("largest_share"):
             notes.append(f"{entry['label']}: one value fills up to {entry['largest_share']:.0%} of a class")
     first = (
-        f"{opening(document)} {document['rows']:,} rows, {workload['questions']:,} questions ({workload['name']}), "
+        f"{opening(document)} {rows_compared(document)}, {workload['questions']:,} questions ({workload['name']}), "
         f"{document['releases']} releases each."
     )
     meaning = (
