@@ -82,13 +82,12 @@ def make_setting(
     engine: Engine | None = None,
     domains: Mapping[str, Sequence[Scalar]] | None = None,
     null_as_value: bool = False,
-    delimiter: str | None = None,
     secret: Secret | None = None,
 ) -> Setting:
     """Reads the table once. `workload` is SQL text, one statement per question; None takes the query pool."""
     tau = parse_bound(bound)
     chosen: Engine = engine or engine_named()
-    table = chosen.open(source, delimiter=delimiter)
+    table = chosen.open(source)
     roles = settled_roles(roles, table)
     kept, people = kept_rows(table, roles, secret or Secret.fresh())
     if people.rows_left_out:  # one choice of rows for all methods
