@@ -198,7 +198,6 @@ def misfit(table: np.ndarray, channel: np.ndarray) -> float:
     return float(chi2.sf(statistic, sure.sum() - len(table)))
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("batches", [1, 7, 100])
 def test_every_cell_of_the_channel(name: str, batches: int) -> None:

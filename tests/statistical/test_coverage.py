@@ -46,7 +46,6 @@ QUESTION = (
 )
 
 
-@pytest.mark.statistical
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_bias_and_coverage(name: str) -> None:

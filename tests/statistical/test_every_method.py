@@ -49,7 +49,6 @@ def by_row(name: str) -> tuple[np.ndarray, np.ndarray]:
     return found
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("name", METHODS)
 def test_mutants_of_the_channel_are_rejected(name: str) -> None:
     """The declared channel fits; less or more noise, an untouched last value, a wrong q and a shifted one do not."""
@@ -90,7 +89,6 @@ def _sets_are_rejected(table: np.ndarray, channel: np.ndarray) -> None:
     assert not accepted(np.roll(table, 1, axis=1), channel)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("name", METHODS)
 def test_totals_are_unbiased(name: str) -> None:
     """Published totals, averaged over releases, are those of the declared channel; totals 15 % off are rejected."""
@@ -104,7 +102,6 @@ def test_totals_are_unbiased(name: str) -> None:
     assert (np.abs(1.15 * shown - mean) > z * np.maximum(sd, 1e-9)).any()
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("name", ["uniform", "small-domain"])
 def test_a_wrong_sub_table_is_rejected(name: str) -> None:
     """Estimates by the sub-tables' own channels cover the truth; read as one table, or one place off, they do not."""

@@ -30,7 +30,7 @@ RELEASES = 45
 SQL = "SELECT area, COUNT(*) AS n FROM release WHERE disease = 'd03' GROUP BY area ORDER BY area"
 TABLE = people(rows=3000)
 
-pytestmark = pytest.mark.statistical
+pytestmark = pytest.mark.slow
 
 
 @cache

@@ -9,8 +9,6 @@ from scipy import stats
 from constants import ALPHA, SEED
 from sfumato.laws.grouping import largest_buckets, random_margins
 
-pytestmark = pytest.mark.statistical
-
 
 def every_table(counts: list[int], size: int) -> list[tuple[tuple[int, ...], ...]]:
     """All ordered lists of groups with these counts, by brute force."""
