@@ -3,7 +3,6 @@
 from itertools import combinations, product
 
 import numpy as np
-import pytest
 from scipy import stats
 
 from constants import ALPHA, SEED
