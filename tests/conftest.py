@@ -46,6 +46,14 @@ def data_dir() -> Path:
     return Path(folder)
 
 
+@pytest.fixture(scope="session")
+def honest_releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A release of every method, to be read and copied, never changed; the table beside them is t.parquet."""
+    from forgeries import honest
+
+    return honest(tmp_path_factory.mktemp("honest"))
+
+
 @pytest.fixture
 def golden(update_golden: bool) -> Callable[[Path, str], None]:
     """A function (file, text) that compares the text with the file, or rewrites the file under --update-golden."""

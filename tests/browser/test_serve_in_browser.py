@@ -17,13 +17,13 @@ pytest.importorskip("starlette", reason="the web extra is not installed")
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 import sfumato
-from browsing import BROWSER, accessible, chromium, picture, until, watched_page
+from browsing import BROWSER, accessible, picture, until, watched_page
 from serving import ARABIC, QUOTES, SCRIPT, UNHURRIED, Running, awkward_release, bounded_release, running
 
 ODD = "it's <odd>"
 SLOWLY = 300  # milliseconds from key to key
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")]
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
 
 
 def adult_release(folder: Path) -> Path:
@@ -46,13 +46,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     made = (adult_release(folder / "adult"), bounded_release(folder / "bounded"), awkward_release(folder / ODD))
     with running(*made, options=("--workers", "2", "--allow-host", "other.example", *UNHURRIED)) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """The system's Chromium."""
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture
