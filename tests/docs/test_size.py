@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tools import size
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_it_prints_rooms_and_walks() -> None:
     """The sums are counted again here; a walk goes through the modules that it is named after."""
     done = subprocess.run(
