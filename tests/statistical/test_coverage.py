@@ -79,7 +79,7 @@ def test_bias_and_coverage(name: str, releases: int) -> None:
     spread = np.std(estimates, axis=0, ddof=1)
     score = (np.mean(estimates, axis=0) - truth) / (spread / np.sqrt(releases))
     assert np.abs(score).max() < t.isf(ALPHA / 2, releases - 1), score
-    # The stated variance is that of the estimates: their ratio is chi-square with a degree of freedom less than releases.
+    # The stated variance is that of the estimates: their ratio is chi-square by its degrees of freedom.
     ratio = spread**2 / np.mean(np.square(errors), axis=0)
     freedom = releases - 1
     assert (ratio > chi2.ppf(ALPHA / 2, freedom) / freedom).all(), ratio

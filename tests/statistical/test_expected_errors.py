@@ -4,7 +4,7 @@ Per method: R releases, one cell in each of six disjoint parts of the table. Wit
 standard error, the sum of (e / s)^2 over cells and releases is close to chi-square with 6 R degrees of freedom: records
 are randomised independently, and each cell sums hundreds of them. Bounds at ALPHA / 2 on either side: the false-alarm
 probability is ALPHA per method and number of releases up to that approximation. By MANY releases a foreseen error 30 %
-too low or too high is rejected; by FEW one that is half as large as it should be, or twice as large.
+too low or too high is rejected, by FEW one four times too low or too high.
 `splu` and `anatomy` draw groups over the whole table, which ties the parts together weakly (by less than 1 / 6 of the
 variance); the same bounds are used with half the degrees of freedom, which widens them.
 """
