@@ -30,7 +30,7 @@ from serving import ARABIC, SCRIPT, WIDE, RunningStudio, awkward_table, running_
 from tables import MARK, people
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
-SLOW = 90_000  # milliseconds until a studio that is not at work is given up
+SLOW = 180_000  # milliseconds until a studio that is not at work is given up
 GIVEN_UP = 1_800_000  # and until one that is at work is: it works for ever
 AT_WORK = "() => document.querySelector('[aria-busy=true], .htmx-request') !== null"
 LISTENING = "() => document.querySelector('.htmx-added, .htmx-settling') === null"  # new parts hear a choice
