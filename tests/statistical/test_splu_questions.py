@@ -19,7 +19,7 @@ import sfumato as sf
 from constants import ALPHA, SEED
 from sfumato.query import Release
 
-pytestmark = pytest.mark.statistical
+pytestmark = pytest.mark.slow
 
 RELEASES, ROWS, VALUES = 30, 8000, 10
 QUESTIONS = (
