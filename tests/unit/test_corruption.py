@@ -46,8 +46,7 @@ def test_other_records_tell_nothing_about_a_randomised_one(name: str) -> None:
 
 def test_lists_of_sets_are_what_these_tests_are_about() -> None:
     for name in ("subset-response", SETS):
-        plan = prepared(name, *TABLES["medium"]).planned.public
-        channel = plan.channel if name == "subset-response" else plan.set_tables.channels[0]
+        channel = prepared(name, *TABLES["medium"]).planned.law.tables.channels[0]
         assert channel.members.sum(axis=1).min() > 1
 
 
