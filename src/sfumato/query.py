@@ -79,8 +79,16 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
     frame = observe(query, subject)
     whole, listed, kind, caveats = estimate.answer(frame, options, partial(_quantile, frame, options))
     if query.derived:
-        numbers = listed.true_count * len(query.columns)
-        whole, kind, notes = with_derived(frame, whole, kind, z=options.z(numbers), target=options.target)
+        numbers, plain = listed.true_count * len(query.columns), whole
+
+        def together(parts: int) -> tuple[pa.Table, float]:
+            if options.simultaneous or parts < 2:
+                return plain, options.z(numbers)
+            stricter = replace(options, level=1 - (1 - options.level) / parts)
+            return estimate.answer(frame, stricter, partial(_quantile, frame, stricter))[0], stricter.z(numbers)
+
+        z, target = options.z(numbers), options.target
+        whole, kind, notes = with_derived(frame, whole, kind, z=z, target=target, together=together)
         caveats += notes
     numbered = whole.append_column(ROW, pa.array(range(whole.num_rows), type=pa.int64()))
     columns = numbered.filter(listed)

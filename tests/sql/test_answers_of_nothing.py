@@ -50,6 +50,7 @@ NUMBERS = (
     "SUM(bonus) FILTER (WHERE bonus > 9) AS a, COUNT_IF(bonus > 1) FILTER (WHERE bonus > 9) AS b",
     "SUM(CASE WHEN bonus > 9 THEN 1 END) AS a, SUM(CASE WHEN bonus > 9 THEN 1 ELSE 0 END) AS b",
     "SUM(bonus) - COUNT(*) AS a, COUNT(*) - SUM(code) AS b, 2 * SUM(code) AS c, SUM(bonus) / COUNT(*) AS d",
+    "SUM(bonus) * SUM(bonus) AS a, AVG(bonus) - AVG(code) AS b, (AVG(bonus) + 1) * 2 AS c",
     "SUM(1) FILTER (WHERE bonus > 9) AS a, COUNT(*) FILTER (WHERE bonus > 9) AS b",
 )
 
@@ -72,8 +73,10 @@ def test_a_sum_that_no_row_can_add_to_is_null_under_a_sensitive_condition(method
 
 
 def test_averages_over_answers_leave_nothing_out_and_add_no_zeros() -> None:
-    sql = """WITH t AS (SELECT age, SUM(bonus) FILTER (WHERE bonus > 1) AS total FROM release WHERE age < 25 OR sex = 'm'
-                        GROUP BY age) SELECT AVG(total) AS mean, COUNT(total) AS n FROM t"""
+    inner = (
+        "SELECT age, SUM(bonus) FILTER (WHERE bonus > 1) AS total FROM release WHERE age < 25 OR sex = 'm' GROUP BY age"
+    )
+    sql = f"WITH t AS ({inner}) SELECT AVG(total) AS mean, COUNT(total) AS n FROM t"
     (row,), (known,) = release("uniform").sql(sql).rows(), true(sql)
     assert known["n"] == 5
     assert row["mean"] == pytest.approx(known["mean"])

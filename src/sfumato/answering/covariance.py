@@ -60,7 +60,8 @@ class Influence:
         self._measure = np.array([f.measure for f in wanted], dtype=np.intp)
         matrices, combos = coefficients(query, wanted, keys, frame.place, strata.patterns)
         self._J, self._C = len(wanted), len(combos)
-        self._dense = np.stack([H.toarray() for H in matrices]).reshape(len(matrices), self._C, self._J, -1)
+        shape = (len(matrices), self._C, self._J, int(np.prod(frame.place.shape)))
+        self._dense = np.array([H.toarray() for H in matrices]).reshape(shape)  # of no pattern where no row is seen
         plain = [i for i in keys if query.keys[i].unit is None]
         groups, key = distinct_rows([strata.keys[i][0][strata.first] for i in plain], len(strata.first))
         self._key = key if plain else np.zeros(len(strata.first), dtype=np.intp)

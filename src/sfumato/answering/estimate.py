@@ -482,7 +482,7 @@ class Numbers:
                 low, high = np.where(certain, low, minimum), np.where(certain, high, maximum)
         notes: tuple[str, ...] = ()
         if (~known & ~empty).any():
-            notes = (f"{aggregate.name}: not identifiable, the denominator may be zero",)
+            notes = (f"{aggregate.name or aggregate.text}: not identifiable, the denominator may be zero",)
         exact = (A.se == 0) & (B.se == 0) & ~np.isnan(A.value)
         return Result(ratio, se, low, high, "exact" if (exact | empty).all() else "confidence", minimum, maximum, notes)
 
