@@ -87,8 +87,7 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
             stricter = replace(options, level=1 - (1 - options.level) / parts)
             return estimate.answer(frame, stricter, partial(_quantile, frame, stricter))[0], stricter.z(numbers)
 
-        z, target = options.z(numbers), options.target
-        whole, kind, notes = with_derived(frame, whole, kind, z=z, target=target, together=together)
+        whole, kind, notes = with_derived(frame, whole, kind, z=options.z(numbers), together=together)
         caveats += notes
     numbered = whole.append_column(ROW, pa.array(range(whole.num_rows), type=pa.int64()))
     columns = numbered.filter(listed)
@@ -107,8 +106,8 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
         kind=kind,
         table=shown,
         aggregates=names,
-        caveats=(*caveats, *subject.said(options.target)),
-        joint=lambda: shown_covariance(frame, whole, columns[ROW].to_numpy(), options.target),
+        caveats=(*caveats, *subject.caveats),
+        joint=lambda: shown_covariance(frame, whole, columns[ROW].to_numpy()),
     )
 
 
@@ -117,10 +116,10 @@ def _quantile(
 ) -> dict[tuple[Any, ...], tuple[float, float, float]] | None:
     from .analysis.quantiles import by_keys
 
-    if options.estimator not in {None, "population"}:
+    if options.estimator is not None:
         return None
     level = options.one_of(comparisons)
-    return by_keys(frame.subject, frame.query, aggregate, keys, level=level, target=options.target)
+    return by_keys(frame.subject, frame.query, aggregate, keys, level=level, target="table")
 
 
 def counts(columns: Sequence[str], *, where: str | None = None, what: str = "COUNT(*)", called: str = "n") -> str:

@@ -397,8 +397,11 @@ def test_a_test_that_finds_columns_dependent_does_not_say_that_v_may_be_0() -> N
     x = rng.integers(0, 60, 6000)
     s = np.where((x < 2) & (rng.random(6000) < 0.95), 0, rng.integers(0, 12, 6000))
     table = pa.table({"x": [f"x{v:02d}" for v in x], "s": s})
-    for method, together in ((sf.Splu(gamma=4), True), (sf.UniformPerturbation(rho1="1/5", rho2="1/2"), False)):
-        release = sf.publish(table, roles=sf.Roles(sensitive="s", rest="quasi"), method=method, seed=3)
+    for method, together in (
+        (sfumato.Splu(gamma=4), True),
+        (sfumato.UniformPerturbation(rho1="1/5", rho2="1/2"), False),
+    ):
+        release = sfumato.publish(table, roles=sfumato.Roles(sensitive="s", rest="quasi"), method=method, seed=3)
         found = release.test("x", "s")
         assert found.cramers_v is None
         assert (found.pvalue < 0.05) == together

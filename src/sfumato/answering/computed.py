@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from ..errors import QueryError, UnsupportedQuery
-from ..laws.functionals import Target
 from ..model.names import ENDS
 from ..model.public import Floats
 from ..sql.nodes import Aggregate, Arithmetic, Key
@@ -60,14 +59,14 @@ Together = Callable[[int], tuple[pa.Table, float]]
 
 
 def with_derived(
-    frame: Frame, columns: pa.Table, kind: str, *, z: float, target: Target, together: Together
+    frame: Frame, columns: pa.Table, kind: str, *, z: float, together: Together
 ) -> tuple[pa.Table, str, tuple[str, ...]]:
     """The answer's columns and those of its computed numbers, d0, d0_se ..; kind; caveats."""
     notes: dict[str, None] = {}
     influences = sets_of(frame)
     for i, derived in enumerate(frame.query.derived):
         try:
-            sets = [_OneSet(frame, influence, columns, derived.tree, target) for influence in influences]
+            sets = [_OneSet(frame, influence, columns, derived.tree) for influence in influences]
             found = [one.told(z, together) for one in sets]
         except UnsupportedQuery as error:
             text, where = frame.query.text, derived.position
@@ -91,9 +90,9 @@ def with_derived(
 class _OneSet:
     """One computed number over the rows of one grouping set."""
 
-    def __init__(self, frame: Frame, influence: Influence, columns: pa.Table, tree: Arithmetic, target: Target) -> None:
+    def __init__(self, frame: Frame, influence: Influence, columns: pa.Table, tree: Arithmetic) -> None:
         self._aggregates: tuple[Aggregate, ...] = frame.query.aggregates
-        self._influence, self._columns, self._tree, self._target = influence, columns, tree, target
+        self._influence, self._columns, self._tree = influence, columns, tree
         self._part = part = columns.slice(influence.first, influence.rows)
         self._labels = {over: _labels(part, over) for _, over in tree.leaves() if over is not None}
         self._leaves: dict[Leaf, tuple[Floats, Floats]] = {}
@@ -116,7 +115,7 @@ class _OneSet:
         _, first = np.unique(label, return_index=True)  # rows of one class have one total
         plain = self._plain(j)[first]
         slopes = Slopes(row=first, own=np.zeros_like(plain), total=plain, label=label)
-        error = np.sqrt(self._influence.variance(slopes, self._target))[label]
+        error = np.sqrt(self._influence.variance(slopes))[label]
         return total, np.where(error <= ROUNDING * together, 0.0, error)
 
     def told(self, z: float, together: Together) -> Told:
@@ -160,7 +159,7 @@ class _OneSet:
             return np.full(self._influence.rows, 0.0 if exact else np.nan)
         if len(moving) == 1 and moving[0][1] is None:
             return np.abs(found.slopes[moving[0]]) * self._leaves[moving[0]][1]
-        return np.sqrt(self._influence.variance(self._slopes(found), self._target))
+        return np.sqrt(self._influence.variance(self._slopes(found)))
 
     def _ratio(self, top: Arithmetic, bottom: Arithmetic, scale: float, z: float) -> Told:
         """Fieller's set; where the number below is exact, the interval of a single aggregate above, divided."""
@@ -168,7 +167,7 @@ class _OneSet:
         A, B, VA = scale * above.value, below.value, (scale * self._error(above)) ** 2
         C = VB = np.zeros_like(A)
         if any(leaf in below.slopes for leaf in self._moving):
-            VA, C, VB = self._influence.paired(self._slopes(above), self._slopes(below), self._target)
+            VA, C, VB = self._influence.paired(self._slopes(above), self._slopes(below))
             VA, C = scale**2 * VA, scale * C
         found = fieller(A, B, VA, C, VB, z, *self._possible(top, bottom, scale))
         sure, empty = (VB == 0) & (B > 0), ((VB == 0) & (B == 0)) | self._nothing
@@ -222,7 +221,7 @@ class _OneSet:
         made = self._added(
             found,
             leaves,
-            lambda j: aggregate_slopes(self._influence, self._aggregates[j], j, self._columns, self._target),
+            lambda j: aggregate_slopes(self._influence, self._aggregates[j], j, self._columns),
         )
         if made is None:
             raise UnsupportedQuery("totals over different groups in one expression are not answered")

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..errors import UnsupportedQuery
-from ..laws.functionals import Target
 from ..model.names import ENDS, ERROR_ENDS
 from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import TRUE, Aggregate, Query, conjunction
@@ -63,11 +62,6 @@ class Options:
     def one_of(self, comparisons: int) -> float:
         """The level of one of so many numbers."""
         return 1 - (1 - self.level) / (comparisons if self.simultaneous else 1)
-
-    @property
-    def target(self) -> Target:
-        """Whose errors are told."""
-        return "population" if self.estimator == "population" else "table"
 
 
 # (aggregate, keys, comparisons) -> (value, low, high) by the values of the keys; None where it has none
