@@ -128,14 +128,6 @@ def test_share_has_the_error_of_the_spec(release) -> None:
     assert row["s_se"] == pytest.approx(np.sqrt(variance) / B, rel=1e-9)
 
 
-def test_population_errors_are_larger_and_said(release) -> None:
-    text = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu'"
-    data, people_ = release.sql(text).rows()[0], release.sql(text, estimator="population")
-    assert people_.rows()[0]["n"] == data["n"]
-    assert people_.rows()[0]["n_se"] > data["n_se"]
-    assert "population" in people_.caveats[0]
-
-
 def test_untouched_questions_are_exact(release) -> None:
     answer = release.sql("SELECT COUNT(*) AS n, SUM(visits) AS s FROM release WHERE visits > 3")
     assert answer.kind == "exact"
