@@ -207,3 +207,12 @@ def test_variance_never_falls_below_what_rows_must_have():
     found = add_up([part], h, np.array([0]), np.array([[0]]), np.zeros((0, 2), dtype=np.intp))
     assert found.variance[0, 0] == pytest.approx(10 * answers.variance(h).min())
     assert found.least[0, 0] == found.variance[0, 0]
+
+
+def test_shifts_that_cannot_tell_values_apart() -> None:
+    """Every other value: a set and its shifts see nothing but odd and even."""
+    with pytest.raises(SpecError, match="twice"):
+        channel_of_blocks(300, GAMMA, [list(range(0, 300, 2))])
+    set_answers(channel_of_blocks(300, GAMMA, [[0, 1, 150]]))
+    with pytest.raises(SpecError, match="tell all values apart"):
+        set_answers(channel_of_blocks(300, GAMMA, [[0, 1]]))  # the alternating sum of the values is lost

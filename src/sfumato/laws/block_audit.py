@@ -4,65 +4,35 @@ The plan fixes, at every node it reaches, how many units c were passed on out of
 group's values: every child has at least w_i c of them, and, unless c = m // W, some child has fewer than w_i (c + 1).
 With Z_v(N) = sum over histograms of N values inside v that meet all conditions below of prod p^h / h!, a leaf has
 p^N / N!, a node the convolution of its children restricted to the condition, and the expected number of rows with a
-value follows from one pass back down. Nothing is subtracted, so nothing cancels; with fractions it is exact.
+value follows from one pass back down. Nothing is subtracted, so nothing cancels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
-from math import comb, factorial, prod
+from math import comb
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..model.public import Floats
 from .block_tree import BlockTree, Counts, plan, subtree_blocks, unit_sums
 
-Series = NDArray[Any]  # float64, or fractions: index = number of values
-EXACT_ROWS = 24  # fractions up to here, float64 above
+Series = NDArray[Any]  # float64, or whole numbers: index = number of values
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GroupAudit:
-    """One group: the posterior of a row given plan and algorithm, beside the prior it started from."""
-
-    prior: tuple[Fraction | float, ...]
-    posterior: tuple[Fraction | float, ...]
-    homogeneous: bool  # only groups of identical values give this plan
-    exact_multiset: bool  # no block is wider than a value: the group's values are published as they are
-
-    @property
-    def distance(self) -> float:
-        """Total variation between posterior and prior: 0 means that the plan taught the reader nothing."""
-        return sum(abs(float(a) - float(b)) for a, b in zip(self.posterior, self.prior, strict=True)) / 2
-
-    @property
-    def largest(self) -> float:
-        """The largest posterior probability of any value."""
-        return float(max(self.posterior))
-
-
-def audit_group(
-    tree: BlockTree, weights: Counts, blocks: Counts, prior: Sequence[Fraction | float]
-) -> GroupAudit | None:
+def audit_group(tree: BlockTree, weights: Counts, blocks: Counts, prior: Sequence[Fraction | float]) -> Floats | None:
     """The posterior of one row of the group published as `blocks`; None if the prior cannot have produced it."""
     rows = int(blocks.sum())
     if rows == 0:
         return None
-    masses: list[Any] = [Fraction(p) for p in prior] if rows <= EXACT_ROWS else [float(p) for p in prior]
-    masses = [p / sum(masses) for p in masses]
-    expected = _expected(tree, weights, blocks, masses, rows)
-    if expected is None:
-        return None
-    return GroupAudit(
-        prior=tuple(masses),
-        posterior=tuple(e / rows for e in expected),
-        homogeneous=only_homogeneous(tree, weights, blocks),
-        exact_multiset=bool(blocks[tree.children == 0].sum() == rows),
-    )
+    masses = np.array([float(p) for p in prior])
+    expected = _expected(tree, weights, blocks, masses / masses.sum(), rows)
+    return None if expected is None else expected / rows
 
 
 def only_homogeneous(tree: BlockTree, weights: Counts, blocks: Counts) -> bool:
@@ -80,12 +50,20 @@ def only_homogeneous(tree: BlockTree, weights: Counts, blocks: Counts) -> bool:
 
 
 def enumerate_posterior(
-    tree: BlockTree, publish: Any, blocks: Counts, prior: Sequence[Fraction], *, rows: int, limit: int = 200_000
-) -> tuple[Fraction, ...] | None:
+    tree: BlockTree,
+    publish: Callable[[Counts], Counts],
+    blocks: Counts,
+    prior: Sequence[Fraction | float],
+    *,
+    rows: int,
+    limit: int = 200_000,
+) -> Floats | None:
     """The same posterior by trying every histogram: for any algorithm (fakes too), small groups only.
 
     `publish` maps histograms (trials x leaves) to plans; None if there are more than `limit` histograms or none fits.
     """
+    from scipy.stats import multinomial
+
     leaves = tree.leaves
     if comb(rows + leaves - 1, rows) > limit:
         return None
@@ -94,16 +72,8 @@ def enumerate_posterior(
         dtype=np.int64,
     )
     fits = trials[(publish(trials) == blocks).all(axis=1)]
-    chance = [
-        prod((p**h / factorial(h) for p, h in zip(prior, row, strict=True)), start=Fraction(1)) for row in fits.tolist()
-    ]
-    total = sum(chance)
-    if not total:
-        return None
-    return tuple(
-        sum((c * int(h) for c, h in zip(chance, fits[:, leaf], strict=True)), Fraction(0)) / (total * rows)
-        for leaf in range(leaves)
-    )
+    chance = multinomial.pmf(fits, rows, [float(p) for p in prior])
+    return chance @ fits / (chance.sum() * rows) if chance.sum() > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,15 +128,19 @@ def _upward(conditions: dict[int, _Condition], leaf: dict[int, Series], rows: in
     return z
 
 
-def _expected(tree: BlockTree, weights: Counts, blocks: Counts, masses: Sequence[Any], rows: int) -> list[Any] | None:
+def _expected(tree: BlockTree, weights: Counts, blocks: Counts, masses: Floats, rows: int) -> Floats | None:
     """The expected number of the group's rows with each value; None if the plan has probability 0."""
+    from scipy.stats import poisson
+
     conditions = _conditions(tree, weights, blocks)
-    mass = [sum(masses[a:b]) for a, b in tree.blocks()]
-    free = {node: _poisson(mass[node], rows) for node in range(tree.nodes)}
+    mass = [float(masses[a:b].sum()) for a, b in tree.blocks()]
+    numbers = np.arange(rows + 1)
+    # p^N / N! as Poisson chances at mean p x rows: the same up to c^N and a factor
+    free = {node: poisson.pmf(numbers, mass[node] * rows) for node in range(tree.nodes)}
     z = _upward(conditions, free, rows)
     if not z[0][rows]:
         return None
-    adjoint: dict[int, Series] = {0: np.array([0 * mass[0]] * rows + [1 / z[0][rows]], dtype=z[0].dtype)}
+    adjoint: dict[int, Series] = {0: np.array([0.0] * rows + [1 / z[0][rows]])}
     for node in sorted(conditions):
         series = [z.get(child, free[child]) for child in conditions[node].children]
         sums = [np.zeros_like(adjoint[node]) for _ in series]
@@ -175,26 +149,14 @@ def _expected(tree: BlockTree, weights: Counts, blocks: Counts, masses: Sequence
                 others = _product([*term[:i], *term[i + 1 :]], rows)
                 sums[i] = sums[i] + _correlate(adjoint[node], others) * (term[i] != 0)
         adjoint.update(zip(conditions[node].children, sums, strict=True))
-    expected = [0 * mass[0]] * tree.leaves
+    expected = np.zeros(tree.leaves)
     for node, weight in adjoint.items():
         if node in conditions:
             continue
-        inside = (np.arange(rows + 1) * free[node] * weight).sum()
-        for leaf in range(int(tree.start[node]), int(tree.stop[node])):  # below, values follow the prior
-            expected[leaf] = inside * masses[leaf] / mass[node] if mass[node] else inside
+        inside = (numbers * free[node] * weight).sum()
+        below = slice(int(tree.start[node]), int(tree.stop[node]))  # where values follow the prior
+        expected[below] = inside * masses[below] / mass[node] if mass[node] else inside
     return expected
-
-
-def _poisson(mass: Any, rows: int) -> Series:
-    """p^N / N! for N = 0 .. rows; as floats, Poisson chances at mean p x rows: the same up to c^N and a factor."""
-    if isinstance(mass, Fraction):
-        terms = [Fraction(1)]
-        for n in range(1, rows + 1):
-            terms.append(terms[-1] * mass / n)
-        return np.array(terms, dtype=object)
-    from scipy.stats import poisson
-
-    return np.asarray(poisson.pmf(np.arange(rows + 1), mass * rows), dtype=np.float64)
 
 
 def _histogram_numbers(tree: BlockTree, rows: int) -> dict[int, Series]:

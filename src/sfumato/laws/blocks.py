@@ -170,7 +170,7 @@ class Blocks(Law):
                 weights = np.array(self.parts[self.group_part[group]].weights, dtype=np.int64)
                 found = audit_group(tree, weights, blocks, np.maximum(prior[order], 1e-9).tolist())
                 if found is not None:
-                    return int(order[int(np.argmax([float(p) for p in found.posterior]))])
+                    return int(order[int(np.argmax(found))])
             return int(np.argmax(counts[group]))
 
         return likeliest

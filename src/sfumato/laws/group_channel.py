@@ -18,7 +18,6 @@ from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array, diags_array
 
 from ..errors import ReleaseError, UnsupportedQuery
@@ -71,10 +70,6 @@ class Groups:
     def by_value(self, weight: Floats) -> Floats:
         """For each value, the sum of the weights of the groups that hold it."""
         return np.asarray(self.held.T @ weight, dtype=np.float64)
-
-    def first(self, most: int) -> Groups:
-        """At most so many of the groups."""
-        return Groups(held=self.held[:most])
 
     def rows_by_group(
         self, row: NDArray[np.integer], rows: int, group: NDArray[np.integer], weight: Floats
@@ -129,11 +124,8 @@ def released_groups(evidence: Evidence, l: int) -> Groups:
 # --- channel ----------------------------------------------------------------------------------------------------------
 
 
-MOST_SOLVED = 6_000  # values or groups: M is their square, and singular takes 2.2 GiB and 110 s
+MOST_SOLVED = 6_000  # values or groups: M is their square, and takes 2.2 GiB and 110 s
 VARIANCE_GROUPS = 200_000  # moments of W are taken over at most this many groups, which are in random order
-FEW_WEIGHTS = 2  # functions of values in a question: of more, moments come from triples of values, counted once
-MOST_VALUES = 128  # triples are V^3 numbers
-MOST_WORK = 300_000_000  # triples of values that groups hold
 SINGULAR = 1e-6  # share of the largest eigenvalue below which a direction is not identified
 
 
@@ -152,30 +144,7 @@ class Channel:
         self.present = np.flatnonzero(self.true_counts)
         self._root = np.sqrt(self.true_counts[self.present].astype(float))
         self._shares = mean_shares(groups, self.present, self.true_counts[self.present])
-        self._moments: Moments | None = None
-
-    @cached_property
-    def sampled(self) -> Groups:
-        """At most VARIANCE_GROUPS of the groups, which are in random order."""
-        return self.groups.first(VARIANCE_GROUPS)
-
-    @cached_property
-    def held(self) -> Floats:
-        """How many of these hold each value, or 1."""
-        return np.maximum(self.sampled.true_counts, 1)
-
-    @cached_property
-    def spread(self) -> Floats | None:
-        """K[u, s, t]: covariance of 1[s in g] / |g| and 1[t in g] / |g| over the groups with u; None: too many values.
-
-        With it a covariance of weights is w' K_u w, whatever the number of groups.
-        """
-        some = self.sampled
-        if some.values > MOST_VALUES or int((some.sizes.astype(np.int64) ** 3).sum()) > MOST_WORK:
-            return None
-        mean = some.together / self.held[:, None]
-        square = triples(some, 1 / np.maximum(some.sizes, 1) ** 2) / self.held[:, None, None]
-        return np.asarray(square - mean[:, :, None] * mean[:, None, :], dtype=np.float64)
+        self._sampled = Groups(held=groups.held[:VARIANCE_GROUPS])  # groups are in random order
 
     def weights(self, h: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """(w with M w = h over all values, identified?) for each row of h (F, values)."""
@@ -201,54 +170,22 @@ class Channel:
         x[..., self.present] = (self._shares.solve(inside) * self._root).reshape(*a.shape[:-1], -1)
         return x
 
-    def moments(self, w: Floats) -> Moments:
-        """Moments of these weights; the grouping sets of a question ask for the same ones in turn."""
-        if self._moments is None or not self._moments.are_of(w):
-            self._moments = Moments(self, w)
-        return self._moments
-
-
-class Moments:
-    """Covariance of two weight functions over the groups that hold each value; from at most VARIANCE_GROUPS groups."""
-
-    def __init__(self, channel: Channel, w: Floats) -> None:
-        self._groups, self._w = channel.sampled, w
-        self._spread = channel.spread if w.shape[0] * w.shape[1] > FEW_WEIGHTS else None
-        self._held = channel.held
-        self._kept: dict[tuple[int, int], tuple[Floats, Floats]] = {}
-        self._found: dict[tuple[int, int, int, int], Floats] = {}
-
-    def are_of(self, w: Floats) -> bool:
-        """Whether these are the weights."""
-        return np.array_equal(self._w, w)
-
-    def _weight(self, b: int, i: int) -> tuple[Floats, Floats]:
-        if (b, i) not in self._kept:
-            W = self._groups.mean(self._w[b, i])
-            self._kept[(b, i)] = (W, self._average(W))
-        return self._kept[(b, i)]
+    def covariance(self, first: Floats, second: Floats) -> Floats:
+        """For every value u, the covariance of two weight functions W over the groups that hold u."""
+        W, V = self._sampled.mean(first), self._sampled.mean(second)
+        return self._average(W * V) - self._average(W) * self._average(V)
 
     def _average(self, W: Floats) -> Floats:
-        return self._groups.by_value(W) / self._held
-
-    def covariance(self, b: int, i: int, c: int, j: int) -> Floats:
-        """Cov_u(W_bi, W_cj) for every value u."""
-        if self._spread is not None:
-            return np.asarray((self._spread @ self._w[c, j]) @ self._w[b, i], dtype=np.float64)
-        key = (b, i, c, j)
-        if key not in self._found:
-            (W, mean), (V, other) = self._weight(b, i), self._weight(c, j)
-            self._found[key] = self._average(W * V) - mean * other
-        return self._found[key]
+        """For each value, the average over the groups that hold it."""
+        return self._sampled.by_value(W) / np.maximum(self._sampled.true_counts, 1)
 
 
 def expected_se(channel: Channel, share: float) -> Floats:
     """Standard error of each value's count among a share of the rows chosen without regard to the value."""
     counts = channel.true_counts.astype(float)
     w, identified = channel.weights(np.eye(channel.groups.values))
-    moments = Moments(channel, w[None])
     scale = np.where(counts > 1, share * (1 - share) * counts**2 / np.maximum(counts - 1, 1), 0.0)
-    se = np.array([np.sqrt(max(float(scale @ moments.covariance(0, s, 0, s)), 0.0)) for s in range(len(counts))])
+    se = np.array([np.sqrt(max(float(scale @ channel.covariance(w[s], w[s])), 0.0)) for s in range(len(counts))])
     return np.where(identified, se, np.nan)
 
 
@@ -276,7 +213,7 @@ class _ByValues:
         C = groups.together[np.ix_(present, present)]
         self._M = C / true_counts[:, None]
         root = np.sqrt(true_counts.astype(float))
-        self._inverse = _inverted(C / root[:, None] / root[None, :])
+        self._inverse = _inverse(C / root[:, None] / root[None, :], 1)
 
     def mean(self, w: Floats) -> Floats:
         return w @ self._M.T
@@ -286,66 +223,29 @@ class _ByValues:
 
 
 class _ByGroups:
-    """Fewer groups than values: S = N'N has the eigenvalues of G = N N' = U L U', and S^-1 = N' G^-2 N.
-
-    G^-2 = U L^-2 U' on the directions that are identified. Where all are, which is the rule, G is factorised as
-    a triangle by its transpose instead.
-    """
+    """Fewer groups than values: S = N'N has the eigenvalues of G = N N', and S^-1 = N' G^-2 N."""
 
     def __init__(self, groups: Groups, present: Integers, true_counts: Integers) -> None:
         scale = diags_array(1 / np.sqrt(groups.sizes.astype(float)))
         self._B = csr_array(scale @ groups.held[:, present])
         self._N = csr_array(self._B / np.sqrt(true_counts))
         self._true_counts = true_counts
-        self._twice = _inverted_twice(np.asarray((self._N @ self._N.T).toarray(), dtype=float))
+        self._twice = _inverse(np.asarray((self._N @ self._N.T).toarray(), dtype=float), 2)
 
     def mean(self, w: Floats) -> Floats:
         found: Floats = np.asarray(self._B.T @ np.asarray(self._B @ w.T)).T / self._true_counts
         return found
 
     def solve(self, x: Floats) -> Floats:
-        found: Floats = np.asarray(self._N.T @ self._twice(np.asarray(self._N @ x.T))).T
+        found: Floats = np.asarray(self._N.T @ (self._twice @ np.asarray(self._N @ x.T))).T
         return found
 
 
-def _inverted(S: Floats) -> Floats:
-    """S^-1 on the directions that are identified; where all are, which is the rule, as any matrix is inverted.
-
-    After an eigen-decomposition of more than some 20 values OpenBLAS keeps a core busy for 0.1 s, waiting for more.
-    """
-    if _all_identified(S):
-        inverse = np.linalg.inv(S)
-        return np.asarray((inverse + inverse.T) / 2)
+def _inverse(S: Floats, power: int) -> Floats:
+    """S^-power on the directions that are identified: their eigenvalues are not 0 but for rounding."""
     eigen, vectors = np.linalg.eigh(S)
-    keep = _identified(eigen)
-    return np.asarray((vectors[:, keep] / eigen[keep]) @ vectors[:, keep].T)
-
-
-def _inverted_twice(G: Floats) -> Callable[[Floats], Floats]:
-    """G^-2 y of columns y, on the directions that are identified."""
-    if _all_identified(G):
-        factor = cho_factor(G)
-        return lambda y: np.asarray(cho_solve(factor, cho_solve(factor, y)))
-    eigen, vectors = np.linalg.eigh(G)
-    keep = _identified(eigen)
-    root = vectors[:, keep] / eigen[keep]
-    return lambda y: root @ (root.T @ y)
-
-
-def _all_identified(G: Floats) -> bool:
-    """Whether certainly all eigenvalues are: what is left of G without the share of a bound on the largest of them, its
-    largest sum of a row, is positive definite if and only if all are above that share."""
-    share = SINGULAR * max(float(np.abs(G).sum(axis=1).max(initial=0.0)), SINGULAR)
-    try:
-        np.linalg.cholesky(G - share * np.eye(len(G)))
-    except np.linalg.LinAlgError:
-        return False
-    return True
-
-
-def _identified(eigen: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which of the ascending eigenvalues are not 0 but for rounding."""
-    return eigen > SINGULAR * max(float(eigen[-1]), SINGULAR) if len(eigen) else np.zeros(0, dtype=bool)
+    keep = eigen > SINGULAR * max(float(eigen[-1]), SINGULAR) if len(eigen) else np.zeros(0, dtype=bool)
+    return np.asarray((vectors[:, keep] / eigen[keep] ** power) @ vectors[:, keep].T)
 
 
 # Estimates and sharp bounds from a release that publishes sensitive values by group (docs/explanation/anatomy.md).
@@ -424,7 +324,6 @@ def variances(channel: Channel, sums: Sums, asked: Asked, w: Floats, alike: Kind
     wanted = [(f, f) for f in range(F)] + [(int(a), int(b)) for a, b in asked.pairs]
     counts = channel.true_counts.astype(float)
     factor = np.where(counts > 1, counts / np.maximum(counts - 1, 1), 0.0)
-    moments = channel.moments(w)
     for column, (i, j) in enumerate(wanted):
         out = variance[:, i] if column < F else covariance[:, column - F]
         gi, gj = asked.measure[i], asked.measure[j]
@@ -437,7 +336,7 @@ def variances(channel: Channel, sums: Sums, asked: Asked, w: Floats, alike: Kind
                     cross += sums(both, asked.products[gi, gj])
                 if i == j and b == c:
                     cross = np.maximum(cross, 0.0)
-                out += (cross * factor) @ moments.covariance(b, i, c, j)
+                out += (cross * factor) @ channel.covariance(w[b, i], w[c, j])
     return np.maximum(variance, 0.0), covariance
 
 
@@ -585,23 +484,13 @@ class GroupedValues:
                 hint="Ask for counts, sums and averages by SQL, or have the column published with fewer values.",
             )
         self.groups, self.values = groups, values
-        pairs, held = groups.together, triples(groups, 1 / np.maximum(groups.sizes, 1) ** 2)
+        channel, held = Channel(groups), triples(groups, 1 / np.maximum(groups.sizes, 1) ** 2)
         self.true_counts = groups.true_counts
+        self.M = channel.mean(np.eye(values)).T
         safe = np.maximum(self.true_counts, 1.0)
-        self.M = pairs / safe[:, None]
         self.K = held / safe[:, None, None] - self.M[:, :, None] * self.M[:, None, :]
-        self.inverse, self.identified = self._invert(pairs)
-
-    def _invert(self, pairs: Floats) -> tuple[Floats, bool]:
-        """M^-1 over the values that occur, by the symmetric F^-1/2 C F^-1/2; and whether it is regular."""
-        there = np.flatnonzero(self.true_counts)
-        root = np.sqrt(self.true_counts[there])
-        eigen, vectors = np.linalg.eigh(pairs[np.ix_(there, there)] / root[:, None] / root[None, :])
-        keep = eigen > SINGULAR * float(eigen[-1])
-        core = (vectors[:, keep] / eigen[keep]) @ vectors[:, keep].T
-        inverse = np.zeros((self.values, self.values))
-        inverse[np.ix_(there, there)] = core / root[:, None] * root[None, :]
-        return inverse, bool(keep.all())
+        weights, identified = channel.weights(np.eye(values))
+        self.inverse, self.identified = weights.T, bool(identified.all())
 
 
 def grouped_values(evidence: Evidence, l: int) -> GroupedValues:
@@ -642,19 +531,12 @@ class GroupFunctionals(_Assigned):
         self._counts: dict[tuple[int, int], Floats] = {}
 
     def counts(self, a: int = 0, b: int = 0) -> Floats:
-        key = (min(a, b), max(a, b))
+        key, cells, groups = (min(a, b), max(a, b)), self.cells, self.groups.groups
         if key not in self._counts:
-            self._counts = self._all_counts()
+            by_group = groups.rows_by_group(cells.cell, cells.cells, cells.part, cells.moments[:, key[0], key[1]])
+            shares = np.asarray((by_group @ groups.shares).toarray(), dtype=np.float64)
+            self._counts[key] = shares @ self.groups.inverse
         return self._counts[key]
-
-    def _all_counts(self) -> dict[tuple[int, int], Floats]:
-        cells, groups = self.cells, self.groups.groups
-
-        def count(a: int, b: int) -> Floats:
-            by_group = groups.rows_by_group(cells.cell, cells.cells, cells.part, cells.moments[:, a, b])
-            return np.asarray((by_group @ groups.shares).toarray() @ self.groups.inverse, dtype=np.float64)
-
-        return {(a, b): count(a, b) for b in range(cells.measures) for a in range(b + 1)}
 
 
 class AssignmentFunctionals(_Assigned):

@@ -7,7 +7,6 @@ distinct values, and answers are debiased by the release's own channel: docs/exp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,8 +32,6 @@ from .group_channel import (
     variances,
 )
 from .published import one_unit, silent
-
-PIECE = 1 << 18  # values that are looked at together: numpy makes wide copies of them, which stay near
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +90,8 @@ class DistinctGroups(Law):
             raise VerificationError(
                 f"{published.rows} rows make {published.rows // self.l} groups of {self.l}, not these"
             )
-        with ThreadPoolExecutor(max_workers=1) as beside:  # rows are counted while values are looked at
-            sizes = beside.submit(published.group_sizes)
-            values = self._sizes(published)
-            numbers, rows = sizes.result()
+        values = self._sizes(published)
+        numbers, rows = published.group_sizes()
         members = np.zeros(self.groups, dtype=np.int64)
         if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < self.groups:
             raise VerificationError("a row names a group that release.json does not count")
@@ -112,15 +107,15 @@ class DistinctGroups(Law):
         group, code = side["group_id"], side["unit0"]
         if len(group) and not 0 <= int(group.min()) <= int(group.max()) < self.groups:
             raise VerificationError("sensitive.parquet names a group that release.json does not count")
-        values = _counted(group, self.groups)
+        values = np.bincount(group, minlength=self.groups)
         if (values < self.l).any():
             raise VerificationError(f"{int((values < self.l).sum())} groups hold fewer than {self.l} values")
-        steps = [_least_step(group[piece], code[piece]) for piece in _pieces(len(group), overlap=1)]
-        if min(steps, default=1) < 0:
+        step = int(np.diff(group.astype(np.int64) * len(domain) + code).min(initial=1))  # from one pair to the next
+        if step < 0:
             raise VerificationError("sensitive.parquet is not in the order of groups and values, which tells nothing")
-        if min(steps, default=1) == 0:  # in this order equal ones are neighbours
+        if step == 0:  # in this order equal ones are neighbours
             raise VerificationError("a group holds a value twice")
-        held = _counted(code, len(domain)) > 0
+        held = np.bincount(code, minlength=len(domain)) > 0
         if not held.all() and not (self.suppressed or domain.declared):
             raise VerificationError("the domain was taken from the data, and lists a value that no group has")
         return values
@@ -161,23 +156,3 @@ class DistinctGroups(Law):
             return AssignmentFunctionals(cells, checked(GroupedValues(planned)), kept)
 
         return Foresight(lump=False, answer=answer, functionals=sums_of_rows)
-
-
-def _pieces(length: int, overlap: int = 0) -> list[slice]:
-    return [slice(max(0, first - overlap), first + PIECE) for first in range(0, length, PIECE)]
-
-
-def _counted(numbers: NDArray[np.integer], size: int) -> Integers:
-    """How often each number below `size` occurs."""
-    found = np.zeros(size, dtype=np.int64)
-    for piece in _pieces(len(numbers)):
-        least = int(numbers[piece].min())
-        counts = np.bincount(numbers[piece] - least)
-        found[least : least + len(counts)] += counts
-    return found
-
-
-def _least_step(group: NDArray[np.integer], code: NDArray[np.integer]) -> int:
-    """Below 0 where a pair of group and code is smaller than the one before it, 0 where one is equal."""
-    cells = group.astype(np.int64) * (int(code.max()) + 1) + code
-    return int(np.diff(cells).min(initial=1))

@@ -13,6 +13,7 @@ know other rows of the group.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -249,8 +250,7 @@ def audit(made: Made) -> dict[str, Any]:
             "only_one_value_possible": only_homogeneous(tree, target.weights, blocks),
         }
         for name, prior in (("target", list(target.probabilities)), ("overall", overall)):
-            seen = audit_group(tree, target.weights, blocks, prior)
-            entry[name] = None if seen is None else {"largest": seen.largest, "from_prior": seen.distance}
+            entry[name] = _reached(audit_group(tree, target.weights, blocks, prior), prior)
         groups.append(entry)
     groups += [] if made.random_depth else _with_fakes(made, overall)
     leaf = tree.children[made.node] == 0
@@ -275,16 +275,19 @@ def _with_fakes(made: Made, overall: list[float]) -> list[dict[str, Any]]:
         if len(out) == AUDITED_GROUPS or comb(rows + tree.leaves - 1, rows) > TRIED_HISTOGRAMS:
             continue
         entry: dict[str, Any] = {"key": made.group_keys[g], "size": rows}
-        for name, prior in (("target", target.probabilities), ("overall", tuple(Fraction(p) for p in overall))):
-            seen = enumerate_posterior(
-                tree, partial(replan, made.spec, made.shape, target), _dense(made, g), prior, rows=rows
-            )
-            entry[name] = seen and {
-                "largest": float(max(seen)),
-                "from_prior": float(sum(abs(a - b) for a, b in zip(seen, prior, strict=True))) / 2,
-            }
+        publish = partial(replan, made.spec, made.shape, target)
+        for name, prior in (("target", list(target.probabilities)), ("overall", overall)):
+            entry[name] = _reached(enumerate_posterior(tree, publish, _dense(made, g), prior, rows=rows), prior)
         out.append(entry)
     return out
+
+
+def _reached(posterior: Floats | None, prior: Sequence[Fraction | float]) -> dict[str, float] | None:
+    """The largest posterior of a value, and the total variation from the prior: 0 where the blocks taught nothing."""
+    if posterior is None:
+        return None
+    moved = np.abs(posterior - np.array([float(p) for p in prior])).sum() / 2
+    return {"largest": float(posterior.max()), "from_prior": float(moved)}
 
 
 def _most(groups: list[dict[str, Any]], prior: str, what: str) -> float | None:
