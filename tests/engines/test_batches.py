@@ -71,7 +71,7 @@ def test_table_that_changes_between_the_passes_is_not_published(name: str, chang
     opened = engine.open(tmp_path / "t.parquet")
 
     class Changing(LocalEngine):
-        def open(self, source: object, *, delimiter: str | None = None) -> object:
+        def open(self, source: object) -> object:
             profile = opened.profile
 
             def once(*args: object, **kwargs: object) -> object:

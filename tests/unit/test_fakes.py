@@ -167,28 +167,6 @@ def test_batching_changes_nothing() -> None:
         assert one == all_
 
 
-def test_stacks_of_nodes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Node by node, or nodes of one shape at once: the same costs and the same fakes, to the last one."""
-    rng = np.random.default_rng(8)
-    for _ in range(12):
-        tree = random_tree(rng, leaves=int(rng.integers(5, 40)), arity=4)
-        weights = random_weights(rng, tree)
-        spans = rng.integers(1, 9, tree.nodes).astype(float)
-        true = rng.integers(0, 4, (3, tree.leaves))
-        found = []
-        for room in (1, 50, 2**20):
-            monkeypatch.setattr("sfumato.methods.target_distribution.fakes.STACKED", room)
-            table = FakeTable(tree, weights, spans, true, 5)
-            found.append((table.solve(), table.fakes(), len(table._stacks)))
-        assert found[0][2] == len(table.nodes)
-        for costs, fakes, _ in found[1:]:
-            np.testing.assert_array_equal(costs, found[0][0])
-            np.testing.assert_array_equal(fakes, found[0][1])
-    balanced = FakeTable(blocktree.balanced(300), np.ones(599, dtype=np.int64), np.ones(599), np.ones((1, 300), int), 9)
-    balanced.solve()
-    assert len(balanced._stacks) < len(balanced.nodes) / 8
-
-
 def test_allowed_fakes_are_exact_shares_or_a_number() -> None:
     rows = np.array([0, 19, 20, 100, 1427])
     assert allowed_fakes(rows, 0.05).tolist() == [0, 0, 1, 5, 71]

@@ -46,7 +46,7 @@ def compare(
     """Every method at one bound on the posterior, with its error on the same questions: `sfumato compare --json`.
 
     Options: `workload` (SQL text, one statement a question; without it the query pool), `rho1`, `hierarchies`, and
-    `engine`, `domains`, `null_as_value`, `delimiter` as for `publish`. For the custodian: it holds true counts.
+    `engine`, `domains`, `null_as_value` as for `publish`. For the custodian: it holds true counts.
     `keep_points` questions per method keep their estimate beside the truth, for the custodian's scatter plot;
     `frontier` adds the expected error at other bounds. Of a table above a million rows it looks at a random sample.
     """

@@ -83,7 +83,6 @@ def make_setting(
     engine: Engine | None = None,
     domains: Mapping[str, Sequence[Scalar]] | None = None,
     null_as_value: bool = False,
-    delimiter: str | None = None,
     secret: Secret | None = None,
     most_rows: int | None = None,
 ) -> Setting:
@@ -92,7 +91,7 @@ def make_setting(
     """
     tau = parse_bound(bound)
     chosen: Engine = engine or engine_named()
-    table = chosen.open(source, delimiter=delimiter)
+    table = chosen.open(source)
     roles = settled_roles(roles, table)
     secret = secret or Secret.fresh()
     kept, people = kept_rows(table, roles, secret)
