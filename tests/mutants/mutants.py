@@ -54,9 +54,9 @@ MUTANTS = (
         tests=("tests/unit/test_anatomy_verify.py",),
     ),
     Mutant(
-        name="decoys may be a value in twice as many groups as there are",
+        name="decoys may show a value in all rows",
         text="check_ceiling(published_counts(published, u), 1 / size, where",
-        instead="check_ceiling(published_counts(published, u), min(1, 2 / size), where",
+        instead="check_ceiling(published_counts(published, u), 1.0, where",
         tests=("tests/trust/test_forgeries.py::test_forgeries[splu]",),
     ),
     Mutant(
@@ -72,10 +72,10 @@ MUTANTS = (
         tests=("tests/unit/test_lattice.py", "tests/unit/test_l_diversity.py"),
     ),
     Mutant(
-        name="a group of blocks may have fewer blocks than rows",
-        text="if (blocks.sizes < self.rows).any():",
-        instead="if (blocks.sizes < 0).any():",
-        tests=("tests/trust/test_forgeries.py::test_forgeries[target-distribution]",),
+        name="blocks may give values another chance than their target's",
+        text="if (rest[:, leaf] != plans[:, leaf]).any():",
+        instead="if (rest[:, leaf] < 0).any():",
+        tests=("tests/unit/test_transform.py",),
     ),
     Mutant(
         name="a draw from the overall distribution has the spread of its square",
@@ -112,7 +112,7 @@ MUTANTS = (
         name="weights of a stated channel come from its transpose",
         text="w = np.linalg.solve(channel, h)",
         instead="w = np.linalg.solve(channel.T, h)",
-        tests=("tests/plugins/test_bare_method.py",),
+        tests=("tests/unit/test_stated_channel.py",),
     ),
     Mutant(
         name="the skewness of an answer from sets is wrong",
