@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..errors import UnsupportedQuery
-from ..laws.functionals import Target
 from ..model.names import ENDS, ERROR_ENDS
 from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import TRUE, Aggregate, Query, conjunction
@@ -63,11 +62,6 @@ class Options:
         """The level of one of so many numbers."""
         return 1 - (1 - self.level) / (comparisons if self.simultaneous else 1)
 
-    @property
-    def target(self) -> Target:
-        """Whose errors are told."""
-        return "population" if self.estimator == "population" else "table"
-
 
 # (aggregate, keys, comparisons) -> (value, low, high) by the values of the keys; None where it has none
 Quantile = Callable[[Aggregate, tuple[int, ...], int], Mapping[tuple[Any, ...], tuple[float, float, float]] | None]
@@ -99,6 +93,7 @@ class _Posed:
     combos: list[tuple[int, ...]]
     parts: list[tuple[list[int], list[int]]]  # functionals above and below, of each aggregate
     functionals: int  # of one group of unit keys
+    seen: NDArray[np.bool_]  # of every group, which patterns of untouched leaves its rows have
     listed: NDArray[np.bool_]  # output rows that are told: all but the groups that no value can be in
     comparisons: int
     observed: Observed
@@ -149,7 +144,7 @@ def _posed(frame: Frame, options: Options, strata: Strata, keys: tuple[int, ...]
         full=options.simultaneous,
     )
     possible = limits(observed, asked, strata.positive)
-    return _Posed(keys, plain, groups, combos, parts, J, listed, comparisons, observed, asked, possible)
+    return _Posed(keys, plain, groups, combos, parts, J, seen, listed, comparisons, observed, asked, possible)
 
 
 def _answer_set(
@@ -195,6 +190,9 @@ def _answer_set(
             result = numbers.ratio(aggregate, top, bottom, frame.subject.bound, observed, extremes).times(factor)
         else:
             result = numbers.total(top).times(factor)
+        for rows in aggregate.rows:
+            some = reachable(query, keys, frame.place, strata.patterns, posed.seen, rows)
+            result = result.null_where(~some.reshape(result.value.shape))
         kinds.add(result.kind)
         notes += result.notes
         if aggregate.kind in {"sum", "ratio"} and any((few[:, i::J] & (result.se > 0)).any() for i in top):
@@ -345,6 +343,12 @@ class Result:
     maximum: Floats | None = None
     notes: tuple[str, ...] = ()
 
+    def null_where(self, nothing: NDArray[np.bool_]) -> Result:
+        """The number where there is something, as SQL has it: a sum of no rows is NULL."""
+        value, se, low, high = (np.where(nothing, np.nan, x) for x in (self.value, self.se, self.low, self.high))
+        least, most = (None if x is None else np.where(nothing, np.nan, x) for x in (self.minimum, self.maximum))
+        return replace(self, value=value, se=se, low=low, high=high, minimum=least, maximum=most)
+
     def times(self, factor: float) -> Result:
         """The number multiplied by a constant."""
         if factor == 1.0:
@@ -471,7 +475,7 @@ class Numbers:
                 low, high = np.where(certain, low, minimum), np.where(certain, high, maximum)
         notes: tuple[str, ...] = ()
         if (~known & ~empty).any():
-            notes = (f"{aggregate.name}: not identifiable, the denominator may be zero",)
+            notes = (f"{aggregate.name or aggregate.text}: not identifiable, the denominator may be zero",)
         exact = (A.se == 0) & (B.se == 0) & ~np.isnan(A.value)
         return Result(ratio, se, low, high, "exact" if (exact | empty).all() else "confidence", minimum, maximum, notes)
 

@@ -123,14 +123,20 @@ def _groups(query: Query, keys: Sequence[int], place: Layout) -> tuple[NDArray[n
 
 
 def reachable(
-    query: Query, keys: Sequence[int], place: Layout, patterns: NDArray[np.int8], seen: NDArray[np.bool_]
+    query: Query,
+    keys: Sequence[int],
+    place: Layout,
+    patterns: NDArray[np.int8],
+    seen: NDArray[np.bool_],
+    terms: tuple[Term, ...] = (Term(ALWAYS),),
 ) -> NDArray[np.bool_]:
-    """Output rows that some value may lie in, K times groups of unit keys; `seen[k, b]`: key k has rows of pattern b.
+    """Output rows in which the terms may count a row, K times groups of unit keys.
 
-    SQL has no row for a group that WHERE leaves empty, nor for a combination of values that the domain does not have.
+    `seen[k, b]`: key k has rows of pattern b. SQL has no output row for a group that WHERE leaves empty, nor for a
+    combination of values that the domain does not have.
     """
     group, sizes = _groups(query, keys, place)
-    every = Functional((Term(ALWAYS),), 0)
+    every = Functional(terms, 0)
     held = np.zeros((len(patterns), int(np.prod(sizes)) if sizes else 1), dtype=np.float32)
     for b, pattern in enumerate(patterns):
         held[b, group[_counted(query, every, place, pattern)[0]]] = 1

@@ -17,8 +17,6 @@ from ..sql.nodes import Schema
 # (kind, observed, asked, functionals above, functionals below, share of a quantile)
 Bound = Callable[[str, Observed, Asked, Sequence[int], Sequence[int], float | None], Bounds | None]
 
-POPULATION = "population"  # the estimator that `--population` stands for
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
@@ -44,18 +42,14 @@ class Subject:
 
     def said(self, target: str) -> tuple[str, ...]:
         """The caveats of an answer whose errors are those of a target."""
-        return (*self.caveats, *(self.sampling if target == POPULATION else ()))
+        return (*self.caveats, *(self.sampling if target == "population" else ()))
 
     def check_estimator(self, name: str | None) -> None:
         """Raise SpecError for an estimator that the method does not have."""
         if name is None or name in self.estimators:
             return
-        if name == POPULATION:
-            message = f"{self.method} does not give errors for a population (--population); leave it out"
-        else:
-            others = f", or take one of {', '.join(self.estimators)}" if self.estimators else ": it has one only"
-            message = f'{self.method} has no estimator "{name}"; leave it out{others}'
-        raise SpecError(message, field="estimator")
+        others = f", or take one of {', '.join(self.estimators)}" if self.estimators else ": it has one only"
+        raise SpecError(f'{self.method} has no estimator "{name}"; leave it out{others}', field="estimator")
 
 
 def subject_of(opened: OpenedRelease) -> Subject:

@@ -313,11 +313,9 @@ class _Parser:
 
     def _register(self, found: Aggregate, *, hidden: bool) -> str:
         for j, known in enumerate(self.aggregates):
-            same = (known.kind, known.numerator, known.denominator, known.share) == (
-                found.kind,
-                found.numerator,
-                found.denominator,
-                found.share,
+            same = all(
+                getattr(known, part) == getattr(found, part)
+                for part in ("kind", "numerator", "denominator", "share", "rows")
             )
             if known.kind == "direct":
                 same = same and known.text == found.text
