@@ -31,7 +31,6 @@ from .functionals import (
     key_columns,
     limits,
     places,
-    products,
     reachable,
     sort_into_strata,
     unscaled,
@@ -128,12 +127,15 @@ def _posed(frame: Frame, options: Options, strata: Strata, keys: tuple[int, ...]
     seen[key, strata.pattern] = True
     listed = np.ones(1, dtype=np.bool_) if not keys else reachable(query, keys, frame.place, strata.patterns, seen)
     comparisons = max(1, int(listed.sum()) * len(query.aggregates))
+    products = np.zeros((len(query.measures), len(query.measures)), dtype=np.intp)
+    for j, (a, b) in enumerate(frame.wanted.moments):
+        products[a, b] = products[b, a] = j
     asked = Asked(
         units=frame.place.units,
         classes=frame.place.classes,
         coefficients=matrices,
         measure=np.tile(np.array([f.measure for f in wanted], dtype=np.intp), len(combos)),
-        products=products(frame.wanted.moments, len(query.measures)),
+        products=products,
         pairs=pairs,
         binary=all(bool(np.all(H.data == 1)) for H in matrices),
         z=options.z(comparisons),
@@ -364,35 +366,32 @@ class Result:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Numbers:
-    """Totals and ratios of estimated functionals."""
+    """Totals and ratios of estimated functionals; `array[:, j::J]` is the (K, groups) slice of functional j."""
 
-    def __init__(self, found: Estimated, possible: Limits, asked: Asked, J: int, combos: int) -> None:
-        self.found, self.possible, self.asked, self.J, self.combos = found, possible, asked, J, combos
-        self._pair = {(int(a), int(b)): k for k, (a, b) in enumerate(asked.pairs)}
-
-    def _of(self, array: Floats, j: int) -> Floats:
-        """The (K, groups) slice of functional j."""
-        return array[:, j :: self.J]
+    found: Estimated
+    possible: Limits
+    asked: Asked
+    J: int
+    combos: int
 
     def _covariance(self, a: int, b: int) -> Floats:
         if a == b:
-            return self._of(self.found.variance, a)
-        columns = [self._pair[(c * self.J + min(a, b), c * self.J + max(a, b))] for c in range(self.combos)]
+            return self.found.variance[:, a :: self.J]
+        place = {(int(x), int(y)): k for k, (x, y) in enumerate(self.asked.pairs)}
+        columns = [place[(c * self.J + min(a, b), c * self.J + max(a, b))] for c in range(self.combos)]
         return self.found.covariance[:, columns]
 
     def _sum(self, array: Floats | None, js: list[int]) -> Floats | None:
         if array is None:
             return None
-        total = self._of(array, js[0]).copy()
-        for j in js[1:]:
-            total += self._of(array, j)
-        return total
+        return np.asarray(sum(array[:, j :: self.J] for j in js))
 
     def _variance(self, js: list[int]) -> Floats:
-        total = np.zeros_like(self._of(self.found.variance, js[0]))
+        total = np.zeros_like(self.found.variance[:, js[0] :: self.J])
         for i, a in enumerate(js):
-            total += self._of(self.found.variance, a)
+            total += self.found.variance[:, a :: self.J]
             for b in js[i + 1 :]:
                 total += 2 * self._covariance(a, b)
         return np.maximum(total, 0.0)
@@ -403,7 +402,7 @@ class Numbers:
         assert value is not None and least is not None and most is not None  # noqa: PT018 - for the type checker
         se = np.sqrt(self._variance(js))
         if len(js) == 1:
-            low, high = self._of(self.found.low, js[0]), self._of(self.found.high, js[0])
+            low, high = self.found.low[:, js[0] :: self.J], self.found.high[:, js[0] :: self.J]
         else:
             low, high = cut(value - self.asked.z * se, value + self.asked.z * se, least, most)
         minimum, maximum = self._sum(self.found.minimum, js), self._sum(self.found.maximum, js)

@@ -200,7 +200,7 @@ def _more_accurate(source: Any, roles: RoleOptions, reading: ReadingOptions, ask
     from ..model.names import exact
     from ..publishing.randomness import Secret
 
-    secret = Secret.of(reading.seed)
+    secret = Secret.from_seed(reading.seed)
     rhos = {"rho1": exact(asked.rho1, "rho1"), "rho2": exact(asked.rho2, "rho2")}
     own, better = alternatives(source, roles=roles.roles(), secret=secret, **rhos, **reading.arguments())
     why = (
@@ -276,7 +276,7 @@ def plan(
             table,
             roles=roles.roles(),
             method=asked,
-            secret=Secret.of(reading.seed),
+            secret=Secret.from_seed(reading.seed),
             progress=progress,
             **reading.arguments(spark=True),
         )

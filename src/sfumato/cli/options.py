@@ -206,6 +206,7 @@ class SourceOptions:
         for part in self.types or ():
             column, kind = assigned(part, "types")
             types[column] = kind
+        coarser = ((bins, self.bins), (rounded, self.rounding), (top_coded, self.top_code))
         return Read(
             [given, *self.also] if self.also else given,
             delimiter=self.delimiter,
@@ -216,7 +217,7 @@ class SourceOptions:
             types=types,
             table=self.table,
             query=self.query,
-            recode=(*bins(self.bins or ()), *rounded(self.rounding or ()), *top_coded(self.top_code or ())),
+            recode=tuple(recoding for read, texts in coarser if texts for recoding in read(texts)),
         )
 
 
