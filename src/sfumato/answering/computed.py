@@ -96,14 +96,16 @@ class _OneSet:
         self._part = part = columns.slice(influence.first, influence.rows)
         self._labels = {over: _labels(part, over) for _, over in tree.leaves() if over is not None}
         self._leaves: dict[Leaf, tuple[Floats, Floats]] = {}
+        self._nothing = np.zeros(influence.rows, dtype=bool)  # NULL among the aggregates of a row
         for j, over in tree.leaves():
             value, se = (part[f"a{j}{end}"].to_numpy(zero_copy_only=False) for end in ("", "_se"))
-            if over is not None:
-                value, se = self._total(j, over, value, se)
+            nothing = np.all([part[f"a{j}{end}"].is_null().to_numpy() for end in ("", "_low", "_high")], axis=0)
+            if over is None:
+                self._nothing |= nothing
+            else:
+                value, se = self._total(j, over, *(np.where(nothing, 0.0, x) for x in (value, se)))
             self._leaves[j, over] = (value, se)
         self._moving = [leaf for leaf, (_, se) in self._leaves.items() if (np.nan_to_num(se) > 0).any()]
-        ends = [[part[f"a{j}{end}"].is_null().to_numpy() for end in ("", "_low", "_high")] for j, _ in tree.leaves()]
-        self._nothing = np.any(np.all(ends, axis=1), axis=0)  # NULL among the leaves
         self._silent = np.any([np.isnan(se) for _, se in self._leaves.values()], axis=0) & ~self._nothing
 
     def _total(self, j: int, over: tuple[int, ...], value: Floats, se: Floats) -> tuple[Floats, Floats]:
