@@ -79,8 +79,15 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
     frame = observe(query, subject)
     whole, listed, kind, caveats = estimate.answer(frame, options, partial(_quantile, frame, options))
     if query.derived:
-        numbers = listed.true_count * len(query.columns)
-        whole, kind, notes = with_derived(frame, whole, kind, z=options.z(numbers), target=options.target)
+        numbers, plain = listed.true_count * len(query.columns), whole
+
+        def together(parts: int) -> tuple[pa.Table, float]:
+            if options.simultaneous or parts < 2:
+                return plain, options.z(numbers)
+            stricter = replace(options, level=1 - (1 - options.level) / parts)
+            return estimate.answer(frame, stricter, partial(_quantile, frame, stricter))[0], stricter.z(numbers)
+
+        whole, kind, notes = with_derived(frame, whole, kind, z=options.z(numbers), together=together)
         caveats += notes
     numbered = whole.append_column(ROW, pa.array(range(whole.num_rows), type=pa.int64()))
     columns = numbered.filter(listed)
@@ -99,8 +106,8 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
         kind=kind,
         table=shown,
         aggregates=names,
-        caveats=(*caveats, *subject.said(options.target)),
-        joint=lambda: shown_covariance(frame, whole, columns[ROW].to_numpy(), options.target),
+        caveats=(*caveats, *subject.caveats),
+        joint=lambda: shown_covariance(frame, whole, columns[ROW].to_numpy()),
     )
 
 
@@ -109,10 +116,10 @@ def _quantile(
 ) -> dict[tuple[Any, ...], tuple[float, float, float]] | None:
     from .analysis.quantiles import by_keys
 
-    if options.estimator not in {None, "population"}:
+    if options.estimator is not None:
         return None
     level = options.one_of(comparisons)
-    return by_keys(frame.subject, frame.query, aggregate, keys, level=level, target=options.target)
+    return by_keys(frame.subject, frame.query, aggregate, keys, level=level, target="table")
 
 
 def counts(columns: Sequence[str], *, where: str | None = None, what: str = "COUNT(*)", called: str = "n") -> str:

@@ -55,7 +55,7 @@ QUESTIONS = (
     "SELECT * FROM release",
 )
 
-ESTIMATORS = ("population", "plain", "paper", "corrected", "two-state")
+ESTIMATORS = ("plain", "paper", "corrected", "two-state")
 FROM_THE_ENGINE = "cannot evaluate this question"  # what follows is the engine's own text
 
 

@@ -107,9 +107,9 @@ def test_a_total_is_worked_out_once_however_many_rows_it_stands_in(
     """A share of 15,000 rows took 28 seconds of processor time, and four times as much for twice the rows."""
     asked, before = [], covariance.Influence.variance
 
-    def variance(self: covariance.Influence, slopes: covariance.Slopes, target: covariance.Target) -> np.ndarray:
+    def variance(self: covariance.Influence, slopes: covariance.Slopes) -> np.ndarray:
         asked.append(len(slopes.row))
-        return before(self, slopes, target)
+        return before(self, slopes)
 
     monkeypatch.setattr(covariance.Influence, "variance", variance)
     answer = published(method).sql(

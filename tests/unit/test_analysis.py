@@ -389,3 +389,21 @@ def test_groups_that_are_estimated_share_their_errors() -> None:
     S = grid.functionals.covariance(Functions.of((moves[1] - moves[0])[:, None, :]), "table")
     assert found.groups[1].difference_se == pytest.approx(np.sqrt(S[0, 0]))
     assert found.groups[1].difference_se != pytest.approx(np.hypot(*(g.se for g in found.groups)), rel=1e-3)
+
+
+def test_a_test_that_finds_columns_dependent_does_not_say_that_v_may_be_0() -> None:
+    """Many levels, of which two go together with a value: the noise of all cells hides V from itself, not from Wald."""
+    rng = np.random.default_rng(2)
+    x = rng.integers(0, 60, 6000)
+    s = np.where((x < 2) & (rng.random(6000) < 0.95), 0, rng.integers(0, 12, 6000))
+    table = pa.table({"x": [f"x{v:02d}" for v in x], "s": s})
+    for method, together in (
+        (sfumato.Splu(gamma=4), True),
+        (sfumato.UniformPerturbation(rho1="1/5", rho2="1/2"), False),
+    ):
+        release = sfumato.publish(table, roles=sfumato.Roles(sensitive="s", rest="quasi"), method=method, seed=3)
+        found = release.test("x", "s")
+        assert found.cramers_v is None
+        assert (found.pvalue < 0.05) == together
+        assert any("not told apart from 0" in caveat for caveat in found.caveats) != together
+        assert any("go together, by the test" in caveat for caveat in found.caveats) == together

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -198,18 +197,3 @@ def test_the_work_limit_lowers_large_groups_first_and_says_so() -> None:
     assert limited.tried[0] == allowed[0]
     assert 0 < limited.tried[1] < allowed[1]
     assert limited.fakes[1].sum() <= limited.tried[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("rows", "leaves", "most", "seconds"), [(1427, 89, 71, 1.0), (10_000, 512, 200, 30.0)])
-def test_fakes_are_planned_within_the_stated_time(rows: int, leaves: int, most: int, seconds: float) -> None:
-    rng = np.random.default_rng(59)
-    domain = np.cumsum(rng.integers(1, 40, leaves)).tolist()
-    tree, weights, spans = uniform(domain)
-    group = rng.multinomial(rows, rng.dirichlet(np.full(leaves, 0.5)))[None].astype(np.int64)
-    began = time.perf_counter()
-    choice = choose_fakes(
-        tree, weights, group, spans=spans, ends=ends(tree, domain), allowed=np.array([most]), rule="paper"
-    )
-    assert time.perf_counter() - began < seconds
-    assert choice.notice is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -108,3 +110,20 @@ def test_parts_of_a_known_total_have_opposed_errors() -> None:
     found = fieller(*(np.array([x]) for x in (A, n - A, se**2, -(se**2), se**2)), z, 0.0, np.inf)
     expected = [(A + sign * z * se) / (n - A - sign * z * se) for sign in (-1, 1)]
     assert [found.low[0], found.high[0]] == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_table_of_the_documentation_is_what_its_text_says() -> None:
+    """docs/explanation/intervals.md, section 6, from the draws that it describes."""
+    text = (Path(__file__).parents[2] / "docs/explanation/intervals.md").read_text(encoding="utf-8")
+    lines = text.partition("| true B / its error |")[2].split("\n\n")[0].splitlines()[2:]
+    assert len(lines) == 4
+    for line in lines:
+        errors, *stated = (float(cell) for cell in line.strip("|").split("|"))
+        rng, R = np.random.default_rng(1), 20_000
+        VA, VB = (30 / errors) ** 2, (100 / errors) ** 2
+        top, bottom = 80 + np.sqrt(VA) * rng.standard_normal(R), 100 + np.sqrt(VB) * rng.standard_normal(R)
+        found = fieller(top, bottom, VA, 0.0, VB, Z, 0.0, 1.0)
+        held, answered, ratio = (found.low <= 0.8) & (found.high >= 0.8), bottom >= 3 * np.sqrt(VB), top / bottom
+        near = np.abs(ratio - 0.8) <= Z * np.sqrt(VA + ratio**2 * VB) / np.abs(bottom)
+        shares = [held.mean(), found.bounded.mean(), held[found.bounded].mean(), answered.mean(), near[answered].mean()]
+        assert shares == pytest.approx(stated, abs=0.006)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import itertools
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -121,7 +120,7 @@ def test_kinds_at_their_limits() -> None:
 
 
 @pytest.mark.slow
-def test_adult_with_eight_quasi_identifiers_takes_seconds() -> None:
+def test_adult_with_eight_quasi_identifiers() -> None:
     columns = (
         "age",
         "education",
@@ -136,11 +135,9 @@ def test_adult_with_eight_quasi_identifiers_takes_seconds() -> None:
     cells, counts, hierarchies = adult_problem(columns)
     assert len(cells) == 12_458
     for kind, suppression in [("frequency", "0"), ("entropy", "1/50"), ("distinct", "0")]:
-        start = time.process_time()
         found = search_lattice(
             cell_counts(cells, counts), hierarchies, l=Fraction(3), kind=kind, suppression=Fraction(suppression)
         )
-        assert time.process_time() - start < 10
         where, n = class_of(cells, hierarchies, found.levels)
         table = np.zeros((n, counts.shape[1]), dtype=np.int64)
         np.add.at(table, where, counts)

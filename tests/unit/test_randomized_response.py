@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 
 import numpy as np
 import pyarrow as pa
@@ -127,14 +126,6 @@ def test_share_has_the_error_of_the_spec(release) -> None:
     _, variance, _ = brute(release, lambda r: (r["sex"] == "f") * ((r["disease"] == "flu") - A / B))
     assert row["s"] == pytest.approx(A / B, rel=1e-9)
     assert row["s_se"] == pytest.approx(np.sqrt(variance) / B, rel=1e-9)
-
-
-def test_population_errors_are_larger_and_said(release) -> None:
-    text = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu'"
-    data, people_ = release.sql(text).rows()[0], release.sql(text, estimator="population")
-    assert people_.rows()[0]["n"] == data["n"]
-    assert people_.rows()[0]["n_se"] > data["n_se"]
-    assert "population" in people_.caveats[0]
 
 
 def test_untouched_questions_are_exact(release) -> None:
@@ -322,16 +313,14 @@ def test_nonnegative_tables_and_association(release) -> None:
 
 @pytest.mark.slow
 def test_twelve_quasi_identifiers_published_and_queried() -> None:
-    """Over 10^12 cells: planned with the bound in seconds, published and asked."""
+    """Over 10^12 cells: planned with the bound, published and asked."""
     quasi = ["age", "workclass", "education", "marital_status", "relationship", "race", "sex", "hours_per_week",
              "native_country", "income", "capital_loss", "education_num"]  # fmt: skip
     table = adult().select([*quasi, "occupation"])
     roles = sf.Roles(sensitive="occupation", quasi=quasi)
     method = sf.RandomizedResponse(scope="qi", risk="1/2", bins="age=17,25,35,45,55,65,hours_per_week=0,20,40,60")
-    start = time.process_time()
     prepared = prepare(table, roles=roles, method=method, secret=Secret.from_seed(1))
     report = prepared.report()
-    assert time.process_time() - start < 20
     sizes = [len(d) for d in prepared.profile.domains[:-1]]
     assert np.prod([float(s) for s in sizes]) > 1e10
     assert report["risk_is"] == "upper bound"

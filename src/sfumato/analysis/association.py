@@ -140,12 +140,9 @@ def independence_test(
     else:
         name, (statistic, df) = WALD, table.wald()
     strength, low, high = table.cramers_v(target, z)
+    pvalue = chi_square_tail(df, statistic) if df else 1.0
     if strength is None:
-        caveats.append(
-            "Cramer's V is not told apart from 0: an upper limit only"
-            if high is not None
-            else "Cramer's V is not given: a level's estimated count is not above 0"
-        )
+        caveats.append(_without_strength(known=high is not None, together=pvalue < 1 - level))
     ratio = table.odds_ratio(target, z) if (levels[0].size, levels[1].size) == (2, 2) else None
     if ratio is None and (levels[0].size, levels[1].size) == (2, 2):
         caveats.append("no odds ratio: an estimated count is less than 2 standard errors above 0")
@@ -155,7 +152,7 @@ def independence_test(
         test=name,
         statistic=statistic,
         df=df,
-        pvalue=chi_square_tail(df, statistic) if df else 1.0,
+        pvalue=pvalue,
         cramers_v=strength,
         low=low,
         high=high,
@@ -164,6 +161,15 @@ def independence_test(
         level=level,
         caveats=tuple(caveats),
     )
+
+
+def _without_strength(*, known: bool, together: bool) -> str:
+    """Why there is no V; a test that finds the columns dependent has told it apart from 0, whatever its own noise."""
+    if not known:
+        return "Cramer's V is not given: a level's estimated count is not above 0"
+    if together:
+        return "the columns go together, by the test; how strongly is not told: an upper limit of Cramer's V only"
+    return "Cramer's V is not told apart from 0: an upper limit only"
 
 
 def _levels(grid: Grid, name: str) -> NDArray[np.intp]:

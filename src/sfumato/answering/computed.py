@@ -1,21 +1,24 @@
 """Numbers computed from aggregates, with their errors: the delta method on the trees of `sql.aggregates`.
 
-A quotient of two such numbers, as a share of a total over groups is, gets Fieller's set like every other ratio.
+A quotient of two such numbers, as a share of a total over groups is, gets Fieller's set like every other ratio. Where
+an aggregate has an interval and no standard error (a quantile, an average whose denominator may be zero, bounds), the
+number lies between the least and the largest that the intervals of its parts can make, whatever their errors have to
+do with each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sqlglot import exp
 
 from ..errors import QueryError, UnsupportedQuery
-from ..laws.functionals import Target
 from ..model.names import ENDS
 from ..model.public import Floats
 from ..sql.nodes import Aggregate, Arithmetic, Key
@@ -48,24 +51,35 @@ class Told:
     se: Floats
     low: Floats
     high: Floats
-    empty: NDArray[np.bool_]  # a quotient of a number that is surely 0: there is none, and nothing to say about it
+    empty: NDArray[np.bool_]  # NULL, or a quotient of a number that is surely 0: nothing to say about it
+
+
+# how many intervals must hold at once -> the answer's columns with intervals that do, and their normal quantile
+Together = Callable[[int], tuple[pa.Table, float]]
 
 
 def with_derived(
-    frame: Frame, columns: pa.Table, kind: str, *, z: float, target: Target
+    frame: Frame, columns: pa.Table, kind: str, *, z: float, together: Together
 ) -> tuple[pa.Table, str, tuple[str, ...]]:
     """The answer's columns and those of its computed numbers, d0, d0_se ..; kind; caveats."""
     notes: dict[str, None] = {}
     influences = sets_of(frame)
     for i, derived in enumerate(frame.query.derived):
         try:
-            found = [_OneSet(frame, influence, columns, derived.tree, target).told(z) for influence in influences]
+            sets = [_OneSet(frame, influence, columns, derived.tree) for influence in influences]
+            found = [one.told(z, together) for one in sets]
         except UnsupportedQuery as error:
             text, where = frame.query.text, derived.position
             raise UnsupportedQuery(error.message, sql=text, position=where, hint=error.hint) from None
         value, se, low, high = np.concatenate([(t.value, t.se, t.low, t.high) for t in found], axis=1)
-        if (np.isnan(value) & ~np.concatenate([t.empty for t in found])).any():
+        divides = _divides(derived.tree) or any(
+            frame.query.aggregates[j].kind == "ratio" for j, _ in derived.tree.leaves()
+        )
+        unknown = np.isnan(value) & ~np.concatenate([t.empty for t in found])
+        if unknown.any() and divides and kind != "bounds":
             notes[f"{derived.name}: not identifiable where a denominator may be zero"] = None
+        if (np.isnan(se) & np.isfinite(low) & np.isfinite(high)).any() and len(derived.tree.leaves()) > 1:
+            notes[f"{derived.name}: without a standard error its interval is made of those of its parts"] = None
         if (np.nan_to_num(se) > 0).any() and kind == "exact":
             kind = "confidence"
         for end, numbers in (("", value), ("_se", se), ("_low", low), ("_high", high)):
@@ -76,9 +90,9 @@ def with_derived(
 class _OneSet:
     """One computed number over the rows of one grouping set."""
 
-    def __init__(self, frame: Frame, influence: Influence, columns: pa.Table, tree: Arithmetic, target: Target) -> None:
+    def __init__(self, frame: Frame, influence: Influence, columns: pa.Table, tree: Arithmetic) -> None:
         self._aggregates: tuple[Aggregate, ...] = frame.query.aggregates
-        self._influence, self._columns, self._tree, self._target = influence, columns, tree, target
+        self._influence, self._columns, self._tree = influence, columns, tree
         self._part = part = columns.slice(influence.first, influence.rows)
         self._labels = {over: _labels(part, over) for _, over in tree.leaves() if over is not None}
         self._leaves: dict[Leaf, tuple[Floats, Floats]] = {}
@@ -88,6 +102,9 @@ class _OneSet:
                 value, se = self._total(j, over, value, se)
             self._leaves[j, over] = (value, se)
         self._moving = [leaf for leaf, (_, se) in self._leaves.items() if (np.nan_to_num(se) > 0).any()]
+        ends = [[part[f"a{j}{end}"].is_null().to_numpy() for end in ("", "_low", "_high")] for j, _ in tree.leaves()]
+        self._nothing = np.any(np.all(ends, axis=1), axis=0)  # NULL among the leaves
+        self._silent = np.any([np.isnan(se) for _, se in self._leaves.values()], axis=0) & ~self._nothing
 
     def _total(self, j: int, over: tuple[int, ...], value: Floats, se: Floats) -> tuple[Floats, Floats]:
         """(value, error) of an aggregate's total over the rows that agree on some keys, in each row."""
@@ -98,29 +115,51 @@ class _OneSet:
         _, first = np.unique(label, return_index=True)  # rows of one class have one total
         plain = self._plain(j)[first]
         slopes = Slopes(row=first, own=np.zeros_like(plain), total=plain, label=label)
-        error = np.sqrt(self._influence.variance(slopes, self._target))[label]
+        error = np.sqrt(self._influence.variance(slopes))[label]
         return total, np.where(error <= ROUNDING * together, 0.0, error)
 
-    def told(self, z: float) -> Told:
+    def told(self, z: float, together: Together) -> Told:
         """The number with its error and interval."""
         quotient = _quotient(self._tree)
-        if quotient is not None and self._moving:
-            return self._ratio(*quotient, z)
-        found = self._evaluated(self._tree)
-        value = np.where(np.isfinite(found.value), found.value, np.nan)
-        se = np.where(np.isnan(value), np.nan, self._error(found))
-        return Told(value=value, se=se, low=value - z * se, high=value + z * se, empty=np.zeros(len(value), dtype=bool))
+        if quotient is not None and self._moving and not self._silent.all():
+            found = self._ratio(*quotient, z)
+        else:
+            made = self._evaluated(self._tree)
+            value = np.where(np.isfinite(made.value), made.value, np.nan)
+            se = np.where(np.isnan(value), np.nan, self._error(made))
+            found = Told(value=value, se=se, low=value - z * se, high=value + z * se, empty=self._nothing)
+        lost = self._silent | (np.isnan(found.low) & ~found.empty)
+        if not lost.any():
+            return found
+        low, high = self._between(together)
+        se, low, high = np.where(lost, (np.full_like(low, np.nan), low, high), (found.se, found.low, found.high))
+        return replace(found, se=se, low=low, high=high)
+
+    def _between(self, together: Together) -> tuple[Floats, Floats]:
+        """Least and largest number that aggregates within their intervals can make."""
+        columns, z = together(sum((se != 0).any() for _, se in self._leaves.values()))
+        part = columns.slice(self._influence.first, self._influence.rows)
+        ends: dict[Leaf, tuple[Floats, Floats]] = {}
+        for (j, over), (value, se) in self._leaves.items():
+            own = (part[f"a{j}_low"], part[f"a{j}_high"])
+            ends[j, over] = (
+                (value - z * se, value + z * se)
+                if over is not None
+                else (own[0].to_numpy(zero_copy_only=False), own[1].to_numpy(zero_copy_only=False))
+            )
+        return _hull(self._tree, ends, self._influence.rows)
 
     def _evaluated(self, tree: Arithmetic) -> Computed:
         return _evaluated(tree, self._leaves, self._influence.rows)
 
     def _error(self, found: Computed) -> Floats:
-        if not self._moving:
-            exact = all(not np.isnan(se).any() for _, se in self._leaves.values())
+        moving = [leaf for leaf in self._moving if leaf in found.slopes]
+        if not moving:
+            exact = all(not np.isnan(self._leaves[leaf][1]).any() for leaf in found.slopes)
             return np.full(self._influence.rows, 0.0 if exact else np.nan)
-        if len(self._moving) == 1 and self._moving[0][1] is None:
-            return np.abs(found.slopes[self._moving[0]]) * self._leaves[self._moving[0]][1]
-        return np.sqrt(self._influence.variance(self._slopes(found), self._target))
+        if len(moving) == 1 and moving[0][1] is None:
+            return np.abs(found.slopes[moving[0]]) * self._leaves[moving[0]][1]
+        return np.sqrt(self._influence.variance(self._slopes(found)))
 
     def _ratio(self, top: Arithmetic, bottom: Arithmetic, scale: float, z: float) -> Told:
         """Fieller's set; where the number below is exact, the interval of a single aggregate above, divided."""
@@ -128,10 +167,10 @@ class _OneSet:
         A, B, VA = scale * above.value, below.value, (scale * self._error(above)) ** 2
         C = VB = np.zeros_like(A)
         if any(leaf in below.slopes for leaf in self._moving):
-            VA, C, VB = self._influence.paired(self._slopes(above), self._slopes(below), self._target)
+            VA, C, VB = self._influence.paired(self._slopes(above), self._slopes(below))
             VA, C = scale**2 * VA, scale * C
         found = fieller(A, B, VA, C, VB, z, *self._possible(top, bottom, scale))
-        sure, empty = (VB == 0) & (B > 0), (VB == 0) & (B == 0)
+        sure, empty = (VB == 0) & (B > 0), ((VB == 0) & (B == 0)) | self._nothing
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = A / B
             se = np.sqrt(np.maximum(VA - 2 * ratio * C + ratio**2 * VB, 0.0)) / np.abs(B)
@@ -182,7 +221,7 @@ class _OneSet:
         made = self._added(
             found,
             leaves,
-            lambda j: aggregate_slopes(self._influence, self._aggregates[j], j, self._columns, self._target),
+            lambda j: aggregate_slopes(self._influence, self._aggregates[j], j, self._columns),
         )
         if made is None:
             raise UnsupportedQuery("totals over different groups in one expression are not answered")
@@ -267,6 +306,26 @@ def _evaluated(tree: Arithmetic, leaves: dict[Leaf, tuple[Floats, Floats]], rows
     return Computed(value=value, slopes=slopes, most=most)
 
 
+def _hull(tree: Arithmetic, ends: dict[Leaf, tuple[Floats, Floats]], rows: int) -> tuple[Floats, Floats]:
+    """Both ends of what leaves between their ends can make; infinite where a denominator may be 0."""
+    if tree.op == "number":
+        return np.full(rows, tree.number), np.full(rows, tree.number)
+    if tree.op == "part":
+        return ends[tree.aggregate, tree.over]
+    (a, b), (c, d) = (_hull(part, ends, rows) for part in tree.parts)
+    if tree.op == "+":
+        return a + c, b + d
+    if tree.op == "-":
+        return a - d, b - c
+    if tree.op == "/":
+        with np.errstate(divide="ignore"):
+            none = (c <= 0) & (d >= 0)
+            c, d = np.where(none, -np.inf, 1 / d), np.where(none, np.inf, 1 / c)
+    with np.errstate(invalid="ignore"):
+        corners = [np.where((x == 0) | (y == 0), 0.0, x * y) for x in (a, b) for y in (c, d)]
+    return np.min(corners, axis=0), np.max(corners, axis=0)
+
+
 # --- nested -----------------------------------------------------------------------------------------------------------
 # Ordinary SQL over the answer of a question: its numbers carry their errors through sums and arithmetic.
 #
@@ -297,7 +356,10 @@ def over(
     """
     estimates = {a.lower() for a in inner.aggregates}
     statement, items = _checked(outer, name, inner, estimates, text)
-    carrying = [shown for shown, node in items if _reads(node, estimates)]
+    reading = [shown for shown, node in items if _reads(node, estimates)]
+    carrying = [shown for shown, node in items if shown in reading or node.find(exp.AggFunc) is not None]
+    uncertain = {a.lower() for a in inner.aggregates if inner.kind != "exact" and not _is_exact(inner.table[f"{a}_se"])}
+    chosen = any(_reads(part, uncertain | {name.lower() for name in reading}) for part in _choosing(outer))
     table = inner.table.cast(pa.schema([_plain(field) for field in inner.table.schema]))
     table = table.append_column(ROW, pa.array(range(table.num_rows), type=pa.int64()))
     table = _chosen(statement, items, table, run)
@@ -307,7 +369,7 @@ def over(
         kind = base[shown].type
         if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
             raise refuse(f'"{shown}" is computed from estimates and is no number', text, dict(items)[shown])
-    errors = _errors(statement, table, inner, carrying, base, run, text) if inner.kind != "exact" else None
+    errors = _errors(statement, table, inner, carrying, base, run, text) if reading and uncertain else None
     columns: dict[str, Any] = {}
     width = z(max(1, base.num_rows * len(carrying)))
     for shown, _ in items:
@@ -316,10 +378,12 @@ def over(
             continue
         value = base[shown].cast(pa.float64()).to_numpy(zero_copy_only=False)
         se = np.where(np.isnan(value), np.nan, 0.0) if errors is None else errors[:, carrying.index(shown)]
+        if chosen:  # how many rows are chosen, and what is as it is in them, has an error that is not known
+            se = np.where(se == 0, np.nan, se)
         for end, numbers in (("", value), ("_se", se), ("_low", value - width * se), ("_high", value + width * se)):
             columns[shown + end] = pa.array(numbers, type=pa.float64(), from_pandas=True)
     caveats = list(inner.caveats)
-    if any(_reads(part, estimates | {name.lower() for name in carrying}) for part in _choosing(outer)):
+    if chosen:
         caveats.append("rows of the inner answer are chosen by their estimates; the errors take the choice as given")
     listed = [key.name for key in keys if key.unit is not None]
     if listed and any(isinstance(f, exp.Avg | exp.Count) for f in _functions(outer)):
@@ -327,7 +391,7 @@ def over(
     return Answer(
         method=inner.method,
         level=inner.level,
-        kind=inner.kind,
+        kind=inner.kind if chosen or (reading and uncertain) else "exact",
         table=pa.table(columns),
         aggregates=tuple(carrying),
         caveats=tuple(caveats),
@@ -437,8 +501,22 @@ def _choosing(outer: Node) -> list[Node]:
     return [outer.args[k] for k in ("where", "having", "limit") if outer.args.get(k) is not None]
 
 
+def _is_exact(errors: pa.ChunkedArray) -> bool:
+    return bool(pc.all(pc.fill_null(pc.equal(errors, 0.0), False)).as_py())
+
+
 def _plain(field: Any) -> Any:
     return pa.field(field.name, field.type.value_type) if pa.types.is_dictionary(field.type) else field
+
+
+def _used(statement: Node, table: pa.Table, inner: Answer) -> NDArray[np.bool_]:
+    """Numbers of the inner answer that the statement reads: named by it, in rows that it takes, and not NULL."""
+    taken = np.isin(np.arange(inner.table.num_rows), table[ROW].to_numpy())
+    found = []
+    for name in inner.aggregates:
+        null = np.all([inner.table[name + end].is_null().to_numpy() for end in ("", "_low", "_high")], axis=0)
+        found.append(taken & ~null & _reads(statement, {name.lower()}))
+    return np.stack(found, axis=1).ravel()
 
 
 def _errors(
@@ -450,11 +528,14 @@ def _errors(
         raise QueryError(
             f"the inner answer has {numbers:,} numbers; at most {MOST_NUMBERS} are aggregated again", sql=text
         )
-    S = inner.covariance()
-    if not np.isfinite(S).all():
+    S, used = inner.covariance(), _used(statement, table, inner)
+    if not np.isfinite(S[np.ix_(used, used)]).all():
         raise QueryError(
-            "some numbers of the inner answer have no error, so that nothing can be computed of them", sql=text
+            "some numbers of the inner answer have no error, so that nothing can be computed of them",
+            sql=text,
+            hint=f"Leave them out, for example: WHERE {inner.aggregates[0]}_se IS NOT NULL.",
         )
+    S = np.where(used[:, None] & used[None, :], S, 0.0)
 
     free = statement.copy()
     for clause in ("having", "order", "limit", "offset"):

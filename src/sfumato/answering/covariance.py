@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import UnsupportedQuery
-from ..laws.functionals import Cells, CodedUnit, Functionals, Functions, Planes, Target, runs
+from ..laws.functionals import Cells, CodedUnit, Functionals, Functions, Planes, runs
 from ..model.public import Floats
 from ..sql.nodes import Aggregate
 from ..stats.joint_codes import distinct_rows
@@ -60,7 +60,8 @@ class Influence:
         self._measure = np.array([f.measure for f in wanted], dtype=np.intp)
         matrices, combos = coefficients(query, wanted, keys, frame.place, strata.patterns)
         self._J, self._C = len(wanted), len(combos)
-        self._dense = np.stack([H.toarray() for H in matrices]).reshape(len(matrices), self._C, self._J, -1)
+        shape = (len(matrices), self._C, self._J, int(np.prod(frame.place.shape)))
+        self._dense = np.array([H.toarray() for H in matrices]).reshape(shape)  # of no pattern where no row is seen
         plain = [i for i in keys if query.keys[i].unit is None]
         groups, key = distinct_rows([strata.keys[i][0][strata.first] for i in plain], len(strata.first))
         self._key = key if plain else np.zeros(len(strata.first), dtype=np.intp)
@@ -98,31 +99,31 @@ class Influence:
         ]
         return self._subject.functionals(_cells(self._frame, self._strata, self._subject.rows), units)
 
-    def variance(self, slopes: Slopes, target: Target) -> Floats:
+    def variance(self, slopes: Slopes) -> Floats:
         """(numbers,) variances."""
         release = self._needed()
         self._check_work(len(slopes.row))
         found = np.zeros(len(slopes.row))
         for some in _blocks(len(slopes.row)):
             functions = self._functions(_part(slopes, some))
-            found[some] = np.diag(release.covariance(functions, target))
+            found[some] = np.diag(release.covariance(functions, "table"))
         return np.maximum(found, 0.0)
 
-    def paired(self, one: Slopes, other: Slopes, target: Target) -> tuple[Floats, Floats, Floats]:
+    def paired(self, one: Slopes, other: Slopes) -> tuple[Floats, Floats, Floats]:
         """(numbers,) variance of each of one kind, covariance with that of the other kind, variance of the other."""
         release, n = self._needed(), len(one.row)
         self._check_work(2 * n)
         found = np.zeros((3, n))
         for some in _blocks(n):
             left, right = (self._functions(_part(slopes, some)) for slopes in (one, other))
-            S = release.covariance(_joined(left, right), target)
+            S = release.covariance(_joined(left, right), "table")
             width = some.stop - some.start
             found[:, some] = np.diag(S)[:width], np.diag(S, width), np.diag(S)[width:]
         return np.maximum(found[0], 0.0), found[1], np.maximum(found[2], 0.0)
 
-    def covariance(self, slopes: Slopes, target: Target) -> Floats:
+    def covariance(self, slopes: Slopes) -> Floats:
         """(numbers, numbers) covariances."""
-        return self._needed().covariance(self._functions(slopes), target)
+        return self._needed().covariance(self._functions(slopes), "table")
 
     def not_negative(self, aggregate: int) -> bool:
         """Whether a sum is 0 or more, whatever the true values are."""
@@ -253,7 +254,7 @@ def sets_of(frame: Frame) -> list[Influence]:
     return found
 
 
-def aggregate_slopes(influence: Influence, aggregate: Aggregate, j: int, columns: pa.Table, target: Target) -> Floats:
+def aggregate_slopes(influence: Influence, aggregate: Aggregate, j: int, columns: pa.Table) -> Floats:
     """(rows, J) slopes of one aggregate, to the error that the answer states for it; 0 where it is exact."""
     part = columns.slice(influence.first, influence.rows)
     value, se = (part[f"a{j}{end}"].to_numpy(zero_copy_only=False) for end in ("", "_se"))
@@ -271,11 +272,11 @@ def aggregate_slopes(influence: Influence, aggregate: Aggregate, j: int, columns
         bottom = np.where(bottom > 0, bottom, np.nan)
     found = np.where(moves[:, None], np.nan_to_num(influence.slopes_of(j, np.nan_to_num(value), bottom)), 0.0)
     # Stated errors are guarded where estimated moments contradict each other; what is computed from them agrees.
-    own = np.sqrt(influence.variance(Slopes(row=np.arange(influence.rows), own=found), target))
+    own = np.sqrt(influence.variance(Slopes(row=np.arange(influence.rows), own=found)))
     return found * np.divide(np.nan_to_num(se), own, out=np.ones_like(own), where=own > 0)[:, None]
 
 
-def shown_covariance(frame: Frame, whole: pa.Table, rows: NDArray[np.int64], target: Target) -> Floats:
+def shown_covariance(frame: Frame, whole: pa.Table, rows: NDArray[np.int64]) -> Floats:
     """Covariances of the numbers of an answer, row by row; `rows` are the rows that it shows, in their order."""
     listed = [column for _, column in frame.query.columns if column[0] in "ad" and "_" not in column]
     if any(column[0] == "d" for column in listed):
@@ -290,9 +291,9 @@ def shown_covariance(frame: Frame, whole: pa.Table, rows: NDArray[np.int64], tar
     found = np.zeros((size, size))
     if (se != 0).any():
         chosen = [int(column[1:]) for column in listed]
-        slopes = [aggregate_slopes(influence, frame.query.aggregates[j], j, whole, target) for j in chosen]
+        slopes = [aggregate_slopes(influence, frame.query.aggregates[j], j, whole) for j in chosen]
         own = np.stack(slopes, axis=1).reshape(size, -1)
-        found = influence.covariance(Slopes(row=np.repeat(np.arange(influence.rows), len(listed)), own=own), target)
+        found = influence.covariance(Slopes(row=np.repeat(np.arange(influence.rows), len(listed)), own=own))
         found = np.where(np.isnan(se)[:, None] | np.isnan(se)[None, :], np.nan, found)
     at = (rows[:, None] * len(listed) + np.arange(len(listed))[None, :]).ravel()
     return found[np.ix_(at, at)]

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..errors import UnsupportedQuery
-from ..laws.functionals import Target
 from ..model.names import ENDS, ERROR_ENDS
 from ..model.public import Asked, Estimated, Floats, Observed
 from ..sql.nodes import TRUE, Aggregate, Query, conjunction
@@ -32,7 +31,6 @@ from .functionals import (
     key_columns,
     limits,
     places,
-    products,
     reachable,
     sort_into_strata,
     unscaled,
@@ -63,11 +61,6 @@ class Options:
     def one_of(self, comparisons: int) -> float:
         """The level of one of so many numbers."""
         return 1 - (1 - self.level) / (comparisons if self.simultaneous else 1)
-
-    @property
-    def target(self) -> Target:
-        """Whose errors are told."""
-        return "population" if self.estimator == "population" else "table"
 
 
 # (aggregate, keys, comparisons) -> (value, low, high) by the values of the keys; None where it has none
@@ -100,6 +93,7 @@ class _Posed:
     combos: list[tuple[int, ...]]
     parts: list[tuple[list[int], list[int]]]  # functionals above and below, of each aggregate
     functionals: int  # of one group of unit keys
+    seen: NDArray[np.bool_]  # of every group, which patterns of untouched leaves its rows have
     listed: NDArray[np.bool_]  # output rows that are told: all but the groups that no value can be in
     comparisons: int
     observed: Observed
@@ -133,12 +127,15 @@ def _posed(frame: Frame, options: Options, strata: Strata, keys: tuple[int, ...]
     seen[key, strata.pattern] = True
     listed = np.ones(1, dtype=np.bool_) if not keys else reachable(query, keys, frame.place, strata.patterns, seen)
     comparisons = max(1, int(listed.sum()) * len(query.aggregates))
+    products = np.zeros((len(query.measures), len(query.measures)), dtype=np.intp)
+    for j, (a, b) in enumerate(frame.wanted.moments):
+        products[a, b] = products[b, a] = j
     asked = Asked(
         units=frame.place.units,
         classes=frame.place.classes,
         coefficients=matrices,
         measure=np.tile(np.array([f.measure for f in wanted], dtype=np.intp), len(combos)),
-        products=products(frame.wanted.moments, len(query.measures)),
+        products=products,
         pairs=pairs,
         binary=all(bool(np.all(H.data == 1)) for H in matrices),
         z=options.z(comparisons),
@@ -147,7 +144,7 @@ def _posed(frame: Frame, options: Options, strata: Strata, keys: tuple[int, ...]
         full=options.simultaneous,
     )
     possible = limits(observed, asked, strata.positive)
-    return _Posed(keys, plain, groups, combos, parts, J, listed, comparisons, observed, asked, possible)
+    return _Posed(keys, plain, groups, combos, parts, J, seen, listed, comparisons, observed, asked, possible)
 
 
 def _answer_set(
@@ -193,6 +190,9 @@ def _answer_set(
             result = numbers.ratio(aggregate, top, bottom, frame.subject.bound, observed, extremes).times(factor)
         else:
             result = numbers.total(top).times(factor)
+        for rows in aggregate.rows:
+            some = reachable(query, keys, frame.place, strata.patterns, posed.seen, rows)
+            result = result.null_where(~some.reshape(result.value.shape))
         kinds.add(result.kind)
         notes += result.notes
         if aggregate.kind in {"sum", "ratio"} and any((few[:, i::J] & (result.se > 0)).any() for i in top):
@@ -343,6 +343,12 @@ class Result:
     maximum: Floats | None = None
     notes: tuple[str, ...] = ()
 
+    def null_where(self, nothing: NDArray[np.bool_]) -> Result:
+        """The number where there is something, as SQL has it: a sum of no rows is NULL."""
+        value, se, low, high = (np.where(nothing, np.nan, x) for x in (self.value, self.se, self.low, self.high))
+        least, most = (None if x is None else np.where(nothing, np.nan, x) for x in (self.minimum, self.maximum))
+        return replace(self, value=value, se=se, low=low, high=high, minimum=least, maximum=most)
+
     def times(self, factor: float) -> Result:
         """The number multiplied by a constant."""
         if factor == 1.0:
@@ -360,35 +366,32 @@ class Result:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Numbers:
-    """Totals and ratios of estimated functionals."""
+    """Totals and ratios of estimated functionals; `array[:, j::J]` is the (K, groups) slice of functional j."""
 
-    def __init__(self, found: Estimated, possible: Limits, asked: Asked, J: int, combos: int) -> None:
-        self.found, self.possible, self.asked, self.J, self.combos = found, possible, asked, J, combos
-        self._pair = {(int(a), int(b)): k for k, (a, b) in enumerate(asked.pairs)}
-
-    def _of(self, array: Floats, j: int) -> Floats:
-        """The (K, groups) slice of functional j."""
-        return array[:, j :: self.J]
+    found: Estimated
+    possible: Limits
+    asked: Asked
+    J: int
+    combos: int
 
     def _covariance(self, a: int, b: int) -> Floats:
         if a == b:
-            return self._of(self.found.variance, a)
-        columns = [self._pair[(c * self.J + min(a, b), c * self.J + max(a, b))] for c in range(self.combos)]
+            return self.found.variance[:, a :: self.J]
+        place = {(int(x), int(y)): k for k, (x, y) in enumerate(self.asked.pairs)}
+        columns = [place[(c * self.J + min(a, b), c * self.J + max(a, b))] for c in range(self.combos)]
         return self.found.covariance[:, columns]
 
     def _sum(self, array: Floats | None, js: list[int]) -> Floats | None:
         if array is None:
             return None
-        total = self._of(array, js[0]).copy()
-        for j in js[1:]:
-            total += self._of(array, j)
-        return total
+        return np.asarray(sum(array[:, j :: self.J] for j in js))
 
     def _variance(self, js: list[int]) -> Floats:
-        total = np.zeros_like(self._of(self.found.variance, js[0]))
+        total = np.zeros_like(self.found.variance[:, js[0] :: self.J])
         for i, a in enumerate(js):
-            total += self._of(self.found.variance, a)
+            total += self.found.variance[:, a :: self.J]
             for b in js[i + 1 :]:
                 total += 2 * self._covariance(a, b)
         return np.maximum(total, 0.0)
@@ -399,7 +402,7 @@ class Numbers:
         assert value is not None and least is not None and most is not None  # noqa: PT018 - for the type checker
         se = np.sqrt(self._variance(js))
         if len(js) == 1:
-            low, high = self._of(self.found.low, js[0]), self._of(self.found.high, js[0])
+            low, high = self.found.low[:, js[0] :: self.J], self.found.high[:, js[0] :: self.J]
         else:
             low, high = cut(value - self.asked.z * se, value + self.asked.z * se, least, most)
         minimum, maximum = self._sum(self.found.minimum, js), self._sum(self.found.maximum, js)
@@ -472,7 +475,7 @@ class Numbers:
                 low, high = np.where(certain, low, minimum), np.where(certain, high, maximum)
         notes: tuple[str, ...] = ()
         if (~known & ~empty).any():
-            notes = (f"{aggregate.name}: not identifiable, the denominator may be zero",)
+            notes = (f"{aggregate.name or aggregate.text}: not identifiable, the denominator may be zero",)
         exact = (A.se == 0) & (B.se == 0) & ~np.isnan(A.value)
         return Result(ratio, se, low, high, "exact" if (exact | empty).all() else "confidence", minimum, maximum, notes)
 

@@ -123,26 +123,24 @@ def _groups(query: Query, keys: Sequence[int], place: Layout) -> tuple[NDArray[n
 
 
 def reachable(
-    query: Query, keys: Sequence[int], place: Layout, patterns: NDArray[np.int8], seen: NDArray[np.bool_]
+    query: Query,
+    keys: Sequence[int],
+    place: Layout,
+    patterns: NDArray[np.int8],
+    seen: NDArray[np.bool_],
+    terms: tuple[Term, ...] = (Term(ALWAYS),),
 ) -> NDArray[np.bool_]:
-    """Output rows that some value may lie in, K times groups of unit keys; `seen[k, b]`: key k has rows of pattern b.
+    """Output rows in which the terms may count a row, K times groups of unit keys.
 
-    SQL has no row for a group that WHERE leaves empty, nor for a combination of values that the domain does not have.
+    `seen[k, b]`: key k has rows of pattern b. SQL has no output row for a group that WHERE leaves empty, nor for a
+    combination of values that the domain does not have.
     """
     group, sizes = _groups(query, keys, place)
-    every = Functional((Term(ALWAYS),), 0)
+    every = Functional(terms, 0)
     held = np.zeros((len(patterns), int(np.prod(sizes)) if sizes else 1), dtype=np.float32)
     for b, pattern in enumerate(patterns):
         held[b, group[_counted(query, every, place, pattern)[0]]] = 1
     return np.asarray(seen.astype(np.float32) @ held > 0).ravel()
-
-
-def products(moments: Sequence[tuple[int, int]], measures: int) -> NDArray[np.intp]:
-    """Table of the moment column that holds the sum of measure a times measure b."""
-    table = np.zeros((measures, measures), dtype=np.intp)
-    for j, (a, b) in enumerate(moments):
-        table[a, b] = table[b, a] = j
-    return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +222,7 @@ def sort_into_strata(frame: Frame) -> Strata:
             mine = _class_of_bits([leaf_truth[i] for i in wanted.bits[u]], frame.place, u, wanted.bits[u], rows)
         else:
             mine = np.zeros(rows, dtype=np.intp)
-        value = value * frame.place.observed_shape[axis] + mine
+        value = value * frame.place.sets.get(u, frame.place.shape[axis]) + mine
     moments = _floats(seen, [f"m{j}" for j in range(len(wanted.moments))])
     positive = np.column_stack([moments[:, :1], _floats(seen, list(wanted.positive.values()))])
     if not (np.isfinite(moments).all() and np.isfinite(positive).all()):

@@ -49,7 +49,7 @@ def recommend(
     """A method and its parameters for a bound, or the strongest bound for an accuracy: `sfumato recommend --json`.
 
     Give a `bound` on the posterior, or an `accuracy` (mean relative error) to reach. Options are those of `compare`:
-    `workload`, `hierarchies`, `engine`, `domains`, `null_as_value`, `delimiter`. For the custodian.
+    `workload`, `hierarchies`, `engine`, `domains`, `null_as_value`. For the custodian.
     """
     if (bound is None) == (accuracy is None):
         raise SpecError("give either a bound (--bound 1/6) or an accuracy to reach (--accuracy 0.2)", field="bound")
@@ -57,7 +57,7 @@ def recommend(
         raise SpecError(f'trust is proved or conditional, got "{trust}"', field="trust")
     considered = [name for name, method in REGISTRY.items() if method.trust in LABELS[trust]]
     check_hierarchies(options.get("hierarchies"), considered)
-    secret = Secret.of(seed)
+    secret = Secret.from_seed(seed)
     if progress:
         progress("recommend, reading the table", 0, len(REGISTRY))
     if bound is not None:

@@ -86,9 +86,6 @@ def query(
             "--estimator NAME", "another estimator of the method", "plain", without="the method's own", panel=ERRORS
         ),
     ] = None,
-    population: Annotated[
-        bool, option("--population", "errors for a population of which the table is a sample", panel=ERRORS)
-    ] = False,
     explain: Annotated[bool, option("--explain", "say how it would be answered; no data", panel=QUESTION)] = False,
 ) -> None:
     """Ask a release SQL and get every answer with its error.
@@ -99,8 +96,6 @@ def query(
 
     if form not in {"table", "json", "csv"}:
         raise SpecError(f'--format is table, json or csv, got "{form}"', field="format")
-    if population and estimator:
-        raise SpecError("--population is an estimator of its own; leave --estimator out", field="estimator")
     if sql is not None and file is not None:
         raise SpecError("give the question or --file, not both", field="file")
     if file is not None:
@@ -111,7 +106,6 @@ def query(
         "--format": form != "table",
         "--simultaneous": simultaneous,
         "--estimator": estimator is not None,
-        "--population": population,
     }
     if sql is None:
         _refuse(options | {"--explain": explain}, "goes with a question; the prompt does not take it")
@@ -137,7 +131,7 @@ def query(
         sql,
         level=level,
         simultaneous=simultaneous,
-        estimator="population" if population else estimator,
+        estimator=estimator,
         tables=tables,
     )
     if form == "json":

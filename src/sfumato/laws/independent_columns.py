@@ -37,7 +37,6 @@ from .functionals import Cells, CodedUnit, Functionals, IndependentRows, Kroneck
 from .keep_or_redraw import SubTables, redrawn
 from .published import check_floor, published_counts
 
-POPULATION = "population"
 Code = TypeVar("Code", bound=np.integer)
 
 
@@ -68,7 +67,6 @@ class IndependentColumns(Law):
     )
     lumpable = True
     independent_rows = True
-    estimators = (POPULATION,)
 
     columns: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -105,7 +103,7 @@ class IndependentColumns(Law):
 
     def estimate(self, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """By the Kronecker product of the columns' inverse channels."""
-        return estimate([self.thetas[u] for u in asked.units], observed, asked, rows=evidence.rows)
+        return estimate([self.thetas[u] for u in asked.units], observed, asked)
 
     def axes(self) -> tuple[float, ...]:
         """theta of every unit."""
@@ -251,12 +249,10 @@ class _WeightSums:
     known_cross: Floats  # (K, P) sum g_a g_b P^-T (h_a h_b)
 
 
-def estimate(thetas: Sequence[float], observed: Observed, asked: Asked, *, rows: int) -> Estimated:
+def estimate(thetas: Sequence[float], observed: Observed, asked: Asked) -> Estimated:
     """Unbiased estimates; counts of one column have inverted tests, all others the guarded interval.
 
-    `estimator` "population" widens the guarded interval to a population.
-
-    `thetas[i]` belongs to the unit `asked.units[i]`; `rows` are all rows of the release.
+    `thetas[i]` belongs to the unit `asked.units[i]`.
     """
     K, F, P = observed.keys, asked.functionals, len(asked.pairs)
     value, square, known, spread = (np.zeros((K, F)) for _ in range(4))
@@ -277,10 +273,8 @@ def estimate(thetas: Sequence[float], observed: Observed, asked: Asked, *, rows:
         _add_dense(sums, back, tables, H, dense, asked)
         _add_cells(sums, back, tables, H, single, asked)
         _add_covariance(sums, back, tables, H, asked)
-    own = None
-    if len(thetas) == 1 and asked.options.get("estimator") != POPULATION:
-        own = one_column(thetas[0], observed, asked, sums.value)
-    return _collect(sums, asked, rows, own)
+    own = one_column(thetas[0], observed, asked, sums.value) if len(thetas) == 1 else None
+    return _collect(sums, asked, own)
 
 
 class _Tables:
@@ -390,17 +384,8 @@ def _add_covariance(
             sums.known_cross[:, part[f]] += tables.of(j) @ known[f].T
 
 
-def _collect(sums: _WeightSums, asked: Asked, rows: int, own: OneColumn | None) -> Estimated:
-    caveats: tuple[str, ...] = ()
-    if asked.options.get("estimator") == POPULATION:
-        # the rows are a sample: N times sample (co)variance of w (docs/explanation/randomized-response.md, 5)
-        scale = rows / max(rows - 1, 1)
-        a, b = asked.pairs.T
-        variance = (sums.square - sums.value**2 / rows) * scale
-        covariance = (sums.cross - sums.value[:, a] * sums.value[:, b] / rows) * scale
-        caveats = ("errors are those of a population of which the table is a random sample",)
-    else:
-        variance, covariance = sums.square - sums.known, sums.cross - sums.known_cross
+def _collect(sums: _WeightSums, asked: Asked, own: OneColumn | None) -> Estimated:
+    variance, covariance = sums.square - sums.known, sums.cross - sums.known_cross
     if own is not None:
         variance = np.where(own.alike, own.variance, variance)
     # the guard keeps the coverage of small counts (section 6 there); sqrt(mean g^2) scales it for sums of a measure
@@ -416,6 +401,5 @@ def _collect(sums: _WeightSums, asked: Asked, rows: int, own: OneColumn | None) 
         low=low,
         high=high,
         covariance=covariance,
-        caveats=caveats,
         inverted=inverted,
     )

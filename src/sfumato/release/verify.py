@@ -26,6 +26,7 @@ from ..errors import DataError, PlanError, SpecError, VerificationError
 from ..methods import AnyMethod
 from ..methods.shared.readers import ONE_ROW, public_readers
 from ..model.coarsening import Recoding
+from ..model.public import People, ReaderBound
 from ..stats.tails import FALSE_ALARM, crowded
 from ..version import __version__
 from .documents import README, datapackage, readme
@@ -41,11 +42,6 @@ def describe(release: OpenedRelease) -> dict[str, Any]:
     manifest = release.manifest.model_dump(mode="json", exclude_none=True)
     found = {name: manifest[name] for name in manifest if name not in {"format"}} | {"verified": False}
     return found if release.method is not None else found | {"method_installed": False}
-
-
-def stated_guarantee(manifest: Manifest) -> dict[str, Any]:
-    """The same of the guarantee alone."""
-    return manifest.guarantee.model_dump(mode="json", exclude_none=True)
 
 
 def verify(
@@ -69,28 +65,10 @@ def verify(
 
 def verified_lines(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     """Lines that say what holds; VerificationError at the first thing that does not."""
-    manifest = release.manifest
+    manifest, method = release.manifest, release.method
     check_folder(release.path, manifest)
     check_digests(release.path, manifest)
     yield "digests of all files"
-    yield from _contents(release)
-    check_order(release)
-    release.check_unchanged()
-    yield f"rows are in random order (false alarm: {FALSE_ALARM:g})"
-    yield f"{manifest.rows:,} rows, columns and values as stated"
-    if manifest.reproducible and not test:
-        raise VerificationError("the release was made with a seed, so its noise can be undone; for tests say --test")
-    yield "made with a seed, accepted as a test" if manifest.reproducible else "made without a seed"
-    if release.method is None:
-        raise VerificationError(
-            f'the method "{manifest.method}" is not installed, so that its promise was not recomputed; files, rows and '
-            "the law of the rows are as stated"
-        )
-
-
-def _contents(release: OpenedRelease) -> Iterator[str]:
-    """Lines about everything that is stated, but for digests and the order of the rows."""
-    manifest, method = release.manifest, release.method
     check_package(release.path, manifest)
     check_readme(release.path, manifest)
     check_traces(release.path, manifest)
@@ -107,6 +85,18 @@ def _contents(release: OpenedRelease) -> Iterator[str]:
         if method is not None:
             method.verify(release.plan, release.published)
     yield f"what is published is what the parameters allow (false alarm: {FALSE_ALARM:g})"
+    check_order(release)
+    release.check_unchanged()
+    yield f"rows are in random order (false alarm: {FALSE_ALARM:g})"
+    yield f"{manifest.rows:,} rows, columns and values as stated"
+    if manifest.reproducible and not test:
+        raise VerificationError("the release was made with a seed, so its noise can be undone; for tests say --test")
+    yield "made with a seed, accepted as a test" if manifest.reproducible else "made without a seed"
+    if method is None:
+        raise VerificationError(
+            f'the method "{manifest.method}" is not installed, so that its promise was not recomputed; files, rows and '
+            "the law of the rows are as stated"
+        )
 
 
 def _promise(release: OpenedRelease, method: AnyMethod) -> Iterator[str]:
@@ -114,7 +104,7 @@ def _promise(release: OpenedRelease, method: AnyMethod) -> Iterator[str]:
     manifest = release.manifest
     with stated_by_a_stranger(VerificationError, "the guarantee cannot be computed from the published parameters"):
         try:
-            computed = guarantee_model(method.guarantee(release.plan), manifest.people.noun())
+            computed = guarantee_model(method.guarantee(release.plan), People(**dict(manifest.people)))
         except (PlanError, SpecError) as error:
             raise VerificationError(f"the published parameters give no guarantee: {error}") from None
     beside = {"readers", "unprotected"}
@@ -135,7 +125,7 @@ def _check_readers(release: OpenedRelease, method: AnyMethod) -> Iterator[str]:
         sensitive = {column.name for column in release.columns if column.role == "sensitive"}
         domains = [d for d in release.domains if set(d.columns) <= sensitive]
         found = public_readers(method, release.plan, domains, rows_per_person=None if assumed else person)
-        if tuple(r.noun() for r in stated.readers) != found:
+        if tuple(ReaderBound(**dict(r)) for r in stated.readers) != found:
             raise VerificationError("the stated readers are not the ones that the published parameters give")
         held = ", ".join(r.reader for r in found if r.held) or "none"
         yield f"readers recomputed from the parameters; held: {held}"
@@ -337,19 +327,14 @@ def check_sets(release: OpenedRelease) -> None:
     expected = release.sets_table()
     if expected is None:
         return
+    wrong = VerificationError("sets.parquet does not hold the sets and weights that the published parameters give")
     with readable(SETS), open_parquet(release.path / SETS) as file:
-        found = file.read() if file.metadata.num_rows == expected.num_rows else None
-    if found is None or not same_sets(expected, found):
-        raise VerificationError("sets.parquet does not hold the sets and weights that the published parameters give")
-
-
-def same_sets(expected: pa.Table, found: pa.Table) -> bool:
-    """The same sets, values and members in the same order, and weights equal up to the rounding of other processors."""
-    if found.column_names != expected.column_names:
-        return False
+        if file.metadata.num_rows != expected.num_rows or file.schema_arrow.names != expected.column_names:
+            raise wrong
+        found = file.read()
     for name in expected.column_names:
         mine, theirs = expected[name], found[name]
-        if name in WEIGHTS:
+        if name in WEIGHTS:  # equal up to the rounding of other processors
             weights = mine.to_numpy()
             near = CLOSE * np.abs(weights).max(initial=1.0)
             same = not theirs.null_count and bool((np.abs(weights - theirs.to_numpy()) <= near).all())
@@ -357,8 +342,7 @@ def same_sets(expected: pa.Table, found: pa.Table) -> bool:
             distinct = pc.unique(mine)  # long texts stay in their dictionary
             same = np.array_equal(places(mine, distinct), places(theirs, distinct))
         if not same:
-            return False
-    return True
+            raise wrong
 
 
 def check_order(release: OpenedRelease) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
@@ -30,15 +30,15 @@ def is_direct(node: Node) -> bool:
 LARGEST = 1e100  # of a factor: its square is summed over rows
 
 
+@dataclass(slots=True)
 class Terms:
     """Collects leaves, measures, values and look-ups while expressions are taken apart."""
 
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-        self.leaves: list[Leaf] = []
-        self.measures: list[str] = ["1"]
-        self.values: list[tuple[int, str]] = []
-        self.lookups: list[Lookup] = []
+    scope: Scope
+    leaves: list[Leaf] = field(default_factory=list)
+    measures: list[str] = field(default_factory=lambda: ["1"])
+    values: list[tuple[int, str]] = field(default_factory=list)
+    lookups: list[Lookup] = field(default_factory=list)
 
     # --- predicates --------------------------------------------------------------------------------------------
 
@@ -111,7 +111,8 @@ class Terms:
         if is_direct(call):
             return replace(made, kind="direct", numerator=self._direct(call, node))
         if isinstance(call, exp.CountIf):
-            return replace(made, numerator=(Term(conjunction((wanted, self.condition(call.this)))),))
+            met = Term(conjunction((wanted, self.condition(call.this))))
+            return replace(made, numerator=(met,), rows=(tuple(self._present(call.this, wanted)),))
         if isinstance(call, exp.Count):
             if call.expressions:
                 raise refuse("COUNT of several columns is not answered from a release", text, node)
@@ -122,7 +123,8 @@ class Terms:
         if inner is None or isinstance(inner, exp.Distinct):
             raise refuse("DISTINCT inside an aggregate is not answered from a release", text, node)
         if isinstance(call, exp.Sum):
-            return replace(made, numerator=tuple(self._numbers(inner, wanted)))
+            added = tuple(self._numbers(inner, wanted))
+            return replace(made, numerator=added, rows=(tuple(self._present(inner, wanted)),))
         if isinstance(call, exp.Avg):
             numerator, denominator = tuple(self._numbers(inner, wanted)), tuple(self._present(inner, wanted))
             return replace(made, kind="ratio", numerator=numerator, denominator=denominator)
@@ -310,7 +312,7 @@ def as_aggregate(tree: Arithmetic, like: Aggregate) -> Aggregate | None:
     """One sum or one ratio of sums that the tree is, under the name of `like`; None where it is neither."""
     total = _linear(tree)
     if total is not None and total.constant == 0 and total.terms:
-        return replace(like, kind="sum", numerator=total.terms)
+        return replace(like, kind="sum", numerator=total.terms, rows=total.rows)
     ratio = _ratio(tree)
     if ratio is None:
         return None
@@ -318,16 +320,19 @@ def as_aggregate(tree: Arithmetic, like: Aggregate) -> Aggregate | None:
     if top.constant or bottom.constant or not top.terms or not bottom.terms:
         return None
     whole = bottom.terms == (Term(ALWAYS),) and len(top.terms) == 1  # a share of all rows lies between 0 and 1
-    return replace(like, kind="ratio", numerator=top.terms, denominator=bottom.terms, within=whole)
+    rows = tuple(dict.fromkeys(top.rows + bottom.rows))
+    return replace(like, kind="ratio", numerator=top.terms, denominator=bottom.terms, within=whole, rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Linear:
     terms: tuple[Term, ...]
     constant: float = 0.0
+    rows: tuple[tuple[Term, ...], ...] = ()
 
     def times(self, factor: float) -> _Linear:
-        return _Linear(tuple(replace(t, scale=t.scale * factor) for t in self.terms), self.constant * factor)
+        terms = tuple(replace(t, scale=t.scale * factor) for t in self.terms)
+        return _Linear(terms, self.constant * factor, self.rows)
 
 
 def _linear(tree: Arithmetic) -> _Linear | None:
@@ -335,13 +340,15 @@ def _linear(tree: Arithmetic) -> _Linear | None:
     if tree.op == "number":
         return _Linear((), tree.number)
     if tree.leaf is not None:
-        return _Linear(tree.leaf.numerator) if tree.leaf.kind == "sum" and tree.over is None else None
+        own = tree.leaf.kind == "sum" and tree.over is None
+        return _Linear(tree.leaf.numerator, rows=tree.leaf.rows) if own else None
     left, right = (_linear(part) for part in tree.parts)
     if left is None or right is None:
         return None
     if tree.op in "+-":
         right = right.times(1.0 if tree.op == "+" else -1.0)
-        return _Linear(left.terms + right.terms, left.constant + right.constant)
+        rows = tuple(dict.fromkeys(left.rows + right.rows))
+        return _Linear(left.terms + right.terms, left.constant + right.constant, rows)
     if tree.op == "*" and not left.terms:
         return right.times(left.constant)
     if not right.terms and (tree.op == "*" or right.constant):

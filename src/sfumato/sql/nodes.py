@@ -86,6 +86,7 @@ class Aggregate:
     """`sum`: the numerator's total (COUNT, SUM); `ratio`: AVG; `min`, `max`, `quantile`: where a method bounds them.
 
     `direct`: of untouched columns, left to the engine. `within`: a ratio whose rows above are among those below.
+    `rows`: of each SUM that is a part of it, the rows with a number to add; it is NULL where one has none.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Aggregate:
     share: float | None = None  # of quantile
     hidden: bool = False  # asked by HAVING or ORDER BY only
     within: bool = True
+    rows: tuple[tuple[Term, ...], ...] = ()
     source: str = ""  # of quantile: SQL of what it is taken of
     chosen: str | None = None  # of quantile: SQL of FILTER
 
