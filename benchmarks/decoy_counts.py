@@ -24,7 +24,7 @@ def calibrated_counts(channel: DecoyChannel, observed: Floats) -> Estimates:
         total=published,
         total_variance=published * (1 - 1 / channel.size),
     )
-    return calibrate(inside, inside.variance, whole)[0]
+    return calibrate(inside, inside.variance, whole)
 
 
 def joint_counts(first: DecoyChannel, second: DecoyChannel, observed: Floats) -> Estimates:

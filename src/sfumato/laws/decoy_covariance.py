@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from ..errors import QueryError, UnsupportedQuery
 from ..model.public import Asked, Floats, Observed
-from .decoy_channel import DecoyChannel, FullMatrix
+from .decoy_channel import DecoyChannel, FullMatrix, Matrix
 from .functionals import Cells, CodedUnit, DependentRows, Functions, IndependentRows, KroneckerWeights, Target, runs
 
 # --- decoy estimate ---------------------------------------------------------------------------------------------------
@@ -44,8 +44,8 @@ class Whole:
     total_variance: Floats
 
 
-def calibrate(inside: Estimates, cross: Floats, whole: Whole) -> tuple[Estimates, Floats]:
-    """The estimate inside P moved so that P and the rest add up to the total; and the share of the gap it takes.
+def calibrate(inside: Estimates, cross: Floats, whole: Whole) -> Estimates:
+    """The estimate inside P moved so that P and the rest add up to the total.
 
     Moved by l times (total - whole estimate) with l = cov(inside, whole) / var(whole), which leaves the variance
     V - l cross + l^2 Var(total). For a count cross = V_P, so l = V_P / (V_P + V_rest) and the variance is
@@ -54,17 +54,7 @@ def calibrate(inside: Estimates, cross: Floats, whole: Whole) -> tuple[Estimates
     share = np.divide(cross, whole.variance, out=np.zeros(np.shape(cross)), where=whole.variance > 0)
     value = inside.value + share * (whole.total - whole.value)
     variance = np.maximum(0.0, inside.variance - share * cross) + share**2 * whole.total_variance
-    return Estimates(value=value, variance=variance), share
-
-
-def joint_weights(channels: tuple[DecoyChannel, ...], coefficients: Floats) -> Floats:
-    """Weights of each published combination, for a table of coefficients with one axis per sensitive column."""
-    found = coefficients
-    for axis, channel in enumerate(channels):
-        moved = np.moveaxis(found, axis, 0)
-        flat = channel.matrix.weights(moved.reshape(len(moved), -1))
-        found = np.moveaxis(flat.reshape(moved.shape), 0, axis)
-    return found
+    return Estimates(value=value, variance=variance)
 
 
 # --- published tables -------------------------------------------------------------------------------------------------
@@ -145,8 +135,28 @@ class DecoyWeights:
 
     def of(self, values: Floats) -> Floats:
         """M^-1 h for columns h."""
+        return self._by_column(values, lambda matrix, x: matrix.weights(x))
+
+    def estimate(self, observed: Floats) -> Floats:
+        """(M^T)^-1 y for columns y."""
+        return self._by_column(observed, lambda matrix, y: matrix.estimate(y))
+
+    def squares(self, observed: Floats) -> Floats:
+        """(B o B) y with B = (M^T)^-1, entry by entry, for columns y."""
+        return self._by_column(observed, lambda matrix, y: matrix.squares(y))
+
+    def forward(self, values: Floats) -> Floats:
+        """M c for columns c."""
+        return self._by_column(values, lambda matrix, c: matrix.forward(c))
+
+    def _by_column(self, values: Floats, apply: Callable[[Matrix, Floats], Floats]) -> Floats:
+        """Columns of joint values through the matrix of every sensitive column in turn."""
         table = values.reshape(*self.shape, -1)
-        return joint_weights(self.channels, table).reshape(values.shape)
+        for axis, channel in enumerate(self.channels):
+            moved = np.moveaxis(table, axis, 0)
+            flat = apply(channel.matrix, moved.reshape(len(moved), -1))
+            table = np.moveaxis(flat.reshape(moved.shape), 0, axis)
+        return table.reshape(values.shape)
 
     def of_axis(self, values: Floats, axis: int) -> Floats:
         """M_u^-1 h along one column alone, for one vector h."""
@@ -154,28 +164,10 @@ class DecoyWeights:
         flat = self.channels[axis].matrix.weights(moved.reshape(len(moved), -1))
         return np.moveaxis(flat.reshape(moved.shape), 0, axis).ravel()
 
-    def estimate(self, observed: Floats) -> Floats:
-        """(M^T)^-1 y for columns y."""
-        table = observed.reshape(*self.shape, -1)
-        for axis, channel in enumerate(self.channels):
-            moved = np.moveaxis(table, axis, 0)
-            flat = channel.matrix.estimate(moved.reshape(len(moved), -1))
-            table = np.moveaxis(flat.reshape(moved.shape), 0, axis)
-        return table.reshape(observed.shape)
-
     def margin(self, tables: Floats, axis: int) -> Floats:
         """(K, V_u): rows of joint tables added up over all columns but one."""
         others = tuple(1 + a for a in range(len(self.shape)) if a != axis)
         return np.asarray(tables.reshape(len(tables), *self.shape).sum(axis=others))
-
-    def forward(self, values: Floats) -> Floats:
-        """M c for columns c."""
-        table = values.reshape(*self.shape, -1)
-        for axis, channel in enumerate(self.channels):
-            moved = np.moveaxis(table, axis, 0)
-            flat = channel.matrix.forward(moved.reshape(len(moved), -1))
-            table = np.moveaxis(flat.reshape(moved.shape), 0, axis)
-        return table.reshape(values.shape)
 
     def identified(self, values: Floats, weights: Floats) -> NDArray[np.bool_]:
         """Which columns the channel tells apart: M w = h."""
@@ -184,16 +176,6 @@ class DecoyWeights:
         gap = np.abs(self.forward(weights) - values).max(axis=0, initial=0.0)
         bounded = all(np.isfinite(c.condition) or c.identifiable.any() for c in self.channels)
         return (gap <= RESIDUAL * np.maximum(1.0, np.abs(values).max(axis=0, initial=0.0))) & bounded
-
-    def each(self, observed: Floats) -> tuple[Floats, Floats]:
-        """((M^T)^-1 y, (B o B) y) over all joint values, for columns y."""
-        value = square = observed.reshape(*self.shape, -1)
-        for axis, channel in enumerate(self.channels):
-            moved = [np.moveaxis(t, axis, 0) for t in (value, square)]
-            size = moved[0].shape
-            value = np.moveaxis(channel.matrix.estimate(moved[0].reshape(size[0], -1)).reshape(size), 0, axis)
-            square = np.moveaxis(channel.matrix.squares(moved[1].reshape(size[0], -1)).reshape(size), 0, axis)
-        return value.reshape(observed.shape), square.reshape(observed.shape)
 
 
 # --- decoy covariance -------------------------------------------------------------------------------------------------

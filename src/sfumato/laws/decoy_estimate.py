@@ -226,7 +226,7 @@ class _Answering:
                 for f in np.flatnonzero(part.unseen & (filled == 0)):
                     self._never_published(part, int(f), self.channel.size)
         for f in np.flatnonzero(self.uncertain.sum(axis=0) > 1):
-            together = self._covariance(int(f), int(f))
+            together = self.rebuilt.of(int(f), int(f))
             self.variance[:, f] = np.where(together > 0, together, self.variance[:, f])
         if self.channel is None:  # the unbiased estimate of a variance falls below 0 among few rows: it is not 0
             self.variance = np.where(self.variance > 0, self.variance, self.foreseen)
@@ -249,8 +249,11 @@ class _Answering:
         value, variance, cross, shown, squares, counted = (np.zeros((len(part.rows), len(at))) for _ in range(6))
         for keys in _chunks(np.arange(len(part.rows)), max(1, CELLS // max(1, H.shape[1]))):
             seen = first[keys].toarray().T
-            x, xx = weights.each(seen)
-            y, yy = (x, xx) if g == 0 else weights.each(second[keys].toarray().T)
+            x, xx = weights.estimate(seen), weights.squares(seen)
+            y, yy = x, xx
+            if g != 0:
+                of_squares = second[keys].toarray().T
+                y, yy = weights.estimate(of_squares), weights.squares(of_squares)
             shown[keys], squares[keys], counted[keys] = seen[s].T, xx[s].T, y[s].T
             value[keys] = (x[s] * c[:, None]).T
             variance[keys] = ((yy[s] - y[s]) * c[:, None] ** 2).T
@@ -259,8 +262,8 @@ class _Answering:
         for channel, code in zip(weights.channels, np.unravel_index(s, weights.shape), strict=True):
             known &= channel.identifiable[code]
         if self.channel is not None:
-            x, xx = weights.each(self.channel.published[:, None])
-            total = self.channel.published[s]
+            total, every_row = self.channel.published[s], self.channel.published[:, None]
+            x, xx = weights.estimate(every_row), weights.squares(every_row)
             whole = Whole(
                 value=c * x[s, 0],
                 variance=np.maximum(0.0, c**2 * (xx - x)[s, 0]),
@@ -363,7 +366,7 @@ class _Answering:
             counting = self.asked.measure[at] == 0
             # A count's variance lies between 0 and the whole's, so it takes between none and all of the gap.
             cross = np.where(counting, np.clip(piece.cross, 0.0, whole.variance), piece.cross)
-            moved, _ = calibrate(found, cross, whole)
+            moved = calibrate(found, cross, whole)
             everything = (self.parts[b].rows == self.rows)[:, None] & counting & self.alone[at]
             variance = found.variance
             if piece.single:
@@ -472,15 +475,11 @@ class _Answering:
             if self.joint[i] and self.joint[j]:
                 found[:, p] = self.rebuilt.rows_alone(int(i), int(j))
                 continue
-            together = self._covariance(int(i), int(j))
-            own = np.maximum(self._covariance(int(i), int(i)), 0.0) * np.maximum(self._covariance(int(j), int(j)), 0.0)
+            together = self.rebuilt.of(int(i), int(j))
+            own = np.maximum(self.rebuilt.of(int(i), int(i)), 0.0) * np.maximum(self.rebuilt.of(int(j), int(j)), 0.0)
             stated = self.variance[:, i] * self.variance[:, j]
             found[:, p] = together * np.sqrt(np.divide(stated, own, out=np.zeros_like(own), where=own > 0))
         return found
-
-    def _covariance(self, i: int, j: int) -> Floats:
-        """(K,) covariance of two questions, summed over patterns."""
-        return self.rebuilt.of(i, j)
 
 
 def estimate(
