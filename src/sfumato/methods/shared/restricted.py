@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from ...errors import PlanError
+from ...errors import PlanError, VerificationError
 from ...model.names import Ratio, exact
-from ...model.private import Profile
-from ...model.public import Floats, Guarantee, Integers, Trust, value_label
+from ...model.private import Facts, Needs, Profile
+from ...model.public import Candidate, Claim, Floats, Guarantee, Integers, Roles, Trust, value_label
 from ...stats.gamma import gamma_bound, rooted_gamma
+from ..contract import Method, Plan, S
+from .readers import round_up
 
 GAMMA_DIGITS = 3  # significant digits of the gamma that follows from rho1 and rho2
 
@@ -28,6 +31,57 @@ BAD_RHOS: tuple[dict[str, Any], ...] = (
     {"rho1": True},
     {"rho2": None},
 )
+
+
+class RestrictedPlan(Plan, Protocol):
+    """A plan that names rho1 and rho2."""
+
+    @property
+    def rho1(self) -> Fraction: ...
+
+    @property
+    def rho2(self) -> Fraction: ...
+
+
+R = TypeVar("R", bound=RestrictedPlan)
+
+
+class RestrictedMethod(Method[S, R]):
+    """A method that lifts no prior up to rho1 above rho2, for the sensitive columns taken together as one value."""
+
+    trust = Trust.PROVED
+    answers = "estimate, interval"
+
+    def needs(self, spec: S, roles: Roles) -> Needs:
+        """The sensitive columns, taken together as one value."""
+        return Needs(units=(tuple(roles.sensitive),), joints=((0,),), changed=(True,))
+
+    def claim(self, plan: R) -> Claim:
+        """rho1 and rho2 as planned."""
+        return Claim(rho1=plan.rho1, rho2=plan.rho2)
+
+    def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
+        """Priors up to rho1 end at tau."""
+        return (Candidate(method=self.name, parameters={"rho1": str(rho1), "rho2": str(tau)}),)
+
+
+def check_grown(plan: RestrictedPlan, grown: Fraction) -> None:
+    """Raise VerificationError where odds that grow so far lift rho1 above rho2."""
+    if plan.rho1 * grown / (plan.rho1 * grown + 1 - plan.rho1) > plan.rho2:
+        raise VerificationError("the stated channel lifts a prior of rho1 above rho2")
+
+
+def table_report(profile: Profile, rho1: Fraction, gamma: Fraction, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """The one table of a report, as a sub-table; `shown` says what is kept."""
+    return {
+        "id": 0,
+        "size": profile.rows,
+        "domain": [value_label(v) for v in profile.domains[0].values],
+        "counts": profile.true_counts().tolist(),
+        "rho1": str(rho1),
+        "gamma": float(gamma),
+        **shown,
+    }
 
 
 def parse_rhos(rho1: Ratio, rho2: Ratio) -> tuple[Fraction, Fraction]:
@@ -76,10 +130,7 @@ def check_protectable(true_counts: Integers, rho1: Fraction) -> Integers:
 def protection(profile: Profile, rho1: Fraction) -> dict[str, Any]:
     """Which values the guarantee covers, for the custodian."""
     counts, values = profile.true_counts(), profile.domains[0].values
-    protected = set(protected_codes(counts, rho1).tolist())
-    return {
-        "protected": [value_label(values[c]) for c in sorted(protected)],
-    }
+    return {"protected": [value_label(values[c]) for c in sorted(protected_codes(counts, rho1).tolist())]}
 
 
 def errors_of(se: Floats, profile: Profile) -> dict[str, Any]:
@@ -111,7 +162,7 @@ def restricted_guarantee(
         raise PlanError(f"the channel would reach a posterior of {float(reached):.6g}, above rho2 = {rho2}")
     return Guarantee(
         model="restricted posterior",
-        parameters={"rho1": str(rho1), "rho2": str(rho2), "posterior": _round_up(reached)},
+        parameters={"rho1": str(rho1), "rho2": str(rho2), "posterior": round_up(reached)},
         statement=(
             f"A reader who gave a sensitive value at most {rho1} before seeing a record's published value "
             f"gives it at most {rho2} after."
@@ -133,9 +184,3 @@ def restricted_guarantee(
         ),
         trust=trust,
     )
-
-
-def _round_up(x: Fraction, digits: int = 6) -> float:
-    """Losses round up."""
-    scale = 10**digits
-    return -((-x.numerator * scale) // x.denominator) / scale

@@ -33,7 +33,7 @@ from ...model.public import Candidate, Claim, Floats, Guarantee, Integers, Publi
 from ...stats.joint_codes import distinct_cells, sum_by_group
 from ..contract import Example, Method, Planned, Specification
 from ..shared.options import told
-from ..shared.readers import Found, in_parts, linked
+from ..shared.readers import Found, in_parts, linked, round_up
 from .plan import (
     AUDITED_GROUPS,
     AUDITED_ROWS,
@@ -379,11 +379,6 @@ class TargetDistributionPlan:
     randomise_depth: bool
 
 
-def _round_up(x: Fraction, digits: int = 6) -> float:
-    scale = 10**digits
-    return -((-x.numerator * scale) // x.denominator) / scale
-
-
 class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan]):
     """Inside each group, sensitive values look like the target."""
 
@@ -439,7 +434,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
                 TargetPart(
                     weights=tuple(t.weights.tolist()),
                     probabilities=t.probabilities,
-                    distance=None if taken else _round_up(t.distance),
+                    distance=None if taken else round_up(t.distance),
                 )
                 for t in made.targets
             ),
