@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.laws.decoy_channel import DecoyChannel
-from sfumato.laws.decoy_covariance import Estimates, Floats, Whole, calibrate
+from sfumato.laws.decoy_estimate import Estimates, Floats, Whole, calibrate
 
 
 def counts(channel: DecoyChannel, observed: Floats) -> Estimates:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from benchmarks import decoy_counts
 
-from sfumato.laws import decoy_covariance as de
+from sfumato.laws import decoy_estimate as de
 from sfumato.laws.decoy_channel import closed_form_channel
 from sfumato.laws.decoy_estimate import iterate, rate, two_state
 

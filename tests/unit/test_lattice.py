@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from adult_table import ESGRO, adult, coded, data_folder
 from sfumato.errors import PlanError, SpecError
-from sfumato.methods.l_diversity.plan import (
+from sfumato.methods.l_diversity import (
     KINDS,
     CellCounts,
     class_of,

@@ -30,8 +30,7 @@ from ..model.public import (
 from ..stats.joint_codes import sum_by_group
 from .contract import Law
 from .decoy_channel import DecoyChannel, rebuild_channel
-from .decoy_covariance import check_units, decoy_functionals
-from .decoy_estimate import ESTIMATORS, estimate, paper_estimate
+from .decoy_estimate import ESTIMATORS, check_units, decoy_functionals, estimate, paper_estimate
 from .expected import Foresight, entries, pushed, sent, tensor
 from .functionals import Cells, CodedUnit, Functionals
 from .published import check_ceiling, check_roles, published_counts, published_table

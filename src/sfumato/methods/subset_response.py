@@ -27,14 +27,18 @@ from ..model.private import Known, Profile, Work
 from ..model.public import Claim, Guarantee, Published, ReaderBound, RowsPerPerson
 from ..stats.gamma import gamma_bound, posterior
 from .contract import Example, Inputs, Method, Planned, ReadRows, Specification
-from .shared.options import BINS_FIELD, RHO1, RHO2, bin_order, parse_bins
 from .shared.readers import channelled_sets
 from .shared.restricted import (
     BAD_RHOS,
+    BINS_FIELD,
+    RHO1,
+    RHO2,
     RestrictedMethod,
+    bin_order,
     check_grown,
     check_protectable,
     errors_of,
+    parse_bins,
     parse_rhos,
     protection,
     restricted_guarantee,
@@ -42,7 +46,7 @@ from .shared.restricted import (
     table_report,
 )
 from .shared.set_lists import least_variance, list_for, times_least
-from .shared.workload_texts import WORKLOAD_FIELD, design, parse_workload, planned_list
+from .shared.workloads import WORKLOAD_FIELD, design, parse_workload, planned_list
 
 MOST_VALUES = 1500  # answers invert a matrix of this size, and sets.parquet holds about 4 m^2 rows
 

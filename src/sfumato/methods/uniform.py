@@ -25,10 +25,11 @@ from ..model.private import Known, Profile, Work
 from ..model.public import Claim, Guarantee, Published, ReaderBound, RowsPerPerson
 from ..stats.gamma import gamma_bound, posterior
 from .contract import Example, Method, Planned, Specification
-from .shared.options import RHO1, RHO2
 from .shared.readers import ValueChannel, channelled
 from .shared.restricted import (
     BAD_RHOS,
+    RHO1,
+    RHO2,
     RestrictedMethod,
     check_grown,
     check_protectable,

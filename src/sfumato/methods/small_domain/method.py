@@ -39,22 +39,28 @@ from ...model.public import (
 )
 from ...stats.gamma import gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Inputs, Method, Planned, ReadRows, Specification
-from ..shared.channel_design import MOST_VALUES, Design
-from ..shared.options import BINS_FIELD, RHO1, RHO2, bin_order, parse_bins, told
 from ..shared.readers import Found, ValueChannel, amplified, in_parts, independent, linked, seen_as_it_is, set_seen
 from ..shared.restricted import (
     BAD_RHOS,
+    BINS_FIELD,
+    RHO1,
+    RHO2,
     RestrictedMethod,
+    bin_order,
     errors_of,
+    parse_bins,
     parse_rhos,
     protection,
     restricted_guarantee,
     row_gamma,
+    told,
 )
 from ..shared.set_lists import best_list, least_sized_partition, least_variance, list_for, times_least
-from ..shared.workload_texts import (
+from ..shared.workloads import (
+    MOST_VALUES,
     WORKLOAD_FIELD,
     DeclaredWorkload,
+    Design,
     check_workload,
     design_within,
     parse_workload,

@@ -25,15 +25,25 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ...errors import SpecError, VerificationError
-from ...laws.block_audit import audit_group, enumerate_posterior, only_homogeneous
-from ...laws.blocks import HIGH, LARGEST, LOW, SCHEME, WORDS, Blocks, TargetPart
+from ...laws.blocks import (
+    HIGH,
+    LARGEST,
+    LOW,
+    SCHEME,
+    WORDS,
+    Blocks,
+    TargetPart,
+    audit_group,
+    enumerate_posterior,
+    only_homogeneous,
+)
 from ...model.names import Ratio, exact
 from ...model.private import Facts, Known, Needs, Profile, Work
 from ...model.public import Candidate, Claim, Floats, Guarantee, Integers, Published, ReaderBound, Roles, Trust
 from ...stats.joint_codes import distinct_cells, sum_by_group
 from ..contract import Example, Method, Planned, Specification
-from ..shared.options import told
 from ..shared.readers import Found, in_parts, linked, round_up
+from ..shared.restricted import told
 from .plan import (
     AUDITED_GROUPS,
     AUDITED_ROWS,

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy import special
 
 from ...errors import PlanError, SpecError
-from ...laws.block_audit import only_homogeneous
 from ...laws.block_tree import (
     BlockTree,
     balanced,
@@ -32,6 +31,7 @@ from ...laws.block_tree import (
     spans,
     unit_sums,
 )
+from ...laws.blocks import only_homogeneous
 from ...model.private import Histogram, Profile
 from ...model.public import Domain, Integers
 from ...stats.joint_codes import sum_by_group
