@@ -165,14 +165,6 @@ def test_refusal_names_the_largest_l() -> None:
     assert refusal.value.limit == pytest.approx(1.6)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"l": Fraction(1, 2)}, {"kind": "other"}, {"suppression": Fraction(1)}, {"suppression": Fraction(-1, 9)}]
-)
-def test_bad_parameters(wrong) -> None:
-    with pytest.raises(SpecError):
-        search_lattice(cell_counts(np.zeros((1, 0), int), np.array([[1, 1]])), [], **({"l": Fraction(2)} | wrong))
-
-
 def test_hierarchy_builders() -> None:
     h = intervals("age", [17, 19, 20, 44, 90], [5, 20])
     assert h.labels[1] == ("[15, 20)", "[20, 25)", "[40, 45)", "[90, 95)")

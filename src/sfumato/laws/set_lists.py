@@ -33,7 +33,7 @@ from ..model.public import (
 )
 from .expected import Foresight, entries, pushed, tensor, together
 from .functionals import Cells, CodedUnit, Functionals, IndependentRows, SetListWeights
-from .published import check_drawn_sets, published_sets
+from .published import check_drawn_sets, published_counts
 from .set_channel import PlannedList, SetAnswers, SetChannel, SetTables, count_cumulants
 from .sub_tables import PART, RowSums, SubTableLaw
 
@@ -114,7 +114,7 @@ class SetLists(SubTableLaw):
         part, codes, _ = published.evidence.totals((0,))
         if not np.array_equal(tables.part_of(codes[:, 0]), part):
             raise VerificationError("a row publishes a set that its sub-table does not list")
-        counts = published_sets(published, int(tables.start[-1]))
+        counts = published_counts(published, size=int(tables.start[-1]))
         for i, (channel, gamma) in enumerate(zip(tables.channels, self.gammas, strict=True)):
             try:
                 tables.answers(i)

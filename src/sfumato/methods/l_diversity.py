@@ -347,14 +347,6 @@ def search_lattice(
     suppression: Fraction = Fraction(0),
 ) -> Generalisation:
     """The feasible node of least loss, for distinct cells of the quasi-identifiers."""
-    if kind not in KINDS:
-        raise SpecError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}", field="kind")
-    if l < 1:
-        raise SpecError(f"l must be at least 1, got {l}", field="l")
-    if not 0 <= suppression < 1:
-        raise SpecError(
-            f"suppression is a share of the rows, at least 0 and below 1, got {suppression}", field="suppression"
-        )
     limit = math.floor(suppression * int(cells.rows.sum()))
     search = _LatticeSearch(cells, hierarchies, l=l, kind=kind, limit=limit)
     top = tuple(h - 1 for h in search.shape)
