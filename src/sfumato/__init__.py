@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from .choosing.look import look
     from .choosing.recommend import recommend
     from .engines.source import Source
-    from .methods.anatomy.method import Anatomy
+    from .methods.anatomy import Anatomy
     from .methods.distribution_draw import DistributionDraw
-    from .methods.l_diversity.plan import LDiversity
+    from .methods.l_diversity import LDiversity
     from .methods.randomized_response.plan import RandomizedResponse
     from .methods.small_domain.method import SmallDomain
-    from .methods.splu.plan import Splu
+    from .methods.splu import Splu
     from .methods.subset_response import SubsetResponse
     from .methods.target_distribution.method import TargetDistribution
     from .methods.uniform import UniformPerturbation
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 # Public names and where they live; loaded on first use, so that `import sfumato` is quick.
 _PUBLIC = {
-    "Anatomy": "methods.anatomy.method",
+    "Anatomy": "methods.anatomy",
     "Answer": "answering.answer",
     "DistributionDraw": "methods.distribution_draw",
-    "LDiversity": "methods.l_diversity.plan",
+    "LDiversity": "methods.l_diversity",
     "RandomizedResponse": "methods.randomized_response.plan",
     "Release": "query",
     "Roles": "model.public",
     "SmallDomain": "methods.small_domain.method",
     "Source": "engines.source",
-    "Splu": "methods.splu.plan",
+    "Splu": "methods.splu",
     "SubsetResponse": "methods.subset_response",
     "TargetDistribution": "methods.target_distribution.method",
     "UniformPerturbation": "methods.uniform",

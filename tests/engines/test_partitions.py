@@ -19,7 +19,7 @@ from sfumato.engines.profiling import ROWS
 from sfumato.engines.spark.tasks import bucket
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import build
 from sfumato.publish import Prepared, prepare
 from sfumato.publishing.applier import Applier
 from sfumato.publishing.randomness import Secret

@@ -27,9 +27,8 @@ from benchmarks.small_domain_errors import QUASI, SEED, SELECTIVITIES, census, p
 
 import sfumato as sf
 from sfumato.laws.set_channel import set_answers
-from sfumato.methods.shared import channel_design as workloads
-from sfumato.methods.shared.channel_design import optimise
-from sfumato.methods.shared.workload_texts import FLOOR
+from sfumato.methods.shared import workloads
+from sfumato.methods.shared.workloads import FLOOR, optimise
 from sfumato.model.public import Floats
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret

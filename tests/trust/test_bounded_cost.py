@@ -18,8 +18,8 @@ import sfumato as sf
 from commands import sfumato
 from forging import forged
 from sfumato.errors import ReleaseError, SfumatoError
-from sfumato.laws import group_channel as channels
-from sfumato.laws.group_channel import groups_of
+from sfumato.laws import groups as channels
+from sfumato.laws.groups import groups_of
 from sfumato.methods import REGISTRY
 from sfumato.query import open_release
 from sfumato.release.verify import verify

@@ -11,8 +11,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from sfumato.answering.functionals import estimate_apart
-from sfumato.laws import group_channel as channels
-from sfumato.laws.group_channel import Channel, Groups, estimate, groups_of, triples
+from sfumato.laws import groups as channels
+from sfumato.laws.groups import Channel, Groups, estimate, groups_of, triples
 from sfumato.model.public import Asked, Observed
 
 VALUES, GROUPS, KEYS, STRATA = 9, 120, 3, 7

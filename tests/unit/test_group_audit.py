@@ -9,8 +9,8 @@ import pytest
 
 from block_worlds import random_tree, random_weights
 from sfumato.laws import block_tree
-from sfumato.laws.block_audit import audit_group, enumerate_posterior, only_homogeneous
 from sfumato.laws.block_tree import balanced
+from sfumato.laws.blocks import audit_group, enumerate_posterior, only_homogeneous
 from sfumato.methods.target_distribution import plan
 
 TWO = balanced(2)

@@ -19,7 +19,7 @@ import sfumato as sf
 from forging import forged, verified
 from salaries import ROLES, SALARIES, by_zip, publish
 from sfumato.errors import DataError, QueryError, SpecError, UnsupportedQuery, VerificationError
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import build
 from sfumato.methods.target_distribution import METHOD as target_distribution
 from sfumato.publishing.custodian import READERS, read_hierarchy, read_target
 from sfumato.release.verify import verify

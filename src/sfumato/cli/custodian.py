@@ -44,7 +44,7 @@ def _asked(
 ) -> tuple[Any, TableSource]:
     """The specification that the options and the roles file stand for; the source without the bins that it takes."""
     from ..methods import method_named
-    from ..methods.specifications import build, fields_of
+    from ..methods.registry import build, fields_of
     from ..publishing.custodian import READERS
 
     file = roles.file() if roles.roles_file is not None else None

@@ -23,7 +23,7 @@ from ..model.names import option_name
 
 if TYPE_CHECKING:
     from ..engines.contract import Engine
-    from ..methods.specifications import Field
+    from ..methods.registry import Field
     from ..model.public import Roles
     from ..publishing.custodian import RolesFile
 
@@ -363,7 +363,7 @@ def with_single_options(function: Callable[..., None], extra: dict[str, Any] | N
 def method_options(own: Container[str] = ()) -> dict[str, Any]:
     """Parameter name -> annotation, for every field of every method, but for the command's `own` options."""
     from ..methods import REGISTRY
-    from ..methods.specifications import fields_of
+    from ..methods.registry import fields_of
 
     found: dict[str, dict[str, Field]] = {}  # name of a field -> method -> the field as the method has it
     for method in REGISTRY.values():

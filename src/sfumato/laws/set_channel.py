@@ -471,17 +471,15 @@ class SetTables:
         width = max(int(values[-1]) for values in self.values) + 1
         return width, np.concatenate([i * width + values.astype(np.intp) for i, values in enumerate(self.values)])
 
-    @cached_property
-    def _members(self) -> tuple[Integers, Codes]:
-        """(start, members) of all sets, as domain codes."""
+    def listed(self, columns: Sequence[str]) -> Listed:
+        """The list that a release states for the unit of these columns: all sets, as domain codes."""
         sizes = np.concatenate([c.members.sum(axis=1) for c in self.channels])
         members = [v[np.nonzero(c.members)[1]] for v, c in zip(self.values, self.channels, strict=True)]
-        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), np.concatenate(members).astype(np.int32)
-
-    def listed(self, columns: Sequence[str]) -> Listed:
-        """The list that a release states for the unit of these columns."""
-        start, members = self._members
-        return Listed(column=set_column(columns), start=start, members=members)
+        return Listed(
+            column=f"{'_'.join(columns)}_set",
+            start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            members=np.concatenate(members).astype(np.int32),
+        )
 
     def weights(self) -> SetWeights:
         """One row per set and value of its sub-table."""
@@ -511,8 +509,3 @@ class SetTables:
             own = self.answers(i).variance(np.eye(len(self.values[i]))) @ counts
             np.add.at(variance, self.values[i], own)
         return np.sqrt(np.maximum(variance, 0.0))
-
-
-def set_column(columns: Sequence[str]) -> str:
-    """The column of data.parquet that numbers the published sets."""
-    return f"{'_'.join(columns)}_set"

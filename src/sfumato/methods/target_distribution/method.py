@@ -25,15 +25,25 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ...errors import SpecError, VerificationError
-from ...laws.block_audit import audit_group, enumerate_posterior, only_homogeneous
-from ...laws.blocks import HIGH, LARGEST, LOW, SCHEME, WORDS, Blocks, TargetPart
+from ...laws.blocks import (
+    HIGH,
+    LARGEST,
+    LOW,
+    SCHEME,
+    WORDS,
+    Blocks,
+    TargetPart,
+    audit_group,
+    enumerate_posterior,
+    only_homogeneous,
+)
 from ...model.names import Ratio, exact
 from ...model.private import Facts, Known, Needs, Profile, Work
 from ...model.public import Candidate, Claim, Floats, Guarantee, Integers, Published, ReaderBound, Roles, Trust
 from ...stats.joint_codes import distinct_cells, sum_by_group
 from ..contract import Example, Method, Planned, Specification
-from ..shared.options import told
-from ..shared.readers import Found, in_parts, linked
+from ..shared.readers import Found, in_parts, linked, round_up
+from ..shared.restricted import told
 from .plan import (
     AUDITED_GROUPS,
     AUDITED_ROWS,
@@ -379,11 +389,6 @@ class TargetDistributionPlan:
     randomise_depth: bool
 
 
-def _round_up(x: Fraction, digits: int = 6) -> float:
-    scale = 10**digits
-    return -((-x.numerator * scale) // x.denominator) / scale
-
-
 class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan]):
     """Inside each group, sensitive values look like the target."""
 
@@ -439,7 +444,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
                 TargetPart(
                     weights=tuple(t.weights.tolist()),
                     probabilities=t.probabilities,
-                    distance=None if taken else _round_up(t.distance),
+                    distance=None if taken else round_up(t.distance),
                 )
                 for t in made.targets
             ),

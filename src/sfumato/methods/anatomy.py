@@ -21,16 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...errors import PlanError, SpecError
-from ...laws.group_channel import Channel, expected_se, groups_of
-from ...laws.grouping import Grouping, largest_buckets, random_margins
-from ...laws.groups import DistinctGroups
-from ...model.private import Deal, Facts, Known, Needs, Profile, Work
-from ...model.public import Candidate, Claim, Guarantee, Integers, ReaderBound, Roles, Trust, value_label
-from ...stats.shuffling import order_of, shuffled
-from ..contract import Example, Method, Planned, Specification
-from ..shared.options import group_size, told
-from ..shared.readers import Found, in_parts, linked
+from ..errors import PlanError, SpecError
+from ..laws.grouping import Grouping, largest_buckets, random_margins
+from ..laws.groups import Channel, DistinctGroups, expected_se, groups_of
+from ..model.private import Deal, Facts, Known, Needs, Profile, Work
+from ..model.public import Candidate, Claim, Guarantee, Integers, ReaderBound, Roles, Trust, value_label
+from ..stats.shuffling import order_of, shuffled
+from .contract import Example, Method, Planned, Specification
+from .shared.readers import Found, in_parts, linked
+from .shared.restricted import group_size, told
 
 # --- readers ----------------------------------------------------------------------------------------------------------
 # How far readers of anatomy's groups get: every value of a group is held by one of its members.
