@@ -23,9 +23,9 @@ from .model.private import Known, Needs, Profile
 from .model.public import Claim, Curve, Domain, People, Roles, Scalar, Unprotected
 from .publishing import custodian
 from .publishing.applier import Applier
-from .publishing.custodian import check_added, one_person, read_column_hierarchy, settled_roles
+from .publishing.custodian import check_added, kept_rows, read_column_hierarchy, settled_roles
 from .publishing.randomness import Secret
-from .release import bundle, signing
+from .release import bundle, verify
 from .release.manifest import (
     FORMAT_VERSION,
     PARTS,
@@ -149,7 +149,7 @@ def prepare(
     given = chosen.inputs(method, read_column_hierarchy)
     table = (engine or engine_for(source)).open(source)
     roles = settled_roles(roles, table)
-    table, people = one_person(table, roles, chosen, secret)
+    table, people = kept_rows(table, roles, secret, chosen)
     needs = chosen.needs(given.spec, roles)
     declared = dict(domains or {})
     missing: list[Scalar] = [None] if null_as_value else []
@@ -258,7 +258,7 @@ def into_folder(
         raise SpecError(
             "a release is written to a folder, not to an address; copy it there, release.json last", field="out"
         )
-    key = None if sign is None else signing.read_private(sign)
+    key = None if sign is None else verify.read_private(sign)
     secret = Secret.from_seed(seed)
     with bundle.writing(Path(out), force=force, apart_from=paths_of(source)) as folder:
         prepared = prepare(source, roles=roles, method=method, secret=secret, progress=progress, **reading)
@@ -269,7 +269,7 @@ def into_folder(
         del prepared  # what the plan holds is not needed to read the release back
         manifest = bundle.finish(folder, manifest)
         if key is not None:
-            signing.sign(folder, key)
+            verify.sign(folder, key)
         # A release that cannot be opened and verified is not published.
         tuple(verified_lines(open_folder(folder, check=False), test=True))
     if notify is not None:

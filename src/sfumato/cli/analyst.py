@@ -204,13 +204,13 @@ def verify(
     if readers:
         say(render_readers(readers))
     if key is not None:
-        from ..release.signing import check_signature, read_public
+        from ..release.verify import check_signature, read_public
 
         check_signature(opened.path, read_public(key))
         opened.check_unchanged()
         say("ok  signed with the private half of this key")
     if truth is not None:
-        from ..audit.custody import check_truth
+        from ..audit.score import check_truth
 
         found = tuple(check_truth(opened, where.source(truth)))
         opened.check_unchanged()

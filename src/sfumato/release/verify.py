@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from ..engines.batches import open_parquet
 from ..engines.codes import places
 from ..engines.statements import COUNT, distinct
-from ..errors import DataError, PlanError, SpecError, VerificationError
+from ..errors import DataError, PlanError, ReleaseError, SpecError, VerificationError
 from ..methods import AnyMethod
 from ..methods.shared.readers import ONE_ROW, public_readers
 from ..model.coarsening import Recoding
@@ -30,7 +30,7 @@ from ..model.public import People, ReaderBound
 from ..stats.tails import FALSE_ALARM, crowded
 from ..version import __version__
 from .documents import README, datapackage, readme
-from .files import SETS, check_digests, readable
+from .files import SETS, check_digests, digest, readable
 from .manifest import PARTS, Manifest, encode, guarantee_model
 from .opened import OpenedRelease, open_path, stated_by_a_stranger
 
@@ -56,7 +56,6 @@ def verify(
     lines = tuple(verified_lines(opened, test=test))
     if key is None:
         return lines
-    from .signing import check_signature, read_public
 
     check_signature(opened.path, read_public(key))
     opened.check_unchanged()
@@ -411,3 +410,68 @@ def _begun(column: pa.ChunkedArray) -> pa.Array:
     chunks = column.chunks or [pa.array([], column.type)]
     begun = (pc.binary_slice(chunk.dictionary.cast(pa.large_binary()), 0, LONG_TEXT) for chunk in chunks)
     return pa.concat_arrays(values.take(chunk.indices) for chunk, values in zip(chunks, begun, strict=True))
+
+
+# A custodian's signature beside a release: Ed25519 over the digest of release.json, in a file of its own.
+#
+# release.json holds the digests of the data files, so one signature covers them all. Keys are PEM files that
+# `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout` make; no key enters a bundle.
+
+
+MAX_KEY = 64 * 2**10
+SIGNED_PREFIX = b"sfumato release 1\n"  # a signature of something else is none of a release
+
+
+def read_private(path: str | Path) -> Any:
+    """The private key in a PEM file, or SpecError; the file's content is never quoted."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    return _key(path, lambda data: load_pem_private_key(data, password=None), Ed25519PrivateKey)
+
+
+def read_public(path: str | Path) -> Any:
+    """The public key in a PEM file, or SpecError."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    return _key(path, load_pem_public_key, Ed25519PublicKey)
+
+
+def _key(path: str | Path, load: Callable[[bytes], Any], kind: type) -> Any:
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    file = Path(path)
+    try:
+        if file.stat().st_size > MAX_KEY:
+            raise ValueError
+        key = load(file.read_bytes())
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        raise SpecError(f'"{file.name}" holds no key in PEM that can be read', field="sign") from None
+    if not isinstance(key, kind):
+        raise SpecError(f'"{file.name}" holds a key of another kind; {kind.__name__} is needed', field="sign")
+    return key
+
+
+def sign(folder: Path, key: Any) -> None:
+    """Write the signature of the release in the folder."""
+    (folder / SIGNATURE).write_bytes(key.sign(_message(folder)).hex().encode("ascii") + b"\n")
+
+
+def check_signature(folder: Path, key: Any) -> None:
+    """Raise VerificationError unless the release was signed with the private half of the key."""
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        given = (folder / SIGNATURE).read_text(encoding="ascii")
+        key.verify(bytes.fromhex(given), _message(folder))
+    except FileNotFoundError:
+        raise VerificationError("the release is not signed") from None
+    except OSError as error:
+        raise ReleaseError(f"{SIGNATURE} cannot be read: {error.strerror}") from None
+    except (InvalidSignature, ValueError):
+        raise VerificationError("the signature is not that of this release and this key") from None
+
+
+def _message(folder: Path) -> bytes:
+    return SIGNED_PREFIX + digest(folder / "release.json").encode("ascii")
