@@ -79,6 +79,7 @@ def whole_numbers(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]
     return [path] if isinstance(node, int) and not isinstance(node, bool) else []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(REGISTRY))
 def test_numbers_that_a_release_states(name: str, releases: dict[str, Path], tmp_path: Path) -> None:
     """In release.json, wherever a whole number stands; as many files as there are."""
