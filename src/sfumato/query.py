@@ -20,7 +20,7 @@ from .answering.estimate import Options
 from .answering.explain import explained
 from .answering.observe import Frame, layout, look_at_domains, observe, wanted_of
 from .answering.subject import Subject, subject_of
-from .engines.statements import refined
+from .engines.statements import columns_of, refined
 from .model.names import ENDS, free_name
 from .model.public import Domain, Floats
 from .release.bundle import copy_files, writing
@@ -29,7 +29,7 @@ from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, open_path
 from .sql.nesting import Nested
 from .sql.nodes import Aggregate, Query, Schema
-from .sql.parse import question, read
+from .sql.parse import question, read, single_select
 from .sql.scalar import quoted
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
         kind=kind,
         table=shown,
         aggregates=names,
-        caveats=(*caveats, *subject.caveats),
+        caveats=(*caveats, *subject.said("table", columns_of(single_select(query.text)))),
         joint=lambda: shown_covariance(frame, whole, columns[ROW].to_numpy()),
     )
 
