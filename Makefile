@@ -1,9 +1,10 @@
 # Every target sets up its own virtual environment in .venv; Python 3.11 or newer and make are all it needs.
 #
 #   make demo     publish the bundled table, ask it questions, show the truth beside every answer
-#   make test     the whole suite
-#   make test-processors  golden, contract and frozen tests as other processors compute, and with busy cores
-#   make quick    the tests that need neither minutes nor luck: before each commit
+#   make test     the tests of a few minutes: before each commit
+#   make test-all  those, then the slow ones: repeated releases, Spark, every path of the pages
+#   make test-processors  golden, contract and frozen tests as other processors compute
+#   make mutants  thirty faults of the source, one after the other: `make test` must see each
 #   make check    format, lint, strict types, import rules, no private names of other packages
 #   make bench    the budgets of docs/performance.md, measured here   (BENCH="--rows 10000000 --only publish")
 #   make size     lines and files of src by room, and what a publication and a question run through
@@ -13,28 +14,31 @@
 #   make golden   rewrite the expected outputs in tests/ and docs/; read the diff
 #   make clean    remove what the targets made
 #
-# EXTRAS=dev,docs,report,web,files,databases,odbc,spark sets up ODBC and Spark too (400 MB); their tests are skipped without.
+# EXTRAS=test,report,web,files,databases,odbc,spark sets up ODBC and Spark too (400 MB); their tests are skipped without.
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 SOURCES := src tests benchmarks papers tools examples
 PYTEST ?=
-EXTRAS ?= dev,docs,report,web,files,databases
+EXTRAS ?= test,report,web,files,databases
 comma := ,
+# Files that say which extras are installed: what tests need, and what checking, building and the documentation need.
 READY := .venv/.ready-$(subst $(comma),-,$(EXTRAS))
+TOOLS := .venv/.ready-test-dev-docs-report-web-files-databases
 
-.PHONY: demo compiled test test-processors quick check bench size audit docs package golden clean setup
+.PHONY: demo compiled test test-all test-processors mutants check bench size audit docs package golden clean setup
 .DELETE_ON_ERROR:
 
 demo: $(READY)
 	$(BIN)/sfumato demo
 
 # The workers share the cores out among themselves: linear algebra takes one thread in each.
-test quick test-processors: export OMP_NUM_THREADS ?= 1
+test test-all test-processors mutants: export OMP_NUM_THREADS ?= 1
 
 # Tests wait for browsers, servers and processes a quarter of the time: three workers keep two cores busy.
 WORKERS ?= $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
+RUN_TESTS = $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=20
 
 # Tests start hundreds of processes: without compiled modules, or where PYTHONDONTWRITEBYTECODE is set, each would compile
 # ours again.
@@ -42,19 +46,20 @@ compiled: $(READY)
 	@$(BIN)/python -m compileall -q src
 
 test: compiled
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(PYTEST)
+	$(RUN_TESTS) -m "not slow" $(PYTEST)
 
-quick: compiled
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not statistical and not slow" $(PYTEST)
+test-all: test
+	$(RUN_TESTS) -m slow $(PYTEST)
 
 # Last digits depend on the processor: on its linear algebra (OPENBLAS_CORETYPE) and on numpy's loops.
 PORTABLE := tests/sql/test_golden.py tests/contract tests/frozen
 test-processors: compiled
-	OPENBLAS_CORETYPE=Nehalem $(BIN)/python -m pytest -q -n $(WORKERS) $(PORTABLE)
-	OPENBLAS_CORETYPE=Sandybridge NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" $(BIN)/python -m pytest -q -n $(WORKERS) $(PORTABLE)
-	$(BIN)/python -m tools.busy_cores $(BIN)/python -m pytest -q -n $(WORKERS) $(PORTABLE) tests/web/test_security.py tests/web/test_workers.py
+	OPENBLAS_CORETYPE=Nehalem NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" $(RUN_TESTS) -m "not slow" $(PORTABLE)
 
-check: $(READY)
+mutants: $(READY)
+	$(BIN)/python -m tests.mutants
+
+check: $(TOOLS)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
@@ -70,10 +75,10 @@ size: $(READY)
 audit: $(READY)
 	$(BIN)/python -m benchmarks.campaigns $(AUDIT)
 
-docs: $(READY)
+docs: $(TOOLS)
 	$(BIN)/python -m tools.build_site site
 
-package: $(READY)
+package: $(TOOLS)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/python -m twine check --strict dist/*
@@ -83,10 +88,10 @@ golden: $(READY)
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+.venv/.ready-%: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found; name one with PYTHON=/path/to/python3" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(subst -,$(comma),$*)]'
 	@touch $@
 
 clean:

@@ -58,7 +58,7 @@ class MemoryEngine:
     def __init__(self, rows: pa.Table) -> None:
         self._rows = rows
 
-    def open(self, source: Any, *, delimiter: str | None = None) -> Any:
+    def open(self, source: Any) -> Any:
         """Nothing: it serves readers only."""
         raise NotImplementedError
 

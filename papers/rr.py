@@ -368,12 +368,10 @@ def diversity_table(
     chosen = hierarchies(columns)
     full = tensor(codes, sizes)
     observed = np.argwhere(full.sum(axis=-1) > 0)
-    found = search_lattice(
-        CellCounts.of_table(observed, full[tuple(observed.T)].astype(np.int64)),
-        chosen,
-        l=Fraction(l),
-        kind=kind,
-    )
+    table = full[tuple(observed.T)].astype(np.int64)
+    cell, value = np.nonzero(table)
+    cells = CellCounts.of_entries(observed, cell, value, table[cell, value], table.shape[1])
+    found = search_lattice(cells, chosen, l=Fraction(l), kind=kind)
     estimate = full
     for axis, (hierarchy, level) in enumerate(zip(chosen, found.levels, strict=True)):
         member, size = hierarchy.levels[level], hierarchy.class_sizes(level)

@@ -122,8 +122,8 @@ class FaultyEngine(SparkEngine):
         super().__init__(**options)
         self.faults, self.folder = faults, folder
 
-    def open(self, source: Any, *, delimiter: str | None = None) -> SparkTable:
-        return FaultyTable(self, *frame_of(self.session, source, delimiter))
+    def open(self, source: Any) -> SparkTable:
+        return FaultyTable(self, *frame_of(self.session, source, None))
 
 
 class FaultyTable(SparkTable):
@@ -151,8 +151,8 @@ class ChangingEngine(SparkEngine):
         super().__init__(**options)
         self.file = file
 
-    def open(self, source: Any, *, delimiter: str | None = None) -> SparkTable:
-        return ChangingTable(self, *frame_of(self.session, source, delimiter))
+    def open(self, source: Any) -> SparkTable:
+        return ChangingTable(self, *frame_of(self.session, source, None))
 
 
 class ChangingTable(SparkTable):

@@ -59,24 +59,25 @@ def stated(found: Prepared, claim: Claim = CLAIM) -> dict[str, Any]:
 
 def law_of(found: Prepared, values: list[Any]) -> Law:
     """The law of a record, read off what the plan publishes and, where it is private, off its side table and report."""
-    plan, work = found.planned.public, found.planned.work
+    plan, drawn_by, work = found.planned.public, found.planned.law, found.planned.work
     names = [v[0] for d in found.profile.domains if d.columns == ("disease",) for v in d.values]
     match found.method.name:
         case "uniform":
-            keep = plan.gamma / (plan.gamma + plan.values - 1)
-            return channel(names, keep, (1 - keep) / (plan.values - 1))
+            (gamma,) = drawn_by.gammas
+            keep = gamma / (gamma + drawn_by.values - 1)
+            return channel(names, keep, (1 - keep) / (drawn_by.values - 1))
         case "subset-response":
             return of_lists([names], [values], values, [plan.channel.sets()], [plan.channel.gamma_run])
         case "randomized-response":
-            keep = F(str(plan.keep[plan.columns.index("disease")]))
+            keep = F(str(drawn_by.keep[drawn_by.columns.index("disease")]))
             return channel(names, keep, (1 - keep) / (len(names) - 1))
         case "distribution-draw":
             drawn = shares(values)
             return {x: dict(drawn) for x in names}
         case "small-domain":
             report = found.method.report(plan, work, found.profile)["sub_tables"]
-            if plan.reports is not None:
-                channels = plan.set_tables.channels
+            if drawn_by.name == "set-lists":
+                channels = drawn_by.tables.channels
                 held = [
                     [x for x, n in zip(sub["domain"], sub["counts"], strict=True) for _ in range(n)] for sub in report
                 ]
@@ -84,7 +85,7 @@ def law_of(found: Prepared, values: list[Any]) -> Law:
                 return of_lists(domains, held, values, [c.sets() for c in channels], gammas)
             law: dict[Hashable, dict[Hashable, Fraction]] = {x: {} for x in names}
             for i, sub in enumerate(report):
-                m, gamma = len(sub["domain"]), plan.gammas[i]
+                m, gamma = len(sub["domain"]), drawn_by.gammas[i]
                 for x, count in zip(sub["domain"], sub["counts"], strict=True):
                     for z in sub["domain"]:
                         show = (gamma if z == x else 1) / (gamma + m - 1)

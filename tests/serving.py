@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ WIDE = 60  # columns
 # For servers of tests that are not about limits. A worker loads the library of formulas with its first fit: 0.7 s on an
 # idle machine, more than the usual 20 on one that gives the tests a thirtieth of a core; the answer is then a refusal.
 UNHURRIED = ("--time-limit", "120")
+PAUSE = 0.05  # seconds between two looks
+PATIENCE = 180  # seconds after which a process that should have ended or answered is given up
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,7 +50,7 @@ class Running:
 
     def logged(self, text: str) -> str:
         """The access log once it holds the text: a line is written after its answer has left."""
-        for _ in range(600):
+        for _ in range(int(PATIENCE / PAUSE)):
             if text in self.log:
                 break
             _pause()
@@ -57,13 +60,14 @@ class Running:
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Ask it to end; its exit code."""
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(PATIENCE)
 
 
 @contextmanager
-def running(*releases: Path, options: tuple[str, ...] = ()) -> Iterator[Running]:
+def running(*releases: Path, options: tuple[str, ...] = (), own_group: bool = False) -> Iterator[Running]:
     """`sfumato serve` with these releases; its log is shown when the test fails."""
-    with _process("-m", "sfumato", "serve", *map(str, releases), "--port", "0", *options) as (process, log, errors):
+    arguments = ("-m", "sfumato", "serve", *map(str, releases), "--port", "0", *options)
+    with _process(*arguments, own_group=own_group) as (process, log, errors):
         yield Running(url=_address(process, errors), process=process, log_file=log, error_file=errors)
 
 
@@ -78,17 +82,18 @@ class RunningStudio:
 
 
 @contextmanager
-def running_studio(*arguments: str, folder: Path) -> Iterator[RunningStudio]:
+def running_studio(*arguments: str, folder: Path, own_group: bool = False) -> Iterator[RunningStudio]:
     """`sfumato studio` started in a folder."""
-    with _process("-m", "sfumato", "studio", *arguments, folder=folder) as (process, _, errors):
-        for _ in range(1200):
+    command = ("-m", "sfumato", "studio", *arguments)
+    with _process(*command, folder=folder, own_group=own_group) as (process, _, errors):
+        for _ in range(int(PATIENCE / PAUSE)):
             found = re.search(r"at ((http://\S+?)/\?token=\S+)", errors.read_text())
             if found or process.poll() is not None:
                 break
             _pause()
         assert found, errors.read_text()
         with httpx.Client(timeout=5) as client:
-            for _ in range(600):
+            for _ in range(int(PATIENCE / PAUSE)):
                 try:
                     client.get(found[2])
                     break
@@ -98,28 +103,36 @@ def running_studio(*arguments: str, folder: Path) -> Iterator[RunningStudio]:
 
 
 @contextmanager
-def _process(*arguments: str, folder: Path | None = None) -> Iterator[tuple[subprocess.Popen[str], Path, Path]]:
+def _process(
+    *arguments: str, folder: Path | None = None, own_group: bool = False
+) -> Iterator[tuple[subprocess.Popen[str], Path, Path]]:
     """(process, its log, its errors) of Python with these arguments; it is ended, and the log shown."""
     with tempfile.TemporaryDirectory(prefix="sfumato-serve-") as scratch:
         log, errors = Path(scratch) / "log", Path(scratch) / "errors"
         env = {**os.environ, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
         with log.open("w") as out, errors.open("w") as err:
             process = subprocess.Popen(
-                [sys.executable, *arguments], stdout=out, stderr=err, env=env, text=True, cwd=folder
+                [sys.executable, *arguments],
+                stdout=out,
+                stderr=err,
+                env=env,
+                text=True,
+                cwd=folder,
+                start_new_session=own_group,
             )
         try:
             yield process, log, errors
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
-                process.wait(180)  # a question under way may take its time limit
+                process.wait(PATIENCE)  # a question under way may take its time limit
             print(log.read_text()[-4000:], errors.read_text()[-4000:], sep="\n")
 
 
 def _address(process: subprocess.Popen[str], errors: Path) -> str:
     """The address that the server announces, once it answers there."""
     with httpx.Client(timeout=5) as client:
-        for _ in range(600):
+        for _ in range(int(PATIENCE / PAUSE)):
             found = re.search(r"at (http://\S+?)/ ", errors.read_text())
             if found:
                 try:
@@ -135,9 +148,7 @@ def _address(process: subprocess.Popen[str], errors: Path) -> str:
 
 
 def _pause() -> None:
-    import time
-
-    time.sleep(0.05)
+    time.sleep(PAUSE)
 
 
 def small_release(folder: Path) -> Path:

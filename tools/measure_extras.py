@@ -30,7 +30,8 @@ FOR = {
     "odbc": "any other database, through its ODBC driver",
     "spark": "`--engine spark`; it needs Java 17 as well",
     "docs": "this documentation: `make docs`",
-    "dev": "tests, types, formatting, building",
+    "test": "the tests: `make test`",
+    "dev": "types, formatting, building: `make check`, `make package`",
 }
 MEGABYTE = 1e6
 

@@ -155,13 +155,12 @@ def prepare(
     engine: Engine | None = None,
     domains: Mapping[str, Sequence[Scalar]] | None = None,
     null_as_value: bool = False,
-    delimiter: str | None = None,
     progress: Progress | None = None,
 ) -> Prepared:
     """Read, profile and plan. Nothing is written."""
     chosen = method_of(method)
     given = chosen.inputs(method, read_column_hierarchy)
-    table = (engine or engine_for(source)).open(source, delimiter=delimiter)
+    table = (engine or engine_for(source)).open(source)
     roles = settled_roles(roles, table)
     table, people = one_person(table, roles, chosen, secret)
     needs = chosen.needs(given.spec, roles)
@@ -215,7 +214,6 @@ def publish(
     engine: Engine | None = None,
     domains: Mapping[str, Sequence[Scalar]] | None = None,
     null_as_value: bool = False,
-    delimiter: str | None = None,
     force: bool = False,
     accept_unprotected: bool = False,
     sign: str | Path | None = None,
@@ -239,7 +237,6 @@ def publish(
             engine=engine,
             domains=domains,
             null_as_value=null_as_value,
-            delimiter=delimiter,
             force=force,
             accept_unprotected=accept_unprotected,
             sign=sign,

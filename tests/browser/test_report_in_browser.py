@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from browsing import BROWSER
 from comparing import people, roles
 from sfumato.choosing.compare import compare
 
-BROWSER = next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed"),
-]
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
 
 
 def dump(path: Path) -> str:
     """The page after its scripts have run."""
     command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=15000"]
     command += [f"--user-data-dir={path.parent / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND"]
-    done = subprocess.run(
-        [*command, "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=120, check=True
-    )
+    done = subprocess.run([*command, "--dump-dom", path.as_uri()], capture_output=True, text=True, check=True)
     return done.stdout
 
 

@@ -14,10 +14,9 @@ from urllib.parse import urljoin
 import pytest
 
 import sfumato
-from browsing import BROWSER, chromium, until, watched_page
+from browsing import until, watched_page
 
 pytest.importorskip("mkdocs")
-pytestmark = pytest.mark.slow
 ELSEWHERE = re.compile(r"""(?:src|href)=["']?(?:https?:)?//[^"'> ]+|url\(["']?(?:https?:)?//[^)]+""")
 
 
@@ -29,14 +28,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     build_site(folder)
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if BROWSER is None:
-        pytest.skip("no Chromium here")
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def test_the_costs_are_about_those_measured_here() -> None:
     wanted, checked = extras(), 0
     base = needed(wanted[""])
     for extra, _, said in rows():
-        if extra in {"dev", "spark"}:  # thousands of files
+        if extra in {"test", "spark"}:  # thousands of files
             continue
         try:
             own = needed(wanted[extra]) - (base if extra else set())

@@ -14,6 +14,7 @@ from sfumato.version import __version__
 
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src"
+pytest.importorskip("build", reason="the dev extra is not installed")
 pytestmark = pytest.mark.slow
 
 

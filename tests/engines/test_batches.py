@@ -51,8 +51,7 @@ def test_sub_tables_have_their_planned_sizes(batches: int, tmp_path: Path) -> No
     assert sizes.tolist() == list(release.plan.law.sizes)
 
 
-@pytest.mark.parametrize("batches", [1, 20])
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize(("name", "batches"), [(name, (1, 20)[i % 2]) for i, name in enumerate(REGISTRY)])
 def test_equal_seed_and_batches_give_equal_bytes(name: str, batches: int, tmp_path: Path) -> None:
     method = build(name, REGISTRY[name].example.options)
     for out in ("a", "b"):
@@ -61,8 +60,9 @@ def test_equal_seed_and_batches_give_equal_bytes(name: str, batches: int, tmp_pa
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes(), file.name
 
 
-@pytest.mark.parametrize("change", ["a row less", "another value"])
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize(
+    ("name", "change"), [(name, ("a row less", "another value")[i % 2]) for i, name in enumerate(REGISTRY)]
+)
 def test_table_that_changes_between_the_passes_is_not_published(name: str, change: str, tmp_path: Path) -> None:
     """The second pass sees other counts than the plan was made for: nothing is written."""
     method = build(name, REGISTRY[name].example.options)
@@ -71,7 +71,7 @@ def test_table_that_changes_between_the_passes_is_not_published(name: str, chang
     opened = engine.open(tmp_path / "t.parquet")
 
     class Changing(LocalEngine):
-        def open(self, source: object, *, delimiter: str | None = None) -> object:
+        def open(self, source: object) -> object:
             profile = opened.profile
 
             def once(*args: object, **kwargs: object) -> object:

@@ -107,14 +107,13 @@ OUR_SUMS = OURS.replace("COUNT(*)", "SUM(age)")
 
 
 @pytest.mark.parametrize("method", ["uniform", "small-domain", "subset-response"])
-@pytest.mark.parametrize("where", ["", "WHERE age > 30 AND sex = 'f'"])
 def test_plain_sql_gives_our_estimates_and_errors(
-    method: str, where: str, releases: dict[str, Path], database: tuple[str, Callable[[], Ask]]
+    method: str, releases: dict[str, Path], database: tuple[str, Callable[[], Ask]]
 ) -> None:
     target, asking = database
     release = sf.open_release(releases[method])
     export(release.opened, target)
-    for theirs, ours in ((COUNTS, OURS), (SUMS, OUR_SUMS)):
+    for theirs, ours, where in ((COUNTS, OURS, ""), (SUMS, OUR_SUMS, "WHERE age > 30 AND sex = 'f'")):
         found = asking()(theirs.format(where=where))
         expected = release.sql(ours.format(where=where)).rows()
         assert [row[0] for row in found] == [row["disease"] for row in expected]
@@ -155,8 +154,10 @@ def test_two_randomised_columns_multiply_their_weights(tmp_path: Path, database:
     assert se == pytest.approx(row["n_se"], rel=0.05)
 
 
-@pytest.mark.parametrize("method", REGISTRY)
-@pytest.mark.parametrize("ending", ["duckdb", "csv", "xlsx"])
+@pytest.mark.parametrize(
+    ("method", "ending"),
+    [*((method, "duckdb") for method in REGISTRY), ("subset-response", "csv"), ("anatomy", "xlsx")],
+)
 def test_every_method_is_exported_with_what_it_has(
     method: str, ending: str, releases: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -33,7 +33,7 @@ class Little:
     ],
 )
 def test_whatever_could_not_be_allocated(sql: str) -> None:
-    with Session(Little(), None) as session:
+    with Session.open(Little()) as session:
         session.con.execute("SET temp_directory=''")
         with pytest.raises(EngineError, match=TOLD):
             session.query(sql)

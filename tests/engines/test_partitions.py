@@ -113,7 +113,7 @@ def sent(found: Prepared, seed: int) -> int:
     return int(deal.counts[int(deal.start[0])])
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 def test_shares_of_partitions_are_hypergeometric() -> None:
     """Of one value's records 100 lie in the first partition; how many go to a sub-table is hypergeometric.
 

@@ -1,4 +1,4 @@
-"""Releases, answers, analyses, plans and refused forgeries are what they were when recorded; see releases.py.
+"""Releases, answers, analyses and plans are what they were when recorded; see releases.py.
 
 `pytest tests/frozen --update-golden` records anew; read the diff. Rows are compared exactly, numbers by a relative
 tolerance, so that processors agree.
@@ -7,15 +7,12 @@ tolerance, so that processors agree.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sfumato as sf
-from forgeries import KINDS, RELEASES, honest
-from forging import verified
-from frozen.questions import analyses, answers, outcome
+from frozen.questions import analyses, answers
 from frozen.recording import SETS_SHOWN, compare, decoded_rows, decoded_sets, differences, side_rows, summary
 from frozen.releases import CASES, PEOPLE, SEED, release
 
@@ -65,19 +62,6 @@ def test_compared_methods(update_golden: bool) -> None:
 def test_recommended_method(update_golden: bool) -> None:
     found = sf.recommend(PEOPLE.table(), roles=PEOPLE.roles, bound="1/2", seed=SEED)
     compare("recommended", found, ALIKE, update=update_golden)
-
-
-def test_forgeries(tmp_path: Path, update_golden: bool) -> None:
-    """Every kind of forgery of every release: the refusal's words, or that `verify` finds nothing."""
-    releases = honest(tmp_path)
-    found: dict[str, dict[str, Any]] = {kind.name: {} for kind in KINDS}
-    for name in RELEASES:
-        for number, kind in enumerate(KINDS):
-            if kind.of(name) is not None:
-                target = tmp_path / f"{name}-{number}"
-                told = outcome(lambda kind=kind, name=name, target=target: verified(kind.forge(releases[name], target)))
-                found[kind.name][name] = told.replace(str(tmp_path), "") if isinstance(told, str) else "not seen"
-    compare("forgeries", found, ALIKE, update=update_golden)
 
 
 def test_differences_are_seen() -> None:

@@ -8,11 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
-from mypy import api
 
 from commands import SRC
 from sfumato.methods.contract import Method
 
+api = pytest.importorskip("mypy.api", reason="the dev extra is not installed")
 BARE = Path(__file__).parent / "bare_method.py"
 # Of all that a method imports, the type checker reads what makes a member abstract: seconds instead of half a minute.
 ONLY_THE_CONTRACT = f"""

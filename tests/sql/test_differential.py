@@ -15,7 +15,7 @@ FEATURE = 0.83
 LEAST = 100  # numbers, for a feature to be judged by itself
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize("method", list(METHODS))
 def test_questions_against_the_original(method: str) -> None:
     scores = run(method, questions=60, releases=2)

@@ -14,8 +14,6 @@ RELEASES, MORE = 8, 64
 LEAST = {0.5: (0.42, 0.44), 0.9: (0.84, 0.865), 0.95: (0.905, 0.925), 0.99: (0.965, 0.98)}
 
 
-@pytest.mark.slow
-@pytest.mark.statistical
 @pytest.mark.parametrize("method", METHODS)
 def test_intervals_hold(method: str) -> None:
     low = []

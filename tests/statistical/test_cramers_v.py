@@ -73,7 +73,7 @@ def too_far(numbers: np.ndarray, true: float) -> bool:
     return bool(abs(numbers.mean() - true) / error > t.isf(ALPHA / 2, len(numbers) - 1))
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [4, 8])
 @pytest.mark.parametrize("target", ["table", "population"])
 def test_cramers_v_is_unbiased_and_its_interval_holds(target: str, values: int) -> None:

@@ -15,7 +15,7 @@ from sfumato.laws.decoy_estimate import two_state
 from sfumato.laws.grouping import random_margins
 from sfumato.methods.splu.plan import draw_slots
 
-pytestmark = pytest.mark.statistical
+pytestmark = pytest.mark.slow
 
 VALUES, ROWS, RELEASES, Z = 40, 60_000, 250, 1.959963984540054
 SHARES = 0.93 ** np.arange(VALUES)

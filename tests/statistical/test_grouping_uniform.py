@@ -3,13 +3,10 @@
 from itertools import combinations, product
 
 import numpy as np
-import pytest
 from scipy import stats
 
 from constants import ALPHA, SEED
 from sfumato.laws.grouping import largest_buckets, random_margins
-
-pytestmark = pytest.mark.statistical
 
 
 def every_table(counts: list[int], size: int) -> list[tuple[tuple[int, ...], ...]]:

@@ -47,7 +47,7 @@ GROUPS = {
 FORMULA = "income ~ decade + sex + C(occupation)"
 ROLES = sf.Roles(sensitive="occupation", rest="quasi")
 
-pytestmark = [pytest.mark.statistical, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 @cache

@@ -18,7 +18,7 @@ from sfumato.laws.grouping import random_margins
 from sfumato.stats.association import corrected_association, uncertainty_coefficient
 from sfumato.stats.intervals import Line, count_cumulants, fieller, tail_interval
 
-pytestmark = pytest.mark.statistical
+pytestmark = pytest.mark.slow
 
 Z = float(norm.isf(0.025))
 

@@ -36,7 +36,7 @@ METHODS = {
     "distribution-draw": sf.DistributionDraw(),
 }
 
-pytestmark = [pytest.mark.statistical, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 @cache

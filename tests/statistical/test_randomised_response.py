@@ -19,7 +19,7 @@ from sfumato.laws.independent_columns import randomise_codes
 from sfumato.stats.intervals import normal_quantile
 from sfumato.stats.kronecker import apply_maps, channel, inverse, theta_of_keep
 
-pytestmark = pytest.mark.statistical
+pytestmark = pytest.mark.slow
 
 RELEASES = 2000
 GATE = 4.5 * np.sqrt(0.0475 / RELEASES)

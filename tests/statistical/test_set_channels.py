@@ -21,7 +21,7 @@ from sfumato.methods.shared import channel_design as workloads
 from sfumato.methods.shared.channel_design import optimise
 from sfumato.methods.shared.set_lists import best_list
 
-pytestmark = pytest.mark.statistical
+pytestmark = pytest.mark.slow
 
 GAMMA, SIZE, DRAWS, RELEASES = Fraction(12, 5), 50, 200_000, 1000
 Z = float(stats.norm.ppf(0.975))

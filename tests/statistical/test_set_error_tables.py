@@ -34,7 +34,7 @@ from sfumato.model.public import Floats
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 
-pytestmark = [pytest.mark.statistical, pytest.mark.data, pytest.mark.usefixtures("data_dir")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("data_dir")]
 
 TOLERANCE = 0.02
 HALF_DIGIT = 0.0005  # of figures printed with three

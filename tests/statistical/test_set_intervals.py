@@ -87,7 +87,7 @@ def accepted(found: Estimated, true: np.ndarray) -> np.ndarray:
     return low & high
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 2])
 def test_intervals_of_rare_values_hold_the_truth_as_often_as_they_say(parts: int) -> None:
     found, true = answered(tables(parts), tables(parts))

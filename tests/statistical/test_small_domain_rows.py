@@ -17,7 +17,7 @@ from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.model.private import Batch, Histogram, Profile
 from sfumato.model.public import Asked, Domain, Evidence, Observed
 
-pytestmark = pytest.mark.statistical
+pytestmark = pytest.mark.slow
 
 VALUES, RELEASES, LEVEL = 30, 300, 0.95
 RUNS = 3  # releases whose cells are counted together

@@ -14,7 +14,7 @@ from scipy import stats
 
 from constants import ALPHA, SEED
 
-pytestmark = [pytest.mark.statistical, pytest.mark.data]
+pytestmark = pytest.mark.slow
 RELEASES = 20
 
 

@@ -33,7 +33,7 @@ ASKED = (
 )
 QUESTIONS = [f"SELECT {what} AS n FROM release WHERE {where}" for where in CONDITIONS for what in ASKED]
 
-pytestmark = [pytest.mark.statistical, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def people() -> pa.Table:

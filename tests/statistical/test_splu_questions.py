@@ -19,7 +19,7 @@ import sfumato as sf
 from constants import ALPHA, SEED
 from sfumato.query import Release
 
-pytestmark = pytest.mark.statistical
+pytestmark = pytest.mark.slow
 
 RELEASES, ROWS, VALUES = 30, 8000, 10
 QUESTIONS = (
@@ -64,7 +64,7 @@ def runs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         good.append(answers(many.release(SEED + k)))
         if k < RELEASES // 3:
             opened = many.release(SEED + k).opened
-            opened.plan = replace(opened.plan, gamma={"s": 3})
+            opened.law = replace(opened.law, gamma={"s": 3})
             bad.append(answers(Release(opened)))
     return np.array(good), np.array(bad), np.array(truth, dtype=float)
 

@@ -79,7 +79,7 @@ def holds(
     return found is not None and found[0] <= truth <= found[1]
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(PARTS))
 def test_every_answer_of_100_000_contains_the_truth(seed: int) -> None:
     rng = np.random.default_rng([20251115, seed])

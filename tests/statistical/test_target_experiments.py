@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 pytestmark = [
-    pytest.mark.data,
-    pytest.mark.statistical,
+    pytest.mark.slow,
     pytest.mark.skipif("SFUMATO_DATA" not in os.environ, reason="SFUMATO_DATA is not set"),
 ]
 

@@ -30,7 +30,7 @@ QUESTIONS = {
     "SELECT COUNT(*) AS n FROM release WHERE s IN (1, 2) AND t < 3 AND g = 1": "both",
 }
 
-pytestmark = [pytest.mark.statistical, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def table() -> pa.Table:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from commands import METHODS, RUN, SRC, process, sfumato
-from constants import SEED
-from sfumato.datasets import census_table
+from commands import METHODS, process, sfumato
 from sfumato.errors import SfumatoError
 from tables import ROLES, people
 
@@ -28,32 +20,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("source") / "people.parquet"
     pq.write_table(people(), file)
     return file
-
-
-@pytest.mark.slow
-def test_sigkill_at_any_moment_leaves_no_half_release(tmp_path: Path) -> None:
-    """Twelve moments spread over the run of a larger table: afterwards OUT is not there, or is whole."""
-    file = tmp_path / "census.parquet"
-    pq.write_table(census_table(300_000, SEED), file)
-    roles = ("--sa", "occupation", "--rest", "quasi")
-    options = ("--method", "uniform", "--rho1", "1/10", "--rho2", "1/3")
-    start = time.perf_counter()
-    assert sfumato("publish", file, tmp_path / "whole", *roles, *options).code == 0
-    whole = time.perf_counter() - start
-
-    environment = {**os.environ, "PYTHONPATH": str(SRC)}
-    moments = random.Random(SEED)
-    states = []
-    for attempt in range(12):
-        out = tmp_path / f"out-{attempt}"
-        command = [sys.executable, "-c", RUN, "publish", str(file), str(out), *roles, *options]
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-        time.sleep(whole * (attempt + moments.random()) / 12)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        states.append(_state(out))
-    assert set(states) <= {"absent", "whole"}
-    assert states[0] == "absent"
 
 
 def _state(out: Path) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from forgeries import RELEASES, honest
+from forgeries import RELEASES
 from forging import describe
 from parquet_footers import (
     BINARY,
@@ -52,11 +52,6 @@ FORGED = {
 }
 
 
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return honest(tmp_path_factory.mktemp("honest"))
-
-
 def _damaged(release: Path, into: Path) -> Iterator[Path]:
     """Copies of a release, each with other words about one column; what describes the file is made anew."""
     footer, begins = read_footer(release / "data.parquet")
@@ -78,8 +73,8 @@ def _damaged(release: Path, into: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", RELEASES)
-def test_no_process_ends_by_what_a_footer_says(name: str, releases: dict[str, Path], tmp_path: Path) -> None:
-    folders = list(_damaged(releases[name], tmp_path))
+def test_no_process_ends_by_what_a_footer_says(name: str, honest_releases: dict[str, Path], tmp_path: Path) -> None:
+    folders = list(_damaged(honest_releases[name], tmp_path))
     code = f"TEXTS = {TEXTS!r}\n{ASKING}"
     done = subprocess.run([sys.executable, "-c", code, *map(str, folders)], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-800:]

@@ -15,20 +15,14 @@ from typing import Any
 import pytest
 
 import sfumato as sf
-from forgeries import honest
 from same_numbers import assert_same_numbers
 from sfumato.engines import scratch
 from sfumato.errors import EngineError
 
 QUESTION = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND sex = 'f'"
-SECONDS = 60  # after which a child that waits for ever is ended
+SECONDS = 600  # after which a child that waits for ever is ended
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system forks no processes")
-
-
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return honest(tmp_path_factory.mktemp("honest"))
 
 
 def in_child(work: Callable[[], Any]) -> Any:
@@ -55,9 +49,9 @@ def in_child(work: Callable[[], Any]) -> Any:
         child.join()
 
 
-def test_a_release_of_the_parent_is_refused(releases: dict[str, Path]) -> None:
+def test_a_release_of_the_parent_is_refused(honest_releases: dict[str, Path]) -> None:
     """Questions, and covariances of an answer that the parent got: the database has no threads in the child."""
-    release = sf.open_release(releases["uniform"])
+    release = sf.open_release(honest_releases["uniform"])
     answer = release.sql(QUESTION)
     for work in (lambda: release.sql(QUESTION), answer.covariance):
         kind, said = in_child(work)
@@ -66,9 +60,9 @@ def test_a_release_of_the_parent_is_refused(releases: dict[str, Path]) -> None:
         assert "\n" not in said
 
 
-def test_a_release_of_the_parent_may_be_dropped(releases: dict[str, Path]) -> None:
+def test_a_release_of_the_parent_may_be_dropped(honest_releases: dict[str, Path]) -> None:
     """Its database is not closed in the child, which would end the process."""
-    held = [sf.open_release(releases["uniform"])]
+    held = [sf.open_release(honest_releases["uniform"])]
     held[0].sql(QUESTION)
 
     def drop() -> int:
@@ -78,17 +72,17 @@ def test_a_release_of_the_parent_may_be_dropped(releases: dict[str, Path]) -> No
     assert in_child(drop) == 0
 
 
-def test_a_forked_process_opens_it_itself(releases: dict[str, Path], tmp_path: Path) -> None:
+def test_a_forked_process_opens_it_itself(honest_releases: dict[str, Path], tmp_path: Path) -> None:
     """A folder, and an archive, which is unpacked to the private folder of the process that asks."""
-    archive = shutil.make_archive(str(tmp_path / "r"), "zip", releases["anatomy"])
-    for path in (releases["anatomy"], archive):
+    archive = shutil.make_archive(str(tmp_path / "r"), "zip", honest_releases["anatomy"])
+    for path in (honest_releases["anatomy"], archive):
         here = sf.open_release(path).sql(QUESTION).rows()
         assert_same_numbers(in_child(lambda path=path: sf.open_release(path).sql(QUESTION).rows()), here)
 
 
-def test_a_lock_that_another_thread_holds_is_free_in_the_child(releases: dict[str, Path], tmp_path: Path) -> None:
+def test_a_lock_of_another_thread_is_free_in_the_child(honest_releases: dict[str, Path], tmp_path: Path) -> None:
     """An archive is unpacked to the private folder of the process, which one thread makes at a time."""
-    archive = shutil.make_archive(str(tmp_path / "r"), "zip", releases["uniform"])
+    archive = shutil.make_archive(str(tmp_path / "r"), "zip", honest_releases["uniform"])
     begun, done = Event(), Event()
 
     def hold() -> None:

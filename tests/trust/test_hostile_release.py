@@ -210,7 +210,7 @@ def test_column_names_with_quotes_do_no_harm(tmp_path: Path) -> None:
     assert len(answer.to_arrow()) == 1
 
 
-@pytest.mark.parametrize("change", ["gamma", "rho2", "domain", "rows"])
+@pytest.mark.parametrize("change", ["gammas", "rho2", "domain", "rows"])
 def test_manifest_whose_numbers_make_no_sense(release: Path, change: str) -> None:
     """Negative, absurd or contradicting numbers are refused, not computed with."""
 
@@ -220,7 +220,7 @@ def test_manifest_whose_numbers_make_no_sense(release: Path, change: str) -> Non
         elif change == "domain":
             next(c for c in manifest["columns"] if c["name"] == "disease")["domain"] = ["flu", "flu"]
         else:
-            _set_deep(manifest, change, "-1/2")
+            _set_deep(manifest, change, ["-1/2"] if change == "gammas" else "-1/2")
 
     _edit(release, spoil)
     _refused(release)

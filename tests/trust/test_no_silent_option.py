@@ -37,7 +37,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", list(REGISTRY))
 def test_an_estimator_is_the_methods_own_or_refused(name: str, releases: Path) -> None:
-    known = REGISTRY[name].estimators
+    known = sf.open_release(releases / name).plan.law.estimators
     plain = sfumato("query", releases / name, QUESTION, "--format", "json")
     assert plain.code == 0
     for estimator in ("paper", "corrected", "two-state", "plain", "no such estimator"):

@@ -73,9 +73,7 @@ ODD = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", REGISTRY)
-@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize(("method", "kind"), [(method, [*ODD][i % len(ODD)]) for i, method in enumerate(REGISTRY)])
 def test_what_can_be_published_can_be_checked_and_audited(method: str, kind: str, tmp_path: Path) -> None:
     """Columns that have no exact form in JSON leave as they are, or are refused; an audit says that it skips them."""
     pq.write_table(_with("age", ODD[kind]), tmp_path / "t.parquet")
@@ -92,18 +90,18 @@ def test_what_can_be_published_can_be_checked_and_audited(method: str, kind: str
 
 
 @pytest.mark.parametrize("method", REGISTRY)
-@pytest.mark.parametrize(("rows", "values"), [(0, 1), (1, 1), (2, 2)])
-def test_tiny_tables_and_few_values(method: str, rows: int, values: int, tmp_path: Path) -> None:
+def test_tiny_tables_and_few_values(method: str, tmp_path: Path) -> None:
     """A release that verifies, or an error of ours; never anything else."""
-    table = people().slice(0, rows)
-    table = table.set_column(4, "disease", pa.array([f"v{i % values}" for i in range(rows)], pa.string()))
-    try:
-        sf.publish(table, tmp_path / "out", roles=NUMBERED, method=_spec(method), accept_unprotected=True, seed=1)
-    except SfumatoError:
-        assert list(tmp_path.iterdir()) == []
-        return
-    assert rows
-    assert list(verify(open_release(tmp_path / "out").opened, test=True))
+    for rows in (0, 1, 2):
+        out, values = tmp_path / str(rows), pa.array([f"v{i}" for i in range(rows)], pa.string())
+        table = people().slice(0, rows).set_column(4, "disease", values)
+        try:
+            sf.publish(table, out, roles=NUMBERED, method=_spec(method), accept_unprotected=True, seed=1)
+        except SfumatoError:
+            assert not out.exists()
+            continue
+        assert rows
+        assert list(verify(open_release(out).opened, test=True))
 
 
 def test_columns_of_two_roles_and_names_of_two_forms() -> None:

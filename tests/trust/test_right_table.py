@@ -23,7 +23,6 @@ import sfumato as sf
 from commands import METHODS, sfumato
 from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError
-from sfumato.methods import REGISTRY
 from tables import people
 
 WRITERS: dict[str, Callable[[pa.Table, Path], object]] = {
@@ -62,14 +61,13 @@ ODD = [
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-@pytest.mark.parametrize("name", ODD)
-def test_a_path_that_exists_is_that_path(name: str, kind: str, tmp_path: Path) -> None:
+def test_a_path_that_exists_is_that_path(kind: str, tmp_path: Path) -> None:
     """Beside it lie all the files that its name would match as a pattern."""
-    WRITERS[kind](pa.table({"x": [1, 2]}), tmp_path / f"{name}.{kind}")
     for other in ("data1", "ab", "aab", "aXb", "b", "!", "a1", "a"):
-        if other != name:
-            WRITERS[kind](pa.table({"x": [77]}), tmp_path / f"{other}.{kind}")
-    assert _rows(tmp_path / f"{name}.{kind}") == [1, 2]
+        WRITERS[kind](pa.table({"x": [77]}), tmp_path / f"{other}.{kind}")
+    for name in ODD:
+        WRITERS[kind](pa.table({"x": [1, 2]}), tmp_path / f"{name}.{kind}")
+        assert _rows(tmp_path / f"{name}.{kind}") == [1, 2], name
 
 
 @pytest.mark.parametrize("folder", ["d[1]", "k=2", "a*", "s3:", "file:"])
@@ -86,7 +84,7 @@ def test_the_names_of_folders_mean_nothing(
         assert _rows(path) == [1]
 
 
-@pytest.mark.parametrize("method", REGISTRY)
+@pytest.mark.parametrize("method", ["subset-response", "anatomy"])  # one with sets.parquet, one with sensitive.parquet
 def test_the_named_file_is_published_and_read_back(method: str, tmp_path: Path) -> None:
     """Source and release both lie in folders whose names are patterns, with a decoy where the pattern leads."""
     for name in ("d[1]", "d1", "k=2"):
@@ -198,7 +196,7 @@ SOURCES: dict[str, Callable[[pa.Table, Path], Any]] = {
 }
 
 
-@pytest.mark.parametrize("second", ["disease", "Disease", "DISEASE"])
+@pytest.mark.parametrize("second", ["disease", "Disease"])
 @pytest.mark.parametrize("kind", SOURCES)
 def test_names_that_repeat_or_differ_in_case_are_refused_before_the_engine_renames(
     kind: str, second: str, tmp_path: Path
@@ -220,18 +218,6 @@ def test_polars_columns_that_differ_in_case_are_refused(lazy: bool) -> None:
 def test_relation_columns_that_differ_in_case_are_refused() -> None:
     with pytest.raises(DataError, match="case"):
         _open(duckdb.sql("SELECT 'a' AS disease, 'a' AS Disease"))
-
-
-@pytest.mark.parametrize("method", REGISTRY)
-def test_no_method_publishes_a_second_copy(method: str, tmp_path: Path) -> None:
-    pq.write_table(_twice("Disease"), tmp_path / "t.parquet")
-    done = sfumato(
-        "publish", tmp_path / "t.parquet", tmp_path / "out", "--sa", "disease", "--rest", "quasi", "--method", method,
-        *METHODS[method],
-    )  # fmt: skip
-    assert done.code == 2
-    assert len(done.err.splitlines()) == 1
-    assert not (tmp_path / "out").exists()
 
 
 def test_columns_of_pandas_that_are_not_text() -> None:

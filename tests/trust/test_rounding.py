@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from commands import sfumato
 from sfumato.errors import PlanError
+from sfumato.laws.keep_or_redraw import KeepOrRedraw
 from sfumato.methods.uniform import METHOD as uniform
 from sfumato.stats.gamma import floor_significant, gamma_bound
 
@@ -29,10 +30,11 @@ def test_channel_that_runs_never_exceeds_rho2(first: Fraction, second: Fraction,
     gamma = floor_significant(gamma_bound(rho1, rho2), 3)
     if gamma <= 1:
         return
-    plan = uniform.plan_type(rho1=rho1, rho2=rho2, values=values, gamma=gamma)
-    p, q = Fraction(int(float(plan.p) * 2**32), 2**32), Fraction(float(plan.q))
+    plan = uniform.plan_type(rho1=rho1, rho2=rho2, law=KeepOrRedraw(values=values, gammas=(gamma,)))
+    ((keep, share),) = plan.law.channels
+    p, q = Fraction(int(float(keep) * 2**32), 2**32), Fraction(float(share))
     redraw = (1 - p) / values
-    assert p <= plan.p
+    assert p <= keep
     for prior in (rho1, rho1 / 2):
         assert prior * (p + redraw) / (prior * (p + redraw) + (1 - prior) * redraw) <= rho2
     assert abs(redraw - q) <= Fraction(1, 2**31)

@@ -80,8 +80,11 @@ def test_every_command_that_takes_a_path_is_tried() -> None:
     assert taking == {*CALLS, "studio"}  # which shows what is wrong with a path on its page
 
 
-@pytest.mark.parametrize("kind", PATHS)
-@pytest.mark.parametrize("command", CALLS)
+# Every command with two of the paths, every path with four of the commands.
+PAIRS = [(command, list(PATHS)[(i + j) % len(PATHS)]) for i, command in enumerate(CALLS) for j in (0, 3)]
+
+
+@pytest.mark.parametrize(("command", "kind"), PAIRS)
 def test_a_path_that_leads_nowhere(command: str, kind: str, here: Path) -> None:
     arguments, options = CALLS[command]
     for place, metavar in places(command):

@@ -11,7 +11,7 @@ import pytest
 
 import sfumato as sf
 from commands import sfumato
-from forgeries import RELEASES, honest
+from forgeries import RELEASES
 from sfumato.errors import VerificationError
 from sfumato.release.files import digest
 
@@ -28,11 +28,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "audit": ("--truth", "release"),
     "serve": ("--port", "0"),
 }
-
-
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return honest(tmp_path_factory.mktemp("honest"))
 
 
 def flipped(release: Path, target: Path, file: Path, share: float) -> Path:
@@ -52,19 +47,19 @@ def files(release: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("name", list(RELEASES))
-def test_a_release_with_a_wrong_byte_is_not_opened(name: str, releases: dict[str, Path], tmp_path: Path) -> None:
+def test_a_release_with_a_wrong_byte_is_not_opened(name: str, honest_releases: dict[str, Path], tmp_path: Path) -> None:
     """In each of its files, at its ends and in its middle."""
-    for i, file in enumerate(files(releases[name])):
+    for i, file in enumerate(files(honest_releases[name])):
         for share in (0.0, 0.5, 1.0):
-            wrong = flipped(releases[name], tmp_path / f"{i} {share}", file, share)
+            wrong = flipped(honest_releases[name], tmp_path / f"{i} {share}", file, share)
             with pytest.raises(VerificationError, match=f"{file} {WRONG}"):
                 sf.open_release(wrong)
 
 
 @pytest.mark.parametrize("name", list(RELEASES))
-def test_commands_say_nothing_of_such_a_release(name: str, releases: dict[str, Path], tmp_path: Path) -> None:
-    for i, file in enumerate(files(releases[name])):
-        wrong = flipped(releases[name], tmp_path / str(i), file, 0.5)
+def test_commands_say_nothing_of_such_a_release(name: str, honest_releases: dict[str, Path], tmp_path: Path) -> None:
+    for i, file in enumerate(files(honest_releases[name])):
+        wrong = flipped(honest_releases[name], tmp_path / str(i), file, 0.5)
         for command, arguments in COMMANDS.items():
             verb, *options = command.split()
             done = sfumato(verb, wrong, *arguments, *options, cwd=tmp_path)
@@ -79,14 +74,14 @@ def test_commands_say_nothing_of_such_a_release(name: str, releases: dict[str, P
 
 
 @pytest.mark.parametrize("name", list(RELEASES))
-def test_answers_are_the_same_without_the_digests(name: str, releases: dict[str, Path]) -> None:
-    asked = [sf.open_release(releases[name], check=check).sql(QUESTION).to_json() for check in (True, False)]
+def test_answers_are_the_same_without_the_digests(name: str, honest_releases: dict[str, Path]) -> None:
+    asked = [sf.open_release(honest_releases[name], check=check).sql(QUESTION).to_json() for check in (True, False)]
     assert asked[0] == asked[1]
 
 
-def test_no_thread_outlives_the_call_that_opens_a_release(releases: dict[str, Path]) -> None:
+def test_no_thread_outlives_the_call_that_opens_a_release(honest_releases: dict[str, Path]) -> None:
     before = threading.active_count()
-    release = sf.open_release(releases["anatomy"])
+    release = sf.open_release(honest_releases["anatomy"])
     assert threading.active_count() == before
     release.sql(QUESTION)
     assert threading.active_count() == before

@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from sfumato.answering.strata import estimate_apart
 
+from sfumato.answering.functionals import estimate_apart
 from sfumato.laws import group_channel as channels
 from sfumato.laws.group_channel import Channel, Groups, Moments, estimate, groups_of, triples
 from sfumato.model.public import Asked, Observed

@@ -155,7 +155,7 @@ def test_categorical_spans_count_leaves_less_one() -> None:
     assert spans(tree, [30, 40, 50, 60]).tolist() == [30, 10, 10, 0, 0, 0, 0]
 
 
-@pytest.mark.data
+@pytest.mark.slow
 @pytest.mark.skipif("SFUMATO_DATA" not in os.environ, reason="SFUMATO_DATA is not set")
 def test_every_stored_arx_hierarchy_loads() -> None:
     for path in sorted((Path(os.environ["SFUMATO_DATA"]) / "hierarchies").glob("*.csv")):

@@ -40,6 +40,14 @@ def test_the_document_is_json(document) -> None:  # type: ignore[no-untyped-def]
     assert {"bound", "rows", "workload", "methods"} <= set(document)
 
 
+def test_of_a_larger_table_a_sample_is_compared_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfumato.choosing.compare.MOST_ROWS", 600)
+    found = compare(TABLE, roles=roles(), bound="1/3", releases=1, conditions=12, seed=4, methods=["uniform"])
+    assert (found["rows"], found["rows_in_all"]) == (600, 2500)
+    assert found["methods"][0]["applicable"]
+    assert "a random sample of 600 of 2,500 rows" in render_comparison(found)
+
+
 def test_equal_means_equal(document) -> None:  # type: ignore[no-untyped-def]
     by = {m["method"]: m for m in document["methods"]}
     assert by["uniform"]["parameters"]["rho2"] == by["small-domain"]["parameters"]["rho2"] == "1/3"

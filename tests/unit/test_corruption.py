@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,9 @@ import pytest
 import sfumato as sf
 from brute_readers import of_sets, shares
 from reader_laws import (
+    CLAIM,
     RHO1,
+    RHO2,
     SETS,
     SPECS,
     TABLES,
@@ -22,6 +25,8 @@ from reader_laws import (
     stated,
 )
 from sfumato.methods import REGISTRY
+from sfumato.methods.shared.readers import public_readers
+from sfumato.model.public import Claim
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 
@@ -41,8 +46,7 @@ def test_other_records_tell_nothing_about_a_randomised_one(name: str) -> None:
 
 def test_lists_of_sets_are_what_these_tests_are_about() -> None:
     for name in ("subset-response", SETS):
-        plan = prepared(name, *TABLES["medium"]).planned.public
-        channel = plan.channel if name == "subset-response" else plan.set_tables.channels[0]
+        channel = prepared(name, *TABLES["medium"]).planned.law.tables.channels[0]
         assert channel.members.sum(axis=1).min() > 1
 
 
@@ -100,3 +104,46 @@ def test_a_domain_from_the_data_tells_of_a_value_that_one_record_has() -> None:
         domains={"disease": list("abcdefg")},
     )
     assert stated(declared)["corruption"]["held"] is True
+
+
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {name: (name.partition(",")[0], spec) for name, spec in SPECS.items()} | {
+    "randomized-response, risk": ("randomized-response", {"risk": "1/2"}),
+    "randomized-response, both": ("randomized-response", {"risk": "1/2", "scope": "both"}),
+    "randomized-response, rho": ("randomized-response", {"rho1": "1/4", "rho2": "1/2", "scope": "s"}),
+    "small-domain, paper": ("small-domain", {"rho1": RHO1, "rho2": RHO2, "min_size": 5, "mode": "paper"}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("claim", [None, CLAIM], ids=["own", "given"])
+def test_no_bound_is_stated_where_the_domain_names_a_value_of_one_record(way: str, claim: Claim | None) -> None:
+    """Whoever knows all others knows the one "z": nothing below 1 is stated, to the custodian or in the release."""
+    assert {name for name, _ in WAYS.values()} == set(REGISTRY)
+    name, options = WAYS[way]
+    disease = [*"abcde" * 100, "z"]
+    found = prepare(
+        pa.table({"disease": disease, "sex": [*"ffmmm" * 100, "m"]}),
+        roles=sf.Roles(sensitive="disease", quasi=("sex",)),
+        method=REGISTRY[name].spec(**options),
+        secret=Secret.from_seed(1),
+    )
+    asked = claim or found.claim()
+    known = stated(found, asked)["corruption"]
+    assert known["held"] is False
+    assert known["posterior"] == 1
+    public = public_readers(found.method, found.planned.public, found.sensitive_domains(), claim=asked)[4]
+    assert not public.held
+    assert public.posterior in (None, 1)
+
+
+def test_columns_whose_values_all_have_several_records_tell_nothing_by_their_domains() -> None:
+    """A pair of values may have one record: the domains name values of columns, not pairs."""
+    table = pa.table({"one": [*"aabb", "a"], "two": [*"xyxy", "y"]})
+    found = prepare(
+        table,
+        roles=sf.Roles(sensitive=("one", "two")),
+        method=sf.RandomizedResponse(keep={"one": "0.6", "two": "0.7"}),
+        secret=Secret.from_seed(1),
+    )
+    said = stated(found, CLAIM)["corruption"]
+    assert said["posterior"] == stated(found, CLAIM)["value"]["posterior"] < 1

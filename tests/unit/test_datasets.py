@@ -35,7 +35,7 @@ def test_adult_carries_no_metadata() -> None:
     assert adult().schema.metadata is None
 
 
-@pytest.mark.data
+@pytest.mark.slow
 def test_adult_equals_the_reference_copy(data_dir) -> None:
     reference = pq.read_table(data_dir / "adult.parquet").replace_schema_metadata()
     assert adult().cast(reference.schema).equals(reference)

@@ -11,7 +11,6 @@ import pytest
 from adult_table import EMGRW, adult, cells_of
 from sfumato.methods.randomized_response.risk import (
     RiskCells,
-    baseline,
     epsilon,
     infimum,
     linking_posterior,
@@ -22,7 +21,6 @@ from sfumato.methods.randomized_response.risk import (
     reconstruction_bound,
     record_posterior,
     round_up,
-    sampled_eta,
     view,
     views,
 )
@@ -138,7 +136,7 @@ def test_bound_is_an_upper_bound_and_reaches_both_ends() -> None:
     assert reconstruction_bound(v.quasi_shares, math.inf).min() == 1.0
 
 
-def test_too_many_cells_uses_the_bound_and_the_sample_agrees_with_the_exact_value() -> None:
+def test_too_many_cells_use_the_bound() -> None:
     counts = np.random.default_rng(6).integers(0, 4, size=(4, 5, 3))
     thetas = [0.5, 0.4, 1.0]
     arguments = {"quasi": [0, 1], "sensitive": [2], "randomised": [True, True, False]}
@@ -146,13 +144,6 @@ def test_too_many_cells_uses_the_bound_and_the_sample_agrees_with_the_exact_valu
     coarse = view(cells_from(counts), **arguments, cell_limit=10)
     assert coarse.grid is None
     assert (paper_risk(coarse, thetas) - paper_risk(exact, thetas)).min() > -1e-12
-    truth = quasi_reconstruction(exact, thetas)
-    for row in (0, 7):
-        sampled = sampled_eta(coarse, row, thetas, samples=20_000, delta=1e-9, rng=np.random.default_rng(1))
-        assert sampled.half_width == pytest.approx(math.sqrt(math.log(2e9) / 40_000))
-        assert abs(sampled.estimate - truth[row]) < sampled.half_width  # false alarm 1e-9 a cell (Hoeffding)
-        # the samples spread far less than the bound allows; a wrong q (uniform over all d) is off by over .01
-        assert abs(sampled.estimate - truth[row]) < 0.005
 
 
 def test_several_sensitive_columns_each_with_the_others_known_and_jointly() -> None:
@@ -185,7 +176,6 @@ def test_linking_posterior_runs_from_the_cell_to_the_marginal() -> None:
     np.testing.assert_allclose(linking_posterior(v, [1.0, 1.0, 1.0]), v.conditional, rtol=1e-12)
     marginal = counts.sum((0, 1)) / counts.sum()
     np.testing.assert_allclose(linking_posterior(v, [0.0, 0.0, 1.0]), np.tile(marginal, (6, 1)), rtol=1e-12)
-    assert baseline(v) == pytest.approx(marginal.max())
 
 
 def test_record_posterior_is_the_largest_of_all() -> None:
@@ -226,7 +216,7 @@ def test_adult_facts() -> None:
     assert v.shares[linked > 0.2].sum() == pytest.approx(0.739, abs=5e-4)
     assert linked.max() == pytest.approx(0.83, abs=5e-3)
     assert (v.shares * linked).sum() == pytest.approx(0.57, abs=5e-3)
-    assert baseline(v) == pytest.approx(0.739, abs=5e-4)
+    assert v.shares.sum(axis=0).max() == pytest.approx(0.739, abs=5e-4)  # the baseline
 
 
 def test_published_parameters_have_the_stated_risk_on_the_training_rows_only() -> None:

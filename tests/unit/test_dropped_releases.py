@@ -9,24 +9,19 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from forgeries import RELEASES, honest
+from forgeries import RELEASES
 
 QUESTION = "SELECT sex, COUNT(*) AS n FROM release WHERE disease = 'flu' GROUP BY sex"
 
 
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return honest(tmp_path_factory.mktemp("honest"))
-
-
 @pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize("name", list(RELEASES))
-def test_a_release_goes_with_the_last_who_holds_it(name: str, asked: bool, releases: dict[str, Path]) -> None:
+def test_a_release_goes_with_the_last_who_holds_it(name: str, asked: bool, honest_releases: dict[str, Path]) -> None:
     """Without Python's search for objects that hold each other, which may come late."""
     gc.collect()
     gc.disable()
     try:
-        release = sf.open_release(releases[name])
+        release = sf.open_release(honest_releases[name])
         if asked:
             release.sql(QUESTION)
             release.sql(QUESTION)

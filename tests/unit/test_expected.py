@@ -54,8 +54,8 @@ def test_uniform_errors_are_those_of_the_formula(setting: Setting) -> None:
 
 def test_small_domain_errors_add_over_sub_tables(setting: Setting) -> None:
     prepared, release = foreseen(setting, "small-domain")
-    work, plan = prepared.planned.work, prepared.planned.public
-    tables, sets = plan.tables, plan.set_tables if plan.reports else None
+    work, law = prepared.planned.work, prepared.planned.law
+    tables, sets = law.tables, law.tables if law.name == "set-lists" else None
     row = release.sql("SELECT COUNT(*) AS n FROM release WHERE disease = 'd02'").rows()[0]
     code = [v for (v,) in prepared.profile.domains[0].values].index("d02")
     deal, variance = work.deals[0], 0.0
@@ -66,7 +66,7 @@ def test_small_domain_errors_add_over_sub_tables(setting: Setting) -> None:
             held = sets.values[i] == code
             variance += float(sets.answers(i).variance(held[None].astype(float))[0] @ found.sub_tables[i].true_counts)
             continue
-        n, p, q = plan.sizes[i], tables.p[i], tables.q[i]
+        n, p, q = law.sizes[i], tables.p[i], tables.q[i]
         variance += (f * (p + q) * (1 - p - q) + (n - f) * q * (1 - q)) / p**2
     assert row["n_se"] == pytest.approx(np.sqrt(variance), rel=1e-9)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -168,28 +167,6 @@ def test_batching_changes_nothing() -> None:
         assert one == all_
 
 
-def test_stacks_of_nodes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Node by node, or nodes of one shape at once: the same costs and the same fakes, to the last one."""
-    rng = np.random.default_rng(8)
-    for _ in range(12):
-        tree = random_tree(rng, leaves=int(rng.integers(5, 40)), arity=4)
-        weights = random_weights(rng, tree)
-        spans = rng.integers(1, 9, tree.nodes).astype(float)
-        true = rng.integers(0, 4, (3, tree.leaves))
-        found = []
-        for room in (1, 50, 2**20):
-            monkeypatch.setattr("sfumato.methods.target_distribution.fakes.STACKED", room)
-            table = FakeTable(tree, weights, spans, true, 5)
-            found.append((table.solve(), table.fakes(), len(table._stacks)))
-        assert found[0][2] == len(table.nodes)
-        for costs, fakes, _ in found[1:]:
-            np.testing.assert_array_equal(costs, found[0][0])
-            np.testing.assert_array_equal(fakes, found[0][1])
-    balanced = FakeTable(blocktree.balanced(300), np.ones(599, dtype=np.int64), np.ones(599), np.ones((1, 300), int), 9)
-    balanced.solve()
-    assert len(balanced._stacks) < len(balanced.nodes) / 8
-
-
 def test_allowed_fakes_are_exact_shares_or_a_number() -> None:
     rows = np.array([0, 19, 20, 100, 1427])
     assert allowed_fakes(rows, 0.05).tolist() == [0, 0, 1, 5, 71]
@@ -220,18 +197,3 @@ def test_the_work_limit_lowers_large_groups_first_and_says_so() -> None:
     assert limited.tried[0] == allowed[0]
     assert 0 < limited.tried[1] < allowed[1]
     assert limited.fakes[1].sum() <= limited.tried[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("rows", "leaves", "most", "seconds"), [(1427, 89, 71, 1.0), (10_000, 512, 200, 30.0)])
-def test_fakes_are_planned_within_the_stated_time(rows: int, leaves: int, most: int, seconds: float) -> None:
-    rng = np.random.default_rng(59)
-    domain = np.cumsum(rng.integers(1, 40, leaves)).tolist()
-    tree, weights, spans = uniform(domain)
-    group = rng.multinomial(rows, rng.dirichlet(np.full(leaves, 0.5)))[None].astype(np.int64)
-    began = time.perf_counter()
-    choice = choose_fakes(
-        tree, weights, group, spans=spans, ends=ends(tree, domain), allowed=np.array([most]), rule="paper"
-    )
-    assert time.perf_counter() - began < seconds
-    assert choice.notice is None

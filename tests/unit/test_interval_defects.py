@@ -1,4 +1,4 @@
-"""Answers that must hold through publish and query: rare values, far levels, ratios, sums, bounds, associations.
+"""Answers that must hold through publish and query: rare values, ratios, sums, bounds.
 
 Seeds are fixed. Where releases are counted, the docstring gives the chance that a right rule fails (a new seed) and
 that the wrong one passes. docs/explanation/intervals.md explains each rule.
@@ -17,7 +17,6 @@ from sfumato.errors import SfumatoError
 from sfumato.laws.decoy_channel import rebuild_channel
 from sfumato.methods.registry import BUILT_IN
 from sfumato.query import Release
-from sfumato.stats.association import uncertainty_coefficient
 from sfumato.stats.intervals import binomial_total_interval
 
 Z = 1.959963984540054
@@ -65,20 +64,11 @@ def releases() -> dict[str, Release]:
 
 @pytest.fixture(scope="module")
 def rare() -> list[Release]:
-    """20 releases of 60 values with 400 rows and one with a single row, which half of the rows cannot hold."""
+    """6 releases of 60 values with 400 rows and one with a single row, which half of the rows cannot hold."""
     s = np.repeat(np.arange(61), [400] * 60 + [1])
     table = pa.table({"s": pa.array(s, pa.int32()), "half": pa.array((np.arange(len(s)) % 2) == 0)})
     roles = sf.Roles(sensitive="s", quasi=["half"])
-    return [sf.publish(table, roles=roles, method=sf.Splu(gamma=12), seed=k) for k in range(20)]
-
-
-@pytest.mark.parametrize("level", [0.95, 0.99])
-def test_a_value_with_one_row_is_covered(rare, level):
-    """Held in 19 of 20 releases or more: a rule of coverage .99 fails with .016; one of .65 passes with .002."""
-    question = "SELECT COUNT(*) AS n FROM release WHERE s = 60 AND half"
-    rows = [release.sql(question, level=level).rows()[0] for release in rare]
-    assert sum(r["n_low"] <= 1 <= r["n_high"] for r in rows) >= 19
-    assert all(r["n_low"] < r["n_high"] for r in rows)
+    return [sf.publish(table, roles=roles, method=sf.Splu(gamma=12), seed=k) for k in range(6)]
 
 
 def test_totals_have_exact_intervals(rare):
@@ -120,55 +110,27 @@ def test_the_noise_of_the_histogram_is_in_the_error():
     assert ratio[6:].mean() < 1.05
 
 
-# --- intervals that hold together, and none of zero width -------------------------------------------------------
+# --- no interval of zero width ----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def narrow() -> tuple[pa.Table, list[Release]]:
-    """20 uniform releases of 8,000 rows with 46 values, asked by 16 blocks: 736 counts each."""
-    table = people(8000, 46, 0.85)
+def test_no_interval_is_a_point_unless_the_answer_is_exact():
+    """736 counts of 8,000 rows with 46 values, asked by 16 blocks."""
     method = sf.UniformPerturbation(rho1="1/10", rho2="1/4")
-    return table, [sf.publish(table, roles=ROLES, method=method, seed=k) for k in range(20)]
-
-
-CELLS = "SELECT block, s, COUNT(*) AS n FROM release GROUP BY block, s ORDER BY block, s"
-
-
-def truth_of(table: pa.Table) -> np.ndarray:
-    return np.bincount(table["block"].to_numpy() * 46 + table["s"].to_numpy(), minlength=736)
-
-
-def test_736_intervals_hold_together(narrow):
-    """All held in 19 of 20 releases or more: a rule of .99 fails with .017, one of .70 passes with .008."""
-    table, releases = narrow
-    true, together = truth_of(table), 0
-    for release in releases:
-        answer = release.sql(CELLS, simultaneous=True).to_pandas()
-        together += bool(((answer.n_low <= true) & (true <= answer.n_high)).all())
-    assert together >= 19
-
-
-def test_no_interval_is_a_point_unless_the_answer_is_exact(narrow):
-    _, releases = narrow
-    for release in releases:
-        answer = release.sql(CELLS).to_pandas()
-        assert (answer.n_low < answer.n_high).all()
-        assert (answer.n_se > 0).all()
-
-
-def test_far_levels_of_counts(narrow):
-    """14,720 cells at 99.9 %: a right rule misses 14.7 on average, more than 30 with a chance of 1e-4."""
-    table, releases = narrow
-    true, missed = truth_of(table), 0
-    for release in releases:
-        answer = release.sql(CELLS, level=0.999).to_pandas()
-        missed += int(((answer.n_low > true) | (true > answer.n_high)).sum())
-    assert missed <= 30
+    release = sf.publish(people(8000, 46, 0.85), roles=ROLES, method=method, seed=1)
+    question = "SELECT block, s, COUNT(*) AS n FROM release GROUP BY block, s ORDER BY block, s"
+    answer = release.sql(question).to_pandas()
+    assert (answer.n_low < answer.n_high).all()
+    assert (answer.n_se > 0).all()
+    together = release.sql(question, simultaneous=True).to_pandas()
+    assert (together.n_low <= answer.n_low).all()
+    assert (together.n_high >= answer.n_high).all()
+    assert (together.n_high > answer.n_high).any()
 
 
 # --- sums of a skewed column ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_sums_of_a_skewed_column():
     """SUM(wage) of 46 values by sex in 6 decoy releases: a mean coverage of .95 or more, .92 if wrong; no points."""
     table = people(8000, 46, 0.9)
@@ -201,49 +163,6 @@ def test_ratios_are_answered_whatever_the_denominator(aggregate):
     assert frame.n_low.min() >= (0 if "CASE" in aggregate else wages.min())
     assert frame.n_high.max() <= (1 if "CASE" in aggregate else wages.max())
     assert any("the denominator may be zero" in caveat for caveat in answer.caveats)
-
-
-def test_averages_with_an_uncertain_denominator_are_covered():
-    """Fieller's set, 30 releases of a value with a denominator of about two standard errors.
-
-    27 of 30 or more: a rule of .95 fails with .06 (seeds are fixed), one that answers half of the time cannot pass.
-    """
-    rng = np.random.default_rng(5)
-    s = np.repeat(np.arange(20), [120, *([310] * 18), 300])
-    age = 30 + 40 * (s == 0) + rng.integers(0, 10, len(s))
-    table = pa.table({"s": pa.array(s, pa.int32()), "age": pa.array(age, pa.int32())})
-    held = 0
-    for k in range(30):
-        method = sf.RandomizedResponse(scope="s", keep={"s": 0.3})
-        release = sf.publish(table, roles=sf.Roles(sensitive="s", quasi=["age"]), method=method, seed=k)
-        (row,) = release.sql("SELECT AVG(age) AS n FROM release WHERE s = 0").rows()
-        held += row["n_low"] is not None and row["n_low"] <= age[s == 0].mean() <= row["n_high"]
-    assert held >= 27
-
-
-# --- association ------------------------------------------------------------------------------------------------
-
-
-def test_association_is_corrected_and_covered():
-    """A weak association in 20,000 rows, kept with .6 and .5: 8 releases, held in 7 or more.
-
-    A rule of coverage .96 fails with .04 (seed fixed); the plug-in's interval holds it in 2 of 50.
-    """
-    rng = np.random.default_rng(11)
-    shares = np.outer(rng.dirichlet(np.full(6, 4.0)), rng.dirichlet(np.full(12, 4.0)))
-    shares *= 1 + 0.35 * np.outer(np.linspace(-1, 1, 6), np.linspace(-1, 1, 12))
-    counts = np.round(20_000 * shares / shares.sum()).astype(int)
-    x, y = (np.repeat(a.ravel(), counts.ravel()) for a in np.indices(counts.shape))
-    table = pa.table({"x": pa.array(x, pa.int32()), "y": pa.array(y, pa.int32())})
-    true, held = uncertainty_coefficient(counts.astype(float)), 0
-    for k in range(8):
-        method = sf.RandomizedResponse(scope="both", keep={"x": 0.6, "y": 0.5})
-        found = sf.publish(table, roles=sf.Roles(sensitive="y", quasi=["x"]), method=method, seed=k).association(
-            "x", "y"
-        )
-        held += found.low <= true <= found.high
-        assert found.low <= found.value <= found.high
-    assert held >= 7
 
 
 # --- anatomy where bounds meet ----------------------------------------------------------------------------------
@@ -358,6 +277,7 @@ def test_a_large_row_that_shows_another_value_is_thought_of():
 # --- large groups, suppressed rows ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_large_gamma_works_or_is_refused():
     """An interval that can be believed, or a refusal by name: of the request, or of the question."""
     s = np.repeat(np.arange(400), 10)

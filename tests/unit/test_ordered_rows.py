@@ -53,7 +53,7 @@ def test_rows_leave_in_the_order_of_their_keys(sizes: list[int], memory: str, tm
 def test_rows_wait_in_what_the_plan_leaves_of_the_memory() -> None:
     """As much less as it holds, and never less than a quarter."""
     for taken, left in ((0, 800), (300, 500), (700, 200)):
-        with Session(LocalEngine(memory="800MiB"), taken=taken * 2**20) as session:
+        with Session.open(LocalEngine(memory="800MiB"), taken=taken * 2**20) as session:
             assert session.con.execute("SELECT current_setting('memory_limit')").fetchone() == (f"{left}.0 MiB",)
 
 

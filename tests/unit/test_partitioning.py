@@ -178,7 +178,7 @@ def test_fifteen_thousand_values():
     assert len(groups) <= counts.size + 1
 
 
-@pytest.mark.data
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["occupation", "salary"])
 @pytest.mark.parametrize("level", [3, 4, 5, 6])
 def test_census_plans_are_near_the_best_possible(column, level):
@@ -192,7 +192,7 @@ def test_census_plans_are_near_the_best_possible(column, level):
     assert plan.retention >= 3 * uniform_retention
 
 
-@pytest.mark.data
+@pytest.mark.slow
 def test_census_education_is_mostly_unprotected():
     counts = census("education")
     plan, costs = table_of(counts, rho1=F(1, 30))

@@ -6,6 +6,7 @@ import collections
 import itertools
 import json
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ from sfumato.release.manifest import Manifest
 from sfumato.release.verify import verify
 from sfumato.stats.gamma import gamma_bound, rooted_gamma
 from tables import people as plain_people
-from visits import MARK, RACES, purchases, visits
+from visits import MARK, RACES, visits
 
 UNIFORM = sf.UniformPerturbation(rho1="1/5", rho2="1/2")
 RHO1, RHO2 = Fraction(1, 5), Fraction(1, 2)
@@ -231,22 +232,22 @@ def test_why_rows_are_not_people() -> None:
     assert held < 0.5
 
 
-def test_small_domain_holds_the_person_too() -> None:
-    method = sf.SmallDomain(rho1="1/6", rho2="1/2", min_size=60)
-    who = sf.Roles(sensitive="code", quasi=["town"], person="customer", max_rows_per_person=3)
-    release = sf.publish(purchases(), roles=who, method=method, seed=2)
-    root = rooted_gamma(gamma_bound(Fraction(1, 6), Fraction(1, 2)), 3, 3)
-    assert len(release.plan.law.gammas) > 1
-    assert set(release.plan.law.gammas) == {root}, "one gamma: rows of a person may lie in any sub-tables"
-    assert list(verify(release.opened, test=True))
-    # a person's three rows in any sub-tables, the value that is asked about shown in each
-    assert Fraction(1, 6) * root**3 / (Fraction(1, 6) * root**3 + Fraction(5, 6)) <= Fraction(1, 2)
-    report = prepare(purchases(), roles=who, method=method, secret=Secret.from_seed(2)).report()
-    for table in report["sub_tables"]:
-        largest = Fraction(max(table["counts"]), table["size"])
-        assert largest * root**3 / (largest * root**3 + 1 - largest) <= Fraction(1, 2)
-    with pytest.raises(PlanError, match="strict"):
-        sf.publish(purchases(), roles=who, method=sf.SmallDomain(rho1="1/6", rho2="1/2", mode="paper"))
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_who_takes_several_rows_of_a_person_does_not_give_her_away(name: str) -> None:
+    """The parts (sub-tables, groups, classes) of a person's rows, published one by one, would tell her value."""
+    who = sf.Roles(sensitive="disease", quasi=["age", "sex"], person="who", max_rows_per_person=3)
+    table = plain_people().select(["disease", "age", "sex"])
+    table = table.append_column("who", pa.array(np.arange(table.num_rows) // 3))
+    method = REGISTRY[name]
+    asked = partial(prepare, table, roles=who, method=method.spec(**method.example.spec), secret=Secret.from_seed(1))
+    if not method.several_rows:
+        with pytest.raises(PlanError, match="--max-rows-per-person 1"):
+            asked()
+        return
+    made = asked()
+    person = made.readers(made.claim())["readers"][5]
+    assert person["rows"] == 3
+    assert person["held"] is not False, person["why"]
 
 
 def test_epsilons_add() -> None:
@@ -280,7 +281,7 @@ def test_every_method_holds_several_rows_or_refuses(name: str, tmp_path: Path) -
     assert "rows were left out" in checked.out
     fewer = sfumato("verify", tmp_path / "one", "--truth", tmp_path / "kept.parquet")
     assert fewer.code == 4, "rows that the release says were left out are not in this table"
-    if name in {"subset-response", "uniform", "small-domain", "distribution-draw"}:
+    if name in {"subset-response", "uniform", "distribution-draw"}:
         assert two.code == 0, two.text
         assert json.loads((tmp_path / "two" / "release.json").read_text())["people"]["rows_per_person"] == 2
     else:

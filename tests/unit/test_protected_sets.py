@@ -189,7 +189,7 @@ def icd9_chapter(code: str) -> str:
     return str(next(k for k, end in enumerate(ENDS) if float(code) < end + 1))
 
 
-@pytest.mark.data
+@pytest.mark.slow
 def test_icd_chapters_of_diabetes130(data_dir: Path) -> None:
     path, rho1 = data_dir / "diabetes130.parquet", Fraction(1, 14)
     rhos = {"rho1": rho1, "rho2": "1/6"}
@@ -209,7 +209,7 @@ def test_icd_chapters_of_diabetes130(data_dir: Path) -> None:
     assert found["retention"] > 3 * found["uniform_retention"]
 
 
-@pytest.mark.data
+@pytest.mark.slow
 def test_compound_value_of_diabetes130(data_dir: Path) -> None:
     """Without the sets, six of eleven two-value sub-tables fix a column; with them no protected value stands out."""
     path, rho1 = data_dir / "diabetes130.parquet", Fraction(1, 5)

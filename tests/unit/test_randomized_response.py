@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 
 import numpy as np
 import pyarrow as pa
@@ -314,21 +313,18 @@ def test_nonnegative_tables_and_association(release) -> None:
 
 @pytest.mark.slow
 def test_twelve_quasi_identifiers_published_and_queried() -> None:
-    """Over 10^12 cells: planned with the bound in seconds, sampled estimates beside it, published and asked."""
+    """Over 10^12 cells: planned with the bound, published and asked."""
     quasi = ["age", "workclass", "education", "marital_status", "relationship", "race", "sex", "hours_per_week",
              "native_country", "income", "capital_loss", "education_num"]  # fmt: skip
     table = adult().select([*quasi, "occupation"])
     roles = sf.Roles(sensitive="occupation", quasi=quasi)
     method = sf.RandomizedResponse(scope="qi", risk="1/2", bins="age=17,25,35,45,55,65,hours_per_week=0,20,40,60")
-    start = time.process_time()
     prepared = prepare(table, roles=roles, method=method, secret=Secret.from_seed(1))
     report = prepared.report()
-    assert time.process_time() - start < 20
     sizes = [len(d) for d in prepared.profile.domains[:-1]]
     assert np.prod([float(s) for s in sizes]) > 1e10
     assert report["risk_is"] == "upper bound"
     assert report["risk"] <= 0.5
-    assert all(c["risk_sampled"] - c["half_width"] <= c["risk_bound"] for c in report["targets"][0]["worst_cells"])
     wide = sf.publish(table, roles=roles, method=sf.RandomizedResponse(scope="qi", risk="1/2"), seed=1)
     assert np.prod([float(len(d)) for d in wide.domains]) > 1e12
     row = wide.sql("SELECT COUNT(*) AS n FROM release WHERE sex = 'Female' AND income = '>50K'").rows()[0]

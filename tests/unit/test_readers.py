@@ -93,7 +93,6 @@ def test_classes_by_loops() -> None:
     for kind in ("frequency", "distinct"):
         table, chosen = TABLES["medium"]
         found = prepared("l-diversity", table, chosen, kind=kind, l=4 if kind == "frequency" else 3)
-        plan = found.planned.public
         label = {
             level.column: {
                 value[0]: level.member[code]
@@ -101,7 +100,7 @@ def test_classes_by_loops() -> None:
                     next(d for d in found.profile.domains if d.columns[0] == level.column).values
                 )
             }
-            for level in plan.columns
+            for level in found.planned.law.columns
         }
         classes: dict[Any, list[Any]] = {}
         for row in table.to_pylist():
@@ -117,12 +116,12 @@ def test_classes_by_loops() -> None:
 def test_blocks_by_loops(size: str) -> None:
     table, chosen = TABLES[size]
     found = prepared("target-distribution", table, chosen)
-    plan, side, values = found.planned.public, found.planned.work.side, table["disease"].to_pylist()
+    law, side, values = found.planned.law, found.planned.work.side, table["disease"].to_pylist()
     names = [v[0] for v in found.profile.domains[0].values]
     groups: dict[int, list[tuple[list[Any], int]]] = {}
     for g, node, count in zip(*(side[c].tolist() for c in ("group_id", "block", "count")), strict=True):
-        start, stop = plan.blocks[node]
-        groups.setdefault(g, []).append(([names[plan.order[leaf]] for leaf in range(start, stop)], count))
+        start, stop = law.blocks[node]
+        groups.setdefault(g, []).append(([names[law.order[leaf]] for leaf in range(start, stop)], count))
 
     def reached(blocks: list[tuple[list[Any], int]], prior: dict[Any, Fraction], x: Any) -> Fraction:
         able = [(block, count) for block, count in blocks if sum(prior.get(v, 0) for v in block)]

@@ -57,7 +57,6 @@ def test_rr_original_associations_are_exact() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.data
 @pytest.mark.parametrize("paper", [p for p in PAPERS if p != "channels"])  # which needs no table
 def test_every_paper_on_the_larger_tables(paper: str, data_dir: object) -> None:
     check(reproduce(paper))

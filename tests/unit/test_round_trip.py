@@ -84,9 +84,10 @@ def test_untouched_columns_leave_as_they_came(table: pa.Table, method: str) -> N
     ("name", "method"),
     [
         (name, method)
-        for method in REGISTRY
+        for i, method in enumerate(REGISTRY)
         for name in COLUMNS
-        if name != "boolean" and (method == "uniform" or name in {"int64", "large_string", "timestamp", "decimal"})
+        if name != "boolean"
+        and (method == "uniform" or name == ("int64", "large_string", "timestamp", "decimal")[i % 4])
     ],
 )
 def test_sensitive_columns_keep_values_and_can_be_asked(name: str, method: str, table: pa.Table) -> None:

@@ -109,7 +109,7 @@ def test_public_half_survives_json_and_holds_no_counts():
     dumped, law = parameters_of(small_domain, found.public), law_document(found.law)
     read = json.loads(json.dumps(dumped)) | {"law": law_of(json.loads(json.dumps(law)))}
     assert TypeAdapter(SmallDomainPlan).validate_python(read) == found.public
-    assert set(dumped) == {"rho1", "rho2", "mode", "rows_per_person", "sets"}
+    assert set(dumped) == {"rho1", "rho2", "mode", "sets"}
     assert set(law) == {"name", "values", "domains", "gammas", "sizes"}
 
 

@@ -61,7 +61,7 @@ def one(release, sql):
 
 def test_the_bundle_states_what_a_reader_needs_and_nothing_more(release):
     stated = json.loads((release.path / "release.json").read_text())
-    assert set(stated["parameters"]) == {"rho1", "rho2", "mode", "rows_per_person", "sets"}
+    assert set(stated["parameters"]) == {"rho1", "rho2", "mode", "sets"}
     assert set(stated["law"]) == {"name", "values", "domains", "gammas", "sizes"}
     assert stated["guarantee"]["trust"] == "proved"
     rows = pq.read_table(release.path / "data.parquet")

@@ -13,6 +13,7 @@ import pytest
 import sfumato as sf
 from sfumato.laws import decoy_estimate
 from sfumato.laws.decoy_channel import rebuild_channel
+from sfumato.laws.decoys import Decoys
 from sfumato.methods.splu import METHOD as splu
 from sfumato.methods.splu.plan import parse_gamma
 from sfumato.model.public import Asked, Observed
@@ -68,7 +69,10 @@ def test_plan_report_draws_the_guarantee(tmp_path: Path):
 
 def test_curves_hold_the_thresholds():
     plan = splu.plan_type(
-        gamma={"a": 10}, grouping="random-margins", grouping_version=1, epsilon=F(3, 10), alpha=3, t_e=F(1, 20)
+        law=Decoys(gamma={"a": 10}, grouping="random-margins", grouping_version=1),
+        epsilon=F(3, 10),
+        alpha=3,
+        t_e=F(1, 20),
     )
     hidden, kept = splu.curves(plan)
     assert min(y for x, y in hidden.series["gamma 10"] if x <= 3) == pytest.approx(0.612580, abs=5e-7)

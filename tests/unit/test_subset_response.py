@@ -212,7 +212,7 @@ def test_foreseen_sums_are_the_true_ones_with_their_exact_covariance() -> None:
     assert sums is not None
     h = np.random.default_rng(2).normal(size=(2, 3, len(PAYS)))
     np.testing.assert_allclose(sums.value(Functions.of(h)), np.einsum("cv,cfv->f", true, h))
-    answers = plan.tables.answers(0)
+    answers = plan.law.tables.answers(0)
     wanted = [
         [sum(true[c] @ answers.covariance(h[c, [f]], h[c, [g]])[0] for c in (0, 1)) for g in range(3)] for f in range(3)
     ]

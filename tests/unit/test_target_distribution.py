@@ -167,8 +167,8 @@ def test_hierarchies_and_targets_from_files(tmp_path: Path) -> None:
     shares = {DISEASES_ORDER[i]: p for i, p in enumerate(part.probabilities)}
     assert shares["flu"] * 7 == 4
     assert shares["gastritis"] == 0
-    assert release.plan.labels is not None
-    assert set(release.plan.labels) >= {"resp", "dig"}
+    assert release.plan.law.labels is not None
+    assert set(release.plan.law.labels) >= {"resp", "dig"}
 
 
 DISEASES_ORDER = ["flu", "cold", "pneu", "ulcer", "gastritis"]

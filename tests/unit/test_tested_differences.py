@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -29,17 +30,16 @@ def ends_of(
     return _tested(RatioLaw(gap, variance, slope, variance), KNOWN, 0.0, (-widest, widest), alpha)
 
 
-@pytest.mark.parametrize("slope", SLOPES)
-@pytest.mark.parametrize("gap", GAPS)
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
-def test_p_is_small_where_the_interval_leaves_out_nothing(gap: float, slope: float, level: float) -> None:
+def test_p_is_small_where_the_interval_leaves_out_nothing(level: float) -> None:
     """The interval of any level holds the estimate, and 0 just where p is at least one less the level."""
-    low, high, z, p = ends_of(gap, 0.01, slope, 1.0, 1 - level)
-    assert low <= gap <= high
-    assert (low <= 0 <= high) == (p >= 1 - level)
-    assert z is not None
-    assert np.sign(z) * np.sign(gap) >= 0
-    assert 2 * norm.sf(abs(z)) == pytest.approx(p)
+    for gap, slope in itertools.product(GAPS, SLOPES):
+        low, high, z, p = ends_of(gap, 0.01, slope, 1.0, 1 - level)
+        assert low <= gap <= high
+        assert (low <= 0 <= high) == (p >= 1 - level)
+        assert z is not None
+        assert np.sign(z) * np.sign(gap) >= 0
+        assert 2 * norm.sf(abs(z)) == pytest.approx(p)
 
 
 def test_without_a_slope_it_is_the_normal_one() -> None:
@@ -162,8 +162,7 @@ def test_groups_that_change_places_change_the_sign(
 
 
 @pytest.mark.parametrize("name", REGISTRY)
-@pytest.mark.parametrize("share", ["disease = 'none such'", "disease <> 'none such'", "disease = 'd1'", "age > 200"])
-def test_no_difference_of_a_population_is_a_point(name: str, share: str) -> None:
+def test_no_difference_of_a_population_is_a_point(name: str) -> None:
     """Values that nobody has, or all: 12 rows against 108 do not say that no two others differ."""
     rng = np.random.default_rng(7)
     disease = np.array([f"d{i}" for i in np.arange(120) % 8])
@@ -177,11 +176,12 @@ def test_no_difference_of_a_population_is_a_point(name: str, share: str) -> None
         seed=3,
         accept_unprotected=True,
     )
-    try:
-        (_, group) = released.compare(share=share, by="sex", target="population").groups
-    except QueryError:
-        pytest.skip("answers no such comparison")
-    assert group.low < group.high
-    assert group.difference_se > 0
-    assert group.low <= group.difference <= group.high or abs(group.difference) > 1
-    assert (group.low <= 0 <= group.high) == (group.pvalue >= 0.05)
+    for share in ("disease = 'none such'", "disease <> 'none such'", "disease = 'd1'", "age > 200"):
+        try:
+            (_, group) = released.compare(share=share, by="sex", target="population").groups
+        except QueryError:  # answers no such comparison
+            continue
+        assert group.low < group.high
+        assert group.difference_se > 0
+        assert group.low <= group.difference <= group.high or abs(group.difference) > 1
+        assert (group.low <= 0 <= group.high) == (group.pvalue >= 0.05)

@@ -6,7 +6,6 @@ import asyncio
 import html
 import json
 import re
-import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -238,7 +237,6 @@ class Looks:
     times = 0
 
     def __call__(self, task: Any) -> Reply:
-        time.sleep(0.2)
         self.times += 1
         return Reply(shown={"values": {"times": self.times}, "examples": []})
 

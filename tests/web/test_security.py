@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from serving import Running, running
+from serving import PATIENCE, SRC, Running, running
 from sfumato.web.server import allowed_hosts, host_name, masked
 
 COUNT = "SELECT COUNT(*) AS n FROM release"
@@ -45,7 +45,7 @@ def test_names_of_hosts() -> None:
 def raw(url: str, request: bytes) -> bytes:
     """What the server sends back to these bytes."""
     host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
         connection.sendall(request)
         return connection.recv(65536)
 
@@ -129,7 +129,7 @@ def test_a_forged_post_from_another_page_is_not_read(client: httpx.Client) -> No
 
 def test_origins_are_allowed_one_by_one(releases: tuple[Path, ...]) -> None:
     options = ("--workers", "1", "--cors", "https://good.example", "--allow-host", "Data.example", "--log-sql")
-    with running(releases[0], options=options) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+    with running(releases[0], options=options) as server, httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
         good = client.get("/people/query", params={"sql": COUNT}, headers={"origin": "https://good.example"})
         assert good.headers["access-control-allow-origin"] == "https://good.example"
         assert "Origin" in good.headers["vary"]
@@ -157,41 +157,25 @@ def test_sizes_are_bounded(client: httpx.Client, server: Running) -> None:
 
 
 @pytest.mark.slow
-def test_a_runaway_question_is_stopped_and_blocks_nobody(releases: tuple[Path, ...]) -> None:
-    """One worker runs away and is replaced; the other answers meanwhile; a third question finds no place: 503."""
-    options = ("--workers", "2", "--queue", "0", "--time-limit", "2", "--memory", "4096")
-    with running(releases[0], releases[2], options=options) as server, httpx.Client(base_url=server.url) as client:
-        odd = client.build_request("GET", "/it's <odd>/query", params={"sql": RUNAWAY}, timeout=60)
-        with concurrent.futures.ThreadPoolExecutor(3) as pool:
-            running_away = pool.submit(client.send, odd)
-            _wait(client, busy=1)
-            answered = client.get("/people/query", params={"sql": COUNT}, timeout=60)
-            assert answered.status_code == 200
-            second = pool.submit(client.send, odd)
-            _wait(client, busy=2)
-            turned_away = client.get("/people/query", params={"sql": f"{COUNT} WHERE age > 30"}, timeout=60)
-            assert turned_away.status_code == 503
-            assert turned_away.json()["error"]["type"] == "Busy"
-            assert int(turned_away.headers["retry-after"]) > 0
-            for stopped in (running_away.result(), second.result()):
-                assert stopped.status_code == 504
-                assert stopped.json()["error"]["type"] == "OutOfTime"
-        _wait(client, busy=0)
-        assert client.get("/people/query", params={"sql": f"{COUNT} WHERE age > 30"}, timeout=60).status_code == 200
-        assert client.get("/healthz").json()["replaced"] == 2
-
-
-@pytest.mark.slow
-def test_memory_is_bounded(releases: tuple[Path, ...]) -> None:
-    options = ("--workers", "1", "--memory", "700", "--time-limit", "100")
-    with running(releases[2], options=options) as server, httpx.Client(base_url=server.url, timeout=120) as client:
-        found = client.get("/it's <odd>/query", params={"sql": RUNAWAY})
-        assert found.status_code in {400, 507}, found.text  # DuckDB says so, or the process ends
-        assert client.get("/it's <odd>/query", params={"sql": COUNT}).status_code == 200
+def test_a_runaway_question_is_stopped_and_one_too_many_turned_away(releases: tuple[Path, ...]) -> None:
+    """The only worker runs away; meanwhile a second question finds no place: 503."""
+    options = ("--workers", "1", "--queue", "0", "--time-limit", "10", "--memory", "4096")
+    with (
+        running(releases[0], releases[2], options=options) as server,
+        httpx.Client(base_url=server.url, timeout=PATIENCE) as client,
+        concurrent.futures.ThreadPoolExecutor(1) as pool,
+    ):
+        running_away = pool.submit(client.get, "/it's <odd>/query", params={"sql": RUNAWAY})
+        _wait(client, busy=1)
+        turned_away = client.get("/people/query", params={"sql": COUNT})
+        assert (turned_away.status_code, turned_away.json()["error"]["type"]) == (503, "Busy")
+        assert int(turned_away.headers["retry-after"]) > 0
+        stopped = running_away.result()
+        assert (stopped.status_code, stopped.json()["error"]["type"]) == (504, "OutOfTime")
 
 
 def _wait(client: httpx.Client, *, busy: int) -> None:
-    for _ in range(6000):
+    for _ in range(PATIENCE * 50):
         if client.get("/healthz").json()["busy"] == busy:
             return
         time.sleep(0.02)
@@ -202,7 +186,7 @@ def _wait(client: httpx.Client, *, busy: int) -> None:
 def test_it_stops_gracefully(releases: tuple[Path, ...]) -> None:
     """A question under way is answered before the server leaves, with exit code 0."""
     options = ("--workers", "1", "--time-limit", "30")
-    with running(releases[0], options=options) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+    with running(releases[0], options=options) as server, httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             asked = pool.submit(client.get, "/people/query", params={"sql": COUNT})
             while not asked.done() and "people" not in server.log:
@@ -260,11 +244,9 @@ def test_wrong_starts_are_one_line(releases: tuple[Path, ...], arguments: tuple[
     import subprocess
     import sys
 
-    from serving import SRC
-
     command = [sys.executable, "-m", "sfumato", "serve", *(a.format(releases[0]) for a in arguments)]
     env = {**os.environ, "PYTHONPATH": str(SRC)}
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=PATIENCE, check=False)
     assert done.returncode in {1, 2}
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 
 import sfumato
 from commands import sfumato as command
-from serving import RunningStudio, running_studio
+from serving import PATIENCE, RunningStudio, running_studio
 from sfumato.errors import SfumatoError, SpecError
 from sfumato.web.studio.app import bound_of, foreseen_chart, forged, slider_at
 from sfumato.web.studio.choices import Choices, command_line, python_lines, read_choices
@@ -59,14 +59,14 @@ def studio(folder: Path) -> Iterator[RunningStudio]:
 def client(studio: RunningStudio) -> Iterator[httpx.Client]:
     """A browser that was invited."""
     headers = {"origin": studio.url, "sec-fetch-site": "same-origin", "accept": "text/html"}
-    with httpx.Client(base_url=studio.url, timeout=60, headers=headers) as found:
+    with httpx.Client(base_url=studio.url, timeout=PATIENCE, headers=headers) as found:
         found.get(studio.invitation)
         yield found
 
 
 def settled(client: httpx.Client, step: str) -> str:
     """The step once its work is over."""
-    for _ in range(900):
+    for _ in range(10 * PATIENCE):
         text = client.get(f"/step/{step}", headers={"hx-request": "true"}).text
         if 'aria-busy="true"' not in text:
             return text
@@ -207,7 +207,7 @@ def test_two_tabs_a_changed_table_and_names_that_cannot_be(client: httpx.Client,
 def test_uploads_stay_private_and_go(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     content = (folder / "people.parquet").read_bytes()
-    with running_studio(folder=folder) as found, httpx.Client(base_url=found.url, timeout=60) as client:
+    with running_studio(folder=folder) as found, httpx.Client(base_url=found.url, timeout=PATIENCE) as client:
         client.headers.update({"origin": found.url, "accept": "application/json"})
         client.get(found.invitation)
         for name in ("", "..", ".hidden.csv", "a\0b.csv", "x" * 300 + ".csv", "table.exe"):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from serving import PATIENCE
 from sfumato.engines import scratch
 from sfumato.web.studio.choices import Choices
 from sfumato.web.studio.session import Studio, write_whole
@@ -66,7 +67,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
         assert studio.published.refusal == TOO_LATE
         studio.close()
 
-    asyncio.run(asyncio.wait_for(walk(), 60))
+    asyncio.run(asyncio.wait_for(walk(), PATIENCE))
     assert [p.name for p in tmp_path.rglob("*")] == ["out", "thesis.txt"]
 
 
@@ -82,7 +83,7 @@ def test_a_release_that_is_done_stays_and_the_page_says_so(tmp_path: Path) -> No
         assert studio.published.refusal == TOO_LATE
         studio.close()
 
-    asyncio.run(asyncio.wait_for(walk(), 60))
+    asyncio.run(asyncio.wait_for(walk(), PATIENCE))
     assert {p.name for p in tmp_path.rglob("*")} == {"go", "out"}
 
 
@@ -96,7 +97,7 @@ def test_what_is_half_written_goes(tmp_path: Path) -> None:
         assert studio.published.refusal == STOPPED
         studio.close()
 
-    asyncio.run(asyncio.wait_for(walk(), 60))
+    asyncio.run(asyncio.wait_for(walk(), PATIENCE))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -113,7 +114,7 @@ def test_another_table_is_not_opened_while_one_is_published(tmp_path: Path) -> N
         await studio.cancel()
         studio.close()
 
-    asyncio.run(asyncio.wait_for(walk(), 60))
+    asyncio.run(asyncio.wait_for(walk(), PATIENCE))
 
 
 def test_the_file_of_choices_is_never_half_written(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import pytest
 
 import sfumato as sf
 from commands import sfumato as command
-from serving import running_studio
+from serving import PATIENCE, running_studio
 from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.engines.files import OPTIONS, options_of
 from sfumato.errors import SfumatoError, SpecError
@@ -64,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def client(folder: Path) -> Iterator[httpx.Client]:
     with running_studio("--choices", "kept.toml", folder=folder) as studio:
         headers = {"origin": studio.url, "sec-fetch-site": "same-origin", "accept": "text/html"}
-        with httpx.Client(base_url=studio.url, timeout=60, headers=headers) as found:
+        with httpx.Client(base_url=studio.url, timeout=PATIENCE, headers=headers) as found:
             found.get(studio.invitation)
             yield found
 
@@ -76,7 +76,7 @@ def _post(client: httpx.Client, path: str, **form: str) -> str:
 
 def _settled(client: httpx.Client) -> str:
     """The first step, and those after it, once the table was looked at."""
-    for _ in range(300):
+    for _ in range(10 * PATIENCE):
         text = client.get("/step/source", headers={"hx-request": "true"}).text
         if 'aria-busy="true"' not in text:
             return text

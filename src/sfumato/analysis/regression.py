@@ -245,7 +245,7 @@ def _untouched(subject: Subject, factor: Factor, family: Family, recode: Recode,
     merged = {lv: held for lv, held in merged.items() if held}
     levels = tuple(merged)
     _check_levels(factor, family, levels, len(values), number=is_number(subject, column) and column not in recode)
-    kind = subject.schema.types[column].format_name
+    kind = str(subject.schema.types[column])
     measures = tuple(_indicator(column, kind, merged[lv]) for lv in levels[1:])
     return Outcome(description=_described(column, family, levels), levels=levels, measures=measures)
 

@@ -111,8 +111,10 @@ class Answer:
                     least, most = row.get(f"{name}_min"), row.get(f"{name}_max")
                     met = least is not None and least == most and row[f"{name}_se"] != 0
                     out.extend([number(least), "exact"] if met else [number(row[name]), number(row[f"{name}_se"])])
-                    mark = MAY_BE_ZERO if self._may_be_zero(row, name) else ""
-                    out.append(_range(row[f"{name}_low"], row[f"{name}_high"]) + mark)
+                    low, high = row[f"{name}_low"], row[f"{name}_high"]
+                    # an interval that reaches zero: the release cannot tell the group from an empty one
+                    empty = low is not None and high is not None and low <= 0 <= high and low < high
+                    out.append(_range(low, high) + (MAY_BE_ZERO if empty else ""))
                     if f"{name}_min" in names:
                         out.append(_range(row[f"{name}_min"], row[f"{name}_max"]))
             elif name not in skip:
@@ -121,11 +123,6 @@ class Answer:
                     value = row[name]
                     out.append("NULL" if value is None else number(value) if isinstance(value, float) else str(value))
         return header, cells
-
-    def _may_be_zero(self, row: dict[str, Any], name: str) -> bool:
-        """The interval of a group reaches zero: the release cannot tell it from an empty one."""
-        low, high = row[f"{name}_low"], row[f"{name}_high"]
-        return low is not None and high is not None and low <= 0 <= high and low < high
 
     def _repr_html_(self) -> str:
         """A table for notebooks; every interval is drawn on a scale that its column shares."""

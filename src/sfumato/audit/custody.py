@@ -19,12 +19,10 @@ from .view import ReleaseView, look
 ENOUGH = 50  # records that can be told apart
 
 
-def check_truth(
-    release: OpenedRelease, source: Any, *, engine: Engine | None = None, delimiter: str | None = None
-) -> Iterator[str]:
+def check_truth(release: OpenedRelease, source: Any, *, engine: Engine | None = None) -> Iterator[str]:
     """Lines that say what holds; VerificationError at the first thing that does not."""
     view = look(release)
-    truth = read_truth(view, source, engine=engine, delimiter=delimiter)
+    truth = read_truth(view, source, engine=engine)
     fewer, left_out = truth.rows - view.rows, release.manifest.people.rows_left_out
     if fewer < left_out or (fewer > left_out and not release.law.suppressed):
         raise VerificationError(f"the release has {view.rows} rows, the table {truth.rows}")

@@ -41,10 +41,10 @@ class Truth:
         return len(self.sensitive)
 
 
-def read_truth(view: ReleaseView, source: Any, *, engine: Engine | None = None, delimiter: str | None = None) -> Truth:
+def read_truth(view: ReleaseView, source: Any, *, engine: Engine | None = None) -> Truth:
     """The table's rows, in an order of no meaning, coded as the release codes its own."""
-    source = as_published(source, view.release.manifest.recodings(), delimiter)
-    table = (engine or engine_named()).open(source, delimiter=delimiter)
+    source = as_published(source, view.release.manifest.recodings())
+    table = (engine or engine_named()).open(source)
     wanted = [*view.columns, *(f.name for f in view.features)]
     missing = [name for name in wanted if name not in table.columns]
     if missing:
@@ -167,11 +167,10 @@ def audit(
     targets: int = TARGETS,
     seed: int = 1,
     engine: Engine | None = None,
-    delimiter: str | None = None,
 ) -> dict[str, Any]:
     """The document of `sfumato audit --json`: every attack with its success beside the blind guess and the promise."""
     view = look(release)
-    truth = read_truth(view, source, engine=engine, delimiter=delimiter)
+    truth = read_truth(view, source, engine=engine)
     rng = np.random.default_rng(seed)
     known, true = knowledge(view, truth, None if second is None else look(second), targets, rng)
     share: Floats = np.bincount(truth.sensitive[truth.sensitive >= 0], minlength=len(view.values)) / truth.rows

@@ -22,6 +22,7 @@ from .measure import foresee, laplace, measure, releases_of
 from .setting import LAPLACE, Setting, check_hierarchies, make_setting
 
 RELEASES = 5
+MOST_ROWS = 1_000_000  # of a larger table a sample is compared
 FRONTIER = (2, 3, 4, 5, 6, 8, 10)  # bounds 1/k of the risk-utility chart
 FRONTIER_SETS = 8  # column sets of the workload it is computed on
 FRONTIER_PLAN = 3.0  # seconds of planning above which a method is left out of it
@@ -45,9 +46,9 @@ def compare(
     """Every method at one bound on the posterior, with its error on the same questions: `sfumato compare --json`.
 
     Options: `workload` (SQL text, one statement a question; without it the query pool), `rho1`, `hierarchies`, and
-    `engine`, `domains`, `null_as_value`, `delimiter` as for `publish`. For the custodian: it holds true counts.
+    `engine`, `domains`, `null_as_value` as for `publish`. For the custodian: it holds true counts.
     `keep_points` questions per method keep their estimate beside the truth, for the custodian's scatter plot;
-    `frontier` adds the expected error at other bounds.
+    `frontier` adds the expected error at other bounds. Of a table above a million rows it looks at a random sample.
     """
     known = (*REGISTRY, LAPLACE)
     unknown = [name for name in methods or () if name not in known]
@@ -57,7 +58,7 @@ def compare(
     check_hierarchies(options.get("hierarchies"), known if methods is None else methods)
     if progress:
         progress("compare, reading the table", 0, STEPS * len(known if methods is None else methods))
-    setting = make_setting(source, roles=roles, bound=bound, secret=Secret.of(seed), **options)
+    setting = make_setting(source, roles=roles, bound=bound, secret=Secret.of(seed), most_rows=MOST_ROWS, **options)
     document = run(setting, releases=releases, methods=methods, seed=seed, progress=progress, keep_points=keep_points)
     return document | ({"frontier": risk_frontier(setting, document)} if frontier else {})
 
@@ -91,6 +92,7 @@ def run(
     return {
         "bound": str(setting.tau),
         "rows": setting.truth.rows,
+        "rows_in_all": setting.truth.rows_in_all,
         "rho1": str(setting.rho1),
         "sensitive": list(setting.roles.sensitive),
         "quasi": list(setting.roles.quasi),

@@ -139,7 +139,6 @@ def plan(
     engine: Engine | None = None,
     domains: Mapping[str, Sequence[Scalar]] | None = None,
     null_as_value: bool = False,
-    delimiter: str | None = None,
 ) -> PlanReport:
     """What a release would promise, how far each reader gets, and the errors to expect; nothing is written.
 
@@ -154,6 +153,5 @@ def plan(
         engine=engine,
         domains=domains,
         null_as_value=null_as_value,
-        delimiter=delimiter,
     )
     return PlanReport(document=prepared.report(full=full), notes=prepared.notes)

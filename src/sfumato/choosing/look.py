@@ -98,7 +98,6 @@ def look(
     rho1: Ratio | None = None,
     show_values: bool = False,
     engine: Engine | None = None,
-    delimiter: str | None = None,
 ) -> Look:
     """Types, different values, gaps and a suggested role of every column; with quasi-identifiers, what they tell.
 
@@ -114,7 +113,7 @@ def look(
     both = [name for name in named if name in quasi]
     if both:
         raise SpecError(f'column "{both[0]}" has two roles, sensitive and quasi; give it one', field="quasi")
-    table = (engine or engine_named()).open(source, delimiter=delimiter)
+    table = (engine or engine_named()).open(source)
     check_named([*named, *quasi], table.columns)
     seen = table.describe(list(table.columns), examples=EXAMPLES if show_values else 0)
     columns = []
@@ -124,7 +123,7 @@ def look(
         columns.append(
             LookedAt(
                 name=name,
-                type=kind.format_name,
+                type=str(kind),
                 distinct=filled.distinct,
                 missing=seen[name].rows - filled.rows,
                 near_unique=near_unique(filled),

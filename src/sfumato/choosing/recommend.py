@@ -49,7 +49,7 @@ def recommend(
     """A method and its parameters for a bound, or the strongest bound for an accuracy: `sfumato recommend --json`.
 
     Give a `bound` on the posterior, or an `accuracy` (mean relative error) to reach. Options are those of `compare`:
-    `workload`, `hierarchies`, `engine`, `domains`, `null_as_value`, `delimiter`. For the custodian.
+    `workload`, `hierarchies`, `engine`, `domains`, `null_as_value`. For the custodian.
     """
     if (bound is None) == (accuracy is None):
         raise SpecError("give either a bound (--bound 1/6) or an accuracy to reach (--accuracy 0.2)", field="bound")

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..engines import engine_named
 from ..engines.contract import Engine, Table
@@ -82,20 +83,29 @@ def make_setting(
     engine: Engine | None = None,
     domains: Mapping[str, Sequence[Scalar]] | None = None,
     null_as_value: bool = False,
-    delimiter: str | None = None,
     secret: Secret | None = None,
+    most_rows: int | None = None,
 ) -> Setting:
-    """Reads the table once. `workload` is SQL text, one statement per question; None takes the query pool."""
+    """Reads the table once. `workload` is SQL text, one statement per question; None takes the query pool. Of a table
+    with more than `most_rows` it keeps a random sample.
+    """
     tau = parse_bound(bound)
     chosen: Engine = engine or engine_named()
-    table = chosen.open(source, delimiter=delimiter)
+    table = chosen.open(source)
     roles = settled_roles(roles, table)
-    kept, people = kept_rows(table, roles, secret or Secret.fresh())
+    secret = secret or Secret.fresh()
+    kept, people = kept_rows(table, roles, secret)
     if people.rows_left_out:  # one choice of rows for all methods
         table, roles = kept, replace(roles, identifying=())
     sensitive, quasi = tuple(roles.sensitive), tuple(roles.quasi)
-    columns = [c for c in table.columns if c in {*sensitive, *quasi, *roles.insensitive}]
-    truth = Original(table, columns, chosen)
+    columns = [c for c in table.columns if c in {*sensitive, *quasi, *roles.insensitive, roles.person}]
+
+    def keys(number: int, rows: int) -> NDArray[np.uint64]:
+        return secret.stream("sample", number).integers(0, 2**64, size=rows, dtype=np.uint64)
+
+    truth = Original(table, columns, chosen, keys, most_rows)
+    if truth.rows < truth.rows_in_all:
+        table, roles = chosen.open(truth.path), replace(roles, identifying=())
     counts = truth.counts(sensitive)
     if not truth.rows:
         raise DataError("the table has no rows")

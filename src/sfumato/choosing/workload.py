@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import sqlglot
 from numpy.typing import NDArray
 
 from ..answering.answer import Answer
 from ..answering.subject import nothing_randomised
 from ..engines import scratch
-from ..engines.contract import Engine, Reader, Table, Transform
+from ..engines.contract import Engine, Keys, Reader, Table, Transform
 from ..engines.statements import counted, select
 from ..errors import EngineError, SpecError, UnsupportedQuery
 from ..model.names import ENDS, free_name
@@ -386,18 +388,31 @@ def true_fit(asked: FitQuestion, reader: Reader, types: dict[str, ColumnType], r
 Key = tuple[Scalar, ...]
 
 
-class Original:
-    """The custodian's table, copied once into a private temporary folder so that it can be asked many questions."""
+def _no_order(number: int, rows: int) -> NDArray[np.uint64]:
+    """Keys that are spread evenly, as the engine expects them; what order they make does not matter here."""
+    return (np.arange(rows, dtype=np.uint64) + (np.uint64(number) << np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
 
-    def __init__(self, table: Table, columns: Sequence[str], engine: Engine) -> None:
+
+class Original:
+    """The custodian's table, copied once into a private temporary folder so that it can be asked many questions.
+
+    Of a table with more than `most` rows a random sample is kept, drawn by `keys`.
+    """
+
+    def __init__(
+        self, table: Table, columns: Sequence[str], engine: Engine, keys: Keys = _no_order, most: int | None = None
+    ) -> None:
         self._folder = scratch.new_folder("truth")
         weakref.finalize(self, scratch.remove, self._folder)
         types = table.arrow_types()
         schema = pa.schema([pa.field(name, types[name]) for name in columns])
-        path = self._folder / "truth.parquet"
-        self.rows = table.write(columns, _AsItIs(), schema, _no_order, path, lambda _: None)
+        self.path = self._folder / "truth.parquet"
+        self.rows_in_all = self.rows = table.write(columns, _AsItIs(), schema, keys, self.path, lambda _: None)
+        if most is not None and self.rows > most:
+            self.rows = most
+            pq.write_table(ds.dataset(self.path).head(most), self.path)  # they lie in the order of their keys
         self.types = {name: table.columns[name] for name in columns}
-        self.reader = engine.read([path])
+        self.reader = engine.read([self.path])
 
     def __repr__(self) -> str:
         return "<the original table>"
@@ -435,8 +450,3 @@ class _AsItIs:
 
 def _one_machine() -> EngineError:
     return EngineError("this copies the table to one machine; take the local engine, and a sample where it is large")
-
-
-def _no_order(number: int, rows: int) -> NDArray[np.uint64]:
-    """Keys that are spread evenly, as the engine expects them; what order they make does not matter here."""
-    return (np.arange(rows, dtype=np.uint64) + (np.uint64(number) << np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,9 +25,11 @@ from .options import (
     SourceOptions,
     names,
     option,
-    specification,
 )
 from .terminal import note, progress_bar, say, say_json
+
+if TYPE_CHECKING:
+    from ..engines.source import Source as TableSource
 
 METHOD, MODEL, OUTPUT = "Method", "Errors of a model", "Output"
 READ_BY_COMMANDS = ("bins", "report")  # fields of methods whose options the commands read themselves
@@ -39,12 +40,12 @@ MethodName = Annotated[
 
 
 def _asked(
-    roles: RoleOptions, method: str | None, where: SourceOptions, options: dict[str, Any]
-) -> tuple[Any, dict[str, tuple[float, ...]]]:
-    """The specification that the options and the roles file stand for, and the bins that the method takes itself."""
+    roles: RoleOptions, method: str | None, table: TableSource, options: dict[str, Any]
+) -> tuple[Any, TableSource]:
+    """The specification that the options and the roles file stand for; the source without the bins that it takes."""
     from ..methods import method_named
-    from ..methods.specifications import fields_of
-    from ..model.coarsening import bins
+    from ..methods.specifications import build, fields_of
+    from ..publishing.custodian import READERS
 
     file = roles.file() if roles.roles_file is not None else None
     given: dict[str, Any] = {}
@@ -64,14 +65,12 @@ def _asked(
             what = f"{option_name(name)} is an option of every method; rename the field"
             raise SpecError(f'{method} has a field "{name}", but {what}', field="method")
     own: dict[str, tuple[float, ...]] = {}
-    if where.bins and "bins" in fields:  # of sensitive columns: the method knows their order
-        own = {r.column: r.edges for r in bins(where.bins) if r.column in roles.roles().sensitive}
-    return specification(method, options | given | ({PREFIX + "bins": own} if own else {})), own
-
-
-def _without_bins(table: Any, own: Container[str]) -> Any:
-    """The source without the bins that the method makes itself."""
-    return replace(table, recode=tuple(r for r in table.recode if not (r.edges and r.column in own)))
+    if "bins" in fields:  # of sensitive columns: the method knows their order
+        own = {r.column: r.edges for r in table.recode if r.edges and r.column in roles.roles().sensitive}
+    given = options | given | ({PREFIX + "bins": own} if own else {})
+    values = {name.removeprefix(PREFIX): value for name, value in given.items() if value is not None}
+    others = tuple(r for r in table.recode if not (r.edges and r.column in own))
+    return build(method, values, option_name=option_name, readers=READERS), replace(table, recode=others)
 
 
 def look(
@@ -157,17 +156,16 @@ def publish(
     --rho1 1/5 --rho2 1/3
     """
     from ..publish import into_folder
-    from ..release.verify import stated_guarantee
     from ..reports.text import render_readers, render_unprotected
 
-    asked, own = _asked(roles, method, where, options)
-    arguments, table = reading.arguments(spark=True), where.source(source)
+    table, arguments = where.source(source), reading.arguments(spark=True)
+    asked, to_publish = _asked(roles, method, table, options)
     unnamed = method is None and (roles.roles_file is None or roles.file().method is None)
     with progress_bar() as progress:
         # what is on a cluster stays there
         others = _more_accurate(table, roles, reading, asked) if unnamed and reading.engine == "local" else ()
         manifest = into_folder(
-            _without_bins(table, own),
+            to_publish,
             out,
             roles=roles.roles(),
             method=asked,
@@ -186,7 +184,7 @@ def publish(
     if reading.seed is not None:
         note("published with a seed: for tests only; anyone with the seed can undo the noise")
     say(f"{out}: {manifest.rows:,} rows by {asked.method} ({manifest.guarantee.trust})")
-    stated = stated_guarantee(manifest)
+    stated = manifest.guarantee.model_dump(mode="json", exclude_none=True)
     say(stated["statement"])
     say(render_readers(stated["readers"]))
     left = render_unprotected(stated.get("unprotected"))
@@ -271,11 +269,11 @@ def plan(
     page = pages[-1] if pages else None
     if kinds:
         options["m_report"] = kinds[-1]
-    asked, own = _asked(roles, method, where, options)
+    asked, table = _asked(roles, method, where.source(source), options)
     check_places({"--report": page}, source=source, force=force, twins=False)
     with progress_bar() as progress:
         prepared = prepare(
-            _without_bins(where.source(source), own),
+            table,
             roles=roles.roles(),
             method=asked,
             secret=Secret.of(reading.seed),

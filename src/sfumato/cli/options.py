@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.models import OptionInfo
@@ -216,11 +216,7 @@ class SourceOptions:
             types=types,
             table=self.table,
             query=self.query,
-            recode=(
-                *bins(self.bins or ()),
-                *rounded(self.rounding or ()),
-                *top_coded(self.top_code or ()),
-            ),
+            recode=(*bins(self.bins or ()), *rounded(self.rounding or ()), *top_coded(self.top_code or ())),
         )
 
 
@@ -236,19 +232,31 @@ Remote = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """Who reads the release."""
+    """Who reads the rows."""
 
     engine: EngineName = "local"
     master: Master = None
     remote: Remote = None
 
-    def chosen(self) -> Engine:
-        """The engine as the library takes it."""
-        return _engine(self.engine, self.master, self.remote)
+    def chosen(self, memory: str | None = None) -> Engine:
+        """The engine as the library takes it; SpecError for an option that is not its own."""
+        from ..engines import LOCAL, SPARK, engine_named
+
+        if self.engine == LOCAL:
+            for option, given in (("master", self.master), ("remote", self.remote)):
+                if given is not None:
+                    raise SpecError(f"--{option} goes with --engine spark", field=option)
+            return engine_named(LOCAL, memory=MEMORY if memory is None else memory)
+        if self.engine == SPARK and memory is not None:
+            raise SpecError(
+                "--memory is the local engine's; tell Spark by spark.driver.memory and spark.executor.memory",
+                field="memory",
+            )
+        return engine_named(self.engine, master=self.master, remote=self.remote)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingOptions:
+class ReadingOptions(EngineOptions):
     """How the table is read, and by whom."""
 
     seed: Annotated[
@@ -268,9 +276,6 @@ class ReadingOptions:
             panel=READING,
         ),
     ] = None
-    engine: EngineName = "local"
-    master: Master = None
-    remote: Remote = None
     memory: Memory = None
 
     def arguments(self, *, spark: bool = False) -> dict[str, Any]:
@@ -278,29 +283,10 @@ class ReadingOptions:
         if self.engine == "spark" and not spark:
             raise SpecError("this command looks at rows on one machine; take --engine local", field="engine")
         return {
-            "engine": _engine(self.engine, self.master, self.remote, memory=self.memory),
+            "engine": self.chosen(self.memory),
             "domains": _domains(self.domain),
             "null_as_value": self.null_as_value,
         }
-
-
-def _engine(name: str, master: str | None, remote: str | None, *, memory: str | None = None) -> Engine:
-    """The engine of that name; SpecError for an option that is not its own."""
-    from ..engines import LOCAL, SPARK, engine_named
-
-    if name == LOCAL:
-        for option, given in (("master", master), ("remote", remote)):
-            if given is not None:
-                raise SpecError(f"--{option} goes with --engine spark", field=option)
-        return engine_named(LOCAL, memory=MEMORY if memory is None else memory)
-    if name == SPARK:
-        if memory is not None:
-            raise SpecError(
-                "--memory is the local engine's; tell Spark by spark.driver.memory and spark.executor.memory",
-                field="memory",
-            )
-        return engine_named(SPARK, master=master, remote=remote)
-    return engine_named(name)
 
 
 def _domains(given: Columns) -> dict[str, list[str | None]]:
@@ -324,8 +310,8 @@ GROUPS = {RoleOptions: ROLES, SourceOptions: READING, ReadingOptions: None, Engi
 
 def option_names(function: Callable[..., None]) -> frozenset[str]:
     """The options of a command as they are typed, those of its groups included."""
-    kinds = inspect.get_annotations(function, eval_str=True).values()
-    hints = [hint for kind in kinds if kind in GROUPS for hint in inspect.get_annotations(kind, eval_str=True).values()]
+    kinds = get_type_hints(function, include_extras=True).values()
+    hints = [hint for kind in kinds if kind in GROUPS for hint in get_type_hints(kind, include_extras=True).values()]
     parts = [part for hint in (*kinds, *hints) for part in get_args(hint)]
     found = [part for part in parts if isinstance(part, OptionInfo)]
     # the first name of an annotated option stands where the default would
@@ -348,7 +334,7 @@ def with_single_options(function: Callable[..., None], extra: dict[str, Any] | N
             parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
             continue
         fields = dataclasses.fields(parameter.annotation)
-        hints = inspect.get_annotations(parameter.annotation, eval_str=True)
+        hints = get_type_hints(parameter.annotation, include_extras=True)
         groups[parameter.name] = (parameter.annotation, [f.name for f in fields])
         for hint in hints.values():
             (option_info,) = hint.__metadata__
@@ -410,19 +396,7 @@ def _defaults(fields: dict[str, Field]) -> str:
     """What holds without the option: one word where the methods agree, else by method."""
     by_default: dict[str, list[str]] = {}
     for method, field in fields.items():
-        by_default.setdefault("required" if field.required else _shown(field.default), []).append(method)
+        shown = "none" if field.default in (None, ()) else str(field.default)
+        by_default.setdefault("required" if field.required else shown, []).append(method)
     first, *others = by_default
     return "; ".join((first, *(f"{default} for {', '.join(by_default[default])}" for default in others)))
-
-
-def _shown(default: Any) -> str:
-    return "none" if default in (None, ()) else str(default)
-
-
-def specification(method: str, options: dict[str, Any]) -> Any:
-    """The specification that the options of a command stand for."""
-    from ..methods.specifications import build
-    from ..publishing.custodian import READERS
-
-    given = {name.removeprefix(PREFIX): value for name, value in options.items() if value is not None}
-    return build(method, given, option_name=option_name, readers=READERS)

@@ -19,22 +19,18 @@ class ReaderGone(Exception):  # noqa: N818 - not an error of ours
 
 def say(text: str) -> None:
     """A line of the answer."""
-    _print(visible(text, keep="\n\t"))
-
-
-def say_json(document: Any) -> None:
-    """One JSON document, and nothing else."""
-    _print(json_text(document))
-
-
-def _print(text: str) -> None:
     try:
-        typer.echo(text)
+        typer.echo(visible(text, keep="\n\t"))
         sys.stdout.flush()
     except BrokenPipeError:
         raise ReaderGone from None
     except OSError:
         raise EngineError("what is to be said cannot be written to standard output; is a disk full?") from None
+
+
+def say_json(document: Any) -> None:
+    """One JSON document, and nothing else."""
+    say(json_text(document))
 
 
 def note(text: str) -> None:

@@ -147,7 +147,7 @@ class Engine(Protocol):
 
     name: str
 
-    def open(self, source: Any, *, delimiter: str | None = None) -> Table:
+    def open(self, source: Any) -> Table:
         """A handle on the source, whatever it is (see `source`); nothing of it is kept."""
 
     def read(self, data: Sequence[Path]) -> Reader:

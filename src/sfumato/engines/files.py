@@ -198,15 +198,14 @@ def check_same(files: Sequence[str], kind: str) -> None:
     first = schema_of(files[0], kind)
     check_names(first.names, shown(files[0]))
     check_digits(first)
-    columns = _plain(first)
-    for file in files[1:]:
-        if _plain(schema_of(file, kind)) != columns:
+    expected: list[tuple[str, pa.DataType]] = []
+    for file in files:
+        # whether a library wrote a dictionary is no difference
+        schema = schema_of(file, kind)
+        columns = [(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
+        expected = expected or columns
+        if columns != expected:
             raise DataError(f"{shown(file)} has other columns than {shown(files[0])}, or other types in them")
-
-
-def _plain(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
-    """Names and types; whether a library wrote a dictionary is no difference."""
-    return [(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
 
 
 def check_digits(schema: pa.Schema) -> None:

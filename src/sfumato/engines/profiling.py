@@ -55,7 +55,23 @@ class CountedTable:
     def profile(self, needs: Needs, declared: Mapping[str, Sequence[Scalar]], *, null_as_value: bool) -> Profile:
         """Joint counts by one GROUP BY per joint; domains from them, or as declared."""
         tables = self._tables([self._counted([c for u in joint for c in needs.units[u]]) for joint in needs.joints])
-        return profile_of(tables, needs, declared, self.columns, self._arrow, null_as_value=null_as_value)
+        domains: dict[int, Domain] = {}
+        for joint, table in zip(needs.joints, tables, strict=True):
+            for u in (u for u in joint if u not in domains):
+                nulls = null_as_value or not (needs.changed[u] or u in needs.sensitive)
+                domains[u] = _domain(needs.units[u], table, declared, self.columns, self._arrow, nulls=nulls)
+        coders = {u: Coder(domain, self._arrow) for u, domain in domains.items()}
+        histograms = []
+        for joint, table in zip(needs.joints, tables, strict=True):
+            counts = table[ROWS].to_numpy().astype(np.int64)
+            codes = [coders[u].encode([table[c] for c in needs.units[u]], counts) for u in joint]
+            histograms.append(Histogram(codes=np.stack(codes, axis=1).astype(np.int32), true_counts=counts))
+        return Profile(
+            rows=int(histograms[0].true_counts.sum()),
+            domains=tuple(domains[u] for u in range(len(needs.units))),
+            histograms=tuple(histograms),
+            sensitive=needs.sensitive,
+        )
 
     def _counted(self, columns: Sequence[str]) -> str:
         return f"SELECT {self._select(columns)}, count(*) AS {ROWS} FROM source GROUP BY ALL"
@@ -83,18 +99,16 @@ class CountedTable:
 
     def filled(self, columns: Sequence[str]) -> dict[str, Filled]:
         """Sketches first; only columns that may be nearly unique are counted exactly, which needs room."""
-        rough = self._filled(columns, "approx_count_distinct({})")
-        near = [name for name, found in rough.items() if found.distinct > NEAR * found.rows]
-        return rough | self._filled(near, "count(DISTINCT {})")
-
-    def _filled(self, columns: Sequence[str], distinct: str) -> dict[str, Filled]:
         found: dict[str, Filled] = {}
-        for first in range(0, len(columns), AT_ONCE):
-            names = columns[first : first + AT_ONCE]
-            counts = ", ".join(f"count({c}), {distinct.format(c)}" for c in map(self._cell, names))
-            numbers = self._numbers(f"SELECT {counts} FROM source")
-            pairs = zip(names, numbers[::2], numbers[1::2], strict=True)
-            found |= {name: Filled(rows=rows, distinct=min(rows, values)) for name, rows, values in pairs}
+        wanted = list(columns)
+        for distinct in ("approx_count_distinct({})", "count(DISTINCT {})"):
+            for first in range(0, len(wanted), AT_ONCE):
+                names = wanted[first : first + AT_ONCE]
+                counts = ", ".join(f"count({c}), {distinct.format(c)}" for c in map(self._cell, names))
+                numbers = self._numbers(f"SELECT {counts} FROM source")
+                pairs = zip(names, numbers[::2], numbers[1::2], strict=True)
+                found |= {name: Filled(rows=rows, distinct=min(rows, values)) for name, rows, values in pairs}
+            wanted = [name for name, filled in found.items() if filled.distinct > NEAR * filled.rows]
         return found
 
     def _numbers(self, statement: str) -> list[int]:
@@ -154,33 +168,6 @@ def bin_sql(cell: str, edges: Sequence[float]) -> str:
     *names, last = [BELOW, *bin_labels(edges)]
     whens = " ".join(f"WHEN {cell} < {cut!r} THEN '{name}'" for cut, name in zip(edges, names, strict=True))
     return f"CASE WHEN {cell} IS NULL OR isnan(CAST({cell} AS DOUBLE)) THEN NULL {whens} ELSE '{last}' END"
-
-
-def profile_of(
-    tables: Sequence[pa.Table],
-    needs: Needs,
-    declared: Mapping[str, Sequence[Scalar]],
-    types: Types,
-    arrow: ArrowTypes,
-    *,
-    null_as_value: bool,
-) -> Profile:
-    """The profile, from one table of combinations and their `ROWS` for each joint of the needs."""
-    domains: dict[int, Domain] = {}
-    for joint, table in zip(needs.joints, tables, strict=True):
-        for u in joint:
-            if u not in domains:
-                looked_at = not needs.changed[u] and u not in needs.sensitive
-                domains[u] = _domain(needs.units[u], table, declared, types, arrow, nulls=null_as_value or looked_at)
-    ordered = tuple(domains[u] for u in range(len(needs.units)))
-    coders = [Coder(d, arrow) for d in ordered]
-    histograms = []
-    for joint, table in zip(needs.joints, tables, strict=True):
-        counts = table[ROWS].to_numpy().astype(np.int64)
-        codes = [coders[u].encode([table[c] for c in needs.units[u]], counts) for u in joint]
-        histograms.append(Histogram(codes=np.stack(codes, axis=1).astype(np.int32), true_counts=counts))
-    rows = int(histograms[0].true_counts.sum())
-    return Profile(rows=rows, domains=ordered, histograms=tuple(histograms), sensitive=needs.sensitive)
 
 
 def joint_cells(

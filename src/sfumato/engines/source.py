@@ -90,24 +90,12 @@ class Source:
                 raise SpecError(f"--{name} {why}", field=name)
 
 
-def source_of(given: Any, delimiter: str | None = None) -> Source:
-    """The source itself, or one that reads `given` as it is."""
-    if isinstance(given, Source):
-        return given
-    return Source(given, delimiter=delimiter)
-
-
-def as_published(given: Any, recoded: tuple[Recoding, ...], delimiter: str | None = None) -> Any:
+def as_published(given: Any, recoded: tuple[Recoding, ...]) -> Any:
     """The source with the columns made coarser that a release says were, unless it says so itself."""
-    if not recoded or (not isinstance(given, Source) and _opened(given)):
-        return given
-    source = source_of(given, delimiter)
-    return source if source.recode else replace(source, recode=recoded)
-
-
-def _opened(given: Any) -> bool:
-    """Whether an engine has opened it already."""
-    return type(given).__module__.startswith("sfumato.")
+    if isinstance(given, Source):
+        return given if given.recode else replace(given, recode=recoded)
+    opened = type(given).__module__.startswith("sfumato.")  # by an engine, already
+    return Source(given, recode=recoded) if recoded and not opened else given
 
 
 def path_of(address: str) -> str:

@@ -115,9 +115,7 @@ def distinct(name: str, *, table: str, where: Sequence[str] = ()) -> exp.Select:
 
 def on_domain(expressions: Sequence[str], columns: Mapping[str, ColumnType], *, table: str, order: str) -> exp.Select:
     """Expressions e0, e1 .. evaluated on every row of a table of texts, which are cast to their types first."""
-    casts = [
-        exp.alias_(exp.cast(column(n), t.format_name, dialect=DIALECT), n, quoted=True) for n, t in columns.items()
-    ]
+    casts = [exp.alias_(exp.cast(column(n), str(t), dialect=DIALECT), n, quoted=True) for n, t in columns.items()]
     inner = exp.select(column(order), *casts).from_(exp.table_(table)).subquery("domain_values")
     wanted = [exp.alias_(expression(text), f"e{i}", quoted=True) for i, text in enumerate(expressions)]
     return exp.select(*wanted).from_(inner).order_by(column(order))

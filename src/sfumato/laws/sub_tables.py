@@ -20,6 +20,7 @@ from .expected import sent
 from .published import one_unit, stated_sizes
 
 PART = "sub_table"  # the column that tells a row's sub-table
+MOST_VALUES = 1 << 22  # of a domain: release.json lists them, in 8 MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +38,8 @@ class SubTableLaw(Law):
     sizes: tuple[int, ...] | None = None  # rows of each, where there are sub-tables
 
     def __post_init__(self) -> None:
-        if self.values < 2 or any(gamma <= 1 for gamma in self.gammas):
-            raise ValueError("a channel needs two values or more, and a gamma above 1")
+        if not 2 <= self.values <= MOST_VALUES or any(gamma <= 1 for gamma in self.gammas):
+            raise ValueError(f"a channel needs 2 to {MOST_VALUES:,} values, and a gamma above 1")
         if (self.domains is None) != (self.sizes is None):
             raise ValueError("sub-tables have domains and sizes")
         if len(self.gammas) != (1 if self.domains is None else len(self.domains)) or not self.gammas:

@@ -125,19 +125,15 @@ Ratio = Fraction | str | int | float  # "1/13", 0.2, Fraction(1, 5)
 LONGEST = 400  # characters and powers of ten: 1e-999999999 is a number of a thousand million digits
 
 
-def _exponent(text: str) -> int:
-    """The power of ten at the end of a number such as 1e-9."""
-    digits = text.lower().rpartition("e")[2] if "e" in text.lower() else "0"
-    return int(digits)
-
-
 def exact(value: Ratio, field: str) -> Fraction:
     """The fraction a person means by `value`: "1/13" and "0.2" exactly, 0.2 as 1/5."""
     try:
         if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
             raise ValueError
-        if isinstance(value, str) and (len(value) > LONGEST or abs(_exponent(value)) > LONGEST):
-            raise ValueError
+        if isinstance(value, str):
+            _, e, exponent = value.lower().rpartition("e")  # the power of ten at the end of 1e-9
+            if len(value) > LONGEST or (e and abs(int(exponent)) > LONGEST):
+                raise ValueError
         return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
     except (ValueError, TypeError, ZeroDivisionError):
         raise SpecError(

@@ -40,15 +40,11 @@ class ColumnType:
         """Whether values can be added."""
         return self.kind in {Kind.INTEGER, Kind.REAL, Kind.DECIMAL}
 
-    @property
-    def format_name(self) -> str:
+    def __str__(self) -> str:
         """The type's name in release.json, which is also DuckDB's."""
         if self.kind is Kind.DECIMAL:
             return f"DECIMAL({self.precision},{self.scale})"
         return _NAME_OF[self]
-
-    def __str__(self) -> str:
-        return self.format_name
 
 
 TEXT = ColumnType(Kind.TEXT)

@@ -278,9 +278,9 @@ def columns_and_units(
         ColumnModel(
             name=c.name,
             role=c.role,
-            type=c.type.format_name,
+            type=str(c.type),
             domain=None if c.domain is None else [encode(v) for v in c.domain],
-            released_type=None if c.released_type is None else c.released_type.format_name,
+            released_type=None if c.released_type is None else str(c.released_type),
             **_labelled(c, (labels or {}).get(c.name)),
         )
         for c in columns

@@ -45,11 +45,6 @@ def describe(release: OpenedRelease) -> dict[str, Any]:
     return found if release.method is not None else found | {"method_installed": False}
 
 
-def stated_guarantee(manifest: Manifest) -> dict[str, Any]:
-    """The same of the guarantee alone."""
-    return manifest.guarantee.model_dump(mode="json", exclude_none=True)
-
-
 def verify(
     release: str | Path | OpenedRelease, *, test: bool = False, key: str | Path | None = None
 ) -> tuple[str, ...]:

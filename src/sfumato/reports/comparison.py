@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from . import charts
-from .documents import band_label, entries, opening, posteriors, share_text
+from .documents import band_label, entries, opening, posteriors, rows_compared, share_text
 from .pages import page
 from .report_files import charts_folder, write_html, write_twin
 
@@ -90,7 +90,7 @@ def comparison_html(document: Mapping[str, Any]) -> str:
     else:
         workload = document["workload"]
         intro.append(
-            f"{document['rows']:,} rows; {workload['questions']:,} questions ({workload['name']}); "
+            f"{rows_compared(document)}; {workload['questions']:,} questions ({workload['name']}); "
             f"{document['releases']} releases each. For the custodian only: it compares with the truth."
         )
     tables = [] if public else [_errors(document), _costs(document)]

@@ -66,8 +66,7 @@ SHOWN_TABLES = 20
 def stated_parameters(document: dict[str, Any]) -> dict[str, Any]:
     """Parameters of a method and of its law that are one value; the name of the law among them."""
     law = {"law" if k == "name" else k: v for k, v in document["law"].items()}
-    every = {k: v[0] if isinstance(v, list) and len(v) == 1 else v for k, v in (document["parameters"] | law).items()}
-    return {k: v for k, v in every.items() if isinstance(v, str | int | float | bool)}
+    return {k: v for k, v in (document["parameters"] | law).items() if isinstance(v, str | int | float | bool)}
 
 
 def render_plan(report: dict[str, Any]) -> str:
@@ -222,6 +221,12 @@ def entries(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield {"trust": method["trust"]} | variant | {"label": f"{method['method']}, {variant['variant']}"}
 
 
+def rows_compared(document: Mapping[str, Any]) -> str:
+    """How many rows were looked at, and of how many they are a sample."""
+    rows, of = document["rows"], document["rows_in_all"]
+    return f"{rows:,} rows" if rows == of else f"a random sample of {rows:,} of {of:,} rows (fewer rows, larger errors)"
+
+
 def opening(document: Mapping[str, Any]) -> str:
     """The first sentence: which entries are equal, and which are only listed."""
     able = [e for e in entries(document) if e["applicable"] and e.get("readers")]
@@ -272,7 +277,7 @@ def render_comparison(document: Mapping[str, Any]) -> str:
         if entry.get("largest_share"):
             notes.append(f"{entry['label']}: one value fills up to {entry['largest_share']:.0%} of a class")
     first = (
-        f"{opening(document)} {document['rows']:,} rows, {workload['questions']:,} questions ({workload['name']}), "
+        f"{opening(document)} {rows_compared(document)}, {workload['questions']:,} questions ({workload['name']}), "
         f"{document['releases']} releases each."
     )
     meaning = (

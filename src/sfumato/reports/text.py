@@ -12,6 +12,7 @@ from ..model.names import SMALLEST_P
 # What a terminal obeys instead of showing, and what turns the direction of writing: names and values of a release may
 # hold it, and a release may come from a stranger.
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_NUMBER = re.compile(r"-?\d|-$")  # how a cell begins that stands to the right
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs a cell that begins with one of these
 
 
@@ -43,7 +44,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Aligned columns, numbers to the right."""
     lines = [[visible(cell) for cell in line] for line in (header, *rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    right = [bool(rows) and all(_numeric(row[i]) for row in rows) for i in range(len(header))]
+    right = [bool(rows) and all(_NUMBER.match(row[i]) for row in rows) for i in range(len(header))]
     texts = []
     for line in lines:
         cells = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)]
@@ -81,10 +82,6 @@ def p_said(p: float | None) -> str:
     """The same in a sentence: p = 0.03, p below 1e-300."""
     text = p_text(p)
     return f"p {text}" if text.startswith("below") else f"p = {text}"
-
-
-def _numeric(cell: str) -> bool:
-    return cell == "-" or cell[:1].isdigit() or (cell[:1] == "-" and cell[1:2].isdigit())
 
 
 # --- the readers of a plan, a release or a method, as one table: the same wherever it is shown ---

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -76,7 +76,6 @@ class Allowance(Protocol):
 
     memory: str
     threads: int
-    encrypted_spill: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -108,11 +107,12 @@ def limited(allowed: Allowance, spill: str, taken: int = 0) -> duckdb.DuckDBPyCo
         raise SpecError(f'memory must be a size such as 2GB, got "{allowed.memory}"', field="memory") from None
     # What spills is encrypted under a key that dies with the process. DuckDB brings no generator of its own that it
     # would call secure for this, hence the name of the switch; docs/limitations.md says so.
-    if allowed.encrypted_spill:
-        con.execute("SET force_mbedtls_unsafe=true")
-        con.execute("SET temp_file_encryption=true")
+    con.execute("SET force_mbedtls_unsafe=true")
+    con.execute("SET temp_file_encryption=true")
     try:
-        room = _bytes(con.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
+        shown = con.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]  # as "1.3 GiB"
+        number, unit = re.fullmatch(r"([0-9.]+) ?(bytes?|KiB|MiB|GiB|TiB|PiB)", shown.strip()).groups()  # type: ignore[union-attr]
+        room = float(number) * 1024.0 ** "bKMGTP".index(unit[0])
     except duckdb.Error:  # too little even to say how little
         room = 0
     if room < LEAST_MEMORY:
@@ -123,33 +123,23 @@ def limited(allowed: Allowance, spill: str, taken: int = 0) -> duckdb.DuckDBPyCo
     return con
 
 
-def _bytes(shown: str) -> float:
-    """What DuckDB shows as "1.3 GiB"."""
-    number, unit = re.fullmatch(r"([0-9.]+) ?(bytes?|KiB|MiB|GiB|TiB|PiB)", shown.strip()).groups()  # type: ignore[union-attr]
-    return float(number) * 1024.0 ** ["b", "K", "M", "G", "T", "P"].index(unit[0])
-
-
+@dataclass(frozen=True, slots=True)
 class Session:
-    """A connection with a source bound as the view `source`, and a spill folder that goes with it."""
+    """A connection with a source bound as the view `source`."""
 
-    def __init__(self, allowed: Allowance, view: SourceView | None = None, *, taken: int = 0) -> None:
-        self._allowed, self._view, self._taken = allowed, view, taken
+    con: duckdb.DuckDBPyConnection
 
-    def __enter__(self) -> Session:
-        with ExitStack() as stack:  # undone here when binding fails, kept for __exit__ when it does not
-            spill = stack.enter_context(scratch.folder("spill"))
-            self.con = stack.enter_context(limited(self._allowed, str(spill), self._taken))
-            if self._view is not None:
+    @classmethod
+    @contextmanager
+    def open(cls, allowed: Allowance, view: SourceView | None = None, *, taken: int = 0) -> Iterator[Session]:
+        """A session for the length of a block, with a spill folder that goes with it."""
+        with scratch.folder("spill") as spill, limited(allowed, str(spill), taken) as con:
+            if view is not None:
                 try:
-                    self.source = self._view.bind(self.con)
-                    self.source.create_view("source")
+                    view.bind(con).create_view("source")
                 except (duckdb.Error, pa.ArrowException) as error:
                     raise reading_error(error) from None
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+            yield cls(con)
 
     def query(self, sql: str) -> pa.Table:
         """The rows of a statement, as one piece."""

@@ -81,7 +81,7 @@ def csv_view(files: Sequence[str], source: Source, allowed: Allowance) -> Source
     }
     paths = [plain_path(Path(file)) for file in plain]
     forms = CellForms(point=source.decimal or POINT, dates=source.dates)
-    with Session(allowed) as session:
+    with Session.open(allowed) as session:
         try:
             texts = session.con.read_csv(paths, columns=dict.fromkeys(names, TEXT), **options)  # type: ignore[arg-type] # it takes lists
             texts.create_view(TEXTS)

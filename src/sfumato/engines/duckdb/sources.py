@@ -17,7 +17,6 @@ import duckdb
 import pyarrow as pa
 
 from ...errors import DataError, SpecError
-from ...model.coarsening import in_order
 from ...model.public import Labels
 from ..batches import ONCE, Batches, check_sound, of_function, of_iterator
 from ..files import (
@@ -35,7 +34,7 @@ from ..files import (
     unpacked,
 )
 from ..source import MORE_DIGITS, SCHEMES, Address, Source, address_of
-from .columns import projected, recoded, typed, without_excess
+from .columns import projected, without_excess
 from .connection import Allowance, Bind, SourceView, connect, in_plain_types, plain_path, quoted
 from .csv import csv_view
 
@@ -43,15 +42,7 @@ LABELLED = "titles and value labels of the file are published with the columns t
 
 
 def view_of(source: Source, allowed: Allowance) -> SourceView:
-    """How a session shows the source, and what is to be said about it."""
-    view = _as_it_is(source, allowed)
-    if source.types:
-        view = typed(view, source.types)
-    return recoded(view, in_order(source.recode)) if source.recode else view
-
-
-def _as_it_is(source: Source, allowed: Allowance) -> SourceView:
-    """The source before its columns are cast or made coarser."""
+    """How a session shows the source, before its columns are cast or made coarser, and what is to be said of it."""
     given = source.given
     address = address_of(given)
     if address is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError, ReleaseError, SfumatoError
+from ...model.coarsening import in_order
 from ...model.types import TEXT, ColumnType, type_named
 from ..batches import BATCH_CELLS, check_sound, exactly, rows_at_once, write_parquet
 from ..contract import Keys, Progress, Transform
 from ..files import PrivateCopy
 from ..profiling import CountedTable
-from ..source import MEMORY, source_of
+from ..source import MEMORY, Source
+from .columns import recoded, typed
 from .connection import VECTOR, Session, SourceView, engine_error, quoted
 from .reader import DuckDBReader
 from .sources import view_of
@@ -26,26 +29,25 @@ from .sources import view_of
 BATCH_ROWS = 131_072
 
 
+@dataclass(kw_only=True)
 class LocalEngine:
     """One machine, no server. `memory` bounds what DuckDB holds before it spills to a temporary folder."""
 
+    memory: str = MEMORY
+    threads: int = os.cpu_count() or 1
+    batch_rows: int = BATCH_ROWS
     name = "local"
 
-    def __init__(
-        self,
-        *,
-        memory: str = MEMORY,
-        threads: int | None = None,
-        batch_rows: int = BATCH_ROWS,
-        encrypted_spill: bool = True,
-    ) -> None:
-        self.memory, self.threads, self.batch_rows = memory, threads or os.cpu_count() or 1, batch_rows
-        self.encrypted_spill = encrypted_spill  # costs a sort that spills about as much time again
-
-    def open(self, source: Any, *, delimiter: str | None = None) -> LocalTable:
-        return (
-            source if isinstance(source, LocalTable) else LocalTable(self, view_of(source_of(source, delimiter), self))
-        )
+    def open(self, source: Any) -> LocalTable:
+        if isinstance(source, LocalTable):
+            return source
+        given = source if isinstance(source, Source) else Source(source)
+        view = view_of(given, self)
+        if given.types:
+            view = typed(view, given.types)
+        if given.recode:
+            view = recoded(view, in_order(given.recode))
+        return LocalTable(self, view)
 
     def read(self, data: Sequence[Path]) -> DuckDBReader:
         return DuckDBReader(data, memory=self.memory)
@@ -63,16 +65,15 @@ class LocalTable(CountedTable):
         self.notes, self.labels, self.recoded = view.notes, view.labels, view.recoded
         self._bins = {}
         self._copy: PrivateCopy | None = None  # a file of rows that goes with the table
-        with Session(self._engine, self._view) as session:
-            self.columns = {
-                name: _released_type(name, str(kind))
-                for name, kind in zip(session.source.columns, session.source.types, strict=True)
-            }
+        with Session.open(self._engine, self._view) as session:
+            rows = session.con.view("source")
+            kinds = zip(rows.columns, rows.types, strict=True)
+            self.columns = {name: _released_type(name, str(kind)) for name, kind in kinds}
             sample = session.query(f"SELECT {self._select(list(self.columns))} FROM source LIMIT 0")
         self._arrow = {field.name: field.type for field in sample.schema}
 
     def _tables(self, statements: Sequence[str]) -> list[pa.Table]:
-        with Session(self._engine, self._view) as session:
+        with Session.open(self._engine, self._view) as session:
             return [check_sound(session.query(statement), texts=not self._view.utf8) for statement in statements]
 
     def _cell(self, name: str) -> str:
@@ -107,8 +108,8 @@ class LocalTable(CountedTable):
                 failure.append(error)
                 raise
 
-        sorting = Session(self._engine, taken=transform.bytes_held)
-        with Session(self._engine, self._view) as reading, sorting:
+        held = transform.bytes_held
+        with Session.open(self._engine, self._view) as reading, Session.open(self._engine, taken=held) as sorting:
             try:
                 rows = transformed(self._batches(reading, columns))
                 write_parquet(path, schema, sorted_rows(sorting.con, schema, rows), transform.dictionaries)
@@ -143,7 +144,7 @@ class LocalTable(CountedTable):
 
         shown = ", ".join(f"c{names.index(name)} AS {quoted(name)}" for name in columns)
         rank = f"row_number() OVER (PARTITION BY c0 ORDER BY {KEY}, {PLACE})"
-        with Session(self._engine, self._view) as reading, Session(self._engine) as choosing:
+        with Session.open(self._engine, self._view) as reading, Session.open(self._engine) as choosing:
             given = pa.RecordBatchReader.from_batches(schema, keyed(self._batches(reading, names)))
             choosing.con.register("keyed", given)
             stay = choosing.batches(f"SELECT {shown} FROM keyed QUALIFY {rank} <= {int(most)} ORDER BY {PLACE}")

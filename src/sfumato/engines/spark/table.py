@@ -58,7 +58,8 @@ class SparkEngine:
             self._session = start(self._master, self._remote)
         return self._session
 
-    def open(self, source: Any, *, delimiter: str | None = None) -> SparkTable:
+    def open(self, source: Any) -> SparkTable:
+        delimiter = None
         if isinstance(source, SparkTable):
             return source
         if isinstance(source, Source):
@@ -73,7 +74,7 @@ class SparkEngine:
                 "recode",
                 why="is for the local engine; make the table Parquet first, or give a Spark DataFrame that was read so",
             )
-            source, delimiter = source.given, source.delimiter or delimiter
+            source, delimiter = source.given, source.delimiter
         if is_frame(source):  # it lives in a session already
             self._session = source.sparkSession
             silence()

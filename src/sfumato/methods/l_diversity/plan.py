@@ -144,37 +144,22 @@ def hierarchy_of(domain: Domain, what: Any) -> Hierarchy:
     return from_rows(column, [MISSING if v is None else v for v in values], rows)
 
 
-# --- class tables -----------------------------------------------------------------------------------------------------
-# The classes of a node with their counts of sensitive values, added up from the smallest finer table at hand.
-#
-# A class of a node is a union of classes of every node below it, so that counts are added up from those instead of from
-# the cells; most nodes that a search looks at have a thousandth of the classes that the table has cells.
-
-
-MOST_KEPT = 8_000_000  # counts, of all tables that are kept
+# --- cells and classes ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CellCounts:
-    """Cells, or classes by the codes of one of their cells, and their counts above 0 by sensitive value. Private.
+    """The distinct cells of quasi-identifiers, and their counts above 0 by sensitive value. Private.
 
     Most cells hold few values: a table of cells by values would be mostly zeros.
     """
 
-    codes: Ints  # (cells, columns), column by column in memory
+    codes: Ints  # (cells, columns)
     cell: NDArray[np.int32]
     value: NDArray[np.int32]
     weight: NDArray[np.float64]
     rows: NDArray[np.float64]  # of every cell
     values: int
-
-    @classmethod
-    def of_table(cls, codes: Ints, table: Ints) -> CellCounts:
-        """From a table of cells by values."""
-        counts = table.reshape(-1)
-        at = np.flatnonzero(counts)
-        cell = at // table.shape[1]  # np.nonzero of the table itself takes several times as long
-        return cls.of_entries(codes, cell, at - cell * table.shape[1], counts[at], table.shape[1])
 
     @classmethod
     def of_entries(
@@ -183,7 +168,7 @@ class CellCounts:
         """From the cell, the value and the rows of every entry."""
         weight = count.astype(np.float64)
         return cls(
-            codes=np.asfortranarray(codes),
+            codes=codes,
             cell=cell.astype(np.int32),
             value=value.astype(np.int32),
             weight=weight,
@@ -197,81 +182,9 @@ class CellCounts:
         table = np.bincount(flat, weights=self.weight, minlength=classes * self.values)
         return table.astype(np.int64).reshape(classes, self.values)
 
-    def around(self, codes: Ints, hierarchies: Sequence[Hierarchy]) -> Ints:
-        """(*levels of every hierarchy, values): at every node of the lattice, the class that holds these codes."""
-        key, shape = np.zeros(len(self.codes), dtype=np.int64), []
-        for column, code, hierarchy in zip(self.codes.T, codes.tolist(), hierarchies, strict=True):
-            # levels at which a value has another label; at the top, too, where that has several
-            apart = np.sum([level != level[code] for level in hierarchy.levels], axis=0)
-            shape.append(len(hierarchy.levels) + (len(hierarchy.labels[-1]) > 1))
-            key *= shape[-1]
-            key += apart[column]
-        flat = key[self.cell] * self.values + self.value
-        table = np.bincount(flat, weights=self.weight, minlength=math.prod(shape) * self.values).astype(np.int64)
-        table = table.reshape(*shape, self.values)[tuple(slice(len(hierarchy.levels)) for hierarchy in hierarchies)]
-        found = np.ascontiguousarray(table)
-        for axis, levels in enumerate(found.shape[:-1]):
-            along = found.reshape(math.prod(found.shape[:axis]), levels, -1)
-            for k in range(1, levels):
-                along[:, k] += along[:, k - 1]  # np.cumsum takes ten times as long
-        return found
-
     def of_values(self) -> Ints:
         """Rows of every value."""
         return np.bincount(self.value, weights=self.weight, minlength=self.values).astype(np.int64)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Classes:
-    """The classes of a node, as unions of classes of a finer one. Private."""
-
-    node: tuple[int, ...]
-    source: CellCounts
-    where: Ints  # the class that each class of the source lies in
-    number: int
-
-    @property
-    def worth_keeping(self) -> bool:
-        """Whether there are so few of them that counts of coarser ones are better added up from them."""
-        return 2 * self.number <= len(self.source.codes)
-
-    def smallest(self) -> int:
-        """Rows of the smallest class that has any."""
-        rows = np.bincount(self.where, weights=self.source.rows, minlength=self.number)
-        return int(rows[rows > 0].min()) if rows.any() else 0
-
-
-class ClassTables:
-    """Counts by class and sensitive value at any node of a lattice."""
-
-    def __init__(self, cells: CellCounts, hierarchies: Sequence[Hierarchy]) -> None:
-        self.hierarchies = hierarchies
-        self._nodes = np.zeros((1, len(hierarchies)), dtype=np.intp)
-        self._kept, self._size = [cells], 0
-
-    def classes(self, node: tuple[int, ...]) -> Classes:
-        """The classes of a node, in the order of their labels."""
-        below = np.flatnonzero((self._nodes <= np.asarray(node)).all(axis=1))
-        source = min((self._kept[i] for i in below.tolist()), key=lambda kept: len(kept.weight))
-        where, n = class_of(source.codes, self.hierarchies, node)
-        return Classes(node=node, source=source, where=where, number=n)
-
-    def counted(self, classes: Classes) -> NDArray[np.int64]:
-        """(classes, sensitive values)."""
-        table = classes.source.by_class(classes.where, classes.number)
-        if classes.worth_keeping:
-            self._keep(classes.node, classes.source, classes.where, table)
-        return table
-
-    def _keep(self, node: Sequence[int], source: CellCounts, where: Ints, table: NDArray[np.int64]) -> None:
-        """Remembers a table that is much smaller than the one it was made of, while there is room."""
-        one = np.zeros(len(table), dtype=np.intp)
-        one[where] = np.arange(len(where))
-        found = CellCounts.of_table(source.codes[one], table)
-        if self._size + len(found.weight) <= MOST_KEPT:
-            self._nodes = np.vstack([self._nodes, np.asarray(node, dtype=np.intp)])
-            self._kept.append(found)
-            self._size += len(found.weight)
 
 
 def class_of(codes: Ints, hierarchies: Sequence[Hierarchy], levels: Sequence[int]) -> tuple[Ints, int]:
@@ -280,8 +193,6 @@ def class_of(codes: Ints, hierarchies: Sequence[Hierarchy], levels: Sequence[int
     span = 1
     for j, (hierarchy, level) in enumerate(zip(hierarchies, levels, strict=True)):
         size = len(hierarchy.labels[level])
-        if size == 1:  # one label for all
-            continue
         if span > (1 << 40) // size:  # keep the mixed-radix key small
             key = np.unique(key, return_inverse=True)[1].reshape(-1)
             span = int(key.max()) + 1 if len(key) else 1
@@ -312,7 +223,6 @@ def class_of(codes: Ints, hierarchies: Sequence[Hierarchy], levels: Sequence[int
 
 
 Kind = Literal["frequency", "entropy", "distinct"]
-MOST_AROUND = 1 << 22  # counts of one class at all nodes, by value
 KINDS: tuple[Kind, ...] = ("frequency", "entropy", "distinct")
 
 
@@ -353,7 +263,6 @@ class _LatticeSearch:
         kind: Kind,
         limit: int,
     ) -> None:
-        self.tables = ClassTables(cells, hierarchies)
         self.cells, self.hierarchies = cells, hierarchies
         self.l, self.kind, self.limit = l, kind, limit
         self.rows = int(cells.rows.sum())
@@ -371,12 +280,7 @@ class _LatticeSearch:
     def check(self, node: tuple[int, ...]) -> tuple[int, int] | None:
         """(rows suppressed, classes kept) if the node is feasible, else None; an infeasible node rules out more."""
         self.checked += 1
-        classes = self.tables.classes(node)
-        cheaper = self.limit == 0 and not classes.worth_keeping
-        if cheaper and classes.smallest() * self.l.denominator < self.l.numerator:
-            self._rule_out(node)  # fewer rows than l: no kind holds, whatever the values
-            return None
-        table = self.tables.counted(classes)
+        table = self.cells.by_class(*class_of(self.cells.codes, self.hierarchies, node))
         good = diverse(table, l=self.l, kind=self.kind)
         total = table.sum(axis=1)
         suppressed = int(total[~good].sum())
@@ -384,20 +288,8 @@ class _LatticeSearch:
             return suppressed, int(good.sum())
         hopeless = suppressed if self.limit == 0 else int(total[total * self.l.denominator < self.l.numerator].sum())
         if hopeless > self.limit:
-            self._rule_out(node)
-        if self.limit == 0 and self.ruled_out.size * self.cells.values <= MOST_AROUND:
-            worst = int(np.argmin(np.where(good, self.rows + 1, total)))
-            self._rule_out_around(classes.source.codes[int(np.argmax(classes.where == worst))])
+            self.ruled_out[tuple(slice(0, h + 1) for h in node)] = True  # nor is any node below it feasible
         return None
-
-    def _rule_out_around(self, codes: Ints) -> None:
-        """Nor is any node feasible at which the class that holds these codes is not diverse."""
-        found = self.cells.around(codes, self.hierarchies)
-        self.ruled_out |= ~diverse(found.reshape(-1, self.cells.values), l=self.l, kind=self.kind).reshape(self.shape)
-
-    def _rule_out(self, node: tuple[int, ...]) -> None:
-        """Nor is any node below it feasible."""
-        self.ruled_out[tuple(slice(0, h + 1) for h in node)] = True
 
 
 def _level_bits(hierarchy: Hierarchy, share: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -56,10 +56,8 @@ from .risk import (
     infimum,
     linking_posterior,
     paper_risk,
-    quasi_reconstruction,
     record_posterior,
     round_up,
-    sampled_eta,
     views,
 )
 
@@ -289,7 +287,6 @@ METHOD: Method[RandomizedResponse, RandomizedResponsePlan] = RandomizedResponseM
 # What `randomized-response` tells: the text of its promise, and the custodian's risk report.
 
 
-WORST_CELLS, SAMPLES, DELTA = 5, 400, 0.05
 LINKING_CELLS = 200_000
 
 EXPLAINED = {
@@ -393,7 +390,7 @@ def risk_report(
     if not exact:
         notes.append(
             "the quasi-identifiers have too many cells for the exact risk: a rigorous upper bound was used, so the "
-            "keep probabilities are lower than the risk needs; sampled estimates of the worst cells stand beside it"
+            "keep probabilities are lower than the risk needs"
         )
     return {
         "risk": max(t["risk"] for t in targets),
@@ -442,28 +439,7 @@ def _target(v: View, names: Sequence[str], thetas: Sequence[float]) -> dict[str,
         }
     if len(v.sensitive) == 1:
         out["record_posterior"] = record_posterior(v, thetas)
-    if v.grid is None and v.moving:
-        out["worst_cells"] = _sampled(v, risk, thetas)
     return out
-
-
-def _sampled(v: View, risk: np.ndarray[Any, Any], thetas: Sequence[float]) -> list[dict[str, float]]:
-    """For the cells of largest bound, the bound on eta and its sampled estimate."""
-    worst = np.argsort(risk.reshape(len(risk), -1).max(axis=1))[::-1][:WORST_CELLS]
-    bounds = quasi_reconstruction(v, thetas)
-    rng = np.random.default_rng(1)  # a custodian's estimate, not noise of the release
-    rows = []
-    for row in worst:
-        eta = sampled_eta(v, int(row), thetas, samples=SAMPLES, delta=DELTA, rng=rng)
-        factor = float(risk[row].max()) / float(bounds[row])  # f * rho
-        rows.append(
-            {
-                "risk_bound": float(risk[row].max()),
-                "risk_sampled": factor * eta.estimate,
-                "half_width": factor * eta.half_width,
-            }
-        )
-    return rows
 
 
 def expected_error(cells: RiskCells, profile: Profile, thetas: Sequence[float], unit: int) -> dict[str, Any]:

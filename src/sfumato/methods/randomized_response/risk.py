@@ -1,10 +1,10 @@
-"""Disclosure risk of a table whose columns are randomised independently, exactly and by sampling."""
+"""Disclosure risk of a table whose columns are randomised independently, and what other readers get."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -25,7 +25,7 @@ from ...stats.kronecker import AxisMap, Floats, apply_maps, channel, keep_of_the
 #
 # `paper_risk` is the probability of a conjunction (the picked record has the value AND both reconstructions are right).
 # It is non-decreasing in every keep probability, and it can fall below what guessing without any data achieves: report
-# it only beside `baseline`, `linking_posterior`, `record_posterior` and `epsilon`.
+# it only beside the baseline, `linking_posterior`, `record_posterior` and `epsilon`.
 #
 # eta and rho are one function, `reconstruction`: rho treats every QI cell as a table of its own.
 
@@ -84,16 +84,12 @@ class View:
 
     def keep_rows(self, rows: NDArray[np.bool_]) -> View:
         """The same reader and grid, with only some of the observed cells as targets."""
-        return View(
-            quasi=self.quasi,
-            sensitive=self.sensitive,
-            moving=self.moving,
-            sizes=self.sizes,
+        return replace(
+            self,
             quasi_codes=self.quasi_codes[rows],
             place=self.place[rows],
             true_counts=self.true_counts[rows],
             shares=self.shares[rows],
-            grid=self.grid,
         )
 
 
@@ -262,11 +258,6 @@ def round_up(loss: float, digits: int = 4) -> float:
 # whose estimates are consistent: that is a result of the release, not a failure of it.
 
 
-def baseline(v: View) -> float:
-    """max_u pi_u: how often a reader without the release is right who names the most frequent value for everyone."""
-    return float(v.shares.sum(axis=0).max())
-
-
 def linking_posterior(v: View, thetas: Sequence[float]) -> Floats:
     """The mix of S a reader gets who weights the released rows by Pr(QI~ | QI of the target), per observed QI cell.
 
@@ -302,55 +293,3 @@ def record_posterior(v: View, thetas: Sequence[float]) -> float:
     best_other = np.where(f == order[:, -1:], order[:, -2:-1], order[:, -1:])
     other = q * best_other / seen  # the likeliest u other than w
     return float(max(same.max(), other.max()))
-
-
-# --- sampled risk -----------------------------------------------------------------------------------------------------
-# eta of single QI cells by sampling, for tables whose QI cells do not fit a tensor.
-#
-# eta(alpha) = E over b ~ P(. | alpha) of pi_alpha P(b | alpha) / lambda_b, lambda_b = sum over the K observed cells of
-# pi_gamma P(b | gamma). Each sample lies in [0, 1], so Hoeffding's inequality gives a half-width that holds for one
-# cell with probability 1 - delta. O(samples x K x columns) per cell: for the few worst cells, not for all.
-
-
-CHUNK = 4_000_000  # products held at once
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampledEta:
-    """An estimate of eta for one cell, within `half_width` with probability 1 - delta."""
-
-    estimate: float
-    half_width: float
-
-
-def sampled_eta(
-    v: View, row: int, thetas: Sequence[float], *, samples: int, delta: float, rng: np.random.Generator
-) -> SampledEta:
-    """eta of the observed QI cell number `row` of the view."""
-    sizes = [len(np.unique(v.place[:, 0])), *(v.sizes[c] for c in v.moving)]
-    keep = [1.0, *(keep_of_theta(thetas[c], v.sizes[c]) for c in v.moving)]
-    target = v.place[row]
-    drawn = np.empty((samples, len(sizes)), dtype=np.int64)
-    for j, (d, p) in enumerate(zip(sizes, keep, strict=True)):
-        shift = rng.integers(1, d, samples) if d > 1 else np.zeros(samples, dtype=np.int64)
-        drawn[:, j] = np.where(rng.random(samples) < p, target[j], (target[j] + shift) % d)
-    released = _released_share(drawn, v.place, v.quasi_shares, sizes, keep)
-    own = np.ones(samples)
-    for j, (d, p) in enumerate(zip(sizes, keep, strict=True)):
-        own *= np.where(drawn[:, j] == target[j], p, (1.0 - p) / max(d - 1, 1))
-    value = float(np.mean(v.quasi_shares[row] * own / released))
-    return SampledEta(estimate=value, half_width=math.sqrt(math.log(2.0 / delta) / (2.0 * samples)))
-
-
-def _released_share(drawn: Ints, observed: Ints, shares: Floats, sizes: Sequence[int], keep: Sequence[float]) -> Floats:
-    """lambda at each drawn cell: sum over observed cells of share x prod_j (p_j if equal else q_j)."""
-    step = max(1, CHUNK // len(observed))
-    out = np.empty(len(drawn))
-    for start in range(0, len(drawn), step):
-        part = drawn[start : start + step]
-        product = np.broadcast_to(shares, (len(part), len(shares))).copy()
-        for j, (d, p) in enumerate(zip(sizes, keep, strict=True)):
-            q = (1.0 - p) / max(d - 1, 1)
-            product *= np.where(part[:, j, None] == observed[None, :, j], p, q)
-        out[start : start + step] = product.sum(axis=1)
-    return out

@@ -84,16 +84,24 @@ def round_up(x: Fraction | float, digits: int = DIGITS) -> float:
 
 def with_domain(bounds: tuple[ReaderBound, ...], *, declared: bool, known: Known | None) -> tuple[ReaderBound, ...]:
     """The same where the domain may come from the data: it then tells the reader "corruption" which values occur."""
-    if declared or (known is not None and int(known.joint.of_values().min()) > 1):
+    if declared or (known is not None and not _held_once(known)):
         return bounds
-    certain = known is not None
     why = "the domain is taken from the data: it tells whether a value occurs that no other record has; declare it"
-    return tuple(
-        replace(b, held=False if certain else None, posterior=1.0 if certain else None, why=why)
-        if b.reader == "corruption" and b.held
-        else b
-        for b in bounds
-    )
+    last = {"held": False, "posterior": 1.0} if known is not None else {"posterior": None}
+
+    def told(b: ReaderBound) -> ReaderBound:
+        if b.reader != "corruption" or b.posterior == 1 or (b.posterior is None and known is None):
+            return b
+        return replace(b, **{"held": None if b.held else b.held, "why": why} | last)
+
+    return tuple(map(told, bounds))
+
+
+def _held_once(known: Known) -> bool:
+    """Whether a value of some sensitive column, or of columns that are one value together, has one record only."""
+    counts = known.joint.of_values()
+    columns = (np.bincount(codes, weights=counts) for codes in known.joint.codes.T)
+    return any(bool((rows == 1).any()) for rows in columns)
 
 
 def list_aside(bounds: tuple[ReaderBound, ...], claim: Claim) -> tuple[ReaderBound, ...]:

@@ -372,18 +372,15 @@ def times_least(total: float, least: float) -> float:
     return float(np.sqrt(total / least)) if least > 0 else float("inf")
 
 
-def least_partition(rho1: Fraction, rho2: Fraction, cap: Fraction, *, rows_per_person: int = 1) -> Fraction:
+def least_partition(rho1: Fraction, rho2: Fraction, cap: Fraction) -> Fraction:
     """The least total variance per record for any partition into sub-tables that strict `small-domain` may choose.
 
-    In a sub-table of m protected values the most frequent holds at least 1/m of the records, so its gamma, to the power
-    of the rows of a person, is at most rho2 (m - 1) / (1 - rho2); and at most `cap`, the root of gamma(rho1, rho2), at
-    which all sub-tables run where a person has several rows. Beyond ceil(1 / rho1) values gamma stays at the cap and
-    the variance only grows: the least is found among 2..ceil(1 / rho1).
+    In a sub-table of m protected values the most frequent holds at least 1/m of the records, so its gamma is at
+    most rho2 (m - 1) / (1 - rho2), and at most `cap`, gamma(rho1, rho2). Beyond ceil(1 / rho1) values gamma stays at
+    the cap and the variance only grows: the least is found among 2..ceil(1 / rho1).
     """
     largest = max(2, -int(-1 / rho1 // 1))
     own = ((m, rho2 * (m - 1) / (1 - rho2)) for m in range(2, largest + 1))
-    if rows_per_person > 1:
-        return min(least_variance(m, cap) for m, gamma in own if gamma >= cap**rows_per_person)
     return min(least_variance(m, min(cap, gamma)) for m, gamma in own if gamma > 1)
 
 
@@ -395,14 +392,13 @@ def least_sized_partition(
     values: int,
     rows: int,
     min_size: int,
-    rows_per_person: int = 1,
 ) -> Fraction:
     """The same where all of `values` occur and sub-tables hold at least `min_size` of the `rows` records.
 
     U(m) = (m - 2 + 1/m) / tau - 1 + 1/m is convex, at most V(m) and rising where it is above 0, and sum n_i m_i >=
     min_size * values, so that there sum n_i U(m_i) >= n U(min_size * values / n) (docs/explanation/set-channels.md, 6).
     """
-    least = least_partition(rho1, rho2, cap, rows_per_person=rows_per_person)
+    least = least_partition(rho1, rho2, cap)
     mean = Fraction(min(min_size, rows) * values, rows)
     if mean <= 1:
         return least

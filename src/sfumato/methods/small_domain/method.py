@@ -35,7 +35,6 @@ from ...model.public import (
     Published,
     ReaderBound,
     Roles,
-    RowsPerPerson,
     Trust,
     value_label,
 )
@@ -132,7 +131,6 @@ class SmallDomainPlan:
     rho2: Fraction
     mode: Literal["strict", "paper"]
     law: KeepOrRedraw | SetLists
-    rows_per_person: RowsPerPerson = 1  # rows that are held together
     sets: tuple[tuple[int, ...], ...] = ()  # codes of the sets of values that no sub-table gives away
 
     def __post_init__(self) -> None:
@@ -252,11 +250,9 @@ def _largest(law: KeepOrRedraw | SetLists, known: Known, cells: bool) -> float:
 # --- the method -------------------------------------------------------------------------------------------------------
 
 
-def _costs(spec: SmallDomain, rows: int, rows_per_person: int) -> Costs:
+def _costs(spec: SmallDomain, rows: int) -> Costs:
     rho1, rho2 = parse_rhos(spec.rho1, spec.rho2)
-    if rows_per_person > 1 and spec.mode != "strict":
-        raise PlanError("mode paper holds one row of a person; take --mode strict, or --max-rows-per-person 1")
-    row_gamma(rho1, rho2, rows_per_person)  # refused here, where the way out can be named
+    row_gamma(rho1, rho2, 1)  # refused here, where the way out can be named
     return Costs(
         rho1=rho1,
         rho2=rho2,
@@ -265,7 +261,6 @@ def _costs(spec: SmallDomain, rows: int, rows_per_person: int) -> Costs:
         strict=spec.mode == "strict",
         objective=spec.objective,
         conceal=True,
-        rows_per_person=rows_per_person,
     )
 
 
@@ -286,7 +281,6 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     name = "small-domain"
     title = "Small-domain perturbation"
     trust = Trust.PROVED
-    several_rows = True
     answers = "estimate, interval"
     spec = SmallDomain
     plan_type = SmallDomainPlan
@@ -320,7 +314,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
     def plan(self, spec: SmallDomain, profile: Profile, rng: np.random.Generator) -> Planned[SmallDomainPlan]:
         """The cheapest partition found; how many records of each value go where stays private."""
-        true_counts, costs = profile.true_counts(), _costs(spec, profile.rows, profile.rows_per_person)
+        true_counts, costs = profile.true_counts(), _costs(spec, profile.rows)
         sets, notes = sets_to_hold(spec.groups(), profile.domains[0]) if costs.strict else ((), ())
         costs = replace(costs, sets=SetLimits.of(sets, true_counts, costs.rho1))
         found = partition(true_counts, costs)
@@ -342,7 +336,6 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             rho2=costs.rho2,
             mode=spec.mode,
             law=KeepOrRedraw(**shape) if lists is None else SetLists(**shape, lists=lists[0], of=lists[1]),
-            rows_per_person=profile.rows_per_person,
             sets=tuple(dict.fromkeys(s.codes for s in sets if len(s.codes) > 1)),
         )
         return Planned(public=public, work=Work(deals=(_deal(found),), secret=(found, costs, designs), notes=notes))
@@ -358,8 +351,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
     def guarantee(self, plan: SmallDomainPlan) -> Guarantee:
         """Restricted (rho1, rho2), computed from the channels that run."""
         strict = plan.mode == "strict"
-        rows = plan.rows_per_person
-        reached = posterior(plan.rho1, max(plan.law.gammas) ** rows) if strict else plan.rho2
+        reached = posterior(plan.rho1, max(plan.law.gammas)) if strict else plan.rho2
         stated = restricted_guarantee(
             plan.rho1, plan.rho2, reached, Trust.PROVED if strict else Trust.CONDITIONAL, extra_not_covered=NOT_COVERED
         )
@@ -371,10 +363,6 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
                     f"For sensitive values that hold at most {plan.rho1} of the table: a reader who, knowing a "
                     f"record's sub-table, gave such a value at most {plan.rho1}, or its share of the sub-table, gives "
                     f"it at most {plan.rho2} after seeing the record's published {shown}."
-                    if rows == 1
-                    else f"For sensitive values that hold at most {plan.rho1} of the table: a reader who, knowing the "
-                    f"sub-tables of a person's rows, up to {rows} of them, gave anything about such values of hers at "
-                    f"most {plan.rho1} gives it at most {plan.rho2} after seeing their published {shown}s."
                 )
                 + about_sets(len(plan.sets), plan.rho1),
             )
@@ -407,7 +395,7 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
     def verify(self, plan: SmallDomainPlan, published: Published) -> None:
         """Gammas are capped: in strict mode for any prior, in every mode for the shares that a sub-table can have."""
-        if plan.mode == "strict" and max(plan.law.gammas) ** plan.rows_per_person > gamma_bound(plan.rho1, plan.rho2):
+        if plan.mode == "strict" and max(plan.law.gammas) > gamma_bound(plan.rho1, plan.rho2):
             raise VerificationError("a sub-table's gamma is larger than rho1 and rho2 allow")
         for i, (gamma, size) in enumerate(zip(plan.law.gammas, plan.law.sizes or (), strict=True)):
             # a protected value occurs, so the most frequent one has a record: [docs/explanation/small-domain.md, 3.4]
@@ -421,10 +409,6 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
         rhos = {"rho1": str(rho1), "rho2": str(tau)}
         paper = Candidate(method=self.name, parameters=rhos | {"mode": "paper"}, variant="paper")
         return Candidate(method=self.name, parameters=rhos), paper
-
-    def rows_held(self, plan: SmallDomainPlan) -> int:
-        """As planned: gamma is the root."""
-        return plan.rows_per_person
 
 
 METHOD: Method[SmallDomain, SmallDomainPlan] = SmallDomainMethod()
@@ -443,7 +427,7 @@ def partition_report(
     """The sub-tables beside plain `uniform`, which values are not protected, and the error to expect."""
     sets = law.tables if isinstance(law, SetLists) else None
     values = profile.domains[0].values
-    uniform = keep_probabilities(row_gamma(costs.rho1, costs.rho2, costs.rows_per_person), len(values))
+    uniform = keep_probabilities(row_gamma(costs.rho1, costs.rho2, 1), len(values))
     counts = [t.true_counts for t in found.sub_tables]
     best = distance_from_best(found, costs) if costs.strict and found.all_protected else None
     variance = found.total_variance if sets is None else total_variance(sets, [t.size for t in found.sub_tables])
@@ -482,7 +466,6 @@ def _least(found: Partition, costs: Costs) -> tuple[float, str] | None:
         values=int(found.protected.sum()),
         rows=found.rows,
         min_size=costs.min_size,
-        rows_per_person=costs.rows_per_person,
     )
     size = f"{min(costs.min_size, found.rows):,} rows or more"
     return found.rows * float(least), f"the least possible for any sub-tables of {size} (root mean square)"

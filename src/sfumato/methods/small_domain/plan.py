@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from ...errors import PlanError, SpecError
 from ...model.public import Domain, Floats
-from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities, rooted_gamma
+from ...stats.gamma import floor_significant, gamma_bound, keep_probabilities
 
 # --- balancing --------------------------------------------------------------------------------------------------------
 # Records split into groups in which no value stands out (docs/explanation/small-domain.md, 3.1 and 3.2).
@@ -394,12 +394,11 @@ class Costs:
     objective: Objective = "variance"
     delta: float = 0.05  # of the paper's bound; scales all of its costs alike
     conceal: bool = False  # size and gamma leave several largest counts open; what is published needs it
-    rows_per_person: int = 1  # held together: every sub-table then runs with the cap, whose power is a parameter too
     sets: SetLimits | None = None  # sets of values that no sub-table may give away
     cap: Fraction | None = field(init=False)  # the largest gamma a sub-table may run with; None in paper mode
 
     def __post_init__(self) -> None:
-        cap = rooted_gamma(gamma_bound(self.rho1, self.rho2), self.rows_per_person, CAP_DIGITS)
+        cap = floor_significant(gamma_bound(self.rho1, self.rho2), CAP_DIGITS)
         object.__setattr__(self, "cap", cap if self.strict else None)
 
     def gamma(self, size: int, largest: int) -> Fraction | None:
@@ -409,10 +408,8 @@ class Costs:
         own = self.rho2 * (size - largest) / (largest * (1 - self.rho2))
         if own <= 1:
             return None
-        if self.cap is not None and own >= self.cap**self.rows_per_person:
+        if self.cap is not None and own >= self.cap:
             return self.cap if self.cap > 1 else None
-        if self.rows_per_person > 1:  # a sub-table with a gamma of its own would spoil the person's other rows
-            return None
         rounded = floor_significant(own, self._digits)
         return rounded if rounded > 1 else None
 
@@ -420,8 +417,6 @@ class Costs:
         """`gamma` for many sub-tables at once, the same numbers as floats; nan where infeasible."""
         a, b = self.rho2.numerator, self.rho2.denominator
         cap = self.cap or Fraction(0)
-        if self.rows_per_person > 1:
-            return self._capped(sizes, largest)
         if self.rows * max(100 * a, b - a, a * cap.denominator, (b - a) * cap.numerator) >= 2**62:
             sizes, largest = sizes.astype(object), largest.astype(object)  # exact at any size, slower
         up, down = a * (sizes - largest), (b - a) * np.maximum(largest, 1)  # gamma = up / down
@@ -434,14 +429,6 @@ class Costs:
     def _digits(self) -> int:
         """Of a gamma that is below the cap."""
         return CELL_DIGITS if self.strict and self.conceal else OWN_DIGITS
-
-    def _capped(self, sizes: Ints, largest: Ints) -> Floats:
-        """The cap wherever a person's rows together stay below rho2, nan elsewhere."""
-        assert self.cap is not None, "people with several rows are held in strict mode"
-        a, b, limit = self.rho2.numerator, self.rho2.denominator, self.cap**self.rows_per_person
-        up, down = a * (sizes - largest).astype(object), (b - a) * largest.astype(object)
-        held = np.asarray(up * limit.denominator >= down * limit.numerator, dtype=bool)
-        return np.where(held & (largest > 0) & (self.cap > 1), float(self.cap), np.nan)
 
     def price(self, sizes: Ints, domains: Ints, largest: Ints) -> Floats:
         """Cost of sub-tables with these sizes, numbers of values and largest protected counts; inf if not allowed."""
