@@ -34,6 +34,7 @@ class Answer:
     table: pa.Table
     aggregates: tuple[str, ...]
     caveats: tuple[str, ...] = ()
+    chosen: bool = False  # whether estimates decided which rows are shown
     joint: Callable[[], Floats] | None = field(default=None, compare=False)  # worked out when asked for
 
     def covariance(self) -> Floats:

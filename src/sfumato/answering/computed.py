@@ -361,7 +361,8 @@ def over(
     reading = [shown for shown, node in items if _reads(node, estimates)]
     carrying = [shown for shown, node in items if shown in reading or node.find(exp.AggFunc) is not None]
     uncertain = {a.lower() for a in inner.aggregates if inner.kind != "exact" and not _is_exact(inner.table[f"{a}_se"])}
-    chosen = any(_reads(part, uncertain | {name.lower() for name in reading}) for part in _choosing(outer))
+    told = uncertain | {shown.lower() for shown in reading}
+    chosen = inner.chosen or any(_reads(part, told) for part in _choosing(outer))
     table = inner.table.cast(pa.schema([_plain(field) for field in inner.table.schema]))
     table = table.append_column(ROW, pa.array(range(table.num_rows), type=pa.int64()))
     table = _chosen(statement, items, table, run)
@@ -397,6 +398,7 @@ def over(
         table=pa.table(columns),
         aggregates=tuple(carrying),
         caveats=tuple(caveats),
+        chosen=chosen,
     )
 
 
@@ -500,7 +502,9 @@ def _reads(node: Node, estimates: set[str]) -> bool:
 
 
 def _choosing(outer: Node) -> list[Node]:
-    return [outer.args[k] for k in ("where", "having", "limit") if outer.args.get(k) is not None]
+    limited = outer.args.get("limit") is not None or outer.args.get("offset") is not None
+    clauses = ("where", "having", "order") if limited else ("where", "having")
+    return [outer.args[clause] for clause in clauses if outer.args.get(clause) is not None]
 
 
 def _is_exact(errors: pa.ChunkedArray) -> bool:

@@ -51,7 +51,7 @@ class Options:
     """How a question is answered."""
 
     level: float
-    simultaneous: bool
+    simultaneous: bool | None  # None: where the rows that are shown are chosen by their estimates
     estimator: str | None
 
     def z(self, comparisons: int) -> float:
@@ -72,45 +72,68 @@ def answer(frame: Frame, options: Options, quantile: Quantile) -> tuple[pa.Table
     strata = sort_into_strata(frame)
     tables, kinds = [], set()
     caveats: dict[str, None] = {}
-    posed = [_posed(frame, options, strata, keys) for keys in frame.query.sets]
+    groups = [_groups(frame, strata, keys) for keys in frame.query.sets]
+    comparisons = numbers_told(frame.query, sum(int(some.listed.sum()) for some in groups))
+    posed = [_posed(frame, options, strata, some, comparisons) for some in groups]
     for one in posed:
         table, kind, notes = _answer_set(frame, quantile, strata, one)
         tables.append(table)
         kinds.add(kind)
         caveats |= dict.fromkeys(notes)
     kind = next(k for k in ("bounds", "confidence", "exact") if k in kinds)
-    listed = pa.array(np.concatenate([one.listed for one in posed]))
+    listed = pa.array(np.concatenate([some.listed for some in groups]))
     return pa.concat_tables(tables, promote_options="permissive"), listed, kind, tuple(caveats)
 
 
+def numbers_told(query: Query, rows: int) -> int:
+    """How many numbers hold together in simultaneous intervals, where so many rows could be shown."""
+    return max(1, rows * (len(query.aggregates) + len(query.derived)))
+
+
 @dataclass(frozen=True, slots=True)
-class _Posed:
-    """One grouping set: its output rows are observed groups times groups of unit keys."""
+class _Groups:
+    """The output rows of one grouping set: observed groups, to be multiplied by groups of unit keys."""
 
     keys: tuple[int, ...]
     plain: list[int]  # those of untouched columns
     groups: NDArray[Any]
+    key: NDArray[np.intp]  # the group of every stratum
+    seen: NDArray[np.bool_]  # of every group, which patterns of untouched leaves its rows have
+    listed: NDArray[np.bool_]  # output rows that are told: all but the groups that no value can be in
+
+
+def _groups(frame: Frame, strata: Strata, keys: tuple[int, ...]) -> _Groups:
+    query = frame.query
+    plain = [i for i in keys if query.keys[i].unit is None]
+    groups, key = distinct_rows([strata.keys[i][0][strata.first] for i in plain], len(strata.first))
+    if not plain:
+        groups = np.zeros((1, 0), dtype=np.int8)  # no GROUP BY on untouched columns: one row, even of nothing
+    seen = np.zeros((len(groups), len(strata.patterns)), dtype=np.bool_)
+    seen[key, strata.pattern] = True
+    listed = np.ones(1, dtype=np.bool_) if not keys else reachable(query, keys, frame.place, strata.patterns, seen)
+    return _Groups(keys, plain, groups, key, seen, listed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Posed:
+    """What is asked for one grouping set."""
+
+    rows: _Groups
     combos: list[tuple[int, ...]]
     parts: list[tuple[list[int], list[int]]]  # functionals above and below, of each aggregate
     functionals: int  # of one group of unit keys
-    seen: NDArray[np.bool_]  # of every group, which patterns of untouched leaves its rows have
-    listed: NDArray[np.bool_]  # output rows that are told: all but the groups that no value can be in
     comparisons: int
     observed: Observed
     asked: Asked
     possible: Limits
 
 
-def _posed(frame: Frame, options: Options, strata: Strata, keys: tuple[int, ...]) -> _Posed:
+def _posed(frame: Frame, options: Options, strata: Strata, rows: _Groups, comparisons: int) -> _Posed:
     """What is asked of the method for a grouping set, and what is possible at all."""
     query = frame.query
     wanted: list[Functional] = []
     parts = [places(wanted, unscaled(aggregate)[0]) for aggregate in query.aggregates]
-    matrices, combos = coefficients(query, wanted, keys, frame.place, strata.patterns)
-    plain = [i for i in keys if query.keys[i].unit is None]
-    groups, key = distinct_rows([strata.keys[i][0][strata.first] for i in plain], len(strata.first))
-    if not plain:
-        groups = np.zeros((1, 0), dtype=np.int8)  # no GROUP BY on untouched columns: one row, even of nothing
+    matrices, combos = coefficients(query, wanted, rows.keys, frame.place, strata.patterns)
     J = len(wanted)
     pairs = _pairs(parts, J, len(combos))
     observed = Observed(
@@ -118,15 +141,11 @@ def _posed(frame: Frame, options: Options, strata: Strata, keys: tuple[int, ...]
         part=strata.part,
         value=strata.value,
         moments=strata.moments,
-        key=key,
+        key=rows.key,
         pattern=strata.pattern,
-        keys=len(groups),
+        keys=len(rows.groups),
         numbers=strata.numbers,
     )
-    seen = np.zeros((len(groups), len(strata.patterns)), dtype=np.bool_)
-    seen[key, strata.pattern] = True
-    listed = np.ones(1, dtype=np.bool_) if not keys else reachable(query, keys, frame.place, strata.patterns, seen)
-    comparisons = max(1, int(listed.sum()) * len(query.aggregates))
     products = np.zeros((len(query.measures), len(query.measures)), dtype=np.intp)
     for j, (a, b) in enumerate(frame.wanted.moments):
         products[a, b] = products[b, a] = j
@@ -141,10 +160,10 @@ def _posed(frame: Frame, options: Options, strata: Strata, keys: tuple[int, ...]
         z=options.z(comparisons),
         options={"estimator": options.estimator} if options.estimator else {},
         groups=len(combos),
-        full=options.simultaneous,
+        full=bool(options.simultaneous),
     )
     possible = limits(observed, asked, strata.positive)
-    return _Posed(keys, plain, groups, combos, parts, J, seen, listed, comparisons, observed, asked, possible)
+    return _Posed(rows, combos, parts, J, comparisons, observed, asked, possible)
 
 
 def _answer_set(
@@ -152,7 +171,7 @@ def _answer_set(
 ) -> tuple[pa.Table, str, tuple[str, ...]]:
     """The columns of one grouping set, its kind, and caveats."""
     query, aggregates = frame.query, [unscaled(aggregate) for aggregate in frame.query.aggregates]
-    keys, plain, groups, combos = posed.keys, posed.plain, posed.groups, posed.combos
+    keys, plain, groups, combos = posed.rows.keys, posed.rows.plain, posed.rows.groups, posed.combos
     parts, J, comparisons = posed.parts, posed.functionals, posed.comparisons
     observed, asked, possible = posed.observed, posed.asked, posed.possible
     columns, kinds = key_columns(frame, strata, keys, groups, plain, combos), set()
@@ -191,7 +210,7 @@ def _answer_set(
         else:
             result = numbers.total(top).times(factor)
         for rows in aggregate.rows:
-            some = reachable(query, keys, frame.place, strata.patterns, posed.seen, rows)
+            some = reachable(query, keys, frame.place, strata.patterns, posed.rows.seen, rows)
             result = result.null_where(~some.reshape(result.value.shape))
         kinds.add(result.kind)
         notes += result.notes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..engines.codes import Coder
@@ -16,6 +16,7 @@ from ..sql.nodes import Schema
 
 # (kind, observed, asked, functionals above, functionals below, share of a quantile)
 Bound = Callable[[str, Observed, Asked, Sequence[int], Sequence[int], float | None], Bounds | None]
+COARSER = "made coarser before publishing: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +40,13 @@ class Subject:
     by_number: bool = False  # bounds need the numbers that are added up row by row
     caveats: tuple[str, ...] = ()  # that every answer carries
     sampling: tuple[str, ...] = ()  # those of errors of a population
+    coarsened: tuple[tuple[str, str], ...] = ()  # (column, how it was made coarser before it was published)
 
-    def said(self, target: str) -> tuple[str, ...]:
-        """The caveats of an answer whose errors are those of a target."""
-        return (*self.caveats, *(self.sampling if target == "population" else ()))
+    def said(self, target: str, columns: Iterable[str]) -> tuple[str, ...]:
+        """The caveats of an answer about some columns, whose errors are those of a target."""
+        named = {name.lower() for name in columns}
+        coarser = tuple(COARSER + said for name, said in self.coarsened if name.lower() in named)
+        return (*self.caveats, *coarser, *(self.sampling if target == "population" else ()))
 
     def check_estimator(self, name: str | None) -> None:
         """Raise SpecError for an estimator that the method does not have."""
@@ -83,6 +87,7 @@ def subject_of(opened: OpenedRelease) -> Subject:
         rows=opened.manifest.rows,
         caveats=(*left_out, *people.caveats),
         sampling=people.sampling,
+        coarsened=tuple((r.column, r.said) for r in opened.manifest.recodings()),
     )
 
 

@@ -79,7 +79,15 @@ def query(
     ] = None,
     level: Annotated[float, option("--level SHARE", "confidence level", "0.99", panel=ERRORS)] = DEFAULT_LEVEL,
     form: Annotated[str, option("--format NAME", "table, json or csv", "json", panel="Output")] = "table",
-    simultaneous: Annotated[bool, option("--simultaneous", "level holds for all rows at once", panel=ERRORS)] = False,
+    simultaneous: Annotated[
+        bool | None,
+        option(
+            "--simultaneous/--no-simultaneous",
+            "level holds for all rows at once",
+            without="where HAVING or LIMIT chooses by estimates",
+            panel=ERRORS,
+        ),
+    ] = None,
     estimator: Annotated[
         str | None,
         option(
@@ -104,7 +112,7 @@ def query(
         sql = sys.stdin.read()
     options = {
         "--format": form != "table",
-        "--simultaneous": simultaneous,
+        "--simultaneous": simultaneous is not None,
         "--estimator": estimator is not None,
     }
     if sql is None:

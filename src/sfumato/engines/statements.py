@@ -77,8 +77,8 @@ def counted(columns: Sequence[str], *, table: str, weight: str | None = None, wh
     return grouped([(column(name), name) for name in columns], [(rows, COUNT)], table=table, where=where)
 
 
-def columns_of(statement: exp.Query) -> tuple[str, ...]:
-    """The columns that a statement names, sorted."""
+def columns_of(statement: exp.Expression | exp.Query) -> tuple[str, ...]:
+    """The columns that a statement or an expression names, sorted."""
     return tuple(sorted({found.name for found in statement.find_all(exp.Column)}))
 
 

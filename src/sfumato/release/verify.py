@@ -41,6 +41,8 @@ def describe(release: OpenedRelease) -> dict[str, Any]:
     """The document of `sfumato inspect --json`: what the release says, which nobody has checked."""
     manifest = release.manifest.model_dump(mode="json", exclude_none=True)
     found = {name: manifest[name] for name in manifest if name not in {"format"}} | {"verified": False}
+    if recodings := release.manifest.recodings():
+        found["coarsened"] = [recoding.said for recoding in recodings]
     return found if release.method is not None else found | {"method_installed": False}
 
 

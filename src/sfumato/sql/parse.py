@@ -60,6 +60,7 @@ class _Parser:
     derived: list[Derived] = field(default_factory=list)
     digits: dict[str, int] = field(default_factory=dict)
     totals: Node | None = None  # the first SUM(...) OVER (...)
+    read: dict[str, None] = field(default_factory=dict)  # columns of the answer that HAVING and ORDER BY name
 
     def query(self, select: Node) -> Query:
         items = self._items(select)
@@ -73,8 +74,12 @@ class _Parser:
         self._check_error_columns(columns)
         having = select.args.get("having")
         having = None if having is None else self._on_answer(having.this)
+        chosen_by = list(self.read)
         order = select.args.get("order")
         order = None if order is None else self._order(order)
+        limit, offset = (whole_number(select.args.get(clause), self.text) for clause in ("limit", "offset"))
+        if limit is not None or offset is not None:
+            chosen_by = list(self.read)
         if self.totals is not None and (len(sets) > 1 or having is not None):
             raise refuse("a total over groups goes with a plain GROUP BY and without HAVING", self.text, self.totals)
         self._check_direct(where)
@@ -100,12 +105,13 @@ class _Parser:
             columns=columns,
             having=having,
             order=order,
-            limit=whole_number(select.args.get("limit"), self.text),
-            offset=whole_number(select.args.get("offset"), self.text),
+            limit=limit,
+            offset=offset,
             lookups=tuple(self.terms.lookups),
             derived=tuple(self.derived),
             digits=tuple(self.digits.items()),
             condition=None if condition is None else self.scope.sql(condition.this),
+            chosen_by=tuple(dict.fromkeys(name.partition("_")[0] for name in chosen_by if name[0] in "ad")),
         )
 
     def _check_direct(self, where: Condition) -> None:
@@ -352,6 +358,7 @@ class _Parser:
                 raise refuse("subqueries and window functions are not answered from a release", self.text, node)
             if not isinstance(part, (*ALLOWED, exp.Ordered)):  # its columns are those of the answer already
                 raise refuse(f"{typed(part, self.text)} is not allowed here", self.text, node)
+        self.read |= dict.fromkeys(column.name for column in replaced.find_all(exp.Column))
         return str(replaced.sql(dialect="duckdb", comments=False))
 
     def _same(self, node: Node, key: Key) -> bool:
@@ -374,6 +381,7 @@ class _Parser:
                     raise QueryError(
                         f"ORDER BY position {node.name} is not in SELECT", sql=self.text, position=span(node)
                     )
+                self.read[self.columns[place - 1][1]] = None
                 parts.append(self._ordered(ordered, f'"{self.columns[place - 1][1]}"'))
             else:
                 parts.append(self._ordered(ordered, self._on_answer(node)))

@@ -439,7 +439,7 @@ class Question:
     y: str = ""
     where: str = ""
     level: float = 0.95
-    simultaneous: bool = False
+    simultaneous: bool | None = None  # None: where estimates choose the rows
 
     @property
     def typed(self) -> str:
@@ -455,7 +455,7 @@ class Question:
     def fields(self) -> dict[str, str]:
         """The question as fields of an address."""
         about = {name: getattr(self, name) for name in ("sql", "formula", "x", "y") if getattr(self, name)}
-        return about | {name: "1" if value is True else str(value) for name, value in self.options().items()}
+        return about | {name: str(int(v) if isinstance(v, bool) else v) for name, v in self.options().items()}
 
     def links(self, digest: str) -> dict[str, str]:
         """Addresses of the answer: the page, and the files; they name the release's contents."""
@@ -467,7 +467,7 @@ class Question:
         """The same question on a command line and in Python."""
         words = [self.x, self.y] if self.kind == "test" else [self.formula or _in_one_line(self.sql)]
         options = "".join(
-            f" --{name}" if value is True else f" --{name}={shlex.quote(str(value))}"
+            f" --{'' if value else 'no-'}{name}" if isinstance(value, bool) else f" --{name}={shlex.quote(str(value))}"
             for name, value in self.options().items()
         )
         # what follows -- is no option
@@ -495,7 +495,8 @@ def read_question(kind: str, given: Mapping[str, Any], release: str, form: str) 
         raise Refused(wrong("a fit needs a formula, a test two columns", field="formula"))
     if not texts.get("family", FAMILIES[0]):
         del texts["family"]
-    simultaneous = kind == "query" and str(given.get("simultaneous", "")).lower() in ON
+    wanted = str(given.get("simultaneous", "")).lower() if kind == "query" else ""
+    simultaneous = wanted in ON if wanted else None
     level = _level(given.get("level", 0.95))
     return Question(release=release, kind=kind, form=form, level=level, simultaneous=simultaneous, **texts)
 
