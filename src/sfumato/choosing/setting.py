@@ -170,8 +170,8 @@ def choose_rho1(facts: Facts, tau: Fraction, given: Ratio | None = None) -> Frac
     """The prior that methods with a bound start from: as given, or the largest share below the bound.
 
     The share is rounded up to a thousandth, or a coarser step that holds ten rows, so that it states no count; where
-    that reaches the bound, to 1/k; where that reaches it too, it is refused. Values above the bound are beyond any method; values
-    above the chosen prior are listed as not protected.
+    that reaches the bound, to 1/k; where that reaches it too, it is refused. Values above the bound are beyond any
+    method; values above the chosen prior are listed as not protected.
     """
     if given is not None:
         prior = exact(given, "rho1")
