@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.model.private import Needs
 from sfumato.model.public import Roles
 from sfumato.publishing.custodian import _values_alone, sensitive_units
-from sfumato.release.verify import CUTS, _crowds
 from sfumato.stats.joint_codes import distinct_rows
-from sfumato.stats.tails import FALSE_ALARM, crowded
 
 
 def table(rows: int = 400) -> pa.Table:
@@ -53,30 +50,6 @@ def test_domains_are_sorted_and_end_with_what_is_missing() -> None:
     profile = LocalEngine().open(rows).profile(needs, {}, null_as_value=True)
     assert profile.domains[0].values == (("a", None), ("b", 1), ("b", 2), (None, 1))
     assert profile.domains[1].values == ((1,), (2,), (3,), (None,))
-
-
-@pytest.mark.parametrize("column", [
-    pa.array(np.random.default_rng(1).integers(-40, 40, 3_001)),
-    pa.array(np.sort(np.random.default_rng(2).integers(0, 9, 3_000))),
-    pa.array(np.random.default_rng(4).integers(-(1 << 40), 1 << 40, 3_001)),
-    pa.array(np.random.default_rng(5).integers(0, 99, 2_001).astype(np.uint64) + np.uint64((1 << 64) - 99)),
-    pa.array(np.random.default_rng(6).choice([-(1 << 63), (1 << 63) - 1], 2_001)),
-    pa.array(np.random.default_rng(7).integers(-(1 << 15), 1 << 15, 2_001).astype(np.int16)),
-    pa.array(np.random.default_rng(8).choice([-128, 0, 127], 2_001).astype(np.int8)),
-    pa.array(np.random.default_rng(9).integers(0, 256, 2_001).astype(np.uint8)),
-    pa.array(np.random.default_rng(3).normal(size=2_000)),
-    pa.array([None, "b", "a", None, "b", "a", "a", "zz"] * 300),
-    pa.array([7] * 100),
-])  # fmt: skip
-def test_an_order_is_told_by_ranks(column: pa.Array) -> None:
-    half, distinct = len(column) // 2, pc.unique(column)
-    place = np.empty(len(distinct), dtype=np.int64)
-    place[pc.sort_indices(distinct).to_numpy()] = np.arange(len(distinct))
-    rank = place[pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False)]
-    cuts = np.unique(np.quantile(rank, np.linspace(0, 1, CUTS + 2)[1:-1], method="lower"))
-    upto, first = (np.array([np.count_nonzero(part <= cut) for cut in cuts]) for part in (rank, rank[:half]))
-    crowds = crowded(first, upto, len(rank), half)
-    assert crowds == _crowds(column, half, FALSE_ALARM) == (len(column) == 3_000)
 
 
 def test_distinct_rows_in_their_order() -> None:

@@ -6,6 +6,8 @@ import json
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,7 +18,7 @@ from sfumato.choosing.setting import LAPLACE, choose_rho1
 from sfumato.errors import SpecError
 from sfumato.methods import REGISTRY
 from sfumato.model.private import Facts
-from sfumato.model.public import READERS
+from sfumato.model.public import READERS, Roles
 from sfumato.reports.documents import render_comparison
 
 TABLE = people(rows=2500)
@@ -101,12 +103,24 @@ def test_an_unreachable_bound_is_a_reason_not_a_failure() -> None:
 
 def test_the_prior_is_rounded_up_and_stays_below_the_bound() -> None:
     facts = Facts(rows=1000, true_counts=(76, 70, 50), sizes={}, integers=frozenset())
-    assert choose_rho1(facts, Fraction(1, 6)) == Fraction(1, 13)
-    assert choose_rho1(facts, Fraction(1, 13)) == Fraction(76, 1000)
+    assert choose_rho1(facts, Fraction(1, 6)) == Fraction(8, 100)  # a step is ten rows
+    assert choose_rho1(facts, Fraction(78, 1000)) == Fraction(1, 13)
     assert choose_rho1(facts, Fraction(1, 15)) == Fraction(1, 20)  # two values are beyond the bound
     assert choose_rho1(facts, Fraction(1, 6), "1/20") == Fraction(1, 20)
     with pytest.raises(SpecError):
         choose_rho1(facts, Fraction(1, 25))
+    many = Facts(rows=100_000, true_counts=(12_640, 7_000), sizes={}, integers=frozenset())
+    assert choose_rho1(many, Fraction(1, 4)) == Fraction(127, 1000)
+
+
+@pytest.mark.parametrize("bound", ["1/2", "1/3", "1/4"])
+def test_a_method_that_shows_one_value_reaches_the_bound(bound: str) -> None:
+    """Who knows the histogram ends at the bound but for the rounding of rho1 and gamma, not far below it."""
+    counts = [1264, *[460] * 19]
+    table = pa.table({"disease": np.repeat(np.arange(20), counts), "sex": np.arange(sum(counts)) % 2})
+    both = Roles(sensitive="disease", quasi=("sex",))
+    (found,) = compare(table, roles=both, bound=bound, releases=1, methods=["uniform"], conditions=1)["methods"]
+    assert 0.98 * Fraction(bound) < found["readers"][2]["posterior"] <= Fraction(bound)
 
 
 def test_no_exact_share_becomes_the_prior() -> None:

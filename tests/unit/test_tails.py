@@ -43,15 +43,16 @@ def test_limits_of_hypergeometric_tails_are_limits() -> None:
     """Whatever alarms by the limit alarms by the exact tail; and what is far out alarms."""
     for _ in range(300):
         rows = int(RNG.integers(2, 2000))
-        half, totals = rows // 2, RNG.integers(1, rows + 1, 5)
+        half, totals = int(RNG.integers(1, rows)), RNG.integers(1, rows + 1, 5)
         first = np.array([RNG.integers(max(0, t - (rows - half)), min(t, half) + 1) for t in totals])
         low, high = hypergeom.cdf(first, rows, totals, half), hypergeom.sf(first - 1, rows, totals, half)
         alarm = float(10 ** RNG.uniform(-12, -1))
         exactly = (np.minimum(low, high) < alarm / 10).any()
-        assert exactly or not crowded(first, totals, rows, half, alarm)
-    assert crowded(np.array([500]), np.array([500]), 2000, 1000)
-    assert crowded(np.array([0]), np.array([500]), 2000, 1000)
-    assert not crowded(np.array([250, 0]), np.array([500, 1]), 2000, 1000)
+        assert exactly or not crowded(first, totals, np.array(rows), np.array(half), alarm)
+    rows, half = np.array(2000), np.array(1000)
+    assert crowded(np.array([500]), np.array([500]), rows, half)
+    assert crowded(np.array([0]), np.array([500]), rows, half)
+    assert not crowded(np.array([250, 0]), np.array([500, 1]), rows, half)
 
 
 @pytest.mark.parametrize(("count", "mean"), [(0, 3.0), (10, 0.0), (10, 10.0), (3, 3.0), (7, 2.5)])

@@ -16,7 +16,7 @@ from ..engines.contract import Engine, Table
 from ..errors import DataError, SfumatoError, SpecError
 from ..methods import REGISTRY, method_named
 from ..methods.shared.readers import Found, ladder
-from ..model.names import Ratio, exact
+from ..model.names import Ratio, exact, stated_share
 from ..model.private import Facts
 from ..model.public import Candidate, Claim, Floats, People, ReaderBound, Roles, Scalar
 from ..model.types import Kind
@@ -169,9 +169,9 @@ def parse_bound(bound: Ratio) -> Fraction:
 def choose_rho1(facts: Facts, tau: Fraction, given: Ratio | None = None) -> Fraction:
     """The prior that methods with a bound start from: as given, or the largest share below the bound.
 
-    The share is rounded up to 1/k, or to three decimals where 1/k would reach the bound, so that it states no count;
-    where that reaches the bound too, it is refused.
-    Values above the bound are beyond any method; values above the chosen prior are listed as not protected.
+    The share is rounded up to a thousandth, or a coarser step that holds ten rows, so that it states no count; where
+    that reaches the bound, to 1/k; where that reaches it too, it is refused. Values above the bound are beyond any
+    method; values above the chosen prior are listed as not protected.
     """
     if given is not None:
         prior = exact(given, "rho1")
@@ -184,13 +184,10 @@ def choose_rho1(facts: Facts, tau: Fraction, given: Ratio | None = None) -> Frac
             f"every sensitive value holds {tau} of the rows or more; no method can bound its posterior there",
             field="bound",
         )
-    share = Fraction(max(below), facts.rows)
-    rho1 = Fraction(1, int(1 / share))
-    if rho1 < tau:
-        return rho1
-    rounded = Fraction(-((-share.numerator * 1000) // share.denominator), 1000)
-    if rounded < tau:
-        return rounded
+    most = max(below)
+    for rho1 in (stated_share(most, facts.rows, 1000), Fraction(1, facts.rows // most)):
+        if rho1 < tau:
+            return rho1
     raise SpecError(
         f"a sensitive value holds almost {tau} of the rows, so that no rounded prior fits below the bound; take a "
         "larger bound, or state the prior yourself (--rho1): it is published",

@@ -64,7 +64,7 @@ def compare(
     force: Annotated[bool, option("--force", "let reports replace files that are no reports", panel=OUTPUT)] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare every method at the same bound on the posterior. For the custodian: it knows the truth.
+    """Compare every method with posteriors of at most one bound. For the custodian: it knows the truth.
 
     Example: sfumato compare adult.parquet --sa occupation --qi age,sex,education --rest drop --null-as-value
     --bound 1/3 --report compare.html

@@ -142,11 +142,11 @@ def exact(value: Ratio, field: str) -> Fraction:
 
 
 SMALLEST_P = 1e-300  # a smaller p-value is stated as this bound
-STEPS = (100, 50, 20, 10, 5, 2, 1)  # parts of one that a stated share is rounded to
+STEPS = (1000, 500, 200, 100, 50, 20, 10, 5, 2, 1)  # parts of one that a stated share is rounded to
 STEP_ROWS = 10  # rows that a step holds at least, so that no stated share tells a count
 
 
-def stated_share(count: int, rows: int) -> float:
-    """The share of the rows as a release may state it, rounded up: to hundredths, coarser where rows are few."""
-    parts = next((parts for parts in STEPS if rows >= STEP_ROWS * parts), 1)
-    return -(-count * parts // rows) / parts
+def stated_share(count: int, rows: int, finest: int = 100) -> Fraction:
+    """The share of the rows as a release may state it, rounded up to 1/`finest`, coarser where rows are few."""
+    parts = next((parts for parts in STEPS if finest >= parts and rows >= STEP_ROWS * parts), 1)
+    return Fraction(-(-count * parts // rows), parts)

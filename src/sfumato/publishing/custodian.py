@@ -242,7 +242,7 @@ def unprotected(found: Known, roles: Roles, needs: Needs) -> tuple[Unprotected, 
             for name, cell in zip(needs.units[u], found.profile.domains[u].values[code], strict=True)
         }
         values.append(tuple(cells[name] for name in roles.sensitive))
-    return Unprotected(values=tuple(values), share=stated_share(left, rows)), Fraction(left, rows)
+    return Unprotected(values=tuple(values), share=float(stated_share(left, rows))), Fraction(left, rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,7 +88,7 @@ def verified_lines(release: OpenedRelease, *, test: bool = False) -> Iterator[st
     yield f"what is published is what the parameters allow (false alarm: {FALSE_ALARM:g})"
     check_order(release)
     release.check_unchanged()
-    yield f"rows are in random order (false alarm: {FALSE_ALARM:g})"
+    yield f"rows are in random order, as far as blocks and pairs of them tell (false alarm: {FALSE_ALARM:g})"
     yield f"{manifest.rows:,} rows, columns and values as stated"
     if manifest.reproducible and not test:
         raise VerificationError("the release was made with a seed, so its noise can be undone; for tests say --test")
@@ -208,6 +208,7 @@ def unseen(release: OpenedRelease) -> tuple[str, ...]:
 
 
 Counts = np.typing.NDArray[np.int64]
+Numbers = np.typing.NDArray[np.integer]
 WEIGHTS, CLOSE = ("weight", "variance_weight"), 1e-9  # ... of the largest weight
 ALWAYS = ("release.json", "datapackage.json")
 SIGNATURE = "release.sig"
@@ -219,6 +220,8 @@ LONG_TEXT = 128  # bytes of a text that are looked at
 AT_ONCE = 4_000_000  # cells that are read at a time
 TEXTS_AT_ONCE = 65_536  # rows
 CUTS = 16  # places at which a column's values are cut into low and high ones
+BLOCKS = 16  # of the rows of a file in which values may crowd
+LAGS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 32, 64, 100)  # how far before a row is the one it is compared with
 
 
 def check_folder(folder: Path, manifest: Manifest) -> None:
@@ -349,44 +352,61 @@ def check_sets(release: OpenedRelease) -> None:
 def check_order(release: OpenedRelease) -> None:
     """Raise VerificationError where the rows are not in random order, as far as their own columns can tell.
 
-    Every column is cut at up to 16 places; in a random order the rows below a cut fall on both halves of the file as a
-    hypergeometric number does. Of long files the first and the last rows are looked at: they are a random choice too.
-    Parts are looked at one by one, and one against the next: where each is random by itself they may still be sorted.
+    Of long files the first and the last rows are looked at. They are in random order too, and so are those of all
+    parts, one after the other: where each part is random by itself they may still be sorted.
     """
     with readable("data.parquet"):
         files = [open_parquet(release.path / name) for name in release.manifest.data_files]
     schema = files[0].schema_arrow  # made anew each time it is asked for
     most = max(ENDS // len(files), FEWEST)
-    alarm = FALSE_ALARM / (len(schema) * (2 * len(files) - 1))
-    together = max(1, AT_ONCE // min(files[0].metadata.num_rows + 1, 2 * most))
+    rows = sum(min(file.metadata.num_rows, 2 * most) for file in files)
+    together = max(1, AT_ONCE // (rows + 1))
     for some in (schema.names[first : first + together] for first in range(0, len(schema), together)):
-        before: dict[str, pa.Array] = {}
-        for file in files:
-            with readable("data.parquet"):
-                ends = _ends(file, some, most)
-            for name, (first, last) in ends.items():
-                whole = pa.concat_arrays([first, last])
-                crowds = _crowds(whole, len(first), alarm)
-                if crowds or (
-                    name in before and _crowds(pa.concat_arrays([before[name], whole]), len(before[name]), alarm)
-                ):
-                    raise VerificationError(f'the rows are not in random order: "{name}" crowds at one end of the file')
-                if len(files) > 1:
-                    before[name] = whole
+        with readable("data.parquet"):
+            parts = [_ends(file, some, most) for file in files]
+        for name in some:
+            column = pa.concat_arrays([half for part in parts for half in part[name]])
+            if in_some_order(column, BLOCKS * len(files), FALSE_ALARM / len(schema)):
+                raise VerificationError(f'the rows are not in random order: "{name}" tells where rows stand')
 
 
-def _crowds(column: pa.Array, half: int, alarm: float) -> bool:
-    """Whether a random order would hardly put the values that the column has before `half` there."""
-    if pa.types.is_null(column.type) or not half:
+def in_some_order(column: pa.Array, blocks: int, alarm: float) -> bool:
+    """Whether a random order would hardly make the values crowd so in a block of rows, or go so with other rows.
+
+    The values are cut at up to 16 places. In a random order the rows below a cut fall on a block as a hypergeometric
+    number does: on each of the `blocks`, and of those of twice the length, up to halves. Rows are also paired, with one
+    some rows before and with the one as far from the other end: the partners of rows below the cut are such a number.
+    """
+    if pa.types.is_null(column.type) or len(column) < 2:
         return False
-    # how many cells hold one of the k + 1 smallest values, for every k: in the column, and before `half`
     coded = column.dictionary_encode(null_encoding="encode")
     codes, order = coded.indices.to_numpy(), pc.sort_indices(coded.dictionary).to_numpy()
-    counts = (np.bincount(part, minlength=len(order))[order] for part in (codes, codes[:half]))
-    upto, first = (np.cumsum(count) for count in counts)
+    upto = np.cumsum(np.bincount(codes, minlength=len(order))[order])
     quantiles = np.linspace(0, 1, CUTS + 2)[1:-1]
     cuts = np.unique(np.searchsorted(upto, np.floor((len(column) - 1) * quantiles), side="right"))
-    return crowded(first[cuts], upto[cuts], len(column), half, alarm)
+    level = np.empty(len(order), dtype=np.uint16)
+    level[order] = np.searchsorted(cuts, np.arange(len(order)))
+    levels, rows = level[codes], len(column)  # of a row: the first cut that it is not above
+
+    def counted(first: Numbers, second: Numbers, numbers: int) -> Counts:
+        """(number, cut): rows of `second` not above the cut whose `first` has the number; the last cut is above all."""
+        cells = np.bincount(
+            first.ravel() * np.intp(len(cuts) + 1) + second.ravel(), minlength=numbers * (len(cuts) + 1)
+        )
+        return np.cumsum(cells.reshape(numbers, -1), axis=1)
+
+    found = []  # (rows not above the cut, of so many, among so many rows, of which so many are looked at)
+    inside = counted(np.arange(rows) * blocks // rows, levels, blocks)
+    while len(inside) > 1:
+        found.append(np.broadcast_arrays(inside[:, :-1], upto[cuts], rows, inside[:, -1:]))
+        inside = inside[: len(inside) // 2 * 2].reshape(-1, 2, inside.shape[1]).sum(axis=1)
+    lags = (lag for lag in LAGS if 2 * lag <= rows)
+    before = (levels[: rows // (2 * lag) * 2 * lag].reshape(-1, 2, lag).swapaxes(0, 1) for lag in lags)
+    for one, other in [*before, (levels[: rows // 2], levels[::-1][: rows // 2])]:
+        both = np.cumsum(counted(one, other, len(cuts) + 1), axis=0)
+        found.append(np.broadcast_arrays(both.diagonal()[:-1], both[-1, :-1], one.size, both[:-1, -1]))
+    low, totals, among, looked = (np.concatenate([each[i].ravel() for each in found]) for i in range(4))
+    return crowded(low, totals, among, looked, alarm)
 
 
 def _ends(file: pq.ParquetFile, names: Sequence[str], most: int) -> dict[str, tuple[pa.Array, pa.Array]]:

@@ -65,15 +65,19 @@ def _divergence(x: Floats, p: Floats) -> Floats:
     return one + other
 
 
-def crowded(first: Counts, totals: Counts, rows: int, half: int, alarm: float = FALSE_ALARM) -> bool:
-    """Whether a random order would hardly put so many, or so few, of the `totals` among the first `half` of the rows.
+def crowded(found: Counts, totals: Counts, rows: Counts, drawn: Counts, alarm: float = FALSE_ALARM) -> bool:
+    """Whether a random choice of `drawn` of the rows would hardly hold so many, or so few, of the `totals`, entrywise.
 
-    In a random order their number is hypergeometric. Its tails are at most exp(-n KL), drawing `half` rows or, turned
-    round, `totals` of them [Hoeffding 1963, theorem 4]; the alarm is shared among the entries.
+    Their number is hypergeometric. Its tails are at most exp(-n KL), drawing `drawn` rows or, turned round, `totals` of
+    them [Hoeffding 1963, theorem 4]; the alarm is shared among the entries.
     """
-    drawn = half * _divergence(first / max(half, 1), totals / rows)
-    turned = totals * _divergence(first / np.maximum(totals, 1), np.full(len(totals), half / rows))
-    return bool((np.exp(-np.maximum(drawn, turned)) < alarm / (2 * max(len(totals), 1))).any())
+    entries = np.stack(np.broadcast_arrays(found, totals, rows, drawn))
+    found, totals, rows, drawn = entries[:, (entries[1] > 0) & (entries[3] > 0)]
+    far = np.maximum(
+        drawn * _divergence(found / drawn, totals / rows),
+        totals * _divergence(found / totals, drawn / rows),
+    )
+    return bool((np.exp(-far) < alarm / (2 * max(len(totals), 1))).any())
 
 
 def low_sum(score: Floats, chances: Floats, rows: int, total: float) -> float:

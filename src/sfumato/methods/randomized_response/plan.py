@@ -569,7 +569,7 @@ def cells_of(profile: Profile) -> RiskCells:
 def most_frequent(cells: RiskCells, unit: int) -> float:
     """The share of the unit's most frequent value as a release may state it, rounded up."""
     count = sum_by_group(cells.true_counts, cells.codes[:, unit], cells.sizes[unit])
-    return stated_share(int(count.max()), int(count.sum()))
+    return float(stated_share(int(count.max()), int(count.sum())))
 
 
 def keep_limit(rho1: Fraction, rho2: Fraction, size: int, cells: int) -> float:
