@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import sfumato as sf
-from sfumato.methods.registry import BUILT_IN, REGISTRY
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import BUILT_IN, REGISTRY, build
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 from sfumato.reports.text import READER_NAMES, reached, verdict
