@@ -113,7 +113,7 @@ def test_a_wrong_import_is_found(part: str, line: str) -> None:
 
 def test_a_right_import_is_not() -> None:
     right = "from ...model.private import Profile\nfrom ...stats import gamma\nimport numpy as np\nimport math\n"
-    assert breaches("methods", "sfumato.methods.small_domain.plan", right) == []
+    assert breaches("methods", "sfumato.methods.small_domain.method", right) == []
 
 
 # The contracts of import-linter that list their modules, the folder they speak of, and what stands outside them.
