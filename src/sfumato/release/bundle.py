@@ -86,7 +86,7 @@ def finish(folder: Path, manifest: Manifest) -> None:
     package = datapackage(manifest, sizes, schemas)
     (folder / "datapackage.json").write_text(json.dumps(package, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if manifest.documents is not None:
-        (folder / README).write_text(readme(manifest), encoding="utf-8")
+        (folder / README).write_bytes(readme(manifest).encode())
     text = manifest.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
     if len(text) > MAX_MANIFEST:
         raise ReleaseError(
