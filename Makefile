@@ -54,7 +54,9 @@ test-all: test
 # Last digits depend on the processor: on its linear algebra (OPENBLAS_CORETYPE) and on numpy's loops.
 PORTABLE := tests/sql/test_golden.py tests/contract tests/frozen
 test-processors: compiled
-	OPENBLAS_CORETYPE=Nehalem NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" $(RUN_TESTS) -m "not slow" $(PORTABLE)
+	OPENBLAS_CORETYPE=Nehalem $(RUN_TESTS) -m "not slow" $(PORTABLE)
+	OPENBLAS_CORETYPE=Sandybridge NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" $(RUN_TESTS) -m "not slow" $(PORTABLE)
+	$(BIN)/python -m tools.busy_cores $(RUN_TESTS) -m "not slow" $(PORTABLE) tests/web/test_security.py tests/web/test_workers.py
 
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from sfumato.audit.score import audit
 from sfumato.methods import REGISTRY
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import build
 from sfumato.model.public import Roles
 from sfumato.publish import publish
 

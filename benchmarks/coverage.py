@@ -40,12 +40,16 @@ METHODS = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """SQL whose aggregate is n, asked at a level; `rare` keeps the values with at most ten rows."""
+    """SQL whose aggregate is n, asked at a level; `rare` keeps the values with at most ten rows.
+
+    `chosen` are the clauses that choose rows by their estimates: a release counts as held where all of them are.
+    """
 
     sql: str
     level: float = 0.95
     simultaneous: bool = False
     rare: bool = False
+    chosen: str = ""
 
 
 CELLS = "SELECT sex, s, COUNT(*) AS n FROM release GROUP BY sex, s ORDER BY sex, s"
@@ -60,6 +64,9 @@ QUESTIONS = {
     "narrow groups": Question(NARROW),
     "narrow groups, 99 %": Question(NARROW, level=0.99),
     "narrow groups, simultaneous": Question(NARROW, simultaneous=True),
+    "groups chosen by an interval": Question(NARROW, chosen="HAVING INTERVAL_LOW(n) > 20"),
+    "groups chosen by an estimate": Question(NARROW, chosen="HAVING COUNT(*) > 60"),
+    "the five largest groups": Question(NARROW, chosen="ORDER BY n DESC LIMIT 5"),
     "sets of values": Question(
         "SELECT block, COUNT(*) AS n FROM release WHERE s IN (1, 5, 12, 20) GROUP BY block ORDER BY block"
     ),
@@ -137,7 +144,11 @@ def measure(method: str, questions: Sequence[str], releases: int, seed: int = 1)
         true, few = truth(table, question)
         held, widths, points, unanswered = [], [], 0, 0
         for release in made:
-            answer = release.sql(question.sql, level=question.level, simultaneous=question.simultaneous)
+            asked = (
+                question.sql if not question.chosen else f"{question.sql.partition(' ORDER BY ')[0]} {question.chosen}"
+            )
+            together = None if question.chosen else question.simultaneous
+            answer = release.sql(asked, level=question.level, simultaneous=together)
             mine = []
             for row in answer.rows():
                 keys = tuple(v for k, v in row.items() if not k.startswith("n"))
@@ -155,7 +166,7 @@ def measure(method: str, questions: Sequence[str], releases: int, seed: int = 1)
                 mine.append(low - slack <= right <= high + slack)
                 widths.append(high - low)
                 points += low == high and abs(right - low) > slack
-            held.append(mine)
+            held.append([all(mine)] if question.chosen else mine)
         yield name, Coverage(np.array(held), float(np.mean(widths)), points, unanswered)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.laws.decoy_channel import DecoyChannel
-from sfumato.laws.decoy_covariance import Estimates, Floats, Whole, calibrate
+from sfumato.laws.decoy_estimate import Estimates, Floats, Whole, calibrate
 
 
 def counts(channel: DecoyChannel, observed: Floats) -> Estimates:
@@ -24,7 +24,7 @@ def calibrated_counts(channel: DecoyChannel, observed: Floats) -> Estimates:
         total=published,
         total_variance=published * (1 - 1 / channel.size),
     )
-    return calibrate(inside, inside.variance, whole)[0]
+    return calibrate(inside, inside.variance, whole)
 
 
 def joint_counts(first: DecoyChannel, second: DecoyChannel, observed: Floats) -> Estimates:

@@ -21,7 +21,7 @@ import numpy as np
 import sfumato as sf
 from benchmarks.questions import Question, question
 from sfumato.errors import UnsupportedQuery
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import build
 
 METHODS: dict[str, dict[str, Any]] = {
     "uniform": {"rho1": "1/5", "rho2": "1/2"},

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.methods import REGISTRY
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import build
 from sfumato.query import open_release
 from sfumato.release.verify import verify
 

@@ -18,7 +18,7 @@ import sfumato as sf
 from benchmarks.fault_campaign import METHODS, ROLES, table
 from benchmarks.fuzz_campaign import tried
 from sfumato.analysis.formula import read_formula
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import build
 
 FITTED = 50  # each so many-th text is fitted too
 NAME = "zq_canary"  # a function that must never be called, a module that must never be looked for

@@ -22,7 +22,7 @@ import sfumato as sf
 from benchmarks.fault_campaign import METHODS, ROLES, table
 from sfumato.errors import SfumatoError
 from sfumato.methods import REGISTRY
-from sfumato.methods.specifications import build, fields_of
+from sfumato.methods.registry import build, fields_of
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 from sfumato.query import open_release

@@ -41,16 +41,17 @@ def of_intervals(found: dict[str, dict[str, Any]]) -> str:
         "|---" * (len(methods) + 1) + "|",
     ]
     for name, question in coverage.QUESTIONS.items():
+        at_once = question.simultaneous or question.chosen
         cells = []
         for method in methods:
             seen = found.get(f"{method} / {name}")
             if seen is None:
                 cells.append("")
-            elif question.simultaneous:
+            elif at_once:
                 cells.append(f"{seen['together']} of {seen['releases']}")
             else:
                 cells.append(f"{_share(seen['pooled'], 3)}, {_share(seen['worst'], 2)}")
-        lines.append(f"| {name}{', all held' if question.simultaneous else ''} | " + " | ".join(cells) + " |")
+        lines.append(f"| {name}{', all held' if at_once else ''} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -22,7 +22,8 @@ from pydantic import TypeAdapter
 import sfumato as sf
 from sfumato.engines.duckdb.reader import DuckDBReader
 from sfumato.methods import method_of
-from sfumato.publish import Prepared, applier_of, prepare
+from sfumato.publish import Prepared, prepare
+from sfumato.publishing.applier import Applier
 from sfumato.publishing.custodian import read_column_hierarchy
 from sfumato.publishing.randomness import Secret
 from sfumato.query import Release
@@ -100,7 +101,14 @@ class Redrawn:
         """
         secret = Secret.from_seed(seed)
         prepared = self._planned(secret, None if same_values else table)
-        applier = applier_of(prepared, secret)
+        applier = Applier(
+            table=prepared.table,
+            roles=prepared.roles,
+            needs=prepared.needs,
+            profile=prepared.profile,
+            planned=prepared.planned,
+            secret=secret,
+        )
         arrow = (self._table if table is None else table).select(applier.reads).combine_chunks()
         types = prepared.table.arrow_types()
         batch = arrow.cast(pa.schema([(name, types[name]) for name in applier.reads])).to_batches()[0]

@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks import decoy_counts
-from sfumato.laws import decoy_covariance as de
+from sfumato.laws import decoy_estimate as de
 from sfumato.laws.decoy_channel import rebuild_channel
 from sfumato.laws.decoy_estimate import iterate
 from sfumato.laws.grouping import largest_size, random_margins, slot_table
-from sfumato.methods.splu.plan import draw_slots
+from sfumato.methods.splu import draw_slots
 from sfumato.model.private import Deal
 from sfumato.stats.shuffling import Splitter, hand_out
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from papers.findings import Finding, trend
 from sfumato.laws.set_channel import SetAnswers, set_answers
-from sfumato.methods.shared import channel_design as workloads
-from sfumato.methods.shared.channel_design import GAP, Design, optimise
+from sfumato.methods.shared import workloads
 from sfumato.methods.shared.set_lists import (
     best_list,
     best_width,
@@ -25,6 +24,7 @@ from sfumato.methods.shared.set_lists import (
     loss,
     total_variance,
 )
+from sfumato.methods.shared.workloads import GAP, Design, optimise
 from sfumato.model.public import Floats
 
 TITLE = "Set channels and the least possible error"

@@ -24,7 +24,7 @@ from sfumato.datasets import adult
 from sfumato.errors import PlanError
 from sfumato.laws.grouping import largest_buckets
 from sfumato.laws.independent_columns import randomise_codes
-from sfumato.methods.l_diversity.plan import CellCounts, Hierarchy, from_rows, search_lattice, suppress
+from sfumato.methods.l_diversity import CellCounts, Hierarchy, from_rows, search_lattice, suppress
 from sfumato.methods.randomized_response.plan import KeepPlan, search_keep
 from sfumato.methods.randomized_response.risk import RiskCells, paper_risk, views
 from sfumato.stats.association import (

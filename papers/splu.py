@@ -16,7 +16,7 @@ from papers.pp import CENSUS, STANDIN, census_setting
 from sfumato.choosing.foresee import ExpectedRelease, mean_absolute_error
 from sfumato.choosing.setting import Setting
 from sfumato.choosing.workload import query_pool
-from sfumato.methods.splu.plan import error_probability, large_sum_utility, small_sum_privacy, tail_probability
+from sfumato.methods.splu import error_probability, large_sum_utility, small_sum_privacy, tail_probability
 from sfumato.model.public import Candidate
 from sfumato.publishing.randomness import Secret
 

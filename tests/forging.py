@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.query import open_release
 from sfumato.release.bundle import write_beside
-from sfumato.release.documents import README, datapackage, documented, readme
+from sfumato.release.documents import README, datapackage, readme
 from sfumato.release.manifest import parse_manifest
 from sfumato.release.opened import open_folder
 from sfumato.release.verify import verify
@@ -77,7 +77,7 @@ def describe(target: Path) -> None:
     (target / "datapackage.json").write_text(json.dumps(package), encoding="utf-8")
     if (target / README).exists() and not (target / README).is_symlink():
         stated = json.loads((target / "release.json").read_text(encoding="utf-8"))
-        stated["documents"] = json.loads(documented(manifest).model_dump_json())["documents"]
+        stated["documents"] = {README: {"sha256": hashlib.sha256(readme(manifest).encode()).hexdigest()}}
         (target / README).write_text(readme(manifest), encoding="utf-8")
         (target / "release.json").write_text(json.dumps(stated), encoding="utf-8")
 

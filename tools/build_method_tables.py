@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import sfumato as sf
-from sfumato.cli.options import specification
 from sfumato.methods.registry import BUILT_IN, REGISTRY
+from sfumato.methods.specifications import build
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 from sfumato.reports.text import READER_NAMES, reached, verdict
@@ -34,7 +34,7 @@ ROLES = sf.Roles(sensitive="occupation", quasi=("age", "sex", "education"), rest
 @cache
 def readers(name: str) -> list[dict[str, Any]]:
     """The readers of a method's example on the bundled table."""
-    spec = specification(name, dict(REGISTRY[name].example.options))
+    spec = build(name, dict(REGISTRY[name].example.options))
     found = prepare(sf.datasets.adult(), roles=ROLES, method=spec, secret=Secret.from_seed(1), null_as_value=True)
     rows: list[dict[str, Any]] = found.readers(found.claim())["readers"]
     return rows

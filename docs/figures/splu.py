@@ -9,7 +9,7 @@ from pathlib import Path
 import altair as alt
 import numpy as np
 
-from sfumato.methods.splu.plan import amplification, error_probability, large_sum_utility
+from sfumato.methods.splu import amplification, error_probability, large_sum_utility
 
 HERE = Path(__file__).parent
 SIZES = (3, 5, 10)

@@ -24,8 +24,8 @@ import numpy as np
 from sfumato.errors import PlanError, SpecError, VerificationError
 from sfumato.laws.channel import MOST_VALUES, Channel
 from sfumato.methods.contract import Example, Method, Planned, Specification
-from sfumato.methods.shared.options import told
 from sfumato.methods.shared.readers import Found, amplified, independent, linked
+from sfumato.methods.shared.restricted import told
 from sfumato.model.names import Ratio, exact
 from sfumato.model.private import Facts, Known, Needs, Profile, Work
 from sfumato.model.public import (

@@ -7,42 +7,44 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .version import __version__
-
 if TYPE_CHECKING:
-    from . import datasets, errors
-    from .answering.answer import Answer
-    from .choosing.compare import compare
-    from .choosing.foresee import plan
-    from .choosing.look import look
-    from .choosing.recommend import recommend
-    from .engines.source import Source
-    from .methods.anatomy.method import Anatomy
-    from .methods.distribution_draw import DistributionDraw
-    from .methods.l_diversity.plan import LDiversity
-    from .methods.randomized_response.plan import RandomizedResponse
-    from .methods.small_domain.method import SmallDomain
-    from .methods.splu.plan import Splu
-    from .methods.subset_response import SubsetResponse
-    from .methods.target_distribution.method import TargetDistribution
-    from .methods.uniform import UniformPerturbation
-    from .model.public import Roles
-    from .publish import publish
-    from .query import Release, open_release
-    from .release.verify import verify
+    from . import datasets as datasets
+    from . import errors as errors
+    from .answering.answer import Answer as Answer
+    from .choosing.compare import compare as compare
+    from .choosing.foresee import plan as plan
+    from .choosing.look import look as look
+    from .choosing.recommend import recommend as recommend
+    from .engines.source import Source as Source
+    from .methods.anatomy import Anatomy as Anatomy
+    from .methods.distribution_draw import DistributionDraw as DistributionDraw
+    from .methods.l_diversity import LDiversity as LDiversity
+    from .methods.randomized_response.plan import RandomizedResponse as RandomizedResponse
+    from .methods.small_domain.method import SmallDomain as SmallDomain
+    from .methods.splu import Splu as Splu
+    from .methods.subset_response import SubsetResponse as SubsetResponse
+    from .methods.target_distribution.method import TargetDistribution as TargetDistribution
+    from .methods.uniform import UniformPerturbation as UniformPerturbation
+    from .model.public import Roles as Roles
+    from .publish import publish as publish
+    from .query import Release as Release
+    from .query import open_release as open_release
+    from .release.verify import verify as verify
+    from .version import __version__ as __version__
 
 # Public names and where they live; loaded on first use, so that `import sfumato` is quick.
 _PUBLIC = {
-    "Anatomy": "methods.anatomy.method",
+    "__version__": "version",
+    "Anatomy": "methods.anatomy",
     "Answer": "answering.answer",
     "DistributionDraw": "methods.distribution_draw",
-    "LDiversity": "methods.l_diversity.plan",
+    "LDiversity": "methods.l_diversity",
     "RandomizedResponse": "methods.randomized_response.plan",
     "Release": "query",
     "Roles": "model.public",
     "SmallDomain": "methods.small_domain.method",
     "Source": "engines.source",
-    "Splu": "methods.splu.plan",
+    "Splu": "methods.splu",
     "SubsetResponse": "methods.subset_response",
     "TargetDistribution": "methods.target_distribution.method",
     "UniformPerturbation": "methods.uniform",
@@ -52,6 +54,7 @@ _PUBLIC = {
     "look": "choosing.look",
     "open_release": "query",
     "plan": "choosing.foresee",
+    "publish": "publish",
     "recommend": "choosing.recommend",
     "verify": "release.verify",
 }
@@ -82,31 +85,7 @@ sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC, "publish"])
+    return sorted({*globals(), *_PUBLIC})
 
 
-__all__ = [
-    "Anatomy",
-    "Answer",
-    "DistributionDraw",
-    "LDiversity",
-    "RandomizedResponse",
-    "Release",
-    "Roles",
-    "SmallDomain",
-    "Source",
-    "Splu",
-    "SubsetResponse",
-    "TargetDistribution",
-    "UniformPerturbation",
-    "__version__",
-    "compare",
-    "datasets",
-    "errors",
-    "look",
-    "open_release",
-    "plan",
-    "publish",
-    "recommend",
-    "verify",
-]
+__all__ = list(_PUBLIC)

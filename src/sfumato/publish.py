@@ -23,10 +23,9 @@ from .model.private import Known, Needs, Profile
 from .model.public import Claim, Curve, Domain, People, Roles, Scalar, Unprotected
 from .publishing import custodian
 from .publishing.applier import Applier
-from .publishing.custodian import check_added, one_person, read_column_hierarchy, settled_roles
+from .publishing.custodian import check_added, kept_rows, read_column_hierarchy, settled_roles
 from .publishing.randomness import Secret
-from .release import bundle, signing
-from .release.documents import documented
+from .release import bundle, verify
 from .release.manifest import (
     FORMAT_VERSION,
     PARTS,
@@ -63,23 +62,14 @@ class Prepared:
     people: People
 
     @property
-    def rows_per_person(self) -> int | None:
-        """Rows that one person may have; None: nobody said, one is assumed."""
-        return self.people.rows_per_person if self.people.checked else None
-
-    @property
     def guarantee(self) -> GuaranteeModel:
         """What the release will promise."""
-        uncovered = self.unprotected()
+        method, plan, uncovered = self.method, self.planned.public, self.unprotected()
+        rows = self.claim().rows_per_person
         return guarantee_model(
-            self.method.guarantee(self.planned.public),
+            method.guarantee(plan),
             self.people,
-            readers.public_readers(
-                self.method,
-                self.planned.public,
-                self.sensitive_domains(),
-                rows_per_person=self.rows_per_person,
-            ),
+            readers.public_readers(method, plan, self.sensitive_domains(), rows_per_person=rows),
             None if uncovered is None else uncovered[0],
         )
 
@@ -90,14 +80,9 @@ class Prepared:
         return (*self.table.notes, *self.planned.work.notes, *(() if self.people.checked else (unchecked,)))
 
     def claim(self) -> Claim:
-        """What the plan claims to hold."""
-        return replace(self.method.claim(self.planned.public), rows_per_person=self.rows_per_person)
-
-    def known(self, claim: Claim, *, linking: bool = True) -> Known:
-        """What the custodian knows when she asks how far readers get; `linking` False: without cells."""
-        return custodian.known(
-            self.table, self.roles, self.needs, self.profile, self.planned.work, claim, linking=linking
-        )
+        """What the plan claims to hold; its rows of a person are None where nobody said, and one is assumed."""
+        rows = self.people.rows_per_person if self.people.checked else None
+        return replace(self.method.claim(self.planned.public), rows_per_person=rows)
 
     def sensitive_domains(self) -> tuple[Domain, ...]:
         """Domains of the sensitive columns that a release states."""
@@ -109,12 +94,14 @@ class Prepared:
         claim = self.claim()
         if claim.rho1 is None or claim.rho2 is None:
             return None
-        return custodian.unprotected(self.known(claim, linking=False), self.roles, self.needs)
+        table, roles, needs, work = self.table, self.roles, self.needs, self.planned.work
+        known = custodian.known(table, roles, needs, self.profile, work, claim, linking=False)
+        return custodian.unprotected(known, roles, needs)
 
     def readers(self, claim: Claim, known: Known | None = None) -> dict[str, Any]:
         """The readers, what is not covered, and what the quasi-identifiers give away by themselves; as JSON."""
-        method, plan = self.method, self.planned.public
-        known = known or self.known(claim)
+        method, plan, work = self.method, self.planned.public, self.planned.work
+        known = known or custodian.known(self.table, self.roles, self.needs, self.profile, work, claim)
         left, share = custodian.unprotected(known, self.roles, self.needs)
         others = custodian.others(known)
         reached = None if others is None else readers.known_readers(method, plan, claim, others)[2].posterior
@@ -162,7 +149,7 @@ def prepare(
     given = chosen.inputs(method, read_column_hierarchy)
     table = (engine or engine_for(source)).open(source)
     roles = settled_roles(roles, table)
-    table, people = one_person(table, roles, chosen, secret)
+    table, people = kept_rows(table, roles, secret, chosen)
     needs = chosen.needs(given.spec, roles)
     declared = dict(domains or {})
     missing: list[Scalar] = [None] if null_as_value else []
@@ -271,19 +258,18 @@ def into_folder(
         raise SpecError(
             "a release is written to a folder, not to an address; copy it there, release.json last", field="out"
         )
-    key = None if sign is None else signing.read_private(sign)
-    secret = Secret.of(seed)
-    bundle.check_apart(Path(out), paths_of(source))
-    with bundle.writing(Path(out), force=force) as folder:
+    key = None if sign is None else verify.read_private(sign)
+    secret = Secret.from_seed(seed)
+    with bundle.writing(Path(out), force=force, apart_from=paths_of(source)) as folder:
         prepared = prepare(source, roles=roles, method=method, secret=secret, progress=progress, **reading)
         if not accept_unprotected:
             check_covered(prepared)
         manifest = write(prepared, folder, secret, reproducible=seed is not None, progress=progress)
         notes = prepared.notes
         del prepared  # what the plan holds is not needed to read the release back
-        bundle.finish(folder, manifest)
+        manifest = bundle.finish(folder, manifest)
         if key is not None:
-            signing.sign(folder, key)
+            verify.sign(folder, key)
         # A release that cannot be opened and verified is not published.
         tuple(verified_lines(open_folder(folder, check=False), test=True))
     if notify is not None:
@@ -314,7 +300,14 @@ def write(
     progress: Progress | None = None,
 ) -> Manifest:
     """What the release in `folder` states, whose rows are written in random order."""
-    applier = applier_of(prepared, secret)
+    applier = Applier(
+        table=prepared.table,
+        roles=prepared.roles,
+        needs=prepared.needs,
+        profile=prepared.profile,
+        planned=prepared.planned,
+        secret=secret,
+    )
     prepared.table.write(
         applier.reads,
         applier,
@@ -331,23 +324,11 @@ def write(
     return described(prepared, applier, bundle.describe_files(folder), reproducible=reproducible)
 
 
-def applier_of(prepared: Prepared, secret: Secret) -> Applier:
-    """The method as it is applied to the rows of the table."""
-    return Applier(
-        table=prepared.table,
-        roles=prepared.roles,
-        needs=prepared.needs,
-        profile=prepared.profile,
-        planned=prepared.planned,
-        secret=secret,
-    )
-
-
 def described(prepared: Prepared, applier: Applier, files: dict[str, FileModel], *, reproducible: bool) -> Manifest:
     """What a release with these files states."""
     method = prepared.method
     columns, units = columns_and_units(applier.columns, applier.base, prepared.table.labels)
-    manifest = Manifest(
+    return Manifest(
         format_version=FORMAT_VERSION,
         software=Software(name="sfumato", version=__version__),
         method=method.name,
@@ -362,4 +343,3 @@ def described(prepared: Prepared, applier: Applier, files: dict[str, FileModel],
         recoded=recoded_models(prepared.table.recoded, columns),
         reproducible=reproducible,
     )
-    return documented(manifest)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .answering import estimate
 from .answering.answer import Answer
@@ -20,7 +21,7 @@ from .answering.estimate import Options
 from .answering.explain import explained
 from .answering.observe import Frame, layout, look_at_domains, observe, wanted_of
 from .answering.subject import Subject, subject_of
-from .engines.statements import refined
+from .engines.statements import columns_of, refined
 from .model.names import ENDS, free_name
 from .model.public import Domain, Floats
 from .release.bundle import copy_files, writing
@@ -29,7 +30,7 @@ from .release.manifest import GuaranteeModel, Manifest
 from .release.opened import OpenedRelease, open_path
 from .sql.nesting import Nested
 from .sql.nodes import Aggregate, Query, Schema
-from .sql.parse import question, read
+from .sql.parse import question, read, single_select
 from .sql.scalar import quoted
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 
 DEFAULT_LEVEL = 0.95
 ANSWER, ROW = "__answer__", "__row__"
+AT_ONCE = "rows are chosen by their estimates: the level holds for all {:,} that could have been at once"
+ONE_BY_ONE = (
+    "rows are chosen by their estimates, of {:,}: among those chosen intervals hold less often than the level says"
+)
 
 
 def ask(
@@ -50,7 +55,7 @@ def ask(
     text: str,
     *,
     level: float = DEFAULT_LEVEL,
-    simultaneous: bool = False,
+    simultaneous: bool | None = None,
     estimator: str | None = None,
     tables: Mapping[str, Any] | None = None,
 ) -> Answer:
@@ -75,20 +80,15 @@ def ask(
 
 
 def answered(subject: Subject, query: Query, options: Options) -> Answer:
-    """The answer to one question."""
+    """The answer to one question; intervals are simultaneous where estimates choose the rows, unless told otherwise."""
     frame = observe(query, subject)
-    whole, listed, kind, caveats = estimate.answer(frame, options, partial(_quantile, frame, options))
-    if query.derived:
-        numbers, plain = listed.true_count * len(query.columns), whole
-
-        def together(parts: int) -> tuple[pa.Table, float]:
-            if options.simultaneous or parts < 2:
-                return plain, options.z(numbers)
-            stricter = replace(options, level=1 - (1 - options.level) / parts)
-            return estimate.answer(frame, stricter, partial(_quantile, frame, stricter))[0], stricter.z(numbers)
-
-        whole, kind, notes = with_derived(frame, whole, kind, z=options.z(numbers), together=together)
-        caveats += notes
+    together = options.simultaneous if options.simultaneous is not None else bool(query.chosen_by)
+    whole, listed, kind, caveats = _every_number(frame, replace(options, simultaneous=together))
+    chosen = kind == "confidence" and any(_uncertain(whole.filter(listed), name) for name in query.chosen_by)
+    if together and not chosen and not options.simultaneous:
+        whole, listed, kind, caveats = _every_number(frame, replace(options, simultaneous=False))
+    if chosen:
+        caveats += ((AT_ONCE if together else ONE_BY_ONE).format(listed.true_count),)
     numbered = whole.append_column(ROW, pa.array(range(whole.num_rows), type=pa.int64()))
     columns = numbered.filter(listed)
     if query.refined:
@@ -106,9 +106,33 @@ def answered(subject: Subject, query: Query, options: Options) -> Answer:
         kind=kind,
         table=shown,
         aggregates=names,
-        caveats=(*caveats, *subject.caveats),
+        caveats=(*caveats, *subject.said("table", columns_of(single_select(query.text)))),
+        chosen=chosen,
         joint=lambda: shown_covariance(frame, whole, columns[ROW].to_numpy()),
     )
+
+
+def _every_number(frame: Frame, options: Options) -> tuple[pa.Table, pa.Array, str, tuple[str, ...]]:
+    """Aggregates and numbers computed from them: (columns, which rows SQL would list, kind, caveats)."""
+    plain, listed, kind, caveats = estimate.answer(frame, options, partial(_quantile, frame, options))
+    if not frame.query.derived:
+        return plain, listed, kind, caveats
+    numbers = estimate.numbers_told(frame.query, listed.true_count)
+
+    def together(parts: int) -> tuple[pa.Table, float]:
+        if options.simultaneous or parts < 2:
+            return plain, options.z(numbers)
+        stricter = replace(options, level=1 - (1 - options.level) / parts)
+        return estimate.answer(frame, stricter, partial(_quantile, frame, stricter))[0], stricter.z(numbers)
+
+    whole, kind, notes = with_derived(frame, plain, kind, z=options.z(numbers), together=together)
+    return whole, listed, kind, (*caveats, *notes)
+
+
+def _uncertain(columns: pa.Table, name: str) -> bool:
+    """Whether a number has an error in some row; one that is NULL for certain has none."""
+    certain = pc.equal(pc.fill_null(columns[f"{name}_se"], 1.0), 0.0)
+    return bool(pc.any(pc.and_not(pc.is_valid(columns[f"{name}_low"]), certain)).as_py())
 
 
 def _quantile(
@@ -207,11 +231,14 @@ class Release:
         text: str,
         *,
         level: float = DEFAULT_LEVEL,
-        simultaneous: bool = False,
+        simultaneous: bool | None = None,
         estimator: str | None = None,
         tables: Mapping[str, Any] | None = None,
     ) -> Answer:
-        """The answer to a SQL question, with its error; `tables` are small look-up tables that it may JOIN."""
+        """The answer to a SQL question, with its error; `tables` are small look-up tables that it may JOIN.
+
+        `simultaneous`: whether the level holds for all rows at once; None: where HAVING or LIMIT chooses by estimates.
+        """
         with self._question() as subject:
             found = ask(subject, text, level=level, simultaneous=simultaneous, estimator=estimator, tables=tables)
         return found if found.joint is None else replace(found, joint=partial(self._covariance, found.joint))

@@ -26,7 +26,7 @@ def dump(path: Path) -> str:
 def test_every_chart_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("altair", reason="the report extra is not installed")
     pytest.importorskip("vl_convert", reason="the report extra is not installed")
-    from sfumato.reports.comparison import write_comparison
+    from sfumato.reports.pages import write_comparison
 
     document = compare(
         people(rows=2000),

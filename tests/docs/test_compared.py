@@ -9,8 +9,7 @@ import pytest
 from benchmarks import compared
 
 import sfumato as sf
-from sfumato.methods.registry import BUILT_IN
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import BUILT_IN, build
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 

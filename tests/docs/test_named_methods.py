@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.choosing import DEFAULT
-from sfumato.methods.registry import BUILT_IN, REGISTRY
-from sfumato.methods.specifications import fields_of
+from sfumato.methods.registry import BUILT_IN, REGISTRY, fields_of
 from sfumato.model.names import option_name
 
 ROOT = Path(__file__).parents[2]

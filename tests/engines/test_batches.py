@@ -13,7 +13,7 @@ import sfumato as sf
 from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import build
 from tables import COUNTS, MARK, people
 
 ROWS = sum(COUNTS)

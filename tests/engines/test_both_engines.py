@@ -18,7 +18,7 @@ from sfumato.engines.contract import Engine
 from sfumato.engines.duckdb.table import LocalEngine
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import build
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
 from tables import COUNTS, MARK, people

@@ -22,7 +22,7 @@ TOLD = "the engine ran out of memory"
 class Little:
     """What the least engine is allowed."""
 
-    memory, threads, encrypted_spill, stop = "64MB", 1, True, Event()
+    memory, threads, stop = "64MB", 1, Event()
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from sfumato.engines.profiling import ROWS
 from sfumato.engines.spark.tasks import bucket
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
-from sfumato.methods.specifications import build
-from sfumato.publish import Prepared, applier_of, prepare
+from sfumato.methods.registry import build
+from sfumato.publish import Prepared, prepare
 from sfumato.publishing.applier import Applier
 from sfumato.publishing.randomness import Secret
 from tables import COUNTS, MARK, people
@@ -55,6 +55,12 @@ def worked(away: bytes, number: int, share: bytes, part: pa.Table, rows: int = 7
     batches = [transform.apply(k, batch) for k, batch in enumerate(exactly(iter(part.to_batches()), rows))]
     transform.close()
     return pa.Table.from_batches(batches)
+
+
+def applier_of(found: Prepared, secret: Secret) -> Applier:
+    """The plan as it is applied to the rows."""
+    parts = {name: getattr(found, name) for name in ("table", "roles", "needs", "profile", "planned")}
+    return Applier(**parts, secret=secret)
 
 
 @pytest.mark.parametrize("name", REGISTRY)

@@ -112,7 +112,7 @@ def test_a_release_that_was_to_be_replaced_is_still_there(number: str, moment: s
     [
         ("SIGINT", "csv", 'pressing(module("exporting.files"), "flat")'),
         ("SIGHUP", "xlsx", 'pressing(module("exporting.files"), "_fill", after=True)'),
-        ("SIGTERM", "sqlite", 'pressing(module("exporting.databases"), "view")'),
+        ("SIGTERM", "sqlite", 'pressing(module("exporting.files"), "view")'),
     ],
 )
 def test_an_export_that_is_stopped_leaves_nothing(

@@ -13,7 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import build
 
 FILE = Path(__file__).parents[1] / "golden" / "sql_cases.txt"
 OPTIONS = {

@@ -13,7 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import build
 from sql.test_golden import cases
 
 SPECS = {  # at this gamma sets hold more than one value

@@ -11,7 +11,7 @@ import pyarrow as pa
 import sfumato as sf
 from sfumato.errors import QueryError
 from sfumato.methods import REGISTRY
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import build
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 BLOCK = re.compile(r"(?<=<!-- support -->\n).*?(?=<!-- /support -->)", re.DOTALL)

@@ -13,7 +13,7 @@ from constants import ALPHA, SEED
 from sfumato.laws.decoy_channel import DecoyChannel, rebuild_channel, replay_channel
 from sfumato.laws.decoy_estimate import two_state
 from sfumato.laws.grouping import random_margins
-from sfumato.methods.splu.plan import draw_slots
+from sfumato.methods.splu import draw_slots
 
 pytestmark = pytest.mark.slow
 

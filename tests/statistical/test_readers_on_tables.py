@@ -74,10 +74,10 @@ def test_channels_of_a_real_table(name: str, request: pytest.FixtureRequest) -> 
         shown = {"report": "value"} if method == "small-domain" else {}
         spec = REGISTRY[method].spec(rho1="1/6", rho2="1/3", **shown)
         found = prepare(frame, roles=roles, method=spec, secret=Secret.from_seed(1))
-        plan = found.planned.public
+        law = found.planned.law
         if method == "uniform":
-            keep = float(plan.gamma / (plan.gamma + plan.values - 1))
-            other = (1 - keep) / (plan.values - 1)
+            keep = float(law.gammas[0] / (law.gammas[0] + law.values - 1))
+            other = (1 - keep) / (law.values - 1)
             check(found, frame, sensitive, quasi, lambda c, k=keep, o=other: [(c, k, o)])
             continue
         whole = frame[sensitive].value_counts()
@@ -85,7 +85,7 @@ def test_channels_of_a_real_table(name: str, request: pytest.FixtureRequest) -> 
         parts = []
         for i, sub in enumerate(subs):
             held = pd.Series(sub["counts"], index=sub["domain"])
-            gamma, m = float(plan.gammas[i]), len(held)
+            gamma, m = float(law.gammas[i]), len(held)
             parts.append((held / whole.reindex(held.index), gamma / (gamma + m - 1), 1 / (gamma + m - 1)))
 
         def channels(counts: pd.Series, parts: Any = parts) -> list[Any]:
@@ -214,12 +214,12 @@ def test_blocks_of_target_distribution_on_a_real_table(name: str, request: pytes
     sensitive, column = roles.sensitive[0], roles.quasi[0]
     spec = sf.TargetDistribution(partition_by=(column,))
     found = prepare(frame, roles=roles, method=spec, secret=Secret.from_seed(1))
-    plan, side = found.planned.public, found.planned.work.side
+    law, side = found.planned.law, found.planned.work.side
     names = [v[0] for v in found.profile.domains[0].values]
     groups: dict[int, list[tuple[list[Any], int]]] = {}
     for g, node, count in zip(*(side[c].tolist() for c in ("group_id", "block", "count")), strict=True):
-        start, stop = plan.blocks[node]
-        groups.setdefault(g, []).append(([names[plan.order[leaf]] for leaf in range(start, stop)], count))
+        start, stop = law.blocks[node]
+        groups.setdefault(g, []).append(([names[law.order[leaf]] for leaf in range(start, stop)], count))
     looked = set(looked_at(frame, sensitive, 1 / 6))
 
     def largest(blocks: list[tuple[list[Any], int]], prior: dict[Any, float]) -> float:

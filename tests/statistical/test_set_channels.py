@@ -17,9 +17,9 @@ from scipy import stats
 
 from constants import ALPHA, SEED
 from sfumato.laws.set_channel import UNIT, count_cumulants, sampler, set_answers
-from sfumato.methods.shared import channel_design as workloads
-from sfumato.methods.shared.channel_design import optimise
+from sfumato.methods.shared import workloads
 from sfumato.methods.shared.set_lists import best_list
+from sfumato.methods.shared.workloads import optimise
 
 pytestmark = pytest.mark.slow
 

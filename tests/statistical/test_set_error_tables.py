@@ -27,9 +27,8 @@ from benchmarks.small_domain_errors import QUASI, SEED, SELECTIVITIES, census, p
 
 import sfumato as sf
 from sfumato.laws.set_channel import set_answers
-from sfumato.methods.shared import channel_design as workloads
-from sfumato.methods.shared.channel_design import optimise
-from sfumato.methods.shared.workload_texts import FLOOR
+from sfumato.methods.shared import workloads
+from sfumato.methods.shared.workloads import FLOOR, optimise
 from sfumato.model.public import Floats
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
@@ -137,19 +136,20 @@ def variance(column: str, name: str, rho2: str, functionals: Floats) -> Floats:
         method=spec(name, rho2),
         secret=Secret.from_seed(SEED),
     )
-    plan: Any = found.planned.public
+    law: Any = found.planned.law
     if name == UNIFORM:
-        return by_value(VALUES, plan.p, plan.q, functionals)
+        ((p, q),) = law.channels
+        return by_value(VALUES, p, q, functionals)
     if name.startswith("subset-response"):
-        return plan.tables.answers(0).variance(functionals)
-    share, total = found.planned.law.shares(found.planned.work, found.profile), np.zeros(functionals.shape)
+        return law.tables.answers(0).variance(functionals)
+    share, total = law.shares(found.planned.work, found.profile), np.zeros(functionals.shape)
     assert share.sum(axis=0) == pytest.approx(1)
-    for i, domain in enumerate(np.array(d) for d in plan.domains):
+    for i, domain in enumerate(np.array(d) for d in law.domains):
         here = functionals[:, domain]
         if name.endswith("value"):
-            own = by_value(len(domain), *plan.channels[i], here)
+            own = by_value(len(domain), *law.channels[i], here)
         else:
-            own = plan.set_tables.answers(i).variance(here)
+            own = law.tables.answers(i).variance(here)
         total[:, domain] += own * share[i, domain]
     return total
 

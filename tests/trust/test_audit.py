@@ -24,7 +24,7 @@ from sfumato.audit.score import audit, interval, knowledge, read_truth
 from sfumato.audit.view import ReleaseView, look
 from sfumato.errors import DataError
 from sfumato.methods import REGISTRY
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import build
 from sfumato.query import open_release
 from tables import DISEASES, people
 

@@ -18,8 +18,8 @@ import sfumato as sf
 from commands import sfumato
 from forging import forged
 from sfumato.errors import ReleaseError, SfumatoError
-from sfumato.laws import group_channel as channels
-from sfumato.laws.group_channel import groups_of
+from sfumato.laws import groups as channels
+from sfumato.laws.groups import groups_of
 from sfumato.methods import REGISTRY
 from sfumato.query import open_release
 from sfumato.release.verify import verify
@@ -79,6 +79,7 @@ def whole_numbers(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]
     return [path] if isinstance(node, int) and not isinstance(node, bool) else []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(REGISTRY))
 def test_numbers_that_a_release_states(name: str, releases: dict[str, Path], tmp_path: Path) -> None:
     """In release.json, wherever a whole number stands; as many files as there are."""

@@ -18,6 +18,7 @@ from sfumato.errors import ReleaseError
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_fuzzers_find_no_uncaught_error() -> None:
     rng = random.Random(3)
     for found in (

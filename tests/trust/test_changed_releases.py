@@ -229,7 +229,7 @@ def test_commands_with_the_table_tell_a_change_too(
         return ("found",)
 
     shutil.copytree(honest_releases["anatomy"], tmp_path / "r")
-    monkeypatch.setattr("sfumato.audit.custody.check_truth", found)
+    monkeypatch.setattr("sfumato.audit.score.check_truth", found)
     monkeypatch.setattr("sfumato.audit.score.audit", found)
     monkeypatch.setattr("sfumato.reports.documents.render_audit", str)
     options = ["--test"] if command == "verify" else []

@@ -104,6 +104,7 @@ def _changed(document: Any, path: tuple[Any, ...], value: Any) -> Any:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", REGISTRY)
 def test_hostile_manifests(method: str, releases: Path, tmp_path: Path) -> None:
     draw = random.Random(f"{SEED} {method}")
@@ -184,6 +185,7 @@ def test_hostile_questions(method: str, releases: Path) -> None:
         _calm("query", releases / method, text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["uniform", "anatomy"])
 def test_questions_of_random_words(method: str, releases: Path) -> None:
     draw = random.Random(SEED)

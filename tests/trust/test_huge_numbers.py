@@ -70,6 +70,7 @@ def bent_cells(column: pa.Array) -> list[Any]:
     return [None, "nobody has it"] if pa.types.is_string(column.type) else [None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(REGISTRY))
 def test_every_column(name: str, tmp_path: Path) -> None:
     """One cell of every file becomes another: a group that does not exist, nothing, a value that nobody has."""
@@ -117,6 +118,7 @@ def test_groups_that_cannot_be(name: str, group: int | None, tmp_path: Path) -> 
         assert "group" in refused(lambda: open_release(out, check=False).sql(QUESTION))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(REGISTRY))
 def test_every_parameter(name: str, tmp_path: Path) -> None:
     released(name, tmp_path / "out")

@@ -14,11 +14,10 @@ import pytest
 
 import sfumato as sf
 from commands import METHODS, sfumato
-from sfumato.audit.custody import check_truth
-from sfumato.audit.score import audit
+from sfumato.audit.score import audit, check_truth
 from sfumato.errors import DataError, ReleaseError, SfumatoError
 from sfumato.methods import REGISTRY
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import build
 from sfumato.query import open_release
 from sfumato.release.verify import verify
 from tables import ROLES, people

@@ -24,7 +24,7 @@ PUBLIC = {
     "choosing/workload.py",
     "methods/randomized_response/plan.py",
     "methods/randomized_response/method.py",
-    "methods/shared/channel_design.py",
+    "methods/shared/workloads.py",
     "methods/shared/set_lists.py",
     "laws/decoy_channel.py",
 }

@@ -11,8 +11,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from sfumato.answering.functionals import estimate_apart
-from sfumato.laws import group_channel as channels
-from sfumato.laws.group_channel import Channel, Groups, Moments, estimate, groups_of, triples
+from sfumato.laws import groups as channels
+from sfumato.laws.groups import Channel, Groups, estimate, groups_of, triples
 from sfumato.model.public import Asked, Observed
 
 VALUES, GROUPS, KEYS, STRATA = 9, 120, 3, 7
@@ -154,26 +154,6 @@ def test_pairs_and_triples_are_the_sums_over_the_groups_that_hold_them() -> None
         assert groups.together[u, s] == pytest.approx(sum(1 / len(g) for g in sets if {u, s} <= g))
 
 
-def test_covariances_by_triples_are_those_by_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By triples from some number of weights on, and never where values are too many for them."""
-    groups = random_groups(7, 60, 4)
-
-    def found(*, by_triples: bool) -> np.ndarray:
-        made = Channel(groups)
-        w, _ = made.weights(np.eye(7))
-        moments = Moments(made, w[None])
-        assert (moments._spread is not None) == by_triples
-        return np.array([[moments.covariance(0, i, 0, j) for i in range(7)] for j in range(7)])
-
-    monkeypatch.setattr(channels, "FEW_WEIGHTS", 7)
-    few = found(by_triples=False)
-    monkeypatch.setattr(channels, "FEW_WEIGHTS", 6)
-    np.testing.assert_allclose(found(by_triples=True), few, atol=1e-12)
-    assert np.abs(few).max() > 0.01
-    monkeypatch.setattr(channels, "MOST_VALUES", 0)
-    np.testing.assert_array_equal(found(by_triples=False), few)
-
-
 @pytest.mark.parametrize(("values", "number", "largest"), [(60, 25, 4), (60, 55, 3), (40, 200, 5)])
 def test_both_forms_are_the_same_matrix(values: int, number: int, largest: int) -> None:
     """Values that no group holds, groups of several sizes, fewer groups than values and more."""
@@ -205,16 +185,3 @@ def test_fewer_groups_than_values_tell_some_sums_and_not_the_others() -> None:
     w, identified = channel.weights(v)
     assert identified.tolist() == [True, False]
     np.testing.assert_allclose(channel.mean(w[:1]), v[:1], atol=1e-9)
-
-
-@pytest.mark.parametrize(("least", "all_are"), [(1e-3, True), (2e-6, True), (5e-7, False), (0.0, False)])
-def test_a_triangle_inverts_only_what_is_identified_altogether(least: float, all_are: bool) -> None:
-    """Eigenvalues from 1 down to `least`; sums of rows bound the largest by less than 2, so that 2e-6 is certain."""
-    turned, _ = np.linalg.qr(np.random.default_rng(3).normal(size=(12, 12)))
-    eigen = np.concatenate([[least], np.linspace(0.9, 1, 11)])
-    G = (turned * eigen) @ turned.T
-    assert np.abs(G).sum(axis=1).max() < 2
-    assert channels._all_identified(G) == all_are
-    x, keep = np.random.default_rng(4).normal(size=(12, 3)), eigen > channels.SINGULAR
-    expected = (turned[:, keep] / eigen[keep] ** 2) @ (turned[:, keep].T @ x)
-    np.testing.assert_allclose(channels._inverted_twice(G)(x), expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())

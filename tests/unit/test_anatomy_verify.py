@@ -9,7 +9,6 @@ import pytest
 
 import sfumato
 from sfumato.errors import VerificationError
-from sfumato.laws import groups
 from sfumato.laws.groups import DistinctGroups
 from sfumato.model.public import Published
 from tables import people
@@ -22,11 +21,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
     return sfumato.publish(people(), out, roles=roles, method=sfumato.Anatomy(l=2), seed=1).opened.published
 
 
-@pytest.mark.parametrize("piece", [1, 2, 5, 64, 1 << 22])
-def test_every_neighbour_is_looked_at_however_values_are_cut(
-    published: Published, piece: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(groups, "PIECE", piece)
+def test_every_neighbour_is_looked_at(published: Published) -> None:
     side = published.evidence.side
     law = DistinctGroups(l=2, groups=int(side["group_id"].max()) + 1)
     law.check(published)

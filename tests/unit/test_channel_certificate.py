@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from sfumato.laws.set_channel import set_answers
-from sfumato.methods.shared import channel_design as matrices
-from sfumato.methods.shared.channel_design import Design, optimise
+from sfumato.methods.shared import workloads as matrices
+from sfumato.methods.shared.workloads import Design, optimise
 
 Table = list[list[Fraction]]
 GRAMS = {

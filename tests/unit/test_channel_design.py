@@ -8,8 +8,9 @@ import pytest
 
 from sfumato.errors import SpecError
 from sfumato.laws.set_channel import channel_of_sets, set_answers
-from sfumato.methods.shared import channel_design as workloads
-from sfumato.methods.shared.channel_design import (
+from sfumato.methods.shared import workloads
+from sfumato.methods.shared.set_lists import best_width
+from sfumato.methods.shared.workloads import (
     UNIT,
     Prices,
     WeightProgramme,
@@ -20,7 +21,6 @@ from sfumato.methods.shared.channel_design import (
     optimise,
     shares,
 )
-from sfumato.methods.shared.set_lists import best_width
 
 GAMMA = Fraction(12, 5)
 RNG = np.random.default_rng(20141)
@@ -41,7 +41,7 @@ def test_gram_matrices_against_their_questions():
     ranges = np.array([(np.arange(size) >= u) & (np.arange(size) <= v) for u in range(size) for v in range(u, size)])
     assert (workloads.prefixes(size) == prefixes.T @ prefixes).all()
     assert (workloads.ranges(size) == ranges.T.astype(float) @ ranges).all()
-    assert (workloads.questions(prefixes) == workloads.prefixes(size)).all()
+    assert (workloads.gram_of(prefixes) == workloads.prefixes(size)).all()
     assert len(ranges) == size * (size + 1) / 2
 
 

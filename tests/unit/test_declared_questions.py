@@ -17,7 +17,7 @@ from commands import sfumato
 from constants import SEED
 from pays import METHODS, PAYS, RHOS, ROLES, ROWS, table
 from sfumato.errors import PlanError, SpecError
-from sfumato.methods.shared.workload_texts import parse_workload
+from sfumato.methods.shared.workloads import parse_workload
 from sfumato.model.public import Domain
 from sfumato.publish import prepare
 from sfumato.publishing.custodian import read_sql

@@ -18,7 +18,7 @@ from sfumato.laws.decoy_channel import (
     symmetric_polynomials,
 )
 from sfumato.laws.grouping import largest_buckets, random_margins, slot_table
-from sfumato.methods.splu.plan import draw_slots
+from sfumato.methods.splu import draw_slots
 from sfumato.model.private import Deal
 
 
@@ -165,9 +165,9 @@ def test_a_block_of_twins_leaves_the_others_identifiable():
 @pytest.mark.parametrize("counts", [[40, 30, 30, 20, 0, 17], [1, 1, 1, 1, 1, 0]])
 def test_drawn_slots_add_up(counts, dense, monkeypatch):
     if not dense:
-        monkeypatch.setattr("sfumato.methods.splu.plan.DENSE_CELLS", 0)
-        monkeypatch.setattr("sfumato.methods.splu.plan.WAITING_KEYS", 10)
-        monkeypatch.setattr("sfumato.methods.splu.plan.CHUNK_ROWS", 7)
+        monkeypatch.setattr("sfumato.methods.splu.DENSE_CELLS", 0)
+        monkeypatch.setattr("sfumato.methods.splu.WAITING_KEYS", 10)
+        monkeypatch.setattr("sfumato.methods.splu.CHUNK_ROWS", 7)
     f = np.array(counts)
     slots = draw_slots(random_margins(f, 3, np.random.default_rng(1)), np.random.default_rng(2))
     assert np.array_equal(slots.true_counts(), f)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from benchmarks import decoy_counts
 
-from sfumato.laws import decoy_covariance as de
+from sfumato.laws import decoy_estimate as de
 from sfumato.laws.decoy_channel import closed_form_channel
 from sfumato.laws.decoy_estimate import iterate, rate, two_state
 
@@ -51,8 +51,7 @@ def test_calibration_weighs_by_variance():
     one = np.ones(1)
     inside = de.Estimates(value=10 * one, variance=one)
     whole = de.Whole(value=90 * one, variance=4 * one, total=100 * one, total_variance=4 * one)
-    found, share = de.calibrate(inside, one, whole)
-    assert share == pytest.approx(0.25)
+    found = de.calibrate(inside, one, whole)
     assert found.value == pytest.approx(10 + 0.25 * 10)
     assert found.variance == pytest.approx(0.75**2 * 1 + 0.25**2 * (3 + 4))
 
@@ -69,7 +68,7 @@ def test_two_columns_are_the_kronecker_form():
     assert found.variance.ravel() == pytest.approx((B**2) @ Y.ravel() - X.ravel())
     coefficients = np.zeros((6, 4))
     coefficients[2, 1] = coefficients[3, 0] = 1
-    weights = de.joint_weights((first, second), coefficients)
+    weights = de.DecoyWeights((first, second)).of(coefficients)
     assert weights.ravel() == pytest.approx(B.T @ coefficients.ravel())
     assert (weights * Y).sum() == pytest.approx(X[2, 1] + X[3, 0])
 

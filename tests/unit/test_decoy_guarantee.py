@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import SpecError
-from sfumato.methods.splu.plan import (
+from sfumato.methods.splu import (
     amplification,
     error_probability,
     large_sum_utility,

@@ -99,7 +99,8 @@ def test_channels_that_draw_together_draw_the_stated_law(group: str) -> None:
     if not all(tables.plain for own in samplers for tables in (own.holding, own.everything)):
         draws.append((total, level))
     rng, joined = Told(draws), JoinedSamplers(samplers)
-    shown = joined.draw(joined.first[kind] + value, joined.every[kind], joined.keep[kind], rng)
+    first = np.concatenate([[0], joined.every[:-1] + 1])  # the tables of a channel: one a value, then that of all sets
+    shown = joined.draw(first[kind] + value, joined.every[kind], joined.keep[kind], rng)
     assert not rng.left
     law = Counter[tuple[int, int, int]]()
     for k, x, z, chance in zip(kind.tolist(), value.tolist(), shown.tolist(), chances, strict=True):

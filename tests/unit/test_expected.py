@@ -99,7 +99,7 @@ def test_splu_takes_several_columns() -> None:
     both = Roles(sensitive=("disease", "symptom"), quasi=("area", "sex", "grade"))
     from sfumato.choosing.workload import Original
     from sfumato.engines.duckdb.table import LocalEngine
-    from sfumato.methods.splu.plan import Splu
+    from sfumato.methods.splu import Splu
 
     prepared = prepare(table, roles=both, method=Splu(gamma=3), secret=Secret.from_seed(1))
     engine = LocalEngine()

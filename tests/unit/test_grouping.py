@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sfumato.errors import PlanError, SpecError
 from sfumato.laws import grouping
 from sfumato.laws.grouping import Grouping, largest_buckets, random_margins, template_counts
-from sfumato.methods.anatomy.method import _hand_out
+from sfumato.methods.anatomy import _hand_out
 
 
 def eligible_counts(rng: np.random.Generator, values: int, rows: int, size: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from adult_table import ESGRO, adult, coded, data_folder
 from sfumato.errors import PlanError, SpecError
-from sfumato.methods.l_diversity.plan import (
+from sfumato.methods.l_diversity import (
     KINDS,
     CellCounts,
     class_of,
@@ -163,14 +163,6 @@ def test_refusal_names_the_largest_l() -> None:
     with pytest.raises(PlanError, match=r"largest l is 1\.6") as refusal:
         search_lattice(cell_counts(codes, counts), [suppress("a", ["x", "y"])], l=Fraction(2))
     assert refusal.value.limit == pytest.approx(1.6)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"l": Fraction(1, 2)}, {"kind": "other"}, {"suppression": Fraction(1)}, {"suppression": Fraction(-1, 9)}]
-)
-def test_bad_parameters(wrong) -> None:
-    with pytest.raises(SpecError):
-        search_lattice(cell_counts(np.zeros((1, 0), int), np.array([[1, 1]])), [], **({"l": Fraction(2)} | wrong))
 
 
 def test_hierarchy_builders() -> None:

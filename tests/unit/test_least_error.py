@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 from sfumato.laws.set_channel import channel_of_sets, set_answers
-from sfumato.methods.shared import channel_design as workloads
+from sfumato.methods.shared import workloads
 from sfumato.methods.shared.set_lists import (
     best_list,
     best_width,

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.laws import functionals
 from sfumato.laws.decoy_channel import DecoyChannel, FullMatrix
-from sfumato.laws.decoy_covariance import decoy_functionals
+from sfumato.laws.decoy_estimate import decoy_functionals
 from sfumato.laws.functionals import (
     Cells,
     CodedUnit,
@@ -23,7 +23,7 @@ from sfumato.laws.functionals import (
     inverse_of,
     redraw_weights,
 )
-from sfumato.laws.group_channel import GroupedValues, GroupFunctionals, assignment_covariance, groups_of
+from sfumato.laws.groups import GroupedValues, GroupFunctionals, assignment_covariance, groups_of
 from sfumato.laws.keep_or_redraw import PartWeights
 
 CELL = np.array([0, 0, 1, 1])

@@ -49,7 +49,7 @@ class Counting:
 def test_answers_are_those_to_the_whole_question(
     method: str, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    setting = make_setting(table(), roles=ROLES, bound="1/3", conditions=40, secret=Secret.of(1))
+    setting = make_setting(table(), roles=ROLES, bound="1/3", conditions=40, secret=Secret.from_seed(1))
     release = Counting(sf.publish(table(), roles=ROLES, method=REGISTRY[method].spec(**parameters), seed=1))
     few, rows = setting.workload.ask(release), release.rows
     monkeypatch.setattr(workload, "MANY_VALUES", 10**9)

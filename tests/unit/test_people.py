@@ -27,7 +27,6 @@ from sfumato.publish import prepare
 from sfumato.publishing.custodian import kept_rows
 from sfumato.publishing.randomness import Secret
 from sfumato.release.bundle import finish
-from sfumato.release.documents import documented
 from sfumato.release.manifest import Manifest
 from sfumato.release.verify import unseen, verify
 from sfumato.stats.gamma import gamma_bound, rooted_gamma
@@ -299,7 +298,7 @@ def test_a_release_that_claims_more_rows_than_it_holds_is_caught(tmp_path: Path)
     stated["guarantee"]["assumptions"][-1] = stated["guarantee"]["assumptions"][-1].replace(
         "each person has one row: checked; one random row", "each person has at most 2 rows: checked; a random 2 rows"
     )
-    finish(tmp_path / "out", documented(Manifest.model_validate(stated)))  # with the README that belongs to it
+    finish(tmp_path / "out", Manifest.model_validate(stated))  # with the README that belongs to it
     with pytest.raises(VerificationError, match="rows of a person"):
         list(verify(sf.open_release(tmp_path / "out").opened, test=True))
 

@@ -21,8 +21,8 @@ from sfumato.methods import REGISTRY
 from sfumato.model.public import READERS, Claim
 from sfumato.publish import prepare
 from sfumato.publishing.randomness import Secret
-from sfumato.reports.comparison import comparison_html, public_document
 from sfumato.reports.documents import opening, render_comparison, render_recommendation
+from sfumato.reports.pages import comparison_html, public_document
 
 ADULT = {"roles": sf.Roles(sensitive="occupation", quasi=("age", "sex", "education"), rest="drop")}
 

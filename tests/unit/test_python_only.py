@@ -11,7 +11,7 @@ import sfumato as sf
 from commands import sfumato
 from sfumato.errors import SpecError
 from sfumato.methods import REGISTRY
-from sfumato.methods.specifications import build, fields_of
+from sfumato.methods.registry import build, fields_of
 from tables import people
 
 RHOS = {"rho1": "1/5", "rho2": "1/3"}

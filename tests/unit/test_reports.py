@@ -15,7 +15,7 @@ pytest.importorskip("altair", reason="the report extra is not installed")
 pytest.importorskip("vl_convert", reason="the report extra is not installed")
 
 from sfumato.choosing.compare import compare
-from sfumato.reports.comparison import drawn, public_document, write_comparison
+from sfumato.reports.pages import drawn, public_document, write_comparison
 
 METHODS = ["uniform", "small-domain", "anatomy", "target-distribution", "distribution-draw", "laplace"]
 

@@ -103,8 +103,8 @@ def test_the_published_optimiser_is_passed() -> None:
     import numpy as np
 
     from sfumato.laws.set_channel import set_answers
-    from sfumato.methods.shared.channel_design import subset_variance
     from sfumato.methods.shared.set_lists import best_list, least_total
+    from sfumato.methods.shared.workloads import subset_variance
 
     document = reproduce("channels")
     check(document)
@@ -133,8 +133,8 @@ def test_a_hierarchy_is_unbiased_and_worse_than_its_bound() -> None:
 
     import numpy as np
 
-    from sfumato.methods.shared.channel_design import prefixes
     from sfumato.methods.shared.set_lists import least_total
+    from sfumato.methods.shared.workloads import prefixes
 
     tree = channels.hierarchy(13, Fraction(4), prefixes(13))
     assert np.allclose(tree.matrix.sum(axis=0), 1)

@@ -89,6 +89,16 @@ def test_a_share_of_an_estimated_total_is_a_ratio(method: str, where: str) -> No
         assert method in {"small-domain", *WITH_ERRORS} - (INDEPENDENT - {"small-domain"})
 
 
+@pytest.mark.parametrize("method", sorted(INDEPENDENT))
+def test_two_parts_of_a_known_sum_have_opposed_errors(method: str) -> None:
+    """Each part is uncertain, their sum is not: it counts every row with its own x, whatever its value is."""
+    (part,) = rows(method, "SELECT SUM(x) AS n FROM release WHERE s = 1")
+    (whole,) = rows(method, "SELECT SUM(CASE WHEN s = 1 THEN x ELSE x * 1.0 END) AS n FROM release")
+    (known,) = rows(method, "SELECT SUM(x) AS n FROM release")
+    assert whole["n"] == pytest.approx(known["n"])
+    assert whole["n_se"] < 1e-5 * part["n_se"]
+
+
 @pytest.mark.parametrize("method", WITH_ERRORS)
 def test_a_quotient_of_counts_is_not_negative(method: str) -> None:
     count = "COUNT(*) FILTER (WHERE s = {} AND y = 1)"

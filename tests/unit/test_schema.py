@@ -10,8 +10,7 @@ from tools.build_release_schema import FILE, release_schema, text
 
 import sfumato as sf
 from sfumato.methods import REGISTRY
-from sfumato.methods.registry import BUILT_IN
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import BUILT_IN, build
 from tables import MARK, people
 
 

@@ -15,7 +15,7 @@ from sfumato.laws import decoy_estimate
 from sfumato.laws.decoy_channel import rebuild_channel
 from sfumato.laws.decoys import Decoys
 from sfumato.methods.splu import METHOD as splu
-from sfumato.methods.splu.plan import parse_gamma
+from sfumato.methods.splu import parse_gamma
 from sfumato.model.public import Asked, Observed
 from workers import COUNTS, ROLES, TWO, Z, workers
 

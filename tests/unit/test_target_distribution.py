@@ -19,7 +19,7 @@ import sfumato as sf
 from forging import forged, verified
 from salaries import ROLES, SALARIES, by_zip, publish
 from sfumato.errors import DataError, QueryError, SpecError, UnsupportedQuery, VerificationError
-from sfumato.methods.specifications import build
+from sfumato.methods.registry import build
 from sfumato.methods.target_distribution import METHOD as target_distribution
 from sfumato.publishing.custodian import READERS, read_hierarchy, read_target
 from sfumato.release.verify import verify
@@ -269,9 +269,9 @@ def test_bounds_contain_the_truth_through_sql(rows: list[tuple[int, int]], targe
     with tempfile.TemporaryDirectory() as folder:
         release = publish(Path(folder), pa.table({"g": g, "x": x}), sf.Roles(sensitive="x", quasi=["g"]), method)
         (row,) = json.loads(release.sql(f"{sql} WHERE g <= {cut}").to_json())["rows"]
-    truth = {"s": mine.sum(), "n": (mine > 0).sum()}
+    truth = {"n": (mine > 0).sum()}
     if len(mine):
-        truth |= {"a": mine.mean(), "lo": mine.min(), "hi": mine.max(), "m": np.median(mine)}
+        truth |= {"s": mine.sum(), "a": mine.mean(), "lo": mine.min(), "hi": mine.max(), "m": np.median(mine)}
     for name, value in truth.items():
         assert row[f"{name}_low"] <= value + 1e-12 * abs(value)
         assert row[f"{name}_high"] >= value - 1e-12 * abs(value)

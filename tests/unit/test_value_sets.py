@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.laws.decoy_channel import rebuild_channel
-from sfumato.laws.decoy_covariance import rebuilt
+from sfumato.laws.decoy_estimate import rebuilt
 
 PUBLISHED = np.array([900, 700, 600, 500, 400, 300, 200])
 

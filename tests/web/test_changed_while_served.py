@@ -11,9 +11,8 @@ import pytest
 from serving import UNHURRIED, running, small_release
 from sfumato.errors import VerificationError
 from sfumato.web.catalogue import catalogue, rows_as_csv, zipped
-from sfumato.web.questions import Question
 from sfumato.web.refusals import Refusal
-from sfumato.web.workers import Desk
+from sfumato.web.workers import Desk, Question
 
 SQL = "SELECT COUNT(*) AS n FROM release"
 PLACES = (

@@ -16,7 +16,7 @@ import pytest
 
 import sfumato
 from serving import Running
-from sfumato.web.questions import Question
+from sfumato.web.workers import Question
 
 PAGE = {"accept": "text/html"}
 FORMULA = "age ~ C(sex) + number"

@@ -19,6 +19,7 @@ from ..answering.observe import look_at_domains, truth
 from ..answering.subject import Subject
 from ..engines.codes import factorise, part_numbers
 from ..engines.statements import column, distinct, double, expression, grouped
+from ..engines.statements import columns_of as named_columns
 from ..errors import QueryError, SpecError, UnsupportedQuery
 from ..laws.functionals import Cells, CodedUnit, Functionals, IndependentRows, KroneckerWeights
 from ..model.public import Codes, Floats, Scalar
@@ -113,6 +114,8 @@ def read(
         rows=subject.rows,
     )
     functionals = functionals_of(subject, cells, axes.coded)
+    texts = [*(c.query.condition for c in conditions if c.query.condition is not None), *(m.sql for m in measures)]
+    named = [*columns, *(name for sql in texts for name in named_columns(expression(sql)))]
     return Grid(
         variables=variables,
         weight=truth_of[0],
@@ -122,7 +125,7 @@ def read(
         sums=lambda others: functionals_of(subject, others, axes.coded),
         method=subject.method,
         cell_rows=np.bincount(cells.cell, weights=cells.moments[:, 0, 0], minlength=len(distinct)).astype(np.float64),
-        caveats=(*functionals.caveats, *subject.said(target)),
+        caveats=(*functionals.caveats, *subject.said(target, named)),
         units={c: subject.schema.units[c] for c in columns if c in subject.schema.units},
         extremes=tuple(
             (float(seen[f"least{j}"].to_numpy()[inside].min()), float(seen[f"most{j}"].to_numpy()[inside].max()))

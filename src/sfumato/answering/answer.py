@@ -34,6 +34,7 @@ class Answer:
     table: pa.Table
     aggregates: tuple[str, ...]
     caveats: tuple[str, ...] = ()
+    chosen: bool = False  # whether estimates decided which rows are shown
     joint: Callable[[], Floats] | None = field(default=None, compare=False)  # worked out when asked for
 
     def covariance(self) -> Floats:
@@ -114,9 +115,9 @@ class Answer:
                     low, high = row[f"{name}_low"], row[f"{name}_high"]
                     # an interval that reaches zero: the release cannot tell the group from an empty one
                     empty = low is not None and high is not None and low <= 0 <= high and low < high
-                    out.append(_range(low, high) + (MAY_BE_ZERO if empty else ""))
+                    out.append(f"{number(low)} .. {number(high)}{MAY_BE_ZERO if empty else ''}")
                     if f"{name}_min" in names:
-                        out.append(_range(row[f"{name}_min"], row[f"{name}_max"]))
+                        out.append(f"{number(least)} .. {number(most)}")
             elif name not in skip:
                 header.append(name)
                 for row, out in zip(rows, cells, strict=True):
@@ -142,10 +143,6 @@ class Answer:
         return "\n".join([table(*self.display()), *(f"note: {visible(caveat)}" for caveat in self.caveats)])
 
     __repr__ = __str__
-
-
-def _range(low: float | None, high: float | None) -> str:
-    return f"{number(low)} .. {number(high)}"
 
 
 def _endless(value: Any) -> bool:

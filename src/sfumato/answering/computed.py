@@ -96,14 +96,16 @@ class _OneSet:
         self._part = part = columns.slice(influence.first, influence.rows)
         self._labels = {over: _labels(part, over) for _, over in tree.leaves() if over is not None}
         self._leaves: dict[Leaf, tuple[Floats, Floats]] = {}
+        self._nothing = np.zeros(influence.rows, dtype=bool)  # NULL among the aggregates of a row
         for j, over in tree.leaves():
             value, se = (part[f"a{j}{end}"].to_numpy(zero_copy_only=False) for end in ("", "_se"))
-            if over is not None:
-                value, se = self._total(j, over, value, se)
+            nothing = np.all([part[f"a{j}{end}"].is_null().to_numpy() for end in ("", "_low", "_high")], axis=0)
+            if over is None:
+                self._nothing |= nothing
+            else:
+                value, se = self._total(j, over, *(np.where(nothing, 0.0, x) for x in (value, se)))
             self._leaves[j, over] = (value, se)
         self._moving = [leaf for leaf, (_, se) in self._leaves.items() if (np.nan_to_num(se) > 0).any()]
-        ends = [[part[f"a{j}{end}"].is_null().to_numpy() for end in ("", "_low", "_high")] for j, _ in tree.leaves()]
-        self._nothing = np.any(np.all(ends, axis=1), axis=0)  # NULL among the leaves
         self._silent = np.any([np.isnan(se) for _, se in self._leaves.values()], axis=0) & ~self._nothing
 
     def _total(self, j: int, over: tuple[int, ...], value: Floats, se: Floats) -> tuple[Floats, Floats]:
@@ -359,7 +361,8 @@ def over(
     reading = [shown for shown, node in items if _reads(node, estimates)]
     carrying = [shown for shown, node in items if shown in reading or node.find(exp.AggFunc) is not None]
     uncertain = {a.lower() for a in inner.aggregates if inner.kind != "exact" and not _is_exact(inner.table[f"{a}_se"])}
-    chosen = any(_reads(part, uncertain | {name.lower() for name in reading}) for part in _choosing(outer))
+    told = uncertain | {shown.lower() for shown in reading}
+    chosen = inner.chosen or any(_reads(part, told) for part in _choosing(outer))
     table = inner.table.cast(pa.schema([_plain(field) for field in inner.table.schema]))
     table = table.append_column(ROW, pa.array(range(table.num_rows), type=pa.int64()))
     table = _chosen(statement, items, table, run)
@@ -395,6 +398,7 @@ def over(
         table=pa.table(columns),
         aggregates=tuple(carrying),
         caveats=tuple(caveats),
+        chosen=chosen,
     )
 
 
@@ -498,7 +502,9 @@ def _reads(node: Node, estimates: set[str]) -> bool:
 
 
 def _choosing(outer: Node) -> list[Node]:
-    return [outer.args[k] for k in ("where", "having", "limit") if outer.args.get(k) is not None]
+    limited = outer.args.get("limit") is not None or outer.args.get("offset") is not None
+    clauses = ("where", "having", "order") if limited else ("where", "having")
+    return [outer.args[clause] for clause in clauses if outer.args.get(clause) is not None]
 
 
 def _is_exact(errors: pa.ChunkedArray) -> bool:

@@ -31,7 +31,6 @@ from .functionals import (
     key_columns,
     limits,
     places,
-    products,
     reachable,
     sort_into_strata,
     unscaled,
@@ -52,7 +51,7 @@ class Options:
     """How a question is answered."""
 
     level: float
-    simultaneous: bool
+    simultaneous: bool | None  # None: where the rows that are shown are chosen by their estimates
     estimator: str | None
 
     def z(self, comparisons: int) -> float:
@@ -73,45 +72,68 @@ def answer(frame: Frame, options: Options, quantile: Quantile) -> tuple[pa.Table
     strata = sort_into_strata(frame)
     tables, kinds = [], set()
     caveats: dict[str, None] = {}
-    posed = [_posed(frame, options, strata, keys) for keys in frame.query.sets]
+    groups = [_groups(frame, strata, keys) for keys in frame.query.sets]
+    comparisons = numbers_told(frame.query, sum(int(some.listed.sum()) for some in groups))
+    posed = [_posed(frame, options, strata, some, comparisons) for some in groups]
     for one in posed:
         table, kind, notes = _answer_set(frame, quantile, strata, one)
         tables.append(table)
         kinds.add(kind)
         caveats |= dict.fromkeys(notes)
     kind = next(k for k in ("bounds", "confidence", "exact") if k in kinds)
-    listed = pa.array(np.concatenate([one.listed for one in posed]))
+    listed = pa.array(np.concatenate([some.listed for some in groups]))
     return pa.concat_tables(tables, promote_options="permissive"), listed, kind, tuple(caveats)
 
 
+def numbers_told(query: Query, rows: int) -> int:
+    """How many numbers hold together in simultaneous intervals, where so many rows could be shown."""
+    return max(1, rows * (len(query.aggregates) + len(query.derived)))
+
+
 @dataclass(frozen=True, slots=True)
-class _Posed:
-    """One grouping set: its output rows are observed groups times groups of unit keys."""
+class _Groups:
+    """The output rows of one grouping set: observed groups, to be multiplied by groups of unit keys."""
 
     keys: tuple[int, ...]
     plain: list[int]  # those of untouched columns
     groups: NDArray[Any]
+    key: NDArray[np.intp]  # the group of every stratum
+    seen: NDArray[np.bool_]  # of every group, which patterns of untouched leaves its rows have
+    listed: NDArray[np.bool_]  # output rows that are told: all but the groups that no value can be in
+
+
+def _groups(frame: Frame, strata: Strata, keys: tuple[int, ...]) -> _Groups:
+    query = frame.query
+    plain = [i for i in keys if query.keys[i].unit is None]
+    groups, key = distinct_rows([strata.keys[i][0][strata.first] for i in plain], len(strata.first))
+    if not plain:
+        groups = np.zeros((1, 0), dtype=np.int8)  # no GROUP BY on untouched columns: one row, even of nothing
+    seen = np.zeros((len(groups), len(strata.patterns)), dtype=np.bool_)
+    seen[key, strata.pattern] = True
+    listed = np.ones(1, dtype=np.bool_) if not keys else reachable(query, keys, frame.place, strata.patterns, seen)
+    return _Groups(keys, plain, groups, key, seen, listed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Posed:
+    """What is asked for one grouping set."""
+
+    rows: _Groups
     combos: list[tuple[int, ...]]
     parts: list[tuple[list[int], list[int]]]  # functionals above and below, of each aggregate
     functionals: int  # of one group of unit keys
-    seen: NDArray[np.bool_]  # of every group, which patterns of untouched leaves its rows have
-    listed: NDArray[np.bool_]  # output rows that are told: all but the groups that no value can be in
     comparisons: int
     observed: Observed
     asked: Asked
     possible: Limits
 
 
-def _posed(frame: Frame, options: Options, strata: Strata, keys: tuple[int, ...]) -> _Posed:
+def _posed(frame: Frame, options: Options, strata: Strata, rows: _Groups, comparisons: int) -> _Posed:
     """What is asked of the method for a grouping set, and what is possible at all."""
     query = frame.query
     wanted: list[Functional] = []
     parts = [places(wanted, unscaled(aggregate)[0]) for aggregate in query.aggregates]
-    matrices, combos = coefficients(query, wanted, keys, frame.place, strata.patterns)
-    plain = [i for i in keys if query.keys[i].unit is None]
-    groups, key = distinct_rows([strata.keys[i][0][strata.first] for i in plain], len(strata.first))
-    if not plain:
-        groups = np.zeros((1, 0), dtype=np.int8)  # no GROUP BY on untouched columns: one row, even of nothing
+    matrices, combos = coefficients(query, wanted, rows.keys, frame.place, strata.patterns)
     J = len(wanted)
     pairs = _pairs(parts, J, len(combos))
     observed = Observed(
@@ -119,30 +141,29 @@ def _posed(frame: Frame, options: Options, strata: Strata, keys: tuple[int, ...]
         part=strata.part,
         value=strata.value,
         moments=strata.moments,
-        key=key,
+        key=rows.key,
         pattern=strata.pattern,
-        keys=len(groups),
+        keys=len(rows.groups),
         numbers=strata.numbers,
     )
-    seen = np.zeros((len(groups), len(strata.patterns)), dtype=np.bool_)
-    seen[key, strata.pattern] = True
-    listed = np.ones(1, dtype=np.bool_) if not keys else reachable(query, keys, frame.place, strata.patterns, seen)
-    comparisons = max(1, int(listed.sum()) * len(query.aggregates))
+    products = np.zeros((len(query.measures), len(query.measures)), dtype=np.intp)
+    for j, (a, b) in enumerate(frame.wanted.moments):
+        products[a, b] = products[b, a] = j
     asked = Asked(
         units=frame.place.units,
         classes=frame.place.classes,
         coefficients=matrices,
         measure=np.tile(np.array([f.measure for f in wanted], dtype=np.intp), len(combos)),
-        products=products(frame.wanted.moments, len(query.measures)),
+        products=products,
         pairs=pairs,
         binary=all(bool(np.all(H.data == 1)) for H in matrices),
         z=options.z(comparisons),
         options={"estimator": options.estimator} if options.estimator else {},
         groups=len(combos),
-        full=options.simultaneous,
+        full=bool(options.simultaneous),
     )
     possible = limits(observed, asked, strata.positive)
-    return _Posed(keys, plain, groups, combos, parts, J, seen, listed, comparisons, observed, asked, possible)
+    return _Posed(rows, combos, parts, J, comparisons, observed, asked, possible)
 
 
 def _answer_set(
@@ -150,7 +171,7 @@ def _answer_set(
 ) -> tuple[pa.Table, str, tuple[str, ...]]:
     """The columns of one grouping set, its kind, and caveats."""
     query, aggregates = frame.query, [unscaled(aggregate) for aggregate in frame.query.aggregates]
-    keys, plain, groups, combos = posed.keys, posed.plain, posed.groups, posed.combos
+    keys, plain, groups, combos = posed.rows.keys, posed.rows.plain, posed.rows.groups, posed.combos
     parts, J, comparisons = posed.parts, posed.functionals, posed.comparisons
     observed, asked, possible = posed.observed, posed.asked, posed.possible
     columns, kinds = key_columns(frame, strata, keys, groups, plain, combos), set()
@@ -189,7 +210,7 @@ def _answer_set(
         else:
             result = numbers.total(top).times(factor)
         for rows in aggregate.rows:
-            some = reachable(query, keys, frame.place, strata.patterns, posed.seen, rows)
+            some = reachable(query, keys, frame.place, strata.patterns, posed.rows.seen, rows)
             result = result.null_where(~some.reshape(result.value.shape))
         kinds.add(result.kind)
         notes += result.notes
@@ -364,35 +385,32 @@ class Result:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Numbers:
-    """Totals and ratios of estimated functionals."""
+    """Totals and ratios of estimated functionals; `array[:, j::J]` is the (K, groups) slice of functional j."""
 
-    def __init__(self, found: Estimated, possible: Limits, asked: Asked, J: int, combos: int) -> None:
-        self.found, self.possible, self.asked, self.J, self.combos = found, possible, asked, J, combos
-        self._pair = {(int(a), int(b)): k for k, (a, b) in enumerate(asked.pairs)}
-
-    def _of(self, array: Floats, j: int) -> Floats:
-        """The (K, groups) slice of functional j."""
-        return array[:, j :: self.J]
+    found: Estimated
+    possible: Limits
+    asked: Asked
+    J: int
+    combos: int
 
     def _covariance(self, a: int, b: int) -> Floats:
         if a == b:
-            return self._of(self.found.variance, a)
-        columns = [self._pair[(c * self.J + min(a, b), c * self.J + max(a, b))] for c in range(self.combos)]
+            return self.found.variance[:, a :: self.J]
+        place = {(int(x), int(y)): k for k, (x, y) in enumerate(self.asked.pairs)}
+        columns = [place[(c * self.J + min(a, b), c * self.J + max(a, b))] for c in range(self.combos)]
         return self.found.covariance[:, columns]
 
     def _sum(self, array: Floats | None, js: list[int]) -> Floats | None:
         if array is None:
             return None
-        total = self._of(array, js[0]).copy()
-        for j in js[1:]:
-            total += self._of(array, j)
-        return total
+        return np.asarray(sum(array[:, j :: self.J] for j in js))
 
     def _variance(self, js: list[int]) -> Floats:
-        total = np.zeros_like(self._of(self.found.variance, js[0]))
+        total = np.zeros_like(self.found.variance[:, js[0] :: self.J])
         for i, a in enumerate(js):
-            total += self._of(self.found.variance, a)
+            total += self.found.variance[:, a :: self.J]
             for b in js[i + 1 :]:
                 total += 2 * self._covariance(a, b)
         return np.maximum(total, 0.0)
@@ -403,7 +421,7 @@ class Numbers:
         assert value is not None and least is not None and most is not None  # noqa: PT018 - for the type checker
         se = np.sqrt(self._variance(js))
         if len(js) == 1:
-            low, high = self._of(self.found.low, js[0]), self._of(self.found.high, js[0])
+            low, high = self.found.low[:, js[0] :: self.J], self.found.high[:, js[0] :: self.J]
         else:
             low, high = cut(value - self.asked.z * se, value + self.asked.z * se, least, most)
         minimum, maximum = self._sum(self.found.minimum, js), self._sum(self.found.maximum, js)

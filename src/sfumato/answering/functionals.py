@@ -143,14 +143,6 @@ def reachable(
     return np.asarray(seen.astype(np.float32) @ held > 0).ravel()
 
 
-def products(moments: Sequence[tuple[int, int]], measures: int) -> NDArray[np.intp]:
-    """Table of the moment column that holds the sum of measure a times measure b."""
-    table = np.zeros((measures, measures), dtype=np.intp)
-    for j, (a, b) in enumerate(moments):
-        table[a, b] = table[b, a] = j
-    return table
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What is possible at all, (K, F): every row at its least and at its largest coefficient."""
@@ -230,7 +222,7 @@ def sort_into_strata(frame: Frame) -> Strata:
             mine = _class_of_bits([leaf_truth[i] for i in wanted.bits[u]], frame.place, u, wanted.bits[u], rows)
         else:
             mine = np.zeros(rows, dtype=np.intp)
-        value = value * frame.place.observed_shape[axis] + mine
+        value = value * frame.place.sets.get(u, frame.place.shape[axis]) + mine
     moments = _floats(seen, [f"m{j}" for j in range(len(wanted.moments))])
     positive = np.column_stack([moments[:, :1], _floats(seen, list(wanted.positive.values()))])
     if not (np.isfinite(moments).all() and np.isfinite(positive).all()):

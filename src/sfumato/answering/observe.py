@@ -40,16 +40,6 @@ class UnitView:
     groups: Mapping[int, Codes]  # key number -> group of every domain value
     numbers: Mapping[int, Floats]  # value number -> number of every domain value
 
-    def classes(self, *, lumpable: bool) -> tuple[Codes, NDArray[np.intp]]:
-        """(class of every value, one value of every class); one class per value unless `lumpable`."""
-        if not lumpable or not self.size:
-            codes = np.arange(self.size, dtype=np.int32)
-            return codes, codes.astype(np.intp)
-        columns = [*self.leaves.values(), *self.groups.values(), *self.numbers.values()]
-        signature = np.stack([np.asarray(c, dtype=float) for c in columns], axis=1)
-        _, first, inverse = np.unique(signature, axis=0, return_index=True, return_inverse=True)
-        return inverse.reshape(-1).astype(np.int32), first
-
 
 @dataclass(frozen=True, slots=True)
 class Views:
@@ -65,14 +55,9 @@ class Layout:
 
     units: tuple[int, ...]
     views: Mapping[int, UnitView]
-    classes: tuple[Codes, ...]
-    firsts: tuple[NDArray[np.intp], ...]
+    classes: tuple[Codes, ...]  # of every unit: the class of every value
+    firsts: tuple[NDArray[np.intp], ...]  # ... and a value of every class
     sets: Mapping[int, int]  # unit whose cells show sets -> number of listed sets
-
-    @property
-    def observed_shape(self) -> tuple[int, ...]:
-        """How many classes, or sets, the published cells of each unit are told apart by."""
-        return tuple(self.sets.get(u, size) for u, size in zip(self.units, self.shape, strict=True))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,8 +75,18 @@ def layout(
     units: tuple[int, ...], views: Mapping[int, UnitView], *, lumpable: bool, sets: Mapping[int, int] | None = None
 ) -> Layout:
     """Classes of every involved unit; `sets`: of units whose cells show sets of values, how many are listed."""
-    pairs = [views[u].classes(lumpable=lumpable) for u in units]
-    return Layout(units, views, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs), sets or {})
+    classes, firsts = [], []
+    for view in (views[u] for u in units):
+        if lumpable and view.size:  # values that the question does not tell apart are one class
+            columns = [*view.leaves.values(), *view.groups.values(), *view.numbers.values()]
+            signature = np.stack([np.asarray(c, dtype=float) for c in columns], axis=1)
+            _, first, inverse = np.unique(signature, axis=0, return_index=True, return_inverse=True)
+            classes.append(inverse.reshape(-1).astype(np.int32))
+            firsts.append(first)
+        else:
+            classes.append(np.arange(view.size, dtype=np.int32))
+            firsts.append(np.arange(view.size, dtype=np.intp))
+    return Layout(units, views, tuple(classes), tuple(firsts), sets or {})
 
 
 def truth(column: pa.ChunkedArray | pa.Array) -> Truth:
@@ -111,7 +106,8 @@ def look_at_domains(query: Query, subject: Subject) -> Views:
         leaves = [i for i, leaf in enumerate(query.leaves) if leaf.unit == u]
         keys = [i for i, key in enumerate(query.keys) if key.unit == u]
         values = [i for i, (unit, _) in enumerate(query.values) if unit == u]
-        _check_numbers(query, subject, values)
+        for i in values:
+            _check_number(query, subject, i)
         expressions = [query.leaves[i].sql for i in leaves]
         expressions += [query.keys[i].sql for i in keys]
         expressions += [f"COALESCE(CAST({query.values[i][1]} AS DOUBLE), 0)" for i in values]
@@ -132,29 +128,26 @@ def _evaluated(subject: Subject, unit: int, expressions: Sequence[str], text: st
     domain = subject.domains[unit]
     columns = {CODE: pa.array(np.arange(len(domain)))}
     for j, name in enumerate(domain.columns):
-        columns[name] = pa.array([_text(v[j]) for v in domain.values], type=pa.string())
+        texts = [str(v[j]).lower() if isinstance(v[j], bool) else str(v[j]) for v in domain.values]
+        missing = np.array([v[j] is None for v in domain.values], dtype=bool)
+        columns[name] = pa.array(texts, type=pa.string(), mask=missing)
     types = {name: subject.schema.types[name] for name in domain.columns}
     statement = on_domain(expressions, types, table=DOMAIN, order=CODE)
     return subject.reader.run(statement, text=text, tables={DOMAIN: pa.table(columns)})
 
 
-def _text(value: Scalar) -> str | None:
-    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _check_numbers(query: Query, subject: Subject, values: list[int]) -> None:
-    """Refuse sums over a changed column that is not a number."""
-    for i in values:
-        unit, sql = query.values[i]
-        kinds = _evaluated(subject, unit, [sql], query.text).schema
-        if not any(check(kinds[0].type) for check in NUMERIC):
-            aggregate = next(a for a in query.aggregates if any(t.value == i for t in a.numerator))
-            raise UnsupportedQuery(
-                f"{aggregate.text} needs numbers, and {sql} holds none",
-                sql=query.text,
-                position=aggregate.position,
-                hint="Ask for COUNT(*) and GROUP BY the column.",
-            )
+def _check_number(query: Query, subject: Subject, value: int) -> None:
+    """Refuse a sum over a changed column that is not a number."""
+    unit, sql = query.values[value]
+    kind = _evaluated(subject, unit, [sql], query.text).schema[0].type
+    if not any(check(kind) for check in NUMERIC):
+        aggregate = next(a for a in query.aggregates if any(t.value == value for t in a.numerator))
+        raise UnsupportedQuery(
+            f"{aggregate.text} needs numbers, and {sql} holds none",
+            sql=query.text,
+            position=aggregate.position,
+            hint="Ask for COUNT(*) and GROUP BY the column.",
+        )
 
 
 def check_literals(query: Query, subject: Subject) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..engines.codes import Coder
 from ..engines.contract import Reader
-from ..errors import SpecError
+from ..errors import ReleaseError, SpecError
 from ..laws.contract import Bounds
 from ..laws.functionals import Cells, CodedUnit, Functionals
-from ..model.public import ADDED, Asked, Domain, Estimated, Observed
-from ..release.opened import OpenedRelease, as_stated
+from ..model.public import ADDED, Asked, Domain, Estimated, Observed, People
+from ..release.opened import UNANSWERABLE, OpenedRelease, stated_by_a_stranger
 from ..sql.nodes import Schema
 
 # (kind, observed, asked, functionals above, functionals below, share of a quantile)
 Bound = Callable[[str, Observed, Asked, Sequence[int], Sequence[int], float | None], Bounds | None]
+COARSER = "made coarser before publishing: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +40,13 @@ class Subject:
     by_number: bool = False  # bounds need the numbers that are added up row by row
     caveats: tuple[str, ...] = ()  # that every answer carries
     sampling: tuple[str, ...] = ()  # those of errors of a population
+    coarsened: tuple[tuple[str, str], ...] = ()  # (column, how it was made coarser before it was published)
 
-    def said(self, target: str) -> tuple[str, ...]:
-        """The caveats of an answer whose errors are those of a target."""
-        return (*self.caveats, *(self.sampling if target == "population" else ()))
+    def said(self, target: str, columns: Iterable[str]) -> tuple[str, ...]:
+        """The caveats of an answer about some columns, whose errors are those of a target."""
+        named = {name.lower() for name in columns}
+        coarser = tuple(COARSER + said for name, said in self.coarsened if name.lower() in named)
+        return (*self.caveats, *coarser, *(self.sampling if target == "population" else ()))
 
     def check_estimator(self, name: str | None) -> None:
         """Raise SpecError for an estimator that the method does not have."""
@@ -52,22 +56,19 @@ class Subject:
         raise SpecError(f'{self.method} has no estimator "{name}"; leave it out{others}', field="estimator")
 
 
-def rows_left_out(rows: int) -> tuple[str, ...]:
-    """What every answer says about them; nothing where there are none."""
-    if not rows:
-        return ()
-    said = "1 row was" if rows == 1 else f"{rows:,} rows were"
-    return (f"{said} left out of the release; answers are about the published ones",)
-
-
 def subject_of(opened: OpenedRelease) -> Subject:
     """The release with its law's estimate and bounds."""
-    law, people = opened.law, opened.manifest.people.noun()
+    law, people = opened.law, People(**dict(opened.manifest.people))
+    stated = stated_by_a_stranger(ReleaseError, UNANSWERABLE)
     schema = Schema(
         types=opened.types,
         units={name: u for u, domain in enumerate(opened.domains) for name in domain.columns},
         hidden=frozenset(c.name for c in opened.columns if c.role in ADDED),
     )
+    left_out: tuple[str, ...] = ()
+    if law.suppressed:
+        rows = "1 row was" if law.suppressed == 1 else f"{law.suppressed:,} rows were"
+        left_out = (f"{rows} left out of the release; answers are about the published ones",)
     return Subject(
         method=opened.manifest.method,
         schema=schema,
@@ -79,13 +80,14 @@ def subject_of(opened: OpenedRelease) -> Subject:
         part=opened.part,
         by_number=law.by_number,
         sets={u: len(sets) for u, sets in enumerate(opened.listed) if sets is not None},
-        estimate=as_stated()(lambda observed, asked: law.estimate(opened.evidence, observed, asked)),
-        bound=as_stated()(lambda *question: law.bound(opened.evidence, *question)),
+        estimate=stated(lambda observed, asked: law.estimate(opened.evidence, observed, asked)),
+        bound=stated(lambda *question: law.bound(opened.evidence, *question)),
         estimators=law.estimators,
-        functionals=as_stated()(lambda cells, units: law.functionals(opened.evidence, cells, units)),
+        functionals=stated(lambda cells, units: law.functionals(opened.evidence, cells, units)),
         rows=opened.manifest.rows,
-        caveats=(*rows_left_out(law.suppressed), *people.caveats),
+        caveats=(*left_out, *people.caveats),
         sampling=people.sampling,
+        coarsened=tuple((r.column, r.said) for r in opened.manifest.recodings()),
     )
 
 

@@ -58,7 +58,9 @@ def compare(
     check_hierarchies(options.get("hierarchies"), known if methods is None else methods)
     if progress:
         progress("compare, reading the table", 0, STEPS * len(known if methods is None else methods))
-    setting = make_setting(source, roles=roles, bound=bound, secret=Secret.of(seed), most_rows=MOST_ROWS, **options)
+    setting = make_setting(
+        source, roles=roles, bound=bound, secret=Secret.from_seed(seed), most_rows=MOST_ROWS, **options
+    )
     document = run(setting, releases=releases, methods=methods, seed=seed, progress=progress, keep_points=keep_points)
     return document | ({"frontier": risk_frontier(setting, document)} if frontier else {})
 
@@ -74,7 +76,7 @@ def run(
 ) -> dict[str, Any]:
     """`compare` on a setting that was read before."""
     names = [name for name in (*REGISTRY, LAPLACE) if methods is None or name in methods]
-    secret = Secret.of(seed)
+    secret = Secret.from_seed(seed)
     entries = []
     for k, name in enumerate(names):
 

@@ -149,7 +149,7 @@ def plan(
         source,
         roles=roles,
         method=method,
-        secret=Secret.of(seed),
+        secret=Secret.from_seed(seed),
         engine=engine,
         domains=domains,
         null_as_value=null_as_value,

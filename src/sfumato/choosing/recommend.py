@@ -57,7 +57,7 @@ def recommend(
         raise SpecError(f'trust is proved or conditional, got "{trust}"', field="trust")
     considered = [name for name, method in REGISTRY.items() if method.trust in LABELS[trust]]
     check_hierarchies(options.get("hierarchies"), considered)
-    secret = Secret.of(seed)
+    secret = Secret.from_seed(seed)
     if progress:
         progress("recommend, reading the table", 0, len(REGISTRY))
     if bound is not None:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import sqlglot
 from numpy.typing import NDArray
@@ -409,6 +408,8 @@ class Original:
         self.path = self._folder / "truth.parquet"
         self.rows_in_all = self.rows = table.write(columns, _AsItIs(), schema, keys, self.path, lambda _: None)
         if most is not None and self.rows > most:
+            import pyarrow.dataset as ds  # it loads pandas
+
             self.rows = most
             pq.write_table(ds.dataset(self.path).head(most), self.path)  # they lie in the order of their keys
         self.types = {name: table.columns[name] for name in columns}

@@ -79,7 +79,15 @@ def query(
     ] = None,
     level: Annotated[float, option("--level SHARE", "confidence level", "0.99", panel=ERRORS)] = DEFAULT_LEVEL,
     form: Annotated[str, option("--format NAME", "table, json or csv", "json", panel="Output")] = "table",
-    simultaneous: Annotated[bool, option("--simultaneous", "level holds for all rows at once", panel=ERRORS)] = False,
+    simultaneous: Annotated[
+        bool | None,
+        option(
+            "--simultaneous/--no-simultaneous",
+            "level holds for all rows at once",
+            without="where HAVING or LIMIT chooses by estimates",
+            panel=ERRORS,
+        ),
+    ] = None,
     estimator: Annotated[
         str | None,
         option(
@@ -104,7 +112,7 @@ def query(
         sql = sys.stdin.read()
     options = {
         "--format": form != "table",
-        "--simultaneous": simultaneous,
+        "--simultaneous": simultaneous is not None,
         "--estimator": estimator is not None,
     }
     if sql is None:
@@ -204,13 +212,13 @@ def verify(
     if readers:
         say(render_readers(readers))
     if key is not None:
-        from ..release.signing import check_signature, read_public
+        from ..release.verify import check_signature, read_public
 
         check_signature(opened.path, read_public(key))
         opened.check_unchanged()
         say("ok  signed with the private half of this key")
     if truth is not None:
-        from ..audit.custody import check_truth
+        from ..audit.score import check_truth
 
         found = tuple(check_truth(opened, where.source(truth)))
         opened.check_unchanged()

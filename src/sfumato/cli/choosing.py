@@ -90,7 +90,7 @@ def compare(
             **reading.arguments(),
         )
     if report or public or charts:
-        from ..reports.comparison import write_comparison
+        from ..reports.pages import write_comparison
 
         for path in write_comparison(document, custodian=report, public=public, charts=charts, force=force):
             note(f"written: {path}")

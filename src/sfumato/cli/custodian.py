@@ -44,7 +44,7 @@ def _asked(
 ) -> tuple[Any, TableSource]:
     """The specification that the options and the roles file stand for; the source without the bins that it takes."""
     from ..methods import method_named
-    from ..methods.specifications import build, fields_of
+    from ..methods.registry import build, fields_of
     from ..publishing.custodian import READERS
 
     file = roles.file() if roles.roles_file is not None else None
@@ -200,7 +200,7 @@ def _more_accurate(source: Any, roles: RoleOptions, reading: ReadingOptions, ask
     from ..model.names import exact
     from ..publishing.randomness import Secret
 
-    secret = Secret.of(reading.seed)
+    secret = Secret.from_seed(reading.seed)
     rhos = {"rho1": exact(asked.rho1, "rho1"), "rho2": exact(asked.rho2, "rho2")}
     own, better = alternatives(source, roles=roles.roles(), secret=secret, **rhos, **reading.arguments())
     why = (
@@ -276,7 +276,7 @@ def plan(
             table,
             roles=roles.roles(),
             method=asked,
-            secret=Secret.of(reading.seed),
+            secret=Secret.from_seed(reading.seed),
             progress=progress,
             **reading.arguments(spark=True),
         )

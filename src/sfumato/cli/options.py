@@ -23,7 +23,7 @@ from ..model.names import option_name
 
 if TYPE_CHECKING:
     from ..engines.contract import Engine
-    from ..methods.specifications import Field
+    from ..methods.registry import Field
     from ..model.public import Roles
     from ..publishing.custodian import RolesFile
 
@@ -206,6 +206,7 @@ class SourceOptions:
         for part in self.types or ():
             column, kind = assigned(part, "types")
             types[column] = kind
+        coarser = ((bins, self.bins), (rounded, self.rounding), (top_coded, self.top_code))
         return Read(
             [given, *self.also] if self.also else given,
             delimiter=self.delimiter,
@@ -216,7 +217,7 @@ class SourceOptions:
             types=types,
             table=self.table,
             query=self.query,
-            recode=(*bins(self.bins or ()), *rounded(self.rounding or ()), *top_coded(self.top_code or ())),
+            recode=tuple(recoding for read, texts in coarser if texts for recoding in read(texts)),
         )
 
 
@@ -362,7 +363,7 @@ def with_single_options(function: Callable[..., None], extra: dict[str, Any] | N
 def method_options(own: Container[str] = ()) -> dict[str, Any]:
     """Parameter name -> annotation, for every field of every method, but for the command's `own` options."""
     from ..methods import REGISTRY
-    from ..methods.specifications import fields_of
+    from ..methods.registry import fields_of
 
     found: dict[str, dict[str, Field]] = {}  # name of a field -> method -> the field as the method has it
     for method in REGISTRY.values():

@@ -21,15 +21,17 @@ class Coder:
 
     def __init__(self, domain: Domain, types: Mapping[str, pa.DataType]) -> None:
         self.domain = domain
-        self._columns = [
-            pa.array([v[j] for v in domain.values], type=types.get(name)) for j, name in enumerate(domain.columns)
-        ]
-        self._distinct = [pc.unique(column) for column in self._columns]
-        self.types = {name: column.type for name, column in zip(domain.columns, self._columns, strict=True)}
+        self.columns = {  # column -> its value for every code
+            name: pa.array([v[j] for v in domain.values], type=types.get(name)) for j, name in enumerate(domain.columns)
+        }
+        self._distinct = [pc.unique(column) for column in self.columns.values()]
+        self.types = {name: column.type for name, column in self.columns.items()}
         self.index = pa.from_numpy_dtype(np.min_scalar_type(-max(len(domain), 1)))  # of decoded columns: rows wait
         # Compound values, column by column: the numbers of the combinations that the domain has, sorted. A combination
         # goes on as its rank among them, so that numbers stay small however many columns there are.
-        first, *others = (places(c, distinct) for c, distinct in zip(self._columns, self._distinct, strict=True))
+        first, *others = (
+            places(c, distinct) for c, distinct in zip(self.columns.values(), self._distinct, strict=True)
+        )
         self._known: list[Integers] = []
         ranks = first.astype(np.int64)
         for code, distinct in zip(others, self._distinct[1:], strict=True):
@@ -71,15 +73,11 @@ class Coder:
         if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(self.domain):
             raise pa.ArrowIndexError("a code stands for no value of the domain")
         index = pa.array(codes.astype(self.index.to_pandas_dtype()))  # the library would look at all again, for longer
-        return [pa.DictionaryArray.from_arrays(index, column, safe=False) for column in self._columns]
+        return [pa.DictionaryArray.from_arrays(index, column, safe=False) for column in self.columns.values()]
 
-    def values(self) -> dict[str, pa.Array]:
-        """Column -> its value for every code."""
-        return dict(zip(self.domain.columns, self._columns, strict=True))
-
-    def columns(self, codes: Codes | Integers) -> list[pa.Array]:
+    def take(self, codes: Codes | Integers) -> list[pa.Array]:
         """The columns that the codes stand for, as plain values."""
-        return [column.take(pa.array(codes)) for column in self._columns]
+        return [column.take(pa.array(codes)) for column in self.columns.values()]
 
 
 def arrow_type(kind: ColumnType) -> pa.DataType:
@@ -119,8 +117,8 @@ def sets_table(found: SetWeights, numbers: Coder, values: Coder) -> pa.Table:
     """sets.parquet: a row for each set and value, with a column for each column of a compound value."""
     return pa.table(
         {
-            **dict(zip(numbers.domain.columns, numbers.columns(found.set_id), strict=True)),
-            **dict(zip(value_columns(values.domain.columns), values.columns(found.value), strict=True)),
+            **dict(zip(numbers.domain.columns, numbers.take(found.set_id), strict=True)),
+            **dict(zip(value_columns(values.domain.columns), values.take(found.value), strict=True)),
             "member": found.member,
             "weight": found.weight,
             "variance_weight": found.variance_weight,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
@@ -27,17 +26,11 @@ def column(name: str) -> exp.Column:
     return exp.column(name, quoted=True)
 
 
-@lru_cache(maxsize=4096)
-def parsed(text: str) -> exp.Expression:
-    """The expression that a checked text stands for, to be looked at: it is kept, and must not be changed."""
+def expression(text: str) -> exp.Expression:
+    """The expression that a checked text stands for."""
     found = sqlglot.parse_one(text, dialect=DIALECT)
     assert isinstance(found, exp.Expression)
     return found
-
-
-def expression(text: str) -> exp.Expression:
-    """A copy of it, to be built into a statement."""
-    return parsed(text).copy()
 
 
 def double(value: exp.Expression) -> exp.Cast:
@@ -58,11 +51,6 @@ def rows_of(weight: str | None) -> exp.Expression:
     return exp.Count(this=exp.Star()) if weight is None else exp.Sum(this=column(weight))
 
 
-def _named(value: exp.Expression, name: str) -> exp.Alias:
-    """The value under a name; names of our own (k0, m1, part) need no quotes."""
-    return exp.Alias(this=value, alias=exp.to_identifier(name, quoted=OWN_NAME.fullmatch(name) is None))
-
-
 def grouped(
     columns: Sequence[tuple[exp.Expression, str]],
     sums: Sequence[tuple[exp.Expression, str]],
@@ -72,7 +60,9 @@ def grouped(
     group: bool = True,
 ) -> exp.Select:
     """SELECT columns, sums FROM table WHERE all of `where` GROUP BY the columns."""
-    made = exp.Select(expressions=[_named(e, name) for e, name in (*columns, *sums)])
+    # names of our own (k0, m1, part) need no quotes
+    named = [exp.alias_(e, n, quoted=OWN_NAME.fullmatch(n) is None, copy=False) for e, n in (*columns, *sums)]
+    made = exp.Select(expressions=named)
     made = made.from_(exp.table_(table), copy=False)
     for condition in where:
         made = made.where(exp.paren(expression(condition), copy=False), copy=False)
@@ -87,8 +77,8 @@ def counted(columns: Sequence[str], *, table: str, weight: str | None = None, wh
     return grouped([(column(name), name) for name in columns], [(rows, COUNT)], table=table, where=where)
 
 
-def columns_of(statement: exp.Query) -> tuple[str, ...]:
-    """The columns that a statement names, sorted."""
+def columns_of(statement: exp.Expression | exp.Query) -> tuple[str, ...]:
+    """The columns that a statement or an expression names, sorted."""
     return tuple(sorted({found.name for found in statement.find_all(exp.Column)}))
 
 

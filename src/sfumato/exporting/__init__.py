@@ -10,8 +10,7 @@ from ..engines.source import address_of
 from ..errors import ReleaseError, SpecError
 from ..release.opened import OpenedRelease
 from .contents import Contents, contents_of
-from .databases import to_duckdb, to_postgresql, to_sqlite
-from .files import csv_endings, to_csv, to_excel, to_statistics
+from .files import csv_endings, to_csv, to_duckdb, to_excel, to_postgresql, to_sqlite, to_statistics
 
 ENDINGS = {
     ".csv": "csv",

@@ -17,7 +17,7 @@ LAWS = {
     "set-lists": "set_lists:SetLists",
     "independent-columns": "independent_columns:IndependentColumns",
     "channel": "channel:Channel",
-    "distribution-draw": "distribution_draw:OverallDraw",
+    "distribution-draw": "channel:OverallDraw",
     "decoys": "decoys:Decoys",
     "groups": "groups:DistinctGroups",
     "classes": "classes:Classes",

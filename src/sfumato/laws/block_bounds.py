@@ -16,8 +16,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,6 @@ Bounds = tuple[Fraction, Fraction]
 
 SAFE = 2**62
 EXACT = 2**53  # up to here a float is the whole number that it seems to be
-KEPT = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -174,7 +174,7 @@ def node_least(tree: BlockTree, of_leaf: Exact) -> tuple[Exact, Ints]:
 
 
 class Bounder:
-    """Bounds for one release; the sorted tables of recent functions h are kept."""
+    """Bounds for one release; the sorted tables of the functions h are kept."""
 
     def __init__(self, blocks: Blocks) -> None:
         self.blocks = blocks
@@ -186,8 +186,6 @@ class Bounder:
         """The blocks by least h ascending, and by largest h descending (keys negated)."""
         key = tuple(h.whole.tolist())
         if key not in self._kept:
-            if len(self._kept) >= KEPT:
-                self._kept.pop(next(iter(self._kept)))
             tree = self.blocks.tree
             self._kept[key] = (
                 order_blocks(self.blocks, node_least(tree, h.whole)[0]),
@@ -197,24 +195,13 @@ class Bounder:
 
     def totals(self, selection: Selection, h: WholeNumbers) -> list[Bounds]:
         """Bounds on the sum of h over the selected rows, for every output row."""
-        low, high = self.whole_totals(selection, h)
+        if not len(selection.group):
+            return [(Fraction(0), Fraction(0))] * selection.keys
+        up, down = self.tables(h)
+        low, high = selection.per_key(up.sums(selection)), -selection.per_key(down.sums(selection))
         return [
             (Fraction(int(a), h.denominator), Fraction(int(b), h.denominator)) for a, b in zip(low, high, strict=True)
         ]
-
-    def whole_totals(self, selection: Selection, h: WholeNumbers) -> tuple[Exact, Exact]:
-        """The same as whole numbers over the denominator of h."""
-        if not len(selection.group):
-            return np.zeros(selection.keys, dtype=np.int64), np.zeros(selection.keys, dtype=np.int64)
-        if h.whole.dtype == np.int64 and ((h.whole == 0) | (h.whole == 1)).all():
-            return self._counts(selection, h)
-        up, down = self.tables(h)
-        return selection.per_key(up.sums(selection)), -selection.per_key(down.sums(selection))
-
-    def _counts(self, selection: Selection, h: WholeNumbers) -> tuple[Exact, Exact]:
-        """Bounds on a count without sorting: between max(0, s - (n+k - must)) and min(s, may)."""
-        low, high = self.picks(selection, h.whole == 1)
-        return selection.per_key(low), selection.per_key(high)
 
     def picks(self, selection: Selection, inside: NDArray[np.bool_]) -> tuple[Ints, Ints]:
         """For each pair how many of its rows have a value inside a set of leaves, at least and at most."""
@@ -274,27 +261,10 @@ class Bounder:
         blocks = replace(
             self.blocks, group=self.blocks.group[mine], node=self.blocks.node[mine], count=self.blocks.count[mine]
         )
-        low = self._least_ratio(blocks, parts)
+        low = least_ratio(partial(self._world, blocks, parts))
         flipped = [(s, WholeNumbers(whole=-top.whole, denominator=top.denominator), bottom) for s, top, bottom in parts]
-        high = self._least_ratio(blocks, flipped)
+        high = least_ratio(partial(self._world, blocks, flipped))
         return None if low is None or high is None else (low, -high)
-
-    def _least_ratio(
-        self, blocks: Blocks, parts: Sequence[tuple[Selection, WholeNumbers, WholeNumbers]]
-    ) -> Fraction | None:
-        """The least ratio, by Dinkelbach's search: for a trial ratio, the world with the least top - trial x bottom.
-
-        Every step lowers the trial to the ratio of the world just found or proves it least, in exact arithmetic. The
-        first world has the largest bottom.
-        """
-        top, bottom = self._world(blocks, parts, None)
-        if bottom == 0:
-            return None
-        while True:
-            trial = top / bottom
-            top, bottom = self._world(blocks, parts, trial)
-            if top - trial * bottom >= 0:
-                return trial
 
     def _world(
         self, blocks: Blocks, parts: Sequence[tuple[Selection, WholeNumbers, WholeNumbers]], trial: Fraction | None
@@ -315,14 +285,27 @@ class Bounder:
         return sums[0], sums[1]
 
 
+def least_ratio(world: Callable[[Fraction | None], tuple[Fraction, Fraction]]) -> Fraction | None:
+    """The least top / bottom over worlds with a positive bottom, by Dinkelbach's search; None where there is none.
+
+    `world(trial)` gives top and bottom of a world with the least top - trial x bottom, `world(None)` of one with the
+    largest bottom. Every step lowers the trial to the ratio of the world just found or proves it least, exactly.
+    """
+    top, bottom = world(None)
+    if bottom == 0:
+        return None
+    while True:
+        trial = top / bottom
+        top, bottom = world(trial)
+        if top - trial * bottom >= 0:
+            return trial
+
+
 def _pooled(ordered: Ordered, selection: Selection, position: int) -> Any:
     """The `position`-th smallest key after pooling the `rows` smallest keys of every group."""
     taken = ordered.taken(selection)
     order = np.argsort(ordered.keys, kind="stable")
     return ordered.keys[order[np.searchsorted(np.cumsum(taken[order]), position, side="left")]]
-
-
-# Answers from published blocks: linear functionals, ratios and order statistics, as certain bounds.
 
 
 # --- picked rows ------------------------------------------------------------------------------------------------------
@@ -377,7 +360,7 @@ class Picked:
 
     def totals(self) -> Exact:
         """The sum of the numbers of every pair's rows."""
-        return _per_pair(self.numbers.whole[self.rank] * self.count, self.pair, len(self.fewest))
+        return sum_by_group(self.numbers.whole[self.rank] * self.count, self.pair, len(self.fewest))
 
     def sums(self, wanted: Ints, *, largest: bool) -> Exact:
         """The sum of the `wanted` smallest numbers of every pair, or of the largest."""
@@ -386,7 +369,7 @@ class Picked:
         reached = np.cumsum(self.count)
         before = (reached - self.count) - (np.cumsum(self.selection.rows) - self.selection.rows)[self.pair]
         taken = np.clip(wanted[self.pair] - before, 0, self.count)
-        return _per_pair(self.numbers.whole[self.rank] * taken, self.pair, len(self.fewest))
+        return sum_by_group(self.numbers.whole[self.rank] * taken, self.pair, len(self.fewest))
 
     def least(self, trial: Fraction | None) -> tuple[Exact, Ints]:
         """(sum of the picked numbers, how many are picked) of every pair, where above - trial x below is least.
@@ -475,7 +458,8 @@ def _least_sums(parts: Sequence[Picked], keys: int) -> list[Fraction]:
 
 def ratio_bounds(parts: Sequence[Picked]) -> tuple[Fraction, Fraction] | None:
     """Bounds on above / below in the worlds where that is not 0, of parts of one output row; None if there is none."""
-    low, high = _least_ratio(parts), _least_ratio([part.flipped() for part in parts])
+    low = least_ratio(partial(_world, parts))
+    high = least_ratio(partial(_world, [part.flipped() for part in parts]))
     return None if low is None or high is None else (low, -high)
 
 
@@ -489,18 +473,6 @@ def may_be_empty(parts: Sequence[Picked]) -> bool:
     return least <= 0
 
 
-def _least_ratio(parts: Sequence[Picked]) -> Fraction | None:
-    """By Dinkelbach's search, as `Bounder` does it for the column that is published as blocks."""
-    top, bottom = _world(parts, None)
-    if bottom == 0:
-        return None
-    while True:
-        trial = top / bottom
-        top, bottom = _world(parts, trial)
-        if top - trial * bottom >= 0:
-            return trial
-
-
 def _world(parts: Sequence[Picked], trial: Fraction | None) -> tuple[Fraction, Fraction]:
     """Sums above and below in a world with the least above - trial x below (None: the largest below)."""
     top, bottom = Fraction(0), Fraction(0)
@@ -510,10 +482,6 @@ def _world(parts: Sequence[Picked], trial: Fraction | None) -> tuple[Fraction, F
         top += whole / part.numbers.denominator
         bottom += part.gain[1] * int(wanted.sum()) + part.no[1] * int(part.selection.rows.sum())
     return top, bottom
-
-
-def _per_pair(amounts: Exact, pair: Ints, pairs: int) -> Exact:
-    return sum_by_group(amounts, pair, pairs)
 
 
 # --- blockwise --------------------------------------------------------------------------------------------------------
@@ -537,19 +505,13 @@ class OpenBlocks:
     bounder: Bounder
     order: NDArray[np.int64]  # leaf position -> place in the domain
     rows: NDArray[np.int64]  # of every group
-    _numbers: dict[bytes, WholeNumbers] = field(default_factory=dict)
 
     def numbers(self, of_value: Floats) -> WholeNumbers:
         """A function of the value, given over the domain, as exact numbers over the leaves."""
-        key = of_value.tobytes()
-        if key not in self._numbers:
-            if len(self._numbers) > 256:
-                self._numbers.clear()
-            self._numbers[key] = exact_numbers(of_value[self.order], self.bounder.copies)
-        return self._numbers[key]
+        return exact_numbers(of_value[self.order], self.bounder.copies)
 
     def check(self, weights: Sequence[NDArray[np.int64]], group_part: NDArray[np.int64]) -> None:
-        """Nothing; raises unless every group's blocks are P-private for its weights and cover its rows."""
+        """Raise PlanError unless every group's blocks are P-private for its weights and cover its rows."""
         blocks = self.bounder.blocks
         if (blocks.sizes < self.rows).any():
             raise PlanError("a group has fewer blocks than rows")
@@ -647,12 +609,9 @@ def ratios(
             rows = sum((selections[b].per_key(selections[b].rows) for b in used), np.zeros(observed.keys, np.int64))
             low[:, c], high[:, c] = _sums(release, [(selections[b], functions[b][0]) for b in used], rows)
             continue
+        numbers = {b: (release.numbers(functions[b][0]), release.numbers(functions[b][1])) for b in used}
         for k in range(observed.keys):
-            parts = [
-                (mine, release.numbers(functions[b][0]), release.numbers(functions[b][1]))
-                for b in used
-                if len((mine := selections[b].of(k)).group)
-            ]
+            parts = [(mine, *numbers[b]) for b in used if len((mine := selections[b].of(k)).group)]
             found = release.bounder.ratio(parts) if parts else None
             if found is not None:
                 low[k, c], high[k, c] = _down(found[0]), _up(found[1])
@@ -672,7 +631,12 @@ def _numbers_of_rows(
         nothing = np.full(observed.keys, np.nan)
         return nothing, nothing, True, False
     low, high = sum_bounds(parts, observed.keys)
-    return _all(low, _down), _all(high, _up), False, sum(not part.certain for part in parts) > 1
+    return (
+        np.array([_down(x) for x in low]),
+        np.array([_up(x) for x in high]),
+        False,
+        sum(not part.certain for part in parts) > 1,
+    )
 
 
 def _averages(
@@ -710,39 +674,20 @@ def _parts(release: OpenBlocks, observed: Observed, asked: Asked, top: int, bott
     return parts
 
 
-def _all(numbers: Sequence[Fraction], rounded: Callable[[Fraction], float]) -> Floats:
-    return np.array([rounded(x) for x in numbers], dtype=np.float64)
-
-
 def _sums(
     release: OpenBlocks, parts: Sequence[tuple[Selection, Floats]], over: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
     """Bounds on the added totals of the parts, divided by `over` and rounded outward; NaN where that is 0."""
-    numbers = [release.numbers(h) for _, h in parts]
-    denominator = math.lcm(*(n.denominator for n in numbers))
-    low, high = np.zeros(len(over), dtype=object), np.zeros(len(over), dtype=object)
-    for (selection, _), n in zip(parts, numbers, strict=True):
-        least, most = release.bounder.whole_totals(selection, n)
-        scale = denominator // n.denominator
-        low, high = low + least.astype(object) * scale, high + most.astype(object) * scale
-    divisor = over.astype(object) * denominator  # beyond int64 for values such as 0.1
-    return _rounded(low, divisor, -math.inf), _rounded(high, divisor, math.inf)
-
-
-def _rounded(whole: NDArray[Any], over: NDArray[Any], towards: float) -> Floats:
-    """whole / over as floats that do not lie on the wrong side of the number."""
-    out = np.full(len(over), np.nan)
-    for i in np.flatnonzero(over).tolist():
-        a, b = int(whole[i]), int(over[i])
-        near = a / b  # correctly rounded for Python integers
-        out[i] = near if a % b == 0 and near == a // b else _step(near, Fraction(a, b), towards)
-    return out
-
-
-def _step(near: float, x: Fraction, towards: float) -> float:
-    """`near`, or its neighbour if it lies on the wrong side of x."""
-    wrong = Fraction(near) > x if towards < 0 else Fraction(near) < x
-    return math.nextafter(near, towards) if wrong else near
+    low, high = [Fraction(0)] * len(over), [Fraction(0)] * len(over)
+    for selection, h in parts:
+        for k, (least, most) in enumerate(release.bounder.totals(selection, release.numbers(h))):
+            low[k] += least
+            high[k] += most
+    counts = over.tolist()
+    return (
+        np.array([_down(x / n) if n else np.nan for x, n in zip(low, counts, strict=True)]),
+        np.array([_up(x / n) if n else np.nan for x, n in zip(high, counts, strict=True)]),
+    )
 
 
 def order_statistics(
@@ -791,9 +736,10 @@ def _selection(observed: Observed, pattern: int | None) -> Selection:
 
 def _down(x: Fraction) -> float:
     """The nearest float that is not above x."""
-    return _step(float(x), x, -math.inf)
+    near = float(x)
+    return math.nextafter(near, -math.inf) if Fraction(near) > x else near
 
 
 def _up(x: Fraction) -> float:
     """The nearest float that is not below x."""
-    return _step(float(x), x, math.inf)
+    return -_down(-x)

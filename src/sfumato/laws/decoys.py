@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from ..errors import ReleaseError, SpecError, VerificationError
 from ..model.private import Batch, Profile, Released, Work
@@ -31,8 +30,7 @@ from ..model.public import (
 from ..stats.joint_codes import sum_by_group
 from .contract import Law
 from .decoy_channel import DecoyChannel, rebuild_channel
-from .decoy_covariance import check_units, decoy_functionals
-from .decoy_estimate import ESTIMATORS, estimate, paper_estimate
+from .decoy_estimate import ESTIMATORS, check_units, decoy_functionals, estimate, paper_estimate
 from .expected import Foresight, entries, pushed, sent, tensor
 from .functionals import Cells, CodedUnit, Functionals
 from .published import check_ceiling, check_roles, published_counts, published_table
@@ -134,11 +132,11 @@ class Decoys(Law):
 
     def channel(self, work: Work, profile: Profile) -> Floats:
         """The share of records of u that publish s, as the slots of this plan were drawn."""
-        return np.asarray(_sent(work, profile, 0).toarray(), dtype=np.float64)
+        return np.asarray(sent(work, profile, 0, len(profile.domains[0])).toarray(), dtype=np.float64)
 
     def foresee(self, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
         """K of every column is drawn with the plan; which records follow it is not."""
-        matrices = [_sent(work, profile, u) for u in range(len(work.deals))]
+        matrices = [sent(work, profile, u, len(profile.domains[u])) for u in range(len(work.deals))]
         published = [np.rint(profile.true_counts(u, u) @ M).astype(np.int64) for u, M in enumerate(matrices)]
 
         def push(observed: Observed, asked: Asked) -> Observed:
@@ -156,11 +154,6 @@ class Decoys(Law):
             return np.zeros(len(codes), dtype=np.int64), codes, published[u]
 
         return pushed(self, push, totals, profile, domains, lump=False)
-
-
-def _sent(work: Work, profile: Profile, unit: int) -> csr_array:
-    """Share of the records of every value of the unit that publish each value."""
-    return sent(work, profile, unit, len(profile.domains[unit]))
 
 
 # --- crowded values ---------------------------------------------------------------------------------------------------

@@ -10,9 +10,7 @@ A `Grouping` is private: it holds the true histogram. It dies with the run.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +24,7 @@ SWEEPS = 10  # 5 still show in the channel at 50 values and 59,000 groups, 10 do
 TEMPLATE_GROUPS = 200_000  # above this many groups a template is planned and copied
 REMAINDER_GROUPS = 1_000  # least size of the block that is planned on its own beside the template
 SHIFT, FREE, RIGHT, VALUE = (np.uint64(n) for n in (30, 1 << 62, 1 << 63, 2**30 - 1))  # fields of a card
-SMALL_TABLE = 100  # below this many groups extra sweeps cost nothing and leave no trace of the start
+SMALL_TABLE = 100  # below this many groups extra sweeps leave no trace of the start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +58,6 @@ class Grouping:
         """All groups as one (groups, size) array: the blocks in order, each repeated `copies` times (built on call)."""
         parts = [np.broadcast_to(b.rows, (b.copies, *b.rows.shape)).reshape(-1, self.size) for b in self.blocks]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def numbered(self) -> tuple[Codes, NDArray[np.int32]]:
-        """(the rows of all blocks, for every row of `members` its number among them): a block is not repeated."""
-        ends = np.cumsum([0, *(len(b.rows) for b in self.blocks)]).tolist()
-        spans = zip(self.blocks, pairwise(ends), strict=True)
-        which = [np.tile(np.arange(first, end, dtype=np.int32), b.copies) for b, (first, end) in spans]
-        return np.concatenate([b.rows for b in self.blocks]), np.concatenate(which)
 
     @property
     def counts(self) -> Counts:
@@ -119,7 +110,7 @@ def random_margins(true_counts: Counts, size: int, rng: np.random.Generator, *, 
     inside, leftovers = _set_aside(true_counts, size, rng)
     groups = int(inside.sum()) // size
     blocks = tuple(
-        Block(rows=_shuffled(counts, size, sweeps, rng), copies=copies)
+        Block(rows=_swept(_laid_out(counts, size), sweeps, rng), copies=copies)
         for counts, copies in template_counts(inside, size, groups)
     )
     return _attach(blocks, size, len(true_counts), leftovers, rng)
@@ -132,12 +123,11 @@ def random_margins_chain(
     true_counts = np.asarray(true_counts, dtype=np.int64)
     check_size(true_counts, size)
     inside, leftovers = _set_aside(true_counts, size, rng)
-    table = _Shuffler(inside, size)
-    table.sweeps(sweeps, rng)
+    rows = _swept(_laid_out(inside, size), sweeps, rng)
     for _ in range(samples):
         for _ in range(between):
-            table.sweep(rng)
-        yield _attach((Block(rows=table.rows.copy(), copies=1),), size, len(true_counts), leftovers, rng)
+            rows = _sweep(rows, rng)
+        yield _attach((Block(rows=rows, copies=1),), size, len(true_counts), leftovers, rng)
 
 
 def largest_buckets(true_counts: Counts, size: int, rng: np.random.Generator | None) -> Grouping:
@@ -197,74 +187,34 @@ def _set_aside(true_counts: Counts, size: int, rng: np.random.Generator | None) 
     return inside, leftovers
 
 
-class _Shuffler:
-    """A table of groups and its sweeps; buffers are kept, because fresh memory costs more than the arithmetic."""
-
-    def __init__(self, counts: Counts, size: int) -> None:
-        groups = int(counts.sum()) // size
-        # Record i joins group i mod G: distinct values, because no run of equal values is longer than G.
-        laid = np.repeat(np.arange(len(counts), dtype=np.int32), counts).reshape(size, groups).T
-        self.rows = np.ascontiguousarray(laid)
-        self._spare = np.empty_like(self.rows)
-        self._cards = np.empty((groups // 2, 2 * size), np.uint64)
-
-    def sweeps(self, number: int, rng: np.random.Generator) -> None:
-        """Random pairings that re-deal what the two groups do not share; more of them for a small table."""
-        if len(self.rows) < SMALL_TABLE:
-            for _ in range(5 * number):
-                self.sweep(rng)
-            return
-        with ThreadPoolExecutor(max_workers=2) as beside:  # the next sweep is drawn while one is made
-            drawn = beside.submit(self._draw, rng)
-            for left in range(number - 1, -1, -1):
-                order, keys = drawn.result()
-                if left:
-                    drawn = beside.submit(self._draw, rng)
-                pairs = self._paired(order)
-                half = len(pairs) // 2
-                second = beside.submit(self._redeal, pairs[half:], keys[half:], self._cards[half:])
-                self._redeal(pairs[:half], keys[:half], self._cards[:half])
-                second.result()
-
-    def sweep(self, rng: np.random.Generator) -> None:
-        """Pair the groups at random and re-deal each pair; with an odd number one group sits out."""
-        order, keys = self._draw(rng)
-        self._redeal(self._paired(order), keys, self._cards)
-
-    def _draw(self, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        """The order of the groups, and a key for every card."""
-        return rng.permutation(len(self.rows)), rng.integers(0, 2**32, size=self._cards.shape, dtype=np.uint32)
-
-    def _paired(self, order: NDArray[np.int64]) -> Codes:
-        """The groups in that order, two in a row."""
-        groups, size = self.rows.shape
-        np.take(self.rows, order, axis=0, out=self._spare, mode="clip")
-        self.rows, self._spare = self._spare, self.rows  # the order of groups means nothing: neighbours are the pairs
-        return self.rows[: groups // 2 * 2].reshape(-1, 2 * size)
-
-    @staticmethod
-    def _redeal(pairs: Codes, keys: NDArray[np.uint32], cards: NDArray[np.uint64]) -> None:
-        """In each row, the values that both groups hold stay and all others are dealt anew, half to each."""
-        pairs.sort(axis=1)
-        # 2 bits of side (0 left, 1 free, 2 right), 32 random bits, 30 bits of value: one sort deals the row.
-        np.left_shift(keys, SHIFT, out=cards)
-        cards |= FREE
-        cards |= pairs.view(np.uint32)
-        flat, dealt = pairs.reshape(-1), cards.reshape(-1)
-        alike = flat[1:] == flat[:-1]
-        alike[pairs.shape[1] - 1 :: pairs.shape[1]] = False  # the last card of a row and the first of the next
-        first = np.flatnonzero(alike)
-        dealt[first] = flat[first]
-        dealt[first + 1] = flat[first].astype(np.uint64) | RIGHT
-        cards.sort(axis=1)
-        np.bitwise_and(cards, VALUE, out=pairs, casting="unsafe")
+def _laid_out(counts: Counts, size: int) -> Codes:
+    """(groups, size): record i joins group i mod G. No run of equal values is longer than G, so a group's differ."""
+    laid = np.repeat(np.arange(len(counts), dtype=np.int32), counts).reshape(size, -1).T
+    return np.ascontiguousarray(laid)
 
 
-def _shuffled(counts: Counts, size: int, sweeps: int, rng: np.random.Generator) -> Codes:
-    """Groups with these counts after `sweeps` random pairings."""
-    table = _Shuffler(counts, size)
-    table.sweeps(sweeps, rng)
-    return table.rows
+def _swept(rows: Codes, sweeps: int, rng: np.random.Generator) -> Codes:
+    """The groups after so many random pairings that re-deal what two groups do not share; more for a small table."""
+    for _ in range(sweeps if len(rows) >= SMALL_TABLE else 5 * sweeps):
+        rows = _sweep(rows, rng)
+    return rows
+
+
+def _sweep(rows: Codes, rng: np.random.Generator) -> Codes:
+    """The groups paired at random and every pair dealt anew; with an odd number one group sits out."""
+    groups, size = rows.shape
+    rows = rows[rng.permutation(groups)]  # the order of groups means nothing: neighbours are the pairs
+    pairs = rows[: groups // 2 * 2].reshape(-1, 2 * size)
+    pairs.sort(axis=1)
+    keys = rng.integers(0, 2**32, size=pairs.shape, dtype=np.uint32)
+    # 2 bits of side (0 left, 1 free, 2 right), 32 random bits, 30 bits of value: one sort deals the row
+    cards = keys.astype(np.uint64) << SHIFT | FREE | pairs.view(np.uint32)
+    pair, first = np.nonzero(pairs[:, 1:] == pairs[:, :-1])  # a value that both groups hold stays in both
+    cards[pair, first] = pairs[pair, first]
+    cards[pair, first + 1] = pairs[pair, first].astype(np.uint64) | RIGHT
+    cards.sort(axis=1)
+    pairs[:] = cards & VALUE
+    return rows
 
 
 def _attach(
@@ -281,13 +231,7 @@ def _attach(
     taken: list[int] = []
     for value in leftovers:
         taken.append(_host(bare, int(value), taken, rng))
-    return Grouping(
-        size=size,
-        values=values,
-        blocks=blocks,
-        leftover_groups=np.array(taken, np.int64),
-        leftover_values=leftovers.astype(np.int32),
-    )
+    return replace(bare, leftover_groups=np.array(taken, np.int64), leftover_values=leftovers.astype(np.int32))
 
 
 def _host(grouping: Grouping, value: int, taken: list[int], rng: np.random.Generator | None) -> int:

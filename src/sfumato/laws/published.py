@@ -50,16 +50,10 @@ def one_unit(published: Published) -> None:
         raise VerificationError("the sensitive columns must be one unit, taken together as one value")
 
 
-def published_counts(published: Published, unit: int = 0) -> Integers:
-    """Rows that show each value of the unit's domain."""
+def published_counts(published: Published, unit: int = 0, size: int | None = None) -> Integers:
+    """Rows that show each value of the unit's domain, or each of `size` listed sets."""
     _, codes, count = published.evidence.totals((unit,))
-    return sum_by_group(count, codes[:, 0], len(published.evidence.domains[unit]))
-
-
-def published_sets(published: Published, sets: int) -> Integers:
-    """Rows that show each of the listed sets."""
-    _, codes, count = published.evidence.totals((0,))
-    return sum_by_group(count, codes[:, 0], sets)
+    return sum_by_group(count, codes[:, 0], len(published.evidence.domains[unit]) if size is None else size)
 
 
 def check_drawn_sets(

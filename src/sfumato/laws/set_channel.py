@@ -100,15 +100,6 @@ class SetChannel:
         inside, everywhere = float(self.keep / self.coverage), float((1 - self.keep) / self.total)
         return self.weights[:, None] * (inside * self.members + everywhere)
 
-    @property
-    def cyclic(self) -> bool:
-        """Whether the sets are all cyclic shifts of a few, block by block as `shifted` lists them, of equal weight."""
-        k, m = self.members.shape
-        if k % m or (self.weights != self.weights[0]).any():
-            return False
-        twice = np.concatenate([self.members[::m]] * 2, axis=1)
-        return all(np.array_equal(self.members[t::m], twice[:, m - t : 2 * m - t]) for t in range(m))
-
     def posterior(self, prior: Fraction) -> Fraction:
         """The largest chance of any predicate after one published set, for a reader who gave it `prior` before."""
         gamma = self.gamma_run
@@ -169,7 +160,6 @@ def _whole(weights: Sequence[int]) -> Integers:
 # a record of value x is h(x) whatever pi and the data are. docs/explanation/set-channels.md, section 5.
 
 
-CYCLIC_FROM = 200  # values from which on all shifts of a few blocks are answered by Fourier transforms
 LEAST_CONDITION = 1e-10  # of M scaled by the prior, whose largest eigenvalue is 1
 
 
@@ -227,44 +217,15 @@ def set_answers(channel: SetChannel, prior: Floats | None = None) -> SetAnswers:
     """The answers of a channel, weights tuned to `prior` (flat where None; every share above 0)."""
     pi = checked_prior(channel.size, prior)
     Q = channel.matrix()
-    if prior is None and channel.size >= CYCLIC_FROM and channel.cyclic:
-        return _cyclic_answers(Q, pi)
     shown = Q / (Q @ pi)[:, None]
     r = np.sqrt(pi)
     scaled = r[:, None] * (Q.T @ shown) * r  # eigenvalues in (0, 1]: 1 for r, whatever the channel
     values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
-    _check_condition(values[0])
+    if values[0] < LEAST_CONDITION:
+        raise SpecError("the listed sets cannot tell all values apart; list more of them", field="sets")
     half = vectors.T * r  # M^-1 = diag(r) V diag(1 / values) V' diag(r)
     inverse = half.T @ (half / values[:, None])
     return SetAnswers(matrix=Q, prior=pi, inverse=inverse, unit_weights=shown @ inverse)
-
-
-def _cyclic_answers(Q: Floats, pi: Floats) -> SetAnswers:
-    """The same for base blocks with all their shifts and a flat prior, by Fourier transforms of the blocks.
-
-    Row t of block b is q_b(x - t) and d is one number d_b in a block. So M is circulant, of eigenvalues
-    sum over b of |q_b^(f)|^2 / d_b, and the weights of block b are shifts of the transform's inverse of q_b^ / M^ d_b.
-    """
-    m = len(pi)
-    seen = np.fft.rfft(Q[::m]) / Q[::m].mean(axis=1)[:, None]  # (b, f): q_b^ / d_b
-    M = (np.fft.rfft(Q[::m]).conj() * seen).real.sum(axis=0)
-    _check_condition(M.min() / m)
-    inverse, weights = np.fft.irfft(1 / M, m), np.fft.irfft(seen / M, m)
-    return SetAnswers(
-        matrix=Q, prior=pi, inverse=_shifts(inverse), unit_weights=np.concatenate([_shifts(row) for row in weights])
-    )
-
-
-def _shifts(row: Floats) -> Floats:
-    """(m, m): row t is the given one moved on by t."""
-    twice = np.concatenate([row, row])
-    return np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(twice, len(row))[:0:-1])
-
-
-def _check_condition(least: float) -> None:
-    """Nothing; SpecError where the least eigenvalue of M scaled by the prior says that values look alike."""
-    if least < LEAST_CONDITION:
-        raise SpecError("the listed sets cannot tell all values apart; list more of them", field="sets")
 
 
 def checked_prior(size: int, prior: Floats | None) -> Floats:
@@ -308,7 +269,6 @@ def _mean(values: Floats, weights: Floats) -> NDArray[np.float64]:
 
 SetIds = NDArray[np.int32]
 CHUNK = 1 << 16  # rows drawn at a time: the scratch arrays stay in the processor's cache
-HALF = np.uint64(32)  # bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -353,16 +313,15 @@ class JoinedSamplers:
         tables = [table for one in samplers for table in (one.holding, one.everything)]
         # one column is written twice: a draw of one outcome would take no random number, unlike its neighbours
         twice = [(2 if table.width == 1 else 1, table) for table in tables]
-        width = np.repeat([n * table.width for n, table in twice], [len(table) for table in tables]).astype(np.uint64)
-        self._place = np.cumsum(width) - width << HALF | width  # of a table: its first column, and how many
+        self._width = np.repeat([n * table.width for n, table in twice], [len(table) for table in tables])
+        self._column = np.cumsum(self._width) - self._width  # the first of every table
         self._total = np.repeat([table.total for table in tables], [len(table) for table in tables])
         self._own = np.concatenate([table.own.repeat(n) for n, table in twice])
         self._other = np.concatenate([table.other.repeat(n) for n, table in twice])
         self._cut = np.concatenate([table.cut.repeat(n) for n, table in twice])
         self._plain = all(table.plain for table in tables)
         first = np.cumsum([0, *(len(table) for table in tables)])
-        self.first: NDArray[np.intp] = first[:-1:2]  # of every channel: the table of its first value
-        self.every: NDArray[np.intp] = first[1::2]  # ... the table of all its sets
+        self.every: NDArray[np.intp] = first[1::2]  # of every channel: the table of all its sets
         self.keep = np.array([one.keep_units for one in samplers], dtype=np.uint32)
 
     def draw(
@@ -383,11 +342,7 @@ class JoinedSamplers:
 
     def _from(self, table: NDArray[np.intp], rng: np.random.Generator) -> SetIds:
         """One set of every table."""
-        place = self._place.take(table)
-        width = place.astype(np.uint32)  # the lower half
-        place >>= HALF
-        place += rng.integers(0, width, dtype=np.uint32)
-        at = place.view(np.int64)
+        at = self._column.take(table) + rng.integers(0, self._width.take(table), dtype=np.uint32)
         if self._plain:
             return self._own.take(at)
         level = rng.integers(0, self._total.take(table))
@@ -449,7 +404,6 @@ def _alias(
 
 
 MOST_CELLS = 50_000_000  # k m: a stranger's list must fit into memory
-MOST_PLACES = 1 << 22  # pairs of sub-table and value that are looked up in a table; more are searched for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -472,17 +426,6 @@ class PlannedList:
                 raise SpecError("sets that stand for their shifts weigh 1", field="weights")
             return channel_of_blocks(size, gamma, self.sets)
         return channel_of_sets(size, gamma, self.sets, self.weights or None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Draws:
-    """The draws of all channels, and what they ask of every sub-table."""
-
-    samplers: JoinedSamplers
-    first: NDArray[np.intp]  # number of the table of its first value
-    every: NDArray[np.intp]  # ... of the table of all its sets
-    keep: NDArray[np.uint32]
-    start: NDArray[np.int32]  # number of its first set
 
 
 class SetTables:
@@ -509,61 +452,34 @@ class SetTables:
 
     def draw(self, codes: Codes, part: NDArray[np.integer] | None, rng: np.random.Generator) -> Codes:
         """The number of a set for every row, from the channel of its sub-table; rows are independent."""
-        draws = self._draws
+        draws = self._samplers
         if part is None:
-            return draws.samplers.draw(codes, draws.every, draws.keep, rng)
+            return draws.draw(codes, draws.every, draws.keep, rng)
         at: NDArray[np.intp] = part.astype(np.intp, copy=False)
-        shown = draws.samplers.draw(self._tables(codes, at), draws.every.take(at), draws.keep.take(at), rng)
-        shown += draws.start.take(at)
-        return shown
+        width, held = self._held
+        table = np.searchsorted(held, at * width + codes) + at  # behind those of each sub-table comes that of all sets
+        return draws.draw(table, draws.every[at], draws.keep[at], rng) + self.start[at].astype(np.int32)
 
     @cached_property
-    def _draws(self) -> _Draws:
-        """A channel that serves several sub-tables has its tables once."""
-        channels = {id(channel): channel for channel in self.channels}
-        numbers = {key: k for k, key in enumerate(channels)}
-        joined, kind = JoinedSamplers([*map(sampler, channels.values())]), [numbers[id(c)] for c in self.channels]
-        return _Draws(
-            samplers=joined,
-            first=joined.first[kind],
-            every=joined.every[kind],
-            keep=joined.keep[kind],
-            start=self.start[:-1].astype(np.int32),
-        )
-
-    def _tables(self, codes: Codes, part: NDArray[np.intp]) -> NDArray[np.intp]:
-        """The table of each row's value in the channel of its sub-table."""
-        width, held, everywhere = self._held
-        cells = part * width
-        cells += codes
-        if everywhere is not None:
-            return everywhere.take(cells)
-        first = np.cumsum([0, *map(len, self.values)])
-        return np.searchsorted(held, cells) - first[part] + self._draws.first[part]
+    def _samplers(self) -> JoinedSamplers:
+        made = {id(channel): sampler(channel) for channel in self.channels}
+        return JoinedSamplers([made[id(channel)] for channel in self.channels])
 
     @cached_property
-    def _held(self) -> tuple[int, NDArray[np.intp], NDArray[np.intp] | None]:
-        """(values, the pairs of sub-table and value that occur as ascending numbers, their tables by number if few)."""
+    def _held(self) -> tuple[int, NDArray[np.intp]]:
+        """(values, the pairs of sub-table and value that occur as ascending numbers)."""
         width = max(int(values[-1]) for values in self.values) + 1
-        held = np.concatenate([i * width + values.astype(np.intp) for i, values in enumerate(self.values)])
-        if len(self) * width > MOST_PLACES:
-            return width, held, None
-        everywhere = np.zeros(len(self) * width, dtype=np.intp)
-        tables = zip(self._draws.first.tolist(), self.values, strict=True)
-        everywhere[held] = np.concatenate([first + np.arange(len(values)) for first, values in tables])
-        return width, held, everywhere
-
-    @cached_property
-    def _members(self) -> tuple[Integers, Codes]:
-        """(start, members) of all sets, as domain codes."""
-        sizes = np.concatenate([c.members.sum(axis=1) for c in self.channels])
-        members = [v[np.nonzero(c.members)[1]] for v, c in zip(self.values, self.channels, strict=True)]
-        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), np.concatenate(members).astype(np.int32)
+        return width, np.concatenate([i * width + values.astype(np.intp) for i, values in enumerate(self.values)])
 
     def listed(self, columns: Sequence[str]) -> Listed:
-        """The list that a release states for the unit of these columns."""
-        start, members = self._members
-        return Listed(column=set_column(columns), start=start, members=members)
+        """The list that a release states for the unit of these columns: all sets, as domain codes."""
+        sizes = np.concatenate([c.members.sum(axis=1) for c in self.channels])
+        members = [v[np.nonzero(c.members)[1]] for v, c in zip(self.values, self.channels, strict=True)]
+        return Listed(
+            column=f"{'_'.join(columns)}_set",
+            start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            members=np.concatenate(members).astype(np.int32),
+        )
 
     def weights(self) -> SetWeights:
         """One row per set and value of its sub-table."""
@@ -593,8 +509,3 @@ class SetTables:
             own = self.answers(i).variance(np.eye(len(self.values[i]))) @ counts
             np.add.at(variance, self.values[i], own)
         return np.sqrt(np.maximum(variance, 0.0))
-
-
-def set_column(columns: Sequence[str]) -> str:
-    """The column of data.parquet that numbers the published sets."""
-    return f"{'_'.join(columns)}_set"

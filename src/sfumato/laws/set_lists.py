@@ -33,7 +33,7 @@ from ..model.public import (
 )
 from .expected import Foresight, entries, pushed, tensor, together
 from .functionals import Cells, CodedUnit, Functionals, IndependentRows, SetListWeights
-from .published import check_drawn_sets, published_sets
+from .published import check_drawn_sets, published_counts
 from .set_channel import PlannedList, SetAnswers, SetChannel, SetTables, count_cumulants
 from .sub_tables import PART, RowSums, SubTableLaw
 
@@ -114,7 +114,7 @@ class SetLists(SubTableLaw):
         part, codes, _ = published.evidence.totals((0,))
         if not np.array_equal(tables.part_of(codes[:, 0]), part):
             raise VerificationError("a row publishes a set that its sub-table does not list")
-        counts = published_sets(published, int(tables.start[-1]))
+        counts = published_counts(published, size=int(tables.start[-1]))
         for i, (channel, gamma) in enumerate(zip(tables.channels, self.gammas, strict=True)):
             try:
                 tables.answers(i)
@@ -176,72 +176,49 @@ Positions = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SetPart:
-    """One sub-table as the reader sees it: its answers, its values, its rows."""
-
-    answers: SetAnswers
-    values: Positions  # domain codes of the m_i values, ascending
-    moments: tuple[csr_array, ...]  # one (T, k_i) per product of measures; the first counts rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StratumSums:
     """Per stratum and functional, (T, F); covariances per asked pair, (T, P)."""
 
     value: Floats
     variance: Floats  # unbiased, but never below what the rows must at least have
     covariance: Floats  # unbiased
-    least: Floats  # rows (weighted by g^2) times the least variance any true value gives
 
 
 def add_up(
-    parts: Sequence[SetPart],
-    functionals: Floats,
+    answers: SetAnswers,
+    moments: Sequence[csr_array],
+    h: Floats,
     measure: Positions,
     products: Positions,
     pairs: Positions,
 ) -> StratumSums:
-    """Answers of functionals (F, m) of the whole domain, summed over sub-tables.
+    """Answers of functionals h (F, m) of the values of one sub-table, from its rows.
 
-    Functional f weighs rows by measure `measure[f]` (0: the constant 1); `products[a, b]` is the position in
-    `SetPart.moments` of the sum of g_a g_b; `pairs` (P, 2) are the functionals whose covariance is wanted.
+    `moments` are sums over rows by stratum and set, (T, k) each; `products[a, b]` is the position of the sum of g_a g_b
+    among them, the first counts rows. Functional f weighs rows by measure `measure[f]` (0: the constant 1); `pairs`
+    (P, 2) are the functionals whose covariance is wanted.
     """
-    strata = parts[0].moments[0].shape[0] if parts else 0
-    F, P = len(functionals), len(pairs)
-    sums = StratumSums(
-        value=np.zeros((strata, F)),
-        variance=np.zeros((strata, F)),
-        covariance=np.zeros((strata, P)),
-        least=np.zeros((strata, F)),
+
+    def sums(weights: Floats, column: Positions) -> Floats:
+        """Sum over sets of moment x weight, each functional with the moment it uses."""
+        found = np.zeros((moments[0].shape[0], len(weights)))
+        for j in np.unique(column):
+            f = np.flatnonzero(column == j)
+            found[:, f] = moments[j] @ weights[f].T
+        return found
+
+    first, second = pairs.T
+    squares = products[measure, measure]
+    spread, crossed = answers.variance(h), answers.covariance(h[first], h[second])
+    flat = np.ptp(h, axis=1) == 0  # M pi = 1 gives such an h weight h exactly; the rest is rounding
+    spread[flat], crossed[flat[first] | flat[second]] = 0.0, 0.0
+    # the least that the rows must have: as if each had the true value that varies least
+    least = sums(np.repeat(spread.min(axis=1), len(answers.matrix)).reshape(len(h), -1), squares)
+    return StratumSums(
+        value=sums(answers.weights(h), products[0, measure]),
+        variance=np.maximum(sums(answers.weights(spread), squares), np.maximum(least, 0.0)),
+        covariance=sums(answers.weights(crossed), products[measure[first], measure[second]]),
     )
-    for part in parts:
-        h = functionals[:, part.values]
-        _add_moment(sums.value, part, part.answers.weights(h), products[0, measure])
-        spread = part.answers.variance(h)
-        spread[np.ptp(h, axis=1) == 0] = 0.0  # M pi = 1 gives such an h weight h exactly; the rest is rounding
-        squares = products[measure, measure]
-        _add_moment(sums.variance, part, part.answers.weights(spread), squares)
-        _add_moment(sums.least, part, np.repeat(spread.min(axis=1), _sets(part)).reshape(F, -1), squares)
-        if P:
-            first, second = pairs[:, 0], pairs[:, 1]
-            crossed = part.answers.covariance(h[first], h[second])
-            crossed[(np.ptp(h[first], axis=1) == 0) | (np.ptp(h[second], axis=1) == 0)] = 0.0
-            cells = products[measure[first], measure[second]]
-            _add_moment(sums.covariance, part, part.answers.weights(crossed), cells)
-    np.maximum(sums.least, 0.0, out=sums.least)
-    np.maximum(sums.variance, sums.least, out=sums.variance)
-    return sums
-
-
-def _add_moment(into: Floats, part: SetPart, weights: Floats, column: Positions) -> None:
-    """Adds sum over sets of moment * weight, each functional with the moment it uses."""
-    for j in np.unique(column):
-        f = np.flatnonzero(column == j)
-        into[:, f] += part.moments[j] @ weights[f].T
-
-
-def _sets(part: SetPart) -> int:
-    return len(part.answers.matrix)
 
 
 # --- set estimate -----------------------------------------------------------------------------------------------------
@@ -294,13 +271,7 @@ def _add_part(
     place = np.full(asked.functionals, -1)
     place[active] = np.arange(len(active))
     both = np.flatnonzero((place[asked.pairs] >= 0).all(axis=1))
-    found = add_up(
-        [SetPart(answers=answers, values=np.arange(len(values)), moments=moments)],
-        h,
-        asked.measure[active],
-        asked.products,
-        place[asked.pairs[both]],
-    )
+    found = add_up(answers, moments, h, asked.measure[active], asked.products, place[asked.pairs[both]])
     grid = np.ix_(strata, active)
     sums.value[grid] += found.value
     sums.variance[grid] += found.variance

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import SpecError
-from ..laws.distribution_draw import OverallDraw
+from ..laws.channel import OverallDraw
 from ..model.private import Facts, Known, Needs, Profile, Work
 from ..model.public import Candidate, Claim, Guarantee, ReaderBound, Roles, Trust, value_label
 from .contract import Example, Method, Planned, Specification

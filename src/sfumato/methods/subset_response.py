@@ -19,27 +19,34 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import PlanError, SpecError, VerificationError
+from ..errors import PlanError, SpecError
 from ..laws.set_channel import PlannedList, SetChannel
 from ..laws.set_lists import SetLists
 from ..model.names import Ratio
-from ..model.private import Facts, Known, Needs, Profile, Work
-from ..model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, RowsPerPerson, Trust, value_label
+from ..model.private import Known, Profile, Work
+from ..model.public import Claim, Guarantee, Published, ReaderBound, RowsPerPerson
 from ..stats.gamma import gamma_bound, posterior
 from .contract import Example, Inputs, Method, Planned, ReadRows, Specification
-from .shared.options import BINS_FIELD, RHO1, RHO2, bin_order, parse_bins
 from .shared.readers import channelled_sets
 from .shared.restricted import (
     BAD_RHOS,
+    BINS_FIELD,
+    RHO1,
+    RHO2,
+    RestrictedMethod,
+    bin_order,
+    check_grown,
     check_protectable,
     errors_of,
+    parse_bins,
     parse_rhos,
     protection,
     restricted_guarantee,
     row_gamma,
+    table_report,
 )
 from .shared.set_lists import least_variance, list_for, times_least
-from .shared.workload_texts import WORKLOAD_FIELD, design, parse_workload, planned_list
+from .shared.workloads import WORKLOAD_FIELD, design, parse_workload, planned_list
 
 MOST_VALUES = 1500  # answers invert a matrix of this size, and sets.parquet holds about 4 m^2 rows
 
@@ -87,14 +94,12 @@ class SubsetResponsePlan:
         return self.law.tables.channels[0]
 
 
-class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
+class SubsetResponseMethod(RestrictedMethod[SubsetResponse, SubsetResponsePlan]):
     """A set from a published list in place of the value."""
 
     name = "subset-response"
     title = "Subset response"
-    trust = Trust.PROVED
     several_rows = True
-    answers = "estimate, interval"
     spec = SubsetResponse
     plan_type = SubsetResponsePlan
     unseen = ("sets that tell more than stated, where the noise could have made such counts by chance",)
@@ -110,10 +115,6 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
             {"bins": "disease=3"},
         ),
     )
-
-    def needs(self, spec: SubsetResponse, roles: Roles) -> Needs:
-        """The sensitive columns, taken together as one value."""
-        return Needs(units=(tuple(roles.sensitive),), joints=((0,),), changed=(True,))
 
     def plan(self, spec: SubsetResponse, profile: Profile, rng: np.random.Generator) -> Planned[SubsetResponsePlan]:
         """One channel over the domain; the data only decide whether there is anything to protect."""
@@ -165,17 +166,9 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
             ),
         )
 
-    def claim(self, plan: SubsetResponsePlan) -> Claim:
-        """rho1 and rho2 as planned."""
-        return Claim(rho1=plan.rho1, rho2=plan.rho2)
-
     def readers(self, plan: SubsetResponsePlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
         """One set channel over the whole domain."""
         return channelled_sets(claim.or_own(plan.rho1, plan.rho2), plan.channel, known)
-
-    def rows_held(self, plan: SubsetResponsePlan) -> int:
-        """As planned: gamma is the root."""
-        return plan.rows_per_person
 
     def report(self, plan: SubsetResponsePlan, work: Work, profile: Profile, *, full: bool = False) -> dict[str, Any]:
         """The channel, which values are not protected, the error to expect, and how far from the best it is."""
@@ -184,13 +177,7 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
         widths = channel.members.sum(axis=1)
         width = float(channel.weights @ widths / channel.total)
         holds = float(channel.matrix()[:, 0] @ channel.members[:, 0])
-        table = {
-            "id": 0,
-            "size": profile.rows,
-            "domain": [value_label(v) for v in profile.domains[0].values],
-            "counts": counts.tolist(),
-            "rho1": str(plan.rho1),
-            "gamma": float(plan.gamma),
+        shown = {
             "keep": holds,
             "retention": float(channel.keep),
             "sets": len(channel.members),
@@ -211,7 +198,7 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
         if widths.max() == 1:
             notes.append("sets of one value are best here: the release says what uniform's would")
         return protection(profile, plan.rho1) | {
-            "sub_tables": [table],
+            "sub_tables": [table_report(profile, plan.rho1, plan.gamma, shown)],
             "times_least": distance,
             "workload": None
             if made is None
@@ -226,15 +213,13 @@ class SubsetResponseMethod(Method[SubsetResponse, SubsetResponsePlan]):
             "notes": notes,
         }
 
+    def rows_held(self, plan: SubsetResponsePlan) -> int:
+        """As planned: gamma is the root."""
+        return plan.rows_per_person
+
     def verify(self, plan: SubsetResponsePlan, published: Published) -> None:
         """The channel holds the stated bound."""
-        grown = plan.gamma**plan.rows_per_person
-        if plan.rho1 * grown / (plan.rho1 * grown + 1 - plan.rho1) > plan.rho2:
-            raise VerificationError("the stated channel lifts a prior of rho1 above rho2")
-
-    def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
-        """Priors up to rho1 end at tau."""
-        return (Candidate(method=self.name, parameters={"rho1": str(rho1), "rho2": str(tau)}),)
+        check_grown(plan, plan.gamma**plan.rows_per_person)
 
 
 METHOD: Method[SubsetResponse, SubsetResponsePlan] = SubsetResponseMethod()

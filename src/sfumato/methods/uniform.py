@@ -18,23 +18,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import SpecError, VerificationError
+from ..errors import SpecError
 from ..laws.keep_or_redraw import KeepOrRedraw, standard_errors
 from ..model.names import Ratio
-from ..model.private import Facts, Known, Needs, Profile, Work
-from ..model.public import Candidate, Claim, Guarantee, Published, ReaderBound, Roles, RowsPerPerson, Trust, value_label
+from ..model.private import Known, Profile, Work
+from ..model.public import Claim, Guarantee, Published, ReaderBound, RowsPerPerson
 from ..stats.gamma import gamma_bound, posterior
 from .contract import Example, Method, Planned, Specification
-from .shared.options import RHO1, RHO2
 from .shared.readers import ValueChannel, channelled
 from .shared.restricted import (
     BAD_RHOS,
+    RHO1,
+    RHO2,
+    RestrictedMethod,
+    check_grown,
     check_protectable,
     errors_of,
     parse_rhos,
     protection,
     restricted_guarantee,
     row_gamma,
+    table_report,
 )
 from .shared.set_lists import least_variance, times_least, total_variance
 
@@ -73,14 +77,12 @@ class UniformPlan:
         return self.law.gammas[0]
 
 
-class Uniform(Method[UniformPerturbation, UniformPlan]):
+class Uniform(RestrictedMethod[UniformPerturbation, UniformPlan]):
     """Keep a value with probability p, else redraw it uniformly."""
 
     name = "uniform"
     title = "Uniform perturbation"
-    trust = Trust.PROVED
     several_rows = True
-    answers = "estimate, interval"
     spec = UniformPerturbation
     plan_type = UniformPlan
     unseen = ("true values put back, where the noise could have made such counts by chance",)
@@ -89,10 +91,6 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
         options={"rho1": "1/5", "rho2": "1/3"},
         bad=BAD_RHOS,
     )
-
-    def needs(self, spec: UniformPerturbation, roles: Roles) -> Needs:
-        """The sensitive columns, taken together as one value."""
-        return Needs(units=(tuple(roles.sensitive),), joints=((0,),), changed=(True,))
 
     def plan(self, spec: UniformPerturbation, profile: Profile, rng: np.random.Generator) -> Planned[UniformPlan]:
         """One channel over the domain; the data only decide whether there is anything to protect."""
@@ -108,10 +106,6 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
         reached = posterior(plan.rho1, ((p + q) / q) ** plan.rows_per_person)
         return restricted_guarantee(plan.rho1, plan.rho2, reached, self.trust, rows=plan.rows_per_person)
 
-    def claim(self, plan: UniformPlan) -> Claim:
-        """rho1 and rho2 as planned."""
-        return Claim(rho1=plan.rho1, rho2=plan.rho2)
-
     def readers(self, plan: UniformPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
         """One channel over the whole domain; a value shows unchanged with chance p + q."""
         ((p, q),) = plan.law.channels
@@ -120,16 +114,7 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
     def report(self, plan: UniformPlan, work: Work, profile: Profile, *, full: bool = False) -> dict[str, Any]:
         """The one sub-table, which values are not protected, and the error to expect."""
         counts, values, gamma, ((p, q),) = profile.true_counts(), plan.law.values, plan.gamma, plan.law.channels
-        table = {
-            "id": 0,
-            "size": profile.rows,
-            "domain": [value_label(v) for v in profile.domains[0].values],
-            "counts": counts.tolist(),
-            "rho1": str(plan.rho1),
-            "gamma": float(gamma),
-            "keep": float(p + q),
-            "retention": float(p),
-        }
+        table = table_report(profile, plan.rho1, gamma, {"keep": float(p + q), "retention": float(p)})
         one, least = (find(values, gamma) for find in (partial(total_variance, width=1), least_variance))
         distance = times_least(float(one), float(least))
         return protection(profile, plan.rho1) | {
@@ -139,21 +124,13 @@ class Uniform(Method[UniformPerturbation, UniformPlan]):
             "notes": [f"the standard errors of counts are {distance:.3f} times the least possible (root mean square)"],
         }
 
-    def verify(self, plan: UniformPlan, published: Published) -> None:
-        """The channel holds the stated bound, recomputed from the definition: gamma = (p + q) / q with p + m q = 1."""
-        q = Fraction(1) / (plan.law.values - 1 + plan.gamma)
-        p = 1 - plan.law.values * q
-        rise = plan.rho1 * (p + q) / (plan.rho1 * (p + q) + (1 - plan.rho1) * q)
-        if p <= 0 or rise > plan.rho2:
-            raise VerificationError("the stated channel lifts a prior of rho1 above rho2")
-
-    def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
-        """Priors up to rho1 end at tau."""
-        return (Candidate(method=self.name, parameters={"rho1": str(rho1), "rho2": str(tau)}),)
-
     def rows_held(self, plan: UniformPlan) -> int:
         """As planned: gamma is the root."""
         return plan.rows_per_person
+
+    def verify(self, plan: UniformPlan, published: Published) -> None:
+        """The channel holds the stated bound."""
+        check_grown(plan, plan.gamma**plan.rows_per_person)
 
 
 METHOD: Method[UniformPerturbation, UniformPlan] = Uniform()

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
-from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -101,12 +100,6 @@ class Roles:
         role = REST[self.rest]
         spelled: dict[str, Any] = {role: (*getattr(self, role), *free), "rest": None}
         return replace(self, **spelled)
-
-    def published(self, columns: Iterable[str]) -> list[str]:
-        """Those of these columns that a release shows, as far as the roles tell."""
-        spelled = self.resolve(columns)
-        shown = {*spelled.sensitive, *spelled.quasi, *spelled.insensitive}
-        return [name for name in columns if name in shown]
 
     def by_role(self) -> dict[str, tuple[str, ...]]:
         """The columns of each role, sensitive first."""
@@ -465,16 +458,6 @@ class People:
         if most == 1:
             return ()
         return (f"people may have {most} rows: errors of a population take rows for people, and may be too small",)
-
-
-def with_people(guarantee: Guarantee, people: People) -> Guarantee:
-    """The guarantee with what is known about people and rows among its assumptions."""
-    stated = replace(guarantee, assumptions=(*guarantee.assumptions, people.assumption))
-    loss = guarantee.parameters.get("epsilon_total")
-    if people.rows_per_person == 1 or not isinstance(loss, int | float):
-        return stated
-    of_person = ceil(people.rows_per_person * loss * 1e6) / 1e6  # epsilons of independent rows add; losses round up
-    return replace(stated, parameters=dict(guarantee.parameters) | {"epsilon_person": of_person})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

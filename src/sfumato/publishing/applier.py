@@ -69,7 +69,8 @@ class Applier:
         self.bytes_held += sum(deal.labels.nbytes for deal in planned.work.deals)
         self.bytes_held += sum(splitter.bytes_held for splitter in self._splitters)
         self._left = _marginals(needs, profile)
-        self.reads = roles.published(list(table.columns))
+        shown = {*roles.sensitive, *roles.quasi, *roles.insensitive}
+        self.reads = [name for name in table.columns if name in shown]
         self._changed = {name: u for u, unit in enumerate(needs.units) if needs.changed[u] for name in unit}
         withheld = set(self._changed) if law.withheld else set()
         self.base = tuple(d for d, c in zip(stated, needs.changed, strict=True) if c)
@@ -86,7 +87,7 @@ class Applier:
         self.dictionaries = {
             name: column
             for coder in self._out
-            for name, column in coder.values().items()
+            for name, column in coder.columns.items()
             if name in self.schema.names and pa.types.is_dictionary(self.schema.field(name).type)
         }
 
@@ -116,7 +117,7 @@ class Applier:
         number += self._first
         codes = tuple(coder.encode([batch.column(n) for n in coder.domain.columns]) for coder in self._in)
         here = [np.bincount(unit, minlength=len(left)) for unit, left in zip(codes, self._left, strict=True)]
-        self._take(here)
+        self._left = [left - found for left, found in zip(self._left, here, strict=True)]
         dealing = self._secret.stream("deal", number)
         labels = tuple(hand_out(deal, codes[deal.unit], dealing) for deal in self._dealt(number, here))
         released = self._planned.law.apply(
@@ -136,11 +137,6 @@ class Applier:
         result = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         return result if released.stay is None else result.filter(pa.array(released.stay))
 
-    def _take(self, here: Sequence[Integers]) -> None:
-        """Take counted values from what is left of them."""
-        for left, found in zip(self._left, here, strict=True):
-            np.subtract(left, found, out=left)
-
     def _dealt(self, number: int, here: Sequence[Integers]) -> list[Deal]:
         """The share of rows that hold the values of every unit so often."""
         splitting = self._secret.stream("split", number)
@@ -154,9 +150,8 @@ class Applier:
         counts = []
         for coder, left, table in zip(self._in, self._left, here, strict=True):
             codes = coder.encode([table[name] for name in coder.domain.columns])
-            found = sum_by_group(table[ROWS].to_numpy(), codes, len(left))
-            counts.append(found)
-        self._take(counts)
+            counts.append(sum_by_group(table[ROWS].to_numpy(), codes, len(left)))
+        self._left = [left - found for left, found in zip(self._left, counts, strict=True)]
         return Share(counts=tuple(counts), deals=tuple(self._dealt(number, counts)))
 
     def away(self) -> Applier:

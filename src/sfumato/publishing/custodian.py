@@ -124,27 +124,21 @@ def check_added(roles: Roles, law: Law, domains: tuple[Domain, ...]) -> None:
 # --- rows of people: how many each may have, checked before anything is planned (docs/people.md)
 
 
-def one_person(table: Table, roles: Roles, method: AnyMethod, secret: Secret) -> tuple[Table, People]:
-    """The table with no more rows of a person than the method will hold, and what is known about people.
+def kept_rows(table: Table, roles: Roles, secret: Secret, method: AnyMethod | None = None) -> tuple[Table, People]:
+    """The table with the rows that may stay, and what is known about people.
 
     Refused where people have several rows and nobody said how many may stay, or the method holds one only.
     """
-    found = kept_rows(table, roles, secret)
-    most = found[1].rows_per_person
-    if most > 1 and not method.several_rows:
+    if roles.person is None:
+        return table, People()
+    most = roles.max_rows_per_person
+    if most is not None and most > 1 and method is not None and not method.several_rows:
         others = ", ".join(name for name, other in REGISTRY.items() if other.several_rows)
         raise PlanError(
             f"{method.name} cannot hold a person with {most} rows: two of them might meet in one group, or tell more "
             f"together than one row may; take --max-rows-per-person 1, or a method that holds several ({others})",
             limit=1,
         )
-    return found
-
-
-def kept_rows(table: Table, roles: Roles, secret: Secret) -> tuple[Table, People]:
-    """The table with the rows that may stay, and what is known about people."""
-    if roles.person is None:
-        return table, People()
     found = table.people(roles.person)
     if found.missing:
         raise DataError(
@@ -152,7 +146,6 @@ def kept_rows(table: Table, roles: Roles, secret: Secret) -> tuple[Table, People
             "drop them",
             column=roles.person,
         )
-    most = roles.max_rows_per_person
     if most is None:
         if found.several:
             raise PlanError(

@@ -26,13 +26,10 @@ class Secret:
         return cls(secrets.token_bytes(32))
 
     @classmethod
-    def of(cls, seed: int | None) -> Secret:
-        """A fresh secret, or with a seed the seed's."""
-        return cls.fresh() if seed is None else cls.from_seed(seed)
-
-    @classmethod
-    def from_seed(cls, seed: int) -> Secret:
-        """A reproducible secret, for tests; the release is stamped `reproducible`."""
+    def from_seed(cls, seed: int | None) -> Secret:
+        """A reproducible secret, for tests: the release is stamped `reproducible`. Without a seed a fresh one."""
+        if seed is None:
+            return cls.fresh()
         return cls(hashlib.blake2b(f"seed {seed}".encode(), digest_size=32, person=b"sfumato-seed").digest())
 
     def stream(self, step: str, partition: int = 0) -> np.random.Generator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
@@ -20,18 +21,21 @@ from ..engines.batches import write_parquet
 from ..errors import ReleaseError, SpecError
 from .documents import README, datapackage, readme
 from .files import digest, readable
-from .manifest import FILES, MAX_MANIFEST, PARTS, FileModel, Manifest
+from .manifest import FILES, MAX_MANIFEST, PARTS, DocumentModel, FileModel, Manifest
 
 
 @contextmanager
-def writing(
-    out: Path,
-    *,
-    force: bool = False,
-) -> Iterator[Path]:
-    """A temporary folder that becomes `out` when the block ends well, and vanishes when it does not."""
+def writing(out: Path, *, force: bool = False, apart_from: Iterable[Path] = ()) -> Iterator[Path]:
+    """A temporary folder that becomes `out` when the block ends well, and vanishes when it does not.
+
+    SpecError where `out` would replace one of the paths that are read, or lie in one, or hold one.
+    """
     check_place(out)
     name = out.name or str(out)
+    for path in apart_from:
+        read, written = (Path(os.path.realpath(p)) for p in (path, out))  # a loop of links is no error here
+        if written == read or read in written.parents or written in read.parents:
+            raise SpecError(f'"{name}" and the source lie in each other; choose another place', field="out")
     if out.exists() or out.is_symlink():
         if not force:
             raise ReleaseError(f'"{name}" exists; choose another place or say --force to replace it')
@@ -76,8 +80,12 @@ def describe_files(folder: Path) -> dict[str, FileModel]:
     return found
 
 
-def finish(folder: Path, manifest: Manifest) -> None:
-    """Write datapackage.json, README.md where the manifest lists one, and, last of all, release.json."""
+def finish(folder: Path, manifest: Manifest) -> Manifest:
+    """Write README.md, datapackage.json and, last of all, release.json; returns what it states."""
+    text = readme(manifest).encode()
+    (folder / README).write_bytes(text)
+    stated = {README: DocumentModel(sha256=hashlib.sha256(text).hexdigest())}
+    manifest = manifest.model_copy(update={"documents": stated})
     sizes, schemas = dict[str, int](), dict[str, pa.Schema]()
     for name in manifest.files:
         sizes[name] = (folder / name).stat().st_size
@@ -85,8 +93,6 @@ def finish(folder: Path, manifest: Manifest) -> None:
             schemas[name] = pq.read_schema(folder / name)
     package = datapackage(manifest, sizes, schemas)
     (folder / "datapackage.json").write_text(json.dumps(package, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    if manifest.documents is not None:
-        (folder / README).write_bytes(readme(manifest).encode())
     text = manifest.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
     if len(text) > MAX_MANIFEST:
         raise ReleaseError(
@@ -94,6 +100,7 @@ def finish(folder: Path, manifest: Manifest) -> None:
             f"{MAX_MANIFEST // 10**6} MB; publish columns of fewer values, or larger groups"
         )
     (folder / "release.json").write_bytes(text)
+    return manifest
 
 
 def copy_files(source: Path, folder: Path, manifest: Manifest) -> None:
@@ -127,15 +134,6 @@ def check_place(out: Path) -> None:
     around = next((f for f in Path(os.path.realpath(out.parent), out.name).parents if _declared(f) is not None), None)
     if around is not None:
         raise ReleaseError(f'"{out.name}" would lie inside the release "{around.name}"; choose another place')
-
-
-def check_apart(out: Path, sources: Iterable[Path]) -> None:
-    """Refuse an output that would replace a source, or lie in the folder that is read."""
-    check_place(out)
-    for path in sources:
-        read, written = (Path(os.path.realpath(p)) for p in (path, out))  # a loop of links is no error here
-        if written == read or read in written.parents or written in read.parents:
-            raise SpecError(f'"{out.name or out}" and the source lie in each other; choose another place', field="out")
 
 
 def check_replaceable(out: Path, name: str = "") -> None:

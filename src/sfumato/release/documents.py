@@ -5,7 +5,6 @@ Both are made from what release.json and the files state, and from nothing else.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pyarrow as pa
 from ..engines.codes import value_columns
 from ..methods.registry import BUILT_IN
 from ..model.types import Kind, type_named
-from .manifest import PARTS, ColumnModel, DocumentModel, Manifest
+from .manifest import PARTS, Manifest
 
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 _FIELD_TYPES = {
@@ -64,15 +63,19 @@ _ROLES = {
 
 def datapackage(manifest: Manifest, sizes: dict[str, int], schemas: dict[str, pa.Schema]) -> dict[str, Any]:
     """The description of the bundle's files for readers that do not know sfumato."""
-    stated = {c.name: _FIELD_TYPES[type_named(c.released_type or c.type).kind] for c in manifest.columns}
-    described = {c.name: _described(c) for c in manifest.columns}
+    described: dict[str, dict[str, Any]] = {}  # type, title and codebook of the columns that release.json states
+    for c in manifest.columns:
+        about = described[c.name] = {"type": _FIELD_TYPES[type_named(c.released_type or c.type).kind]}
+        if c.title is not None:
+            about["title"] = c.title
+        if c.labels:
+            about["categories"] = [{"value": label.value, "label": label.label} for label in c.labels]
     resources = []
     others = [(name,) for name in manifest.files if name not in manifest.data_files]
     for names in (manifest.data_files, *others):  # all files that hold rows are one resource
         one = names[0] if len(names) == 1 else None  # a digest belongs to one file; those of parts are in release.json
         fields = [
-            {"name": f.name, "type": stated.get(f.name) or _arrow_type(f.type), **described.get(f.name, {})}
-            for f in schemas[names[0]]
+            {"name": f.name, **(described.get(f.name) or {"type": _arrow_type(f.type)})} for f in schemas[names[0]]
         ]
         resources.append(
             {
@@ -93,14 +96,6 @@ def datapackage(manifest: Manifest, sizes: dict[str, int], schemas: dict[str, pa
         ),
         "resources": resources,
     }
-
-
-def _described(column: ColumnModel) -> dict[str, Any]:
-    """Title and codebook of a field, where the release has some."""
-    found: dict[str, Any] = {} if column.title is None else {"title": column.title}
-    if column.labels:
-        found["categories"] = [{"value": label.value, "label": label.label} for label in column.labels]
-    return found
 
 
 def _arrow_type(kind: pa.DataType) -> str:
@@ -125,7 +120,7 @@ def readme(manifest: Manifest) -> str:
         *_bullets("It does not cover:", said.not_covered),
         *(["**Made with a seed, for tests: the noise can be undone.**"] if manifest.reproducible else []),
         "## Do not count these values as they are",
-        f"{_names(changed)}: {WRONG}",
+        f"{', '.join(f'`{_plain(name)}`' for name in changed) or 'No column'}: {WRONG}",
         '```sh\npip install sfumato-*.whl\nsfumato verify .\nsfumato query . "SELECT COUNT(*) AS n FROM release"\n```',
         *([] if manifest.method in BUILT_IN else [OF_ANOTHER_PACKAGE.format(manifest.method)]),
         EXPORTED,
@@ -155,12 +150,6 @@ def _join(manifest: Manifest) -> list[str]:
     return [JOINED.format(number=number, values=", ".join(f"s.{name}" for name in shown))]
 
 
-def documented(manifest: Manifest) -> Manifest:
-    """The manifest with the digest of the README that belongs to it."""
-    sha256 = hashlib.sha256(readme(manifest).encode("utf-8")).hexdigest()
-    return manifest.model_copy(update={"documents": {README: DocumentModel(sha256=sha256)}})
-
-
 def _table(manifest: Manifest) -> str:
     changed = {name for unit in manifest.units for name in unit.columns}
     lines = ["| column | role | type | |", "|---|---|---|---|"]
@@ -174,10 +163,6 @@ def _table(manifest: Manifest) -> str:
 
 def _bullets(title: str, lines: list[str]) -> list[str]:
     return [title, "\n".join(f"- {_plain(line)}" for line in lines)] if lines else []
-
-
-def _names(names: list[str]) -> str:
-    return ", ".join(f"`{_plain(name)}`" for name in names) or "No column"
 
 
 def _plain(text: str) -> str:

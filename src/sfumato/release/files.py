@@ -217,14 +217,6 @@ def check_states(before: FileStates) -> None:
 # --- a release in a zip archive, as `sfumato serve` hands it out ------------------------------------------------------
 
 
-def is_zip(path: Path) -> bool:
-    """Whether the path is an archive, not a folder; not where nothing can be at such a path."""
-    try:
-        return path.suffix.lower() == ".zip" and path.is_file()
-    except OSError:  # a name that is too long, a folder that may not be entered: told by who reads release.json
-        return False
-
-
 def unpack(path: Path) -> Path:
     """A private folder with the files of the release in the archive; whoever asks for it removes it."""
     place = scratch.new_folder("release")

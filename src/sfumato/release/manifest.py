@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
@@ -24,7 +25,6 @@ from ..model.public import (
     Scalar,
     Trust,
     Unprotected,
-    with_people,
 )
 from ..model.types import ColumnType, Kind, type_named
 
@@ -118,11 +118,7 @@ class ReaderModel(_Strict):
     @model_serializer
     def said(self) -> dict[str, Any]:
         """As JSON, nulls included."""
-        return self.noun().document()
-
-    def noun(self) -> ReaderBound:
-        """As the rest of the package knows it."""
-        return ReaderBound(reader=self.reader, held=self.held, posterior=self.posterior, why=self.why, rows=self.rows)
+        return ReaderBound(**dict(self)).document()
 
 
 class UnprotectedModel(_Strict):
@@ -151,10 +147,6 @@ class PeopleModel(_Strict):
     checked: bool
     rows_per_person: RowsPerPerson
     rows_left_out: Annotated[int, Field(ge=0)]
-
-    def noun(self) -> People:
-        """The same, as the rest of the package knows it."""
-        return People(checked=self.checked, rows_per_person=self.rows_per_person, rows_left_out=self.rows_left_out)
 
 
 class FileModel(_Strict):
@@ -320,13 +312,16 @@ def guarantee_model(
     readers: tuple[ReaderBound, ...] | None = None,
     unprotected: Unprotected | None = None,
 ) -> GuaranteeModel:
-    """The guarantee as it stands in release.json."""
-    guarantee = with_people(guarantee, people)
+    """The guarantee as it stands in release.json: what is known about people and rows is among its assumptions."""
+    parameters, loss = dict(guarantee.parameters), guarantee.parameters.get("epsilon_total")
+    if people.rows_per_person > 1 and isinstance(loss, int | float):
+        # epsilons of independent rows add; losses round up
+        parameters["epsilon_person"] = math.ceil(people.rows_per_person * loss * 1e6) / 1e6
     return GuaranteeModel(
         model=guarantee.model,
-        parameters=dict(guarantee.parameters),
+        parameters=parameters,
         statement=guarantee.statement,
-        assumptions=list(guarantee.assumptions),
+        assumptions=[*guarantee.assumptions, people.assumption],
         not_covered=list(guarantee.not_covered),
         trust=guarantee.trust,
         readers=None if readers is None else [ReaderModel(**asdict(reader)) for reader in readers],

@@ -6,8 +6,8 @@ import os
 import shutil
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ContextDecorator, contextmanager
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from ..engines.codes import Coder, arrow_type, factorise, part_numbers, set_code
 from ..engines.contract import Engine, Reader
 from ..engines.statements import COUNT
 from ..errors import EngineError, ReleaseError, SfumatoError
-from ..laws import Law, law_of
+from ..laws import law_of
 from ..methods import REGISTRY, AnyMethod
 from ..model.public import Codes, Evidence, Integers, Published
 from ..model.types import INTEGER, ColumnType
@@ -37,7 +37,6 @@ from .files import (
     check_stated,
     check_states,
     file_states,
-    is_zip,
     read_manifest,
     read_side,
     stated_digests,
@@ -47,12 +46,13 @@ from .manifest import Manifest
 
 LARGEST = 2**53  # of a whole number in parameters; numbers beyond it would not survive JSON readers either
 _SENSELESS = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError, pa.ArrowException)
+UNANSWERABLE = "the answer cannot be computed from what the release states; `sfumato verify` tells whether it is whole"
 Counted = tuple[Integers, Codes, Integers]
 
 
 def open_path(path: str | Path, *, check: bool = True, engine: Engine | None = None) -> OpenedRelease:
     """The release in a folder or a zip archive; the arguments are those of `open_folder`."""
-    if not is_zip(Path(path)):
+    if Path(path).suffix.lower() != ".zip" or not os.path.isfile(path):  # noqa: PTH113 - of any name, without errors
         return open_folder(Path(path), check=check, engine=engine)
     place = unpack(Path(path))
     try:
@@ -103,9 +103,13 @@ class OpenedRelease:
         self.path, self.manifest, self.states, self._process = folder, manifest, states, os.getpid()
         if scratch is not None:  # a temporary folder that lives as long as this object
             weakref.finalize(self, _remove, scratch, os.getpid())
-        self.law = _law(manifest)
-        self.method = REGISTRY.get(manifest.method)  # None: it is not installed
-        self.plan = None if self.method is None else _plan(self.method, self.law, manifest)
+        check_numbers([manifest.law, manifest.parameters])
+        with _valid("law"):
+            self.law = law_of(manifest.law)
+        self.method, self.plan = REGISTRY.get(manifest.method), None  # None: it is not installed
+        if self.method is not None:
+            with _valid("parameters"):
+                self.plan = plan_form(self.method).validate_python(manifest.parameters | {"law": self.law})
         self.domains = manifest.domains()
         self.columns = tuple(column.noun() for column in manifest.columns)
         self.types = {column.name: column.type for column in self.columns}
@@ -184,19 +188,6 @@ class OpenedRelease:
         return Published(rows=self.manifest.rows, columns=self.columns, evidence=evidence, counted=counted)
 
 
-def _law(manifest: Manifest) -> Law:
-    """The law that release.json states."""
-    check_numbers(manifest.law)
-    with _valid("law"):
-        return law_of(manifest.law)
-
-
-def _plan(method: AnyMethod, law: Law, manifest: Manifest) -> Any:
-    check_numbers(manifest.parameters)
-    with _valid("parameters"):
-        return plan_form(method).validate_python(manifest.parameters | {"law": law})
-
-
 @contextmanager
 def _valid(where: str) -> Iterator[None]:
     """While the block reads a part of release.json: ReleaseError where it states what no release does."""
@@ -221,30 +212,32 @@ def parameters_of(method: AnyMethod, plan: Any) -> dict[str, Any]:
     return found
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class WholeCounts:
     """Rows of a whole release by its published cells.
 
     It knows the reader, not the release, which is then closed as soon as nobody holds it.
     """
 
-    def __init__(self, reader: Reader, coders: Sequence[Coder], rows: int) -> None:
-        self._reader, self._coders, self._rows = reader, coders, rows
-        self._totals: dict[tuple[tuple[int, ...], str | None], Counted] = {}
+    reader: Reader
+    coders: Sequence[Coder]
+    rows: int
+    _totals: dict[tuple[tuple[int, ...], str | None], Counted] = field(default_factory=dict)
 
     def distinct_cells(self, columns: tuple[str, ...]) -> tuple[Integers, Integers]:
         """(codes of the distinct published cells over some columns, rows of each)."""
-        seen = self._reader.count(columns)
+        seen = self.reader.count(columns)
         codes = np.column_stack([factorise(seen[c])[0] for c in columns]).astype(np.int64)
         return codes, seen[COUNT].to_numpy().astype(np.int64)
 
     def totals(self, units: tuple[int, ...], part: str | None) -> Counted:
         """(part, codes, count) of the whole release over some units, counted once."""
         if (units, part) not in self._totals:
-            coders = [self._coders[u] for u in units]
+            coders = [self.coders[u] for u in units]
             names = [name for coder in coders for name in coder.domain.columns]
-            found = self._reader.count([*names, *([part] if part else [])])
+            found = self.reader.count([*names, *([part] if part else [])])
             codes = [coder.encode([found[n] for n in coder.domain.columns]) for coder in coders]
-            parts = part_numbers(found[part], self._rows) if part else np.zeros(found.num_rows, dtype=np.int64)
+            parts = part_numbers(found[part], self.rows) if part else np.zeros(found.num_rows, dtype=np.int64)
             stacked = np.stack(codes, axis=1) if codes else np.zeros((found.num_rows, 0), dtype=np.int32)
             self._totals[units, part] = parts, stacked, found[COUNT].to_numpy()
         return self._totals[units, part]
@@ -275,11 +268,3 @@ def stated_by_a_stranger(kind: type[ReleaseError], what: str) -> Iterator[None]:
         raise
     except _SENSELESS as error:
         raise kind(f"{what} ({type(error).__name__})") from error
-
-
-def as_stated() -> ContextDecorator:
-    """The same for a function that a question calls."""
-    return stated_by_a_stranger(
-        ReleaseError,
-        "the answer cannot be computed from what the release states; `sfumato verify` tells whether it is whole",
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,15 @@ import pyarrow.parquet as pq
 from ..engines.batches import open_parquet
 from ..engines.codes import places
 from ..engines.statements import COUNT, distinct
-from ..errors import DataError, PlanError, SpecError, VerificationError
+from ..errors import DataError, PlanError, ReleaseError, SpecError, VerificationError
 from ..methods import AnyMethod
 from ..methods.shared.readers import ONE_ROW, public_readers
 from ..model.coarsening import Recoding
+from ..model.public import People, ReaderBound
 from ..stats.tails import FALSE_ALARM, crowded
 from ..version import __version__
 from .documents import README, datapackage, readme
-from .files import SETS, check_digests, readable
+from .files import SETS, check_digests, digest, readable
 from .manifest import MAX_MANIFEST, PARTS, Manifest, encode, guarantee_model
 from .opened import OpenedRelease, open_path, stated_by_a_stranger
 
@@ -40,6 +41,8 @@ def describe(release: OpenedRelease) -> dict[str, Any]:
     """The document of `sfumato inspect --json`: what the release says, which nobody has checked."""
     manifest = release.manifest.model_dump(mode="json", exclude_none=True)
     found = {name: manifest[name] for name in manifest if name not in {"format"}} | {"verified": False}
+    if recodings := release.manifest.recodings():
+        found["coarsened"] = [recoding.said for recoding in recodings]
     return found if release.method is not None else found | {"method_installed": False}
 
 
@@ -55,7 +58,6 @@ def verify(
     lines = tuple(verified_lines(opened, test=test))
     if key is None:
         return lines
-    from .signing import check_signature, read_public
 
     check_signature(opened.path, read_public(key))
     opened.check_unchanged()
@@ -64,28 +66,10 @@ def verify(
 
 def verified_lines(release: OpenedRelease, *, test: bool = False) -> Iterator[str]:
     """Lines that say what holds; VerificationError at the first thing that does not."""
-    manifest = release.manifest
+    manifest, method = release.manifest, release.method
     check_folder(release.path, manifest)
     check_digests(release.path, manifest)
     yield "digests of all files"
-    yield from _contents(release)
-    check_order(release)
-    release.check_unchanged()
-    yield f"rows are in random order, as far as blocks and pairs of them tell (false alarm: {FALSE_ALARM:g})"
-    yield f"{manifest.rows:,} rows, columns and values as stated"
-    if manifest.reproducible and not test:
-        raise VerificationError("the release was made with a seed, so its noise can be undone; for tests say --test")
-    yield "made with a seed, accepted as a test" if manifest.reproducible else "made without a seed"
-    if release.method is None:
-        raise VerificationError(
-            f'the method "{manifest.method}" is not installed, so that its promise was not recomputed; files, rows and '
-            "the law of the rows are as stated"
-        )
-
-
-def _contents(release: OpenedRelease) -> Iterator[str]:
-    """Lines about everything that is stated, but for digests and the order of the rows."""
-    manifest, method = release.manifest, release.method
     check_package(release.path, manifest)
     check_traces(release.path, manifest)
     yield "no file or column besides those that are declared, no note in a Parquet file"
@@ -102,6 +86,18 @@ def _contents(release: OpenedRelease) -> Iterator[str]:
         if method is not None:
             method.verify(release.plan, release.published)
     yield f"what is published is what the parameters allow (false alarm: {FALSE_ALARM:g})"
+    check_order(release)
+    release.check_unchanged()
+    yield f"rows are in random order, as far as blocks and pairs of them tell (false alarm: {FALSE_ALARM:g})"
+    yield f"{manifest.rows:,} rows, columns and values as stated"
+    if manifest.reproducible and not test:
+        raise VerificationError("the release was made with a seed, so its noise can be undone; for tests say --test")
+    yield "made with a seed, accepted as a test" if manifest.reproducible else "made without a seed"
+    if method is None:
+        raise VerificationError(
+            f'the method "{manifest.method}" is not installed, so that its promise was not recomputed; files, rows and '
+            "the law of the rows are as stated"
+        )
 
 
 def _promise(release: OpenedRelease, method: AnyMethod) -> Iterator[str]:
@@ -109,7 +105,7 @@ def _promise(release: OpenedRelease, method: AnyMethod) -> Iterator[str]:
     manifest = release.manifest
     with stated_by_a_stranger(VerificationError, "the guarantee cannot be computed from the published parameters"):
         try:
-            computed = guarantee_model(method.guarantee(release.plan), manifest.people.noun())
+            computed = guarantee_model(method.guarantee(release.plan), People(**dict(manifest.people)))
         except (PlanError, SpecError) as error:
             raise VerificationError(f"the published parameters give no guarantee: {error}") from None
     beside = {"readers", "unprotected"}
@@ -130,7 +126,7 @@ def _check_readers(release: OpenedRelease, method: AnyMethod) -> Iterator[str]:
         sensitive = {column.name for column in release.columns if column.role == "sensitive"}
         domains = [d for d in release.domains if set(d.columns) <= sensitive]
         found = public_readers(method, release.plan, domains, rows_per_person=None if assumed else person)
-        if tuple(r.noun() for r in stated.readers) != found:
+        if tuple(ReaderBound(**dict(r)) for r in stated.readers) != found:
             raise VerificationError("the stated readers are not the ones that the published parameters give")
         held = ", ".join(r.reader for r in found if r.held) or "none"
         yield f"readers recomputed from the parameters; held: {held}"
@@ -343,19 +339,14 @@ def check_sets(release: OpenedRelease) -> None:
     expected = release.sets_table()
     if expected is None:
         return
+    wrong = VerificationError("sets.parquet does not hold the sets and weights that the published parameters give")
     with readable(SETS), open_parquet(release.path / SETS) as file:
-        found = file.read() if file.metadata.num_rows == expected.num_rows else None
-    if found is None or not same_sets(expected, found):
-        raise VerificationError("sets.parquet does not hold the sets and weights that the published parameters give")
-
-
-def same_sets(expected: pa.Table, found: pa.Table) -> bool:
-    """The same sets, values and members in the same order, and weights equal up to the rounding of other processors."""
-    if found.column_names != expected.column_names:
-        return False
+        if file.metadata.num_rows != expected.num_rows or file.schema_arrow.names != expected.column_names:
+            raise wrong
+        found = file.read()
     for name in expected.column_names:
         mine, theirs = expected[name], found[name]
-        if name in WEIGHTS:
+        if name in WEIGHTS:  # equal up to the rounding of other processors
             weights = mine.to_numpy()
             near = CLOSE * np.abs(weights).max(initial=1.0)
             same = not theirs.null_count and bool((np.abs(weights - theirs.to_numpy()) <= near).all())
@@ -363,8 +354,7 @@ def same_sets(expected: pa.Table, found: pa.Table) -> bool:
             distinct = pc.unique(mine)  # long texts stay in their dictionary
             same = np.array_equal(places(mine, distinct), places(theirs, distinct))
         if not same:
-            return False
-    return True
+            raise wrong
 
 
 def check_order(release: OpenedRelease) -> None:
@@ -450,3 +440,68 @@ def _begun(column: pa.ChunkedArray) -> pa.Array:
     chunks = column.chunks or [pa.array([], column.type)]
     begun = (pc.binary_slice(chunk.dictionary.cast(pa.large_binary()), 0, LONG_TEXT) for chunk in chunks)
     return pa.concat_arrays(values.take(chunk.indices) for chunk, values in zip(chunks, begun, strict=True))
+
+
+# A custodian's signature beside a release: Ed25519 over the digest of release.json, in a file of its own.
+#
+# release.json holds the digests of the data files, so one signature covers them all. Keys are PEM files that
+# `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout` make; no key enters a bundle.
+
+
+MAX_KEY = 64 * 2**10
+SIGNED_PREFIX = b"sfumato release 1\n"  # a signature of something else is none of a release
+
+
+def read_private(path: str | Path) -> Any:
+    """The private key in a PEM file, or SpecError; the file's content is never quoted."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    return _key(path, lambda data: load_pem_private_key(data, password=None), Ed25519PrivateKey)
+
+
+def read_public(path: str | Path) -> Any:
+    """The public key in a PEM file, or SpecError."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    return _key(path, load_pem_public_key, Ed25519PublicKey)
+
+
+def _key(path: str | Path, load: Callable[[bytes], Any], kind: type) -> Any:
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    file = Path(path)
+    try:
+        if file.stat().st_size > MAX_KEY:
+            raise ValueError
+        key = load(file.read_bytes())
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        raise SpecError(f'"{file.name}" holds no key in PEM that can be read', field="sign") from None
+    if not isinstance(key, kind):
+        raise SpecError(f'"{file.name}" holds a key of another kind; {kind.__name__} is needed', field="sign")
+    return key
+
+
+def sign(folder: Path, key: Any) -> None:
+    """Write the signature of the release in the folder."""
+    (folder / SIGNATURE).write_bytes(key.sign(_message(folder)).hex().encode("ascii") + b"\n")
+
+
+def check_signature(folder: Path, key: Any) -> None:
+    """Raise VerificationError unless the release was signed with the private half of the key."""
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        given = (folder / SIGNATURE).read_text(encoding="ascii")
+        key.verify(bytes.fromhex(given), _message(folder))
+    except FileNotFoundError:
+        raise VerificationError("the release is not signed") from None
+    except OSError as error:
+        raise ReleaseError(f"{SIGNATURE} cannot be read: {error.strerror}") from None
+    except (InvalidSignature, ValueError):
+        raise VerificationError("the signature is not that of this release and this key") from None
+
+
+def _message(folder: Path) -> bytes:
+    return SIGNED_PREFIX + digest(folder / "release.json").encode("ascii")

@@ -194,6 +194,7 @@ def render_release(found: dict[str, Any]) -> str:
         bullets("assumes", guarantee["assumptions"]),
         bullets("does not cover", guarantee["not_covered"]),
         table(["column", "role", "type", "domain"], columns),
+        bullets("made coarser before publishing", found["coarsened"]) if "coarsened" in found else "",
     ]
     if not found.get("method_installed", True):
         parts.append("the method is not installed here: the release can be asked, its promise cannot be recomputed")

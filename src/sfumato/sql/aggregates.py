@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
@@ -30,15 +30,15 @@ def is_direct(node: Node) -> bool:
 LARGEST = 1e100  # of a factor: its square is summed over rows
 
 
+@dataclass(slots=True)
 class Terms:
     """Collects leaves, measures, values and look-ups while expressions are taken apart."""
 
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-        self.leaves: list[Leaf] = []
-        self.measures: list[str] = ["1"]
-        self.values: list[tuple[int, str]] = []
-        self.lookups: list[Lookup] = []
+    scope: Scope
+    leaves: list[Leaf] = field(default_factory=list)
+    measures: list[str] = field(default_factory=lambda: ["1"])
+    values: list[tuple[int, str]] = field(default_factory=list)
+    lookups: list[Lookup] = field(default_factory=list)
 
     # --- predicates --------------------------------------------------------------------------------------------
 

@@ -30,12 +30,9 @@ class Nested:
     outer: Any
 
 
-def flattened(select: Node, text: str, lookups: Lookups, columns: Iterable[str] = ()) -> Node | Nested:
-    """One SELECT over release, whose columns these are, or SQL over the answers of several."""
-    return _Flattener(text, lookups, columns).select(select, {}, 0)
+class Flattener:
+    """Makes one SELECT over release of a text, or SQL over the answers of several; `columns` are the release's."""
 
-
-class _Flattener:
     def __init__(self, text: str, lookups: Lookups, columns: Iterable[str]) -> None:
         self.text = text
         self.own = {name.lower() for name in columns}

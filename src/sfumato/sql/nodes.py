@@ -177,6 +177,7 @@ class Query:
     derived: tuple[Derived, ...] = ()  # columns d0, d1 ... of the answer
     digits: tuple[tuple[str, int], ...] = ()  # shown name -> digits that ROUND keeps
     condition: str | None = None  # WHERE as it stands
+    chosen_by: tuple[str, ...] = ()  # a0, d1 ..: numbers that decide which rows are shown, by HAVING or a sorted LIMIT
 
     @property
     def refined(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import sqlglot
 from sqlglot import exp
@@ -17,7 +18,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from ..errors import QueryError, UnsupportedQuery
 from ..model.names import ERROR_ENDS
 from .aggregates import AGGREGATES, Terms, as_aggregate, is_direct, numbered, rounded, tree_of
-from .nesting import Lookups, Nested, flattened
+from .nesting import Flattener, Lookups, Nested
 from .nodes import Aggregate, Arithmetic, Condition, Derived, Key, Query, Schema, conjunction
 from .scalar import ALLOWED, ANSWERED, COMPUTED, Node, Scope, call_span, conjuncts, default_name, refuse, span, typed
 
@@ -35,7 +36,7 @@ def parse(text: str, schema: Schema) -> Query:
 def read(text: str, schema: Schema, lookups: Lookups | None = None) -> Query | Nested:
     """The question that the text asks, or SQL over the answers of several; `lookups` are tables it may join."""
     try:
-        found = flattened(single_select(text), text, lookups or {}, schema.types)
+        found = Flattener(text, lookups or {}, schema.types).select(single_select(text), {}, 0)
         return found if isinstance(found, Nested) else question(found, text, schema)
     except RecursionError:
         raise QueryError("the query is nested too deeply") from None
@@ -43,21 +44,23 @@ def read(text: str, schema: Schema, lookups: Lookups | None = None) -> Query | N
 
 def question(select: Node, text: str, schema: Schema) -> Query:
     """The question of one SELECT over release."""
-    return _Parser(text, schema).query(known_clauses(select, text))
+    scope = Scope(schema, text)
+    return _Parser(text, scope, Terms(scope)).query(known_clauses(select, text))
 
 
+@dataclass(slots=True)
 class _Parser:
-    def __init__(self, text: str, schema: Schema) -> None:
-        self.text = text
-        self.scope = Scope(schema, text)
-        self.terms = Terms(self.scope)
-        self.keys: list[Key] = []
-        self.aggregates: list[Aggregate] = []
-        self.aliases: dict[str, Node] = {}
-        self.columns: tuple[tuple[str, str], ...] = ()
-        self.derived: list[Derived] = []
-        self.digits: dict[str, int] = {}
-        self.totals: Node | None = None  # the first SUM(...) OVER (...)
+    text: str
+    scope: Scope
+    terms: Terms
+    keys: list[Key] = field(default_factory=list)
+    aggregates: list[Aggregate] = field(default_factory=list)
+    aliases: dict[str, Node] = field(default_factory=dict)
+    columns: tuple[tuple[str, str], ...] = ()
+    derived: list[Derived] = field(default_factory=list)
+    digits: dict[str, int] = field(default_factory=dict)
+    totals: Node | None = None  # the first SUM(...) OVER (...)
+    read: dict[str, None] = field(default_factory=dict)  # columns of the answer that HAVING and ORDER BY name
 
     def query(self, select: Node) -> Query:
         items = self._items(select)
@@ -71,7 +74,12 @@ class _Parser:
         self._check_error_columns(columns)
         having = select.args.get("having")
         having = None if having is None else self._on_answer(having.this)
-        order = self._order(select.args.get("order"))
+        chosen_by = list(self.read)
+        order = select.args.get("order")
+        order = None if order is None else self._order(order)
+        limit, offset = (whole_number(select.args.get(clause), self.text) for clause in ("limit", "offset"))
+        if limit is not None or offset is not None:
+            chosen_by = list(self.read)
         if self.totals is not None and (len(sets) > 1 or having is not None):
             raise refuse("a total over groups goes with a plain GROUP BY and without HAVING", self.text, self.totals)
         self._check_direct(where)
@@ -97,12 +105,13 @@ class _Parser:
             columns=columns,
             having=having,
             order=order,
-            limit=whole_number(select.args.get("limit"), self.text),
-            offset=whole_number(select.args.get("offset"), self.text),
+            limit=limit,
+            offset=offset,
             lookups=tuple(self.terms.lookups),
             derived=tuple(self.derived),
             digits=tuple(self.digits.items()),
             condition=None if condition is None else self.scope.sql(condition.this),
+            chosen_by=tuple(dict.fromkeys(name.partition("_")[0] for name in chosen_by if name[0] in "ad")),
         )
 
     def _check_direct(self, where: Condition) -> None:
@@ -208,18 +217,16 @@ class _Parser:
     # --- aggregates and what is asked of them ----------------------------------------------------------------
 
     def _is_aggregate(self, node: Node) -> bool:
-        return any(
-            isinstance(part, exp.AggFunc)
-            or is_direct(part)
-            or (isinstance(part, exp.Anonymous) and part.name.upper() in ENDS)
-            or (isinstance(part, exp.Column) and self._of_aggregate(part))
-            for part in node.walk()
-        )
-
-    def _of_aggregate(self, column: Node) -> bool:
-        """Whether a name is an alias of an earlier aggregate and of nothing else."""
-        name = column.name.lower()
-        return not column.table and self._only_alias(name) and self.aliases[name].find(exp.AggFunc) is not None
+        """Whether an aggregate is computed in it, or named: by the alias of an earlier one and of nothing else."""
+        for part in node.walk():
+            name = part.name.lower() if isinstance(part, exp.Column) and not part.table else ""
+            if self._only_alias(name) and self.aliases[name].find(exp.AggFunc):
+                return True
+            if isinstance(part, exp.Anonymous) and part.name.upper() in ENDS:
+                return True
+            if isinstance(part, exp.AggFunc) or is_direct(part):
+                return True
+        return False
 
     def _column(self, name: str, node: Node, *, hidden: bool = False) -> str:
         """The column of the answer table (k0, a1, a1_low ...) that a SELECT item shows."""
@@ -351,6 +358,7 @@ class _Parser:
                 raise refuse("subqueries and window functions are not answered from a release", self.text, node)
             if not isinstance(part, (*ALLOWED, exp.Ordered)):  # its columns are those of the answer already
                 raise refuse(f"{typed(part, self.text)} is not allowed here", self.text, node)
+        self.read |= dict.fromkeys(column.name for column in replaced.find_all(exp.Column))
         return str(replaced.sql(dialect="duckdb", comments=False))
 
     def _same(self, node: Node, key: Key) -> bool:
@@ -363,9 +371,7 @@ class _Parser:
         of = " of an aggregate" if isinstance(node, exp.Func) else ""
         return refuse(f"{typed(node, self.text)}{of} has no error formula", self.text, node, hint=COMPUTED)
 
-    def _order(self, order: Node | None) -> str | None:
-        if order is None:
-            return None
+    def _order(self, order: Node) -> str:
         parts = []
         for ordered in order.expressions:
             node = ordered.this
@@ -375,6 +381,7 @@ class _Parser:
                     raise QueryError(
                         f"ORDER BY position {node.name} is not in SELECT", sql=self.text, position=span(node)
                     )
+                self.read[self.columns[place - 1][1]] = None
                 parts.append(self._ordered(ordered, f'"{self.columns[place - 1][1]}"'))
             else:
                 parts.append(self._ordered(ordered, self._on_answer(node)))

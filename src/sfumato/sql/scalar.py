@@ -121,13 +121,8 @@ class Scope:
 
     def sql(self, node: Node) -> str:
         """DuckDB's text of the expression, with the release's own column names, quoted."""
-
-        def qualify(part: Node) -> Node:
-            if isinstance(part, exp.Column):
-                return exp.column(self.column(part), quoted=True)
-            return part
-
-        return str(node.transform(qualify).sql(dialect="duckdb", comments=False))
+        named = node.transform(lambda n: exp.column(self.column(n), quoted=True) if isinstance(n, exp.Column) else n)
+        return str(named.sql(dialect="duckdb", comments=False))
 
 
 def conjuncts(node: Node) -> list[Node]:

@@ -52,22 +52,9 @@ def log_part(alarm: float, sizes: Counts, values: int, looks: int) -> Floats:
 def _first(shown: Counts, rows: int, chance: Floats, sizes: Counts, values: int, alarm: float) -> int | None:
     """The size k of the set whose P(Bin(rows, chance) <= shown) is farthest below its part of the alarm, if any is."""
     part = log_part(alarm, sizes, values, values - 1)
-    if (_least_tail(shown, rows, chance) >= part).all():  # as for every honest release: no exact tail is needed
-        return None
     with np.errstate(divide="ignore"):
         surprise = np.log(special.bdtr(shown, rows, chance)) - part
-    return int(sizes[np.argmin(surprise)]) if surprise.min() < 0 else None
-
-
-def _least_tail(shown: Counts, rows: int, chance: Floats) -> Floats:
-    """A lower limit of ln P(Bin(rows, chance) <= shown).
-
-    1/2 from the mean on, as the median is at most the mean rounded up; below it exp(-n KL) / sqrt(8 n x (1 - x)) with
-    x = shown / n [Ash, Information Theory, lemma 4.7.2], which is exp(-n KL) itself at 0.
-    """
-    x = shown / max(rows, 1)
-    width = np.maximum(8 * rows * x * (1 - x), 1.0)
-    return np.where(shown >= rows * chance, -np.log(2), -rows * _divergence(x, chance) - np.log(width) / 2)
+    return int(sizes[np.argmin(surprise)]) if surprise.min(initial=0.0) < 0 else None
 
 
 def _divergence(x: Floats, p: Floats) -> Floats:

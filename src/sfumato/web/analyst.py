@@ -25,10 +25,9 @@ from ..errors import SpecError
 from ..model.names import ENDS, free_name
 from . import api
 from .catalogue import Served, ServedColumn
-from .questions import ON, Question
 from .refusals import Refusal, Refused, identifier, literal, wrong
 from .server import AccessLog, Gate, Settings, error_handlers, layout, look, static
-from .workers import Answerer, Desk, Pool
+from .workers import ON, Answerer, Desk, Pool, Question
 
 LEVELS = ("0.8", "0.9", "0.95", "0.99")
 FORM_FIELDS = frozenset({"what", "c0", "g0", "of", "cs"})

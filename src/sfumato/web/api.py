@@ -19,10 +19,9 @@ from starlette.routing import Route
 
 from ..version import __version__
 from .catalogue import Served, rows_as_csv, zipped
-from .questions import FORMS, Question, read_question
 from .refusals import BUSY, Refusal, Refused, wrong
 from .server import ALWAYS, HERE, Settings, masked
-from .workers import Pool, Reply
+from .workers import FORMS, Pool, Question, Reply, read_question
 
 VOCABULARY_SECONDS = 120.0  # the first look at a large release reads whole columns
 MEDIA_TYPES: Mapping[str, str] = {

@@ -23,7 +23,7 @@ from ..contract import Keys, Progress, Transform
 from ..duckdb.reader import DuckDBReader, check_dates
 from ..profiling import ROWS, CountedTable
 from ..source import Source
-from ..statements import WEIGHT, columns_of, counted, over_rows, parsed
+from ..statements import WEIGHT, columns_of, counted, expression, over_rows
 from . import tasks
 from .session import disk_only, door, forget, parallelism, plainly, silence, start
 from .sources import addresses, frame_of, is_frame, released_type, struct
@@ -101,7 +101,7 @@ class SparkTable(CountedTable):
         with plainly("Spark failed while counting"):
             self._frame.createOrReplaceTempView(view)
             try:
-                texts = [spark_text(parsed(statement), {"source": view}) for statement in statements]
+                texts = [spark_text(expression(statement), {"source": view}) for statement in statements]
                 return [self._typed(session.sql(text).toArrow()) for text in texts]
             finally:
                 session.catalog.dropTempView(view)
@@ -215,7 +215,7 @@ class SparkTable(CountedTable):
         """The columns as they are published, in Spark's own words."""
         from pyspark.sql import functions as fn
 
-        cells = {name: spark_text(parsed(self._cell(name))) for name in columns}
+        cells = {name: spark_text(expression(self._cell(name))) for name in columns}
         return self._frame.select(*(fn.expr(cell).alias(name) for name, cell in cells.items()))
 
     @contextmanager

@@ -20,8 +20,7 @@ from ...stats.gamma import floor_significant, gamma_bound
 from ...stats.joint_codes import sum_by_group
 from ...stats.kronecker import Floats, keep_of_theta, log_error, theta_of_keep
 from ..contract import Specification
-from ..shared.options import BINS_FIELD, RHO1, RHO2, parse_bins, told
-from ..shared.restricted import parse_rhos
+from ..shared.restricted import BINS_FIELD, RHO1, RHO2, parse_bins, parse_rhos, told
 from .risk import SLACK, RiskCells, View, infimum, max_risk, reconstruction, views
 
 SCOPES = ("s", "qi", "both")

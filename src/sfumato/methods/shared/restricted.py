@@ -1,17 +1,78 @@
-"""What the methods with a restricted (rho1, rho2) guarantee share: parameters, refusals, text, predicted error."""
+"""What methods share: fields of specifications, bins, and a restricted (rho1, rho2) guarantee with its error."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from itertools import pairwise
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from ...errors import PlanError
+from ...errors import PlanError, SpecError, VerificationError
+from ...model.coarsening import bin_edges, bin_labels
 from ...model.names import Ratio, exact
-from ...model.private import Profile
-from ...model.public import Floats, Guarantee, Integers, Trust, value_label
+from ...model.private import Facts, Needs, Profile
+from ...model.public import Candidate, Claim, Domain, Floats, Guarantee, Integers, Roles, Trust, value_label
 from ...stats.gamma import gamma_bound, rooted_gamma
+from ..contract import Method, Plan, S
+from .readers import round_up
+
+# --- option help ------------------------------------------------------------------------------------------------------
+# What a field of a specification says of itself, for the command line and the reference: a sentence and an example.
+
+
+def told(says: str, example: str, **more: object) -> dict[str, object]:
+    """The metadata of a field; `python_only=True` keeps it from the command line, roles files and the studio."""
+    return {"help": says, "example": example, **more}
+
+
+RHO1 = told("what a reader may believe of a value before, at most", "1/5")
+RHO2 = told("what she may believe of it after, at most", "1/2")
+
+
+# --- column bins ------------------------------------------------------------------------------------------------------
+# Bins that a specification gives for columns of numbers: `age=17,25,35,hours=0,20,40`.
+
+
+Bins = Mapping[str, Sequence[Ratio]] | str | None
+BINS_FIELD = {"help": "column=EDGE,EDGE,...,column=EDGE,... for columns of numbers", "example": "age=0,18,40,65"}
+
+
+def parse_bins(bins: Bins) -> dict[str, tuple[float, ...]]:
+    """Lower edges of the bins of each binned column; the last bin has no upper end."""
+    if bins is None:
+        return {}
+    if not isinstance(bins, Mapping | str):
+        raise SpecError(f"bins are written column=EDGE,EDGE,..., got {bins!r}", field="bins")
+    given = bins if isinstance(bins, Mapping) else bin_edges(bins)
+    for column, edges in given.items():
+        if isinstance(edges, str) or not isinstance(edges, Sequence):
+            raise SpecError(f'bins of "{column}" must be a list of edges, got {edges!r}', field="bins")
+    found = {column: tuple(float(exact(e, "bins")) for e in edges) for column, edges in given.items()}
+    for column, edges in found.items():
+        if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
+            raise SpecError(f'bins of "{column}" need two or more edges that rise', field="bins")
+    return found
+
+
+def bin_order(edges: Mapping[str, Sequence[float]], domain: Domain) -> tuple[int, ...] | None:
+    """The place of every value of a domain among the bins of its column; None where it has no bins, or other values."""
+    if len(domain.columns) > 1 or domain.columns[0] not in edges:
+        return None
+    places = {label: place for place, label in enumerate(bin_labels(edges[domain.columns[0]]))}
+    found = tuple(places.get(str(value), -1) for (value,) in domain.values)
+    return None if -1 in found else found
+
+
+# --- groups at bound --------------------------------------------------------------------------------------------------
+# Parameters at a bound for methods that hide a record among others.
+
+
+def group_size(tau: Fraction) -> int:
+    """The smallest whole l with 1/l <= tau: groups of l hold the bound, smaller ones do not."""
+    return -(-tau.denominator // tau.numerator)
+
 
 GAMMA_DIGITS = 3  # significant digits of the gamma that follows from rho1 and rho2
 
@@ -28,6 +89,57 @@ BAD_RHOS: tuple[dict[str, Any], ...] = (
     {"rho1": True},
     {"rho2": None},
 )
+
+
+class RestrictedPlan(Plan, Protocol):
+    """A plan that names rho1 and rho2."""
+
+    @property
+    def rho1(self) -> Fraction: ...
+
+    @property
+    def rho2(self) -> Fraction: ...
+
+
+R = TypeVar("R", bound=RestrictedPlan)
+
+
+class RestrictedMethod(Method[S, R]):
+    """A method that lifts no prior up to rho1 above rho2, for the sensitive columns taken together as one value."""
+
+    trust = Trust.PROVED
+    answers = "estimate, interval"
+
+    def needs(self, spec: S, roles: Roles) -> Needs:
+        """The sensitive columns, taken together as one value."""
+        return Needs(units=(tuple(roles.sensitive),), joints=((0,),), changed=(True,))
+
+    def claim(self, plan: R) -> Claim:
+        """rho1 and rho2 as planned."""
+        return Claim(rho1=plan.rho1, rho2=plan.rho2)
+
+    def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
+        """Priors up to rho1 end at tau."""
+        return (Candidate(method=self.name, parameters={"rho1": str(rho1), "rho2": str(tau)}),)
+
+
+def check_grown(plan: RestrictedPlan, grown: Fraction) -> None:
+    """Raise VerificationError where odds that grow so far lift rho1 above rho2."""
+    if plan.rho1 * grown / (plan.rho1 * grown + 1 - plan.rho1) > plan.rho2:
+        raise VerificationError("the stated channel lifts a prior of rho1 above rho2")
+
+
+def table_report(profile: Profile, rho1: Fraction, gamma: Fraction, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """The one table of a report, as a sub-table; `shown` says what is kept."""
+    return {
+        "id": 0,
+        "size": profile.rows,
+        "domain": [value_label(v) for v in profile.domains[0].values],
+        "counts": profile.true_counts().tolist(),
+        "rho1": str(rho1),
+        "gamma": float(gamma),
+        **shown,
+    }
 
 
 def parse_rhos(rho1: Ratio, rho2: Ratio) -> tuple[Fraction, Fraction]:
@@ -76,10 +188,7 @@ def check_protectable(true_counts: Integers, rho1: Fraction) -> Integers:
 def protection(profile: Profile, rho1: Fraction) -> dict[str, Any]:
     """Which values the guarantee covers, for the custodian."""
     counts, values = profile.true_counts(), profile.domains[0].values
-    protected = set(protected_codes(counts, rho1).tolist())
-    return {
-        "protected": [value_label(values[c]) for c in sorted(protected)],
-    }
+    return {"protected": [value_label(values[c]) for c in sorted(protected_codes(counts, rho1).tolist())]}
 
 
 def errors_of(se: Floats, profile: Profile) -> dict[str, Any]:
@@ -111,7 +220,7 @@ def restricted_guarantee(
         raise PlanError(f"the channel would reach a posterior of {float(reached):.6g}, above rho2 = {rho2}")
     return Guarantee(
         model="restricted posterior",
-        parameters={"rho1": str(rho1), "rho2": str(rho2), "posterior": _round_up(reached)},
+        parameters={"rho1": str(rho1), "rho2": str(rho2), "posterior": round_up(reached)},
         statement=(
             f"A reader who gave a sensitive value at most {rho1} before seeing a record's published value "
             f"gives it at most {rho2} after."
@@ -133,9 +242,3 @@ def restricted_guarantee(
         ),
         trust=trust,
     )
-
-
-def _round_up(x: Fraction, digits: int = 6) -> float:
-    """Losses round up."""
-    scale = 10**digits
-    return -((-x.numerator * scale) // x.denominator) / scale

@@ -27,27 +27,40 @@ from ...laws.keep_or_redraw import KeepOrRedraw, standard_errors
 from ...laws.set_channel import PlannedList, SetTables
 from ...laws.set_lists import SetLists
 from ...model.names import Ratio
-from ...model.private import Deal, Facts, Known, Needs, Profile, Watch, Work
+from ...model.private import Deal, Facts, Known, Profile, Watch, Work
 from ...model.public import (
     Candidate,
     Claim,
     Guarantee,
     Published,
     ReaderBound,
-    Roles,
     Trust,
     value_label,
 )
 from ...stats.gamma import gamma_bound, keep_probabilities, posterior
 from ..contract import Example, Inputs, Method, Planned, ReadRows, Specification
-from ..shared.channel_design import MOST_VALUES, Design
-from ..shared.options import BINS_FIELD, RHO1, RHO2, bin_order, parse_bins, told
 from ..shared.readers import Found, ValueChannel, amplified, in_parts, independent, linked, seen_as_it_is, set_seen
-from ..shared.restricted import BAD_RHOS, errors_of, parse_rhos, protection, restricted_guarantee, row_gamma
+from ..shared.restricted import (
+    BAD_RHOS,
+    BINS_FIELD,
+    RHO1,
+    RHO2,
+    RestrictedMethod,
+    bin_order,
+    errors_of,
+    parse_bins,
+    parse_rhos,
+    protection,
+    restricted_guarantee,
+    row_gamma,
+    told,
+)
 from ..shared.set_lists import best_list, least_sized_partition, least_variance, list_for, times_least
-from ..shared.workload_texts import (
+from ..shared.workloads import (
+    MOST_VALUES,
     WORKLOAD_FIELD,
     DeclaredWorkload,
+    Design,
     check_workload,
     design_within,
     parse_workload,
@@ -275,13 +288,11 @@ def _deal(found: Partition) -> Deal:
     return Deal(unit=0, start=start, labels=labels[order], counts=counts)
 
 
-class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
+class SmallDomainMethod(RestrictedMethod[SmallDomain, SmallDomainPlan]):
     """Sub-tables with few sensitive values, each perturbed by itself."""
 
     name = "small-domain"
     title = "Small-domain perturbation"
-    trust = Trust.PROVED
-    answers = "estimate, interval"
     spec = SmallDomain
     plan_type = SmallDomainPlan
     unseen = (
@@ -307,10 +318,6 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             {"workload": "ranges", "mode": "paper"},
         ),
     )
-
-    def needs(self, spec: SmallDomain, roles: Roles) -> Needs:
-        """The sensitive columns, taken together as one value."""
-        return Needs(units=(tuple(roles.sensitive),), joints=((0,),), changed=(True,))
 
     def plan(self, spec: SmallDomain, profile: Profile, rng: np.random.Generator) -> Planned[SmallDomainPlan]:
         """The cheapest partition found; how many records of each value go where stays private."""
@@ -380,10 +387,6 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
             not_covered=(*stated.not_covered, other),
         )
 
-    def claim(self, plan: SmallDomainPlan) -> Claim:
-        """rho1 and rho2 as planned."""
-        return Claim(rho1=plan.rho1, rho2=plan.rho2)
-
     def readers(self, plan: SmallDomainPlan, claim: Claim, known: Known | None) -> tuple[ReaderBound, ...]:
         """Published sub-tables, a channel in each."""
         return readers(plan.law, claim.or_own(plan.rho1, plan.rho2), known)
@@ -406,9 +409,8 @@ class SmallDomainMethod(Method[SmallDomain, SmallDomainPlan]):
 
     def at_bound(self, facts: Facts, tau: Fraction, rho1: Fraction) -> tuple[Candidate, ...]:
         """Priors up to rho1 end at tau; the paper's mode beside it."""
-        rhos = {"rho1": str(rho1), "rho2": str(tau)}
-        paper = Candidate(method=self.name, parameters=rhos | {"mode": "paper"}, variant="paper")
-        return Candidate(method=self.name, parameters=rhos), paper
+        (own,) = super().at_bound(facts, tau, rho1)
+        return own, replace(own, parameters={**own.parameters, "mode": "paper"}, variant="paper")
 
 
 METHOD: Method[SmallDomain, SmallDomainPlan] = SmallDomainMethod()

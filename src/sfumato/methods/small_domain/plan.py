@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -556,9 +555,6 @@ class _Occurrences:
 # more than theta values, or, when values are rare, little more than its share of them.
 
 
-FEW = 8  # pieces, up to which each is put in its place by itself
-
-
 def deal(true_counts: Counts, bins: int, piece: int) -> list[Group] | None:
     """`bins` groups of about equal size with at most `piece` records of a value in each; None if that cannot be.
 
@@ -581,11 +577,7 @@ def deal(true_counts: Counts, bins: int, piece: int) -> list[Group] | None:
         records += sizes
         places += [one % bins for one in emptiest]
         fuller = [one + size * bins for one, size in zip(emptiest, sizes, strict=True)]
-        if pieces <= FEW:
-            for one in fuller:
-                insort(room, one)
-        else:
-            room = sorted(room + fuller)  # three ascending runs
+        room = sorted(room + fuller)
     fill = np.zeros(bins, dtype=np.int64)
     for filled, place in (divmod(one, bins) for one in room):
         fill[place] = filled

@@ -13,6 +13,7 @@ know other rows of the group.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -24,15 +25,25 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ...errors import SpecError, VerificationError
-from ...laws.block_audit import audit_group, enumerate_posterior, only_homogeneous
-from ...laws.blocks import HIGH, LARGEST, LOW, SCHEME, WORDS, Blocks, TargetPart
+from ...laws.blocks import (
+    HIGH,
+    LARGEST,
+    LOW,
+    SCHEME,
+    WORDS,
+    Blocks,
+    TargetPart,
+    audit_group,
+    enumerate_posterior,
+    only_homogeneous,
+)
 from ...model.names import Ratio, exact
 from ...model.private import Facts, Known, Needs, Profile, Work
 from ...model.public import Candidate, Claim, Floats, Guarantee, Integers, Published, ReaderBound, Roles, Trust
 from ...stats.joint_codes import distinct_cells, sum_by_group
 from ..contract import Example, Method, Planned, Specification
-from ..shared.options import told
-from ..shared.readers import Found, in_parts, linked
+from ..shared.readers import Found, in_parts, linked, round_up
+from ..shared.restricted import told
 from .plan import (
     AUDITED_GROUPS,
     AUDITED_ROWS,
@@ -249,8 +260,7 @@ def audit(made: Made) -> dict[str, Any]:
             "only_one_value_possible": only_homogeneous(tree, target.weights, blocks),
         }
         for name, prior in (("target", list(target.probabilities)), ("overall", overall)):
-            seen = audit_group(tree, target.weights, blocks, prior)
-            entry[name] = None if seen is None else {"largest": seen.largest, "from_prior": seen.distance}
+            entry[name] = _reached(audit_group(tree, target.weights, blocks, prior), prior)
         groups.append(entry)
     groups += [] if made.random_depth else _with_fakes(made, overall)
     leaf = tree.children[made.node] == 0
@@ -275,16 +285,19 @@ def _with_fakes(made: Made, overall: list[float]) -> list[dict[str, Any]]:
         if len(out) == AUDITED_GROUPS or comb(rows + tree.leaves - 1, rows) > TRIED_HISTOGRAMS:
             continue
         entry: dict[str, Any] = {"key": made.group_keys[g], "size": rows}
-        for name, prior in (("target", target.probabilities), ("overall", tuple(Fraction(p) for p in overall))):
-            seen = enumerate_posterior(
-                tree, partial(replan, made.spec, made.shape, target), _dense(made, g), prior, rows=rows
-            )
-            entry[name] = seen and {
-                "largest": float(max(seen)),
-                "from_prior": float(sum(abs(a - b) for a, b in zip(seen, prior, strict=True))) / 2,
-            }
+        publish = partial(replan, made.spec, made.shape, target)
+        for name, prior in (("target", list(target.probabilities)), ("overall", overall)):
+            entry[name] = _reached(enumerate_posterior(tree, publish, _dense(made, g), prior, rows=rows), prior)
         out.append(entry)
     return out
+
+
+def _reached(posterior: Floats | None, prior: Sequence[Fraction | float]) -> dict[str, float] | None:
+    """The largest posterior of a value, and the total variation from the prior: 0 where the blocks taught nothing."""
+    if posterior is None:
+        return None
+    moved = np.abs(posterior - np.array([float(p) for p in prior])).sum() / 2
+    return {"largest": float(posterior.max()), "from_prior": float(moved)}
 
 
 def _most(groups: list[dict[str, Any]], prior: str, what: str) -> float | None:
@@ -376,11 +389,6 @@ class TargetDistributionPlan:
     randomise_depth: bool
 
 
-def _round_up(x: Fraction, digits: int = 6) -> float:
-    scale = 10**digits
-    return -((-x.numerator * scale) // x.denominator) / scale
-
-
 class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan]):
     """Inside each group, sensitive values look like the target."""
 
@@ -436,7 +444,7 @@ class TargetDistributionMethod(Method[TargetDistribution, TargetDistributionPlan
                 TargetPart(
                     weights=tuple(t.weights.tolist()),
                     probabilities=t.probabilities,
-                    distance=None if taken else _round_up(t.distance),
+                    distance=None if taken else round_up(t.distance),
                 )
                 for t in made.targets
             ),

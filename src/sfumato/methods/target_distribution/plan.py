@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy import special
 
 from ...errors import PlanError, SpecError
-from ...laws.block_audit import only_homogeneous
 from ...laws.block_tree import (
     BlockTree,
     balanced,
@@ -32,6 +31,7 @@ from ...laws.block_tree import (
     spans,
     unit_sums,
 )
+from ...laws.blocks import only_homogeneous
 from ...model.private import Histogram, Profile
 from ...model.public import Domain, Integers
 from ...stats.joint_codes import sum_by_group
@@ -517,19 +517,21 @@ def _merge(
     number: dict[tuple[Any, Any], int] = {}
     firsts: list[tuple[Any, Any]] = []
     filled = 0
+
+    def join_short() -> None:
+        """The last group of a part goes back into its neighbour where it is short and has one."""
+        if len(firsts) > 1 and filled < least and firsts[-2][0] == firsts[-1][0]:
+            number.update({k: v - 1 for k, v in number.items() if v == len(firsts) - 1})
+            firsts.pop()
+
     for key in keys:
         if not firsts or filled >= least or key[0] != firsts[-1][0]:
-            short = firsts and filled < least  # the last of a part: back into its neighbour, if it has one
-            if short and len(firsts) > 1 and firsts[-2][0] == firsts[-1][0]:
-                number = {k: min(v, len(firsts) - 2) for k, v in number.items()}
-                firsts.pop()
+            join_short()
             firsts.append(key)
             filled = 0
         number[key] = len(firsts) - 1
         filled += size[key]
-    if len(firsts) > 1 and filled < least and firsts[-2][0] == firsts[-1][0]:
-        number = {k: min(v, len(firsts) - 2) for k, v in number.items()}
-        firsts.pop()
+    join_short()
     return number, firsts
 
 

@@ -27,7 +27,7 @@ from ...engines.files import OPTIONS, options_of
 from ...engines.source import check_no_password
 from ...errors import SpecError
 from ...methods import REGISTRY, method_named
-from ...methods.specifications import fields_of
+from ...methods.registry import fields_of
 from ...model.names import option_name
 from ...model.public import READERS
 from ...reports.documents import stated_parameters

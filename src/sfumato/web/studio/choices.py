@@ -17,7 +17,7 @@ from ...engines.files import OPTIONS
 from ...engines.source import Source
 from ...errors import SpecError
 from ...methods import method_named
-from ...methods.specifications import fields_of
+from ...methods.registry import fields_of
 from ...model.names import assigned, option_name, quoted_name
 from ...model.public import READERS, Roles
 from ...publishing.custodian import LISTS, MAX_BYTES, quoted
@@ -280,7 +280,7 @@ def _method(choices: Choices) -> tuple[list[str], str]:
     if any(
         fields[name].file and Path(text).suffix.lower() in {".csv", ".txt"} for name, text in choices.options.items()
     ):
-        imports = ["import sfumato as sf", "from sfumato.methods.specifications import build"]
+        imports = ["import sfumato as sf", "from sfumato.methods.registry import build"]
         imports.append("from sfumato.publishing.custodian import READERS")
         return imports, f"build({choices.method!r}, {dict(choices.options)!r}, readers=READERS)"
     given = ", ".join(f"{name}={_value(fields[name].kind, text)!r}" for name, text in choices.options.items())

@@ -20,7 +20,7 @@ from ...engines.files import OPTIONS
 from ...engines.source import paths_of
 from ...errors import DataError, SfumatoError
 from ...methods import REGISTRY
-from ...methods.specifications import build
+from ...methods.registry import build
 from ...model.names import option_name
 from ...model.public import Candidate
 from ...publish import check_covered, prepare, publish

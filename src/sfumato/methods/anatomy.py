@@ -13,26 +13,23 @@ values of a group; it publishes the histogram exactly.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...errors import PlanError, SpecError
-from ...laws.group_channel import Channel, expected_se, groups_of
-from ...laws.grouping import Grouping, largest_buckets, random_margins
-from ...laws.groups import DistinctGroups
-from ...model.private import Deal, Facts, Known, Needs, Profile, Work
-from ...model.public import Candidate, Claim, Guarantee, Integers, ReaderBound, Roles, Trust, value_label
-from ...stats.shuffling import order_of, shuffled
-from ..contract import Example, Method, Planned, Specification
-from ..shared.options import group_size, told
-from ..shared.readers import Found, in_parts, linked
+from ..errors import PlanError, SpecError
+from ..laws.grouping import Grouping, largest_buckets, random_margins
+from ..laws.groups import Channel, DistinctGroups, expected_se, groups_of
+from ..model.private import Deal, Facts, Known, Needs, Profile, Work
+from ..model.public import Candidate, Claim, Guarantee, Integers, ReaderBound, Roles, Trust, value_label
+from ..stats.shuffling import order_of, shuffled
+from .contract import Example, Method, Planned, Specification
+from .shared.readers import Found, in_parts, linked
+from .shared.restricted import group_size, told
 
 # --- readers ----------------------------------------------------------------------------------------------------------
 # How far readers of anatomy's groups get: every value of a group is held by one of its members.
@@ -137,69 +134,28 @@ def _suppressed(true_counts: Integers, l: int) -> Integers:
     return kept
 
 
-def _inserted(whole: NDArray[Any], places: NDArray[np.integer], few: NDArray[np.integer]) -> NDArray[Any]:
-    """The array with each of a few numbers in front of its place; places are in order."""
-    *before, last = np.split(whole, places)
-    new = few.astype(whole.dtype)
-    return np.concatenate([*(x for i, piece in enumerate(before) for x in (piece, new[i : i + 1])), last])
-
-
 def _hand_out(
     grouping: Grouping, true_counts: Integers, kept: Integers, rng: np.random.Generator
 ) -> tuple[Deal, dict[str, NDArray[Any]]]:
     """Who may sit where: the groups of every value, under random group numbers; and sensitive.parquet."""
     numbers = np.arange(grouping.groups, dtype=np.int32)
     number = shuffled(numbers, np.array([0, grouping.groups]), rng)  # it carries nothing of how groups were made
+    first, groups, codes = 0, [], []
+    for block in grouping.blocks:  # row by row, all copies of a row together
+        copies = number[first : first + block.copies * len(block.rows)].reshape(block.copies, -1).T
+        groups.append(np.repeat(copies.ravel(), grouping.size))
+        codes.append(np.repeat(block.rows, block.copies, axis=0).ravel())
+        first += copies.size
+    group = np.concatenate([*groups, number[grouping.leftover_groups]])
+    code = np.concatenate([*codes, grouping.leftover_values])
+
     start = np.concatenate([[0], np.cumsum(true_counts)]).astype(np.int64)
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        side = beside.submit(_values_of_groups, grouping, number)
-        labels = _groups_of_values(grouping, number, start, true_counts - kept)
-        return Deal(unit=0, start=start, labels=labels, counts=None), side.result()
-
-
-def _values_of_groups(grouping: Grouping, number: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
-    """sensitive.parquet, in the order of groups and values.
-
-    Blocks of groups that are repeated are sorted and looked at once; what is as long as the table is in few bytes.
-    """
-    few, which = grouping.numbered()
-    few = np.sort(few, axis=1).astype(np.min_scalar_type(grouping.values))
-    place = np.empty_like(which)
-    place[number] = which
-    rows = few.take(place, axis=0)
-    codes = rows.ravel()
-    sizes = np.full(
-        grouping.groups, grouping.size, dtype=np.min_scalar_type(grouping.size + len(grouping.leftover_values))
-    )
-    if len(grouping.leftover_values):  # fewer than a group: each to its place, the rest is in order
-        order = np.lexsort((grouping.leftover_values, number[grouping.leftover_groups]))
-        extra, value = number[grouping.leftover_groups][order].astype(np.int64), grouping.leftover_values[order]
-        at = extra * grouping.size + (rows[extra] < value[:, None]).sum(axis=1)
-        codes = _inserted(codes, at, value)
-        np.add.at(sizes, extra, 1)
-    return {"group_id": np.repeat(np.arange(grouping.groups, dtype=np.int32), sizes), "unit0": codes}
-
-
-def _groups_of_values(
-    grouping: Grouping, number: NDArray[np.int32], start: Integers, dropped: Integers
-) -> NDArray[np.int32]:
-    """Value by value the numbers of the groups that hold it, in no order, and -1 for each of its dropped records."""
-    labels, place, first = np.full(int(start[-1]), -1, dtype=np.int32), start[:-1].tolist(), 0
-    for block in grouping.blocks:
-        codes = block.rows.ravel()
-        holders = order_of(codes, len(dropped)) // grouping.size  # rows of the block, by value
-        end = first + len(block.rows) * block.copies
-        copies = np.ascontiguousarray(number[first:end].reshape(block.copies, -1).T)
-        ends = np.cumsum(np.bincount(codes, minlength=len(dropped))).tolist()
-        for u, (low, high) in enumerate(pairwise([0, *ends])):
-            into = labels[place[u] : place[u] + (high - low) * block.copies]
-            np.take(copies, holders[low:high], axis=0, out=into.reshape(-1, block.copies), mode="clip")
-            place[u] += len(into)
-        first = end
-    for group, u in zip(grouping.leftover_groups.tolist(), grouping.leftover_values.tolist(), strict=True):
-        labels[place[u]] = number[group]
-        place[u] += 1
-    return labels
+    labels = np.full(int(start[-1]), -1, dtype=np.int32)  # -1 for each dropped record of a value, behind its groups
+    place = np.arange(len(code)) + np.repeat(start[:-1] - (np.cumsum(kept) - kept), kept)
+    labels[place] = group[order_of(code, len(kept))]
+    sides = np.argsort(group.astype(np.int64) * grouping.values + code)
+    deal = Deal(unit=0, start=start, labels=labels, counts=None)
+    return deal, {"group_id": group[sides], "unit0": code[sides]}
 
 
 class AnatomyMethod(Method[Anatomy, AnatomyPlan]):
