@@ -268,6 +268,8 @@ KINDS = (
     Kind(name="a set listed twice", expected=about_sets, manifest=doubled_set),
     Kind(name="a file more", expected=everywhere, after=lambda f: (f / "truth.csv").write_text("x") and None),
     Kind(name="a hidden file more", expected=everywhere, after=lambda f: (f / ".truth").write_text("x") and None),
+    Kind(name="a table in release.sig", expected=everywhere,
+         after=lambda f: (f / "release.sig").write_text("0,angina\n" * 1_000) and None),
     Kind(name="a folder more", expected=everywhere, after=lambda f: (f / "more").mkdir()),
     Kind(name="datapackage.json of other data", expected=everywhere,
          after=edited(put("description", to="exact counts"), "datapackage.json")),

@@ -58,6 +58,11 @@ def test_a_readme_of_other_words_with_its_own_digest_is_found(release: Path, tmp
     (tmp_path / "out" / "release.json").write_text(json.dumps(stated))
     with pytest.raises(VerificationError, match="says something else"):
         verified(tmp_path / "out")
+    stated["software"]["version"] = "9.9.9"  # whose words are not known
+    (tmp_path / "out" / "release.json").write_text(json.dumps(stated))
+    assert any(
+        "README.md is that of another version and was not compared" in line for line in verified(tmp_path / "out")
+    )
 
 
 def test_labels_of_a_statistics_package_become_the_codebook(tmp_path: Path) -> None:
@@ -110,6 +115,9 @@ HOSTILE: dict[str, tuple[Callable[[zipfile.ZipFile], None], str]] = {
     "a file beside it": (lambda a: a.writestr("evil", b"x"), "outside"),
     "two releases": (lambda a: a.writestr("s/release.json", b"{}"), "2 releases"),
     "a deep file": (lambda a: a.writestr("r/a/b/c", b"x"), "no release has"),
+    "a comment": (lambda a: setattr(a, "comment", b"0,angina"), "comments"),
+    "a file's comment": (lambda a: setattr(a.filelist[0], "comment", b"0,angina"), "comments"),
+    "a file's notes": (lambda a: setattr(a.filelist[0], "extra", b"\xfe\xca\x60\0" + b"x" * 96), "comments"),
     "a bomb": (lambda a: a.writestr("r/zeros", b"\0" * 200_000_000), "far more"),
 }
 

@@ -28,7 +28,7 @@ from sfumato.publishing.custodian import kept_rows
 from sfumato.publishing.randomness import Secret
 from sfumato.release.bundle import finish
 from sfumato.release.manifest import Manifest
-from sfumato.release.verify import verify
+from sfumato.release.verify import unseen, verify
 from sfumato.stats.gamma import gamma_bound, rooted_gamma
 from tables import people as plain_people
 from visits import MARK, RACES, visits
@@ -55,6 +55,7 @@ def test_one_row_each_is_checked_and_stated(tmp_path: Path) -> None:
     assert "each person has one row: checked" in release.guarantee.assumptions
     assert release.manifest.people.model_dump() == {"checked": True, "rows_per_person": 1, "rows_left_out": 0}
     assert "patient" not in {c.name for c in release.manifest.columns}
+    assert any("that people were counted" in line for line in unseen(release.opened)), "no bundle shows it"
     for file in (tmp_path / "out").iterdir():
         assert MARK.encode() not in file.read_bytes()
         assert b"patient" not in file.read_bytes(), "not even the name of the column"

@@ -30,6 +30,7 @@ LONGEST = 255  # letters of a name that are repeated: file systems have no longe
 ROWS_A_BYTE, FEW_ROWS = 64, 5_000_000
 MOST_FILES = 10_000  # in an archive
 MOST_RATIO = 100  # plain bytes for each that is read of an archive: Parquet and JSON are far below
+MOST_EXTRA = 64  # bytes beside an entry: tools put times and owners there, and the sizes of long files
 FEW_BYTES = 1 << 20
 PIECE = 1 << 20  # bytes of an archive that are unpacked at a time
 FileStates = Mapping[Path, tuple[int, ...] | None]  # file -> its state; None: not there
@@ -248,6 +249,8 @@ def _names(archive: zipfile.ZipFile, path: Path) -> dict[zipfile.ZipInfo, PurePo
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     if len(entries) > MOST_FILES:
         raise ReleaseError(f'"{path.name}" holds {len(entries)} files; it is not read')
+    if archive.comment or any(entry.comment or len(entry.extra) > MOST_EXTRA for entry in archive.infolist()):
+        raise ReleaseError(f'"{path.name}" carries comments, which no release has; it is not read')
     roots = [PurePosixPath(e.filename).parent for e in entries if PurePosixPath(e.filename).name == MANIFEST]
     if len(roots) != 1:
         raise ReleaseError(f'"{path.name}" holds {len(roots)} releases; it must hold one')

@@ -31,7 +31,7 @@ from ..stats.tails import FALSE_ALARM, crowded
 from ..version import __version__
 from .documents import README, datapackage, readme
 from .files import SETS, check_digests, digest, readable
-from .manifest import PARTS, Manifest, encode, guarantee_model
+from .manifest import MAX_MANIFEST, PARTS, Manifest, encode, guarantee_model
 from .opened import OpenedRelease, open_path, stated_by_a_stranger
 
 NEAR = 1e-9  # of a step, to which a rounded real number is a multiple
@@ -71,9 +71,9 @@ def verified_lines(release: OpenedRelease, *, test: bool = False) -> Iterator[st
     check_digests(release.path, manifest)
     yield "digests of all files"
     check_package(release.path, manifest)
-    check_readme(release.path, manifest)
     check_traces(release.path, manifest)
-    yield "no file, column or note besides those that are declared"
+    yield "no file or column besides those that are declared, no note in a Parquet file"
+    yield f"datapackage.json says what release.json says; {check_readme(release.path, manifest)}"
     check_columns(release)
     check_texts(release)
     check_coarser(release)
@@ -199,9 +199,10 @@ def unseen(release: OpenedRelease) -> tuple[str, ...]:
     """What nobody can tell from the bundle alone."""
     swapped = "published values that were swapped between rows, or values of columns that are published as they are"
     halved = () if release.law.part else ("rows left out or repeated: the bundle states no size but their number",)
-    hidden = "bytes hidden in a file beside its values, where no reader looks"
+    people = ("whose row a row is: that people were counted is what the custodian says",)
+    hidden = "bytes beside the values: white space, words of dictionaries that no row has, the cut into row groups"
     own = () if release.method is None else release.method.unseen
-    return (swapped, *own, *halved, hidden)
+    return (swapped, *own, *halved, *(people if release.manifest.people.checked else ()), hidden)
 
 
 # --- whether the files of a bundle are the ones it states, hold nothing else, and are in an order that tells nothing
@@ -211,9 +212,9 @@ Counts = np.typing.NDArray[np.int64]
 Numbers = np.typing.NDArray[np.integer]
 WEIGHTS, CLOSE = ("weight", "variance_weight"), 1e-9  # ... of the largest weight
 ALWAYS = ("release.json", "datapackage.json")
-SIGNATURE = "release.sig"
+SIGNATURE, SIGNED = "release.sig", re.compile(rb"[0-9a-f]{128}\n")
 WRITERS = re.compile(r"[A-Za-z-]{1,30} version v?[0-9][0-9A-Za-z.+-]{0,30}( \(build [0-9a-z]{1,40}\))?")  # of Parquet
-MAX_PACKAGE = 64 * 2**20
+MAX_PACKAGE = 2 * MAX_MANIFEST
 ENDS = 250_000  # rows at each end of a long file whose order is tested; of parts all together
 FEWEST = 1_000  # ... but at least so many of each part
 LONG_TEXT = 128  # bytes of a text that are looked at
@@ -240,6 +241,9 @@ def check_folder(folder: Path, manifest: Manifest) -> None:
         raise VerificationError(f"{sorted(declared - found)[0]} is missing")
     if any(not (folder / name).is_file() or (folder / name).is_symlink() for name in found):
         raise VerificationError("the folder holds something that is not a plain file")
+    signature = folder / SIGNATURE
+    if SIGNATURE in found and (signature.stat().st_size > 129 or not SIGNED.fullmatch(signature.read_bytes())):
+        raise VerificationError(f"{SIGNATURE} holds something else than a signature")
 
 
 def check_package(folder: Path, manifest: Manifest) -> None:
@@ -258,15 +262,19 @@ def check_package(folder: Path, manifest: Manifest) -> None:
         raise VerificationError("datapackage.json describes other files than release.json")
 
 
-def check_readme(folder: Path, manifest: Manifest) -> None:
-    """Raise VerificationError where README.md says something else than release.json does.
+def check_readme(folder: Path, manifest: Manifest) -> str:
+    """What holds of README.md; VerificationError where it says something else than release.json does.
 
     Its words may differ between versions of sfumato, so only our own are compared.
     """
-    if manifest.documents is None or manifest.software.version != __version__:
-        return
-    if (folder / README).read_text(encoding="utf-8", errors="replace") != readme(manifest):
+    if manifest.documents is None:
+        return "there is no README.md"
+    if manifest.software.version != __version__:
+        return "README.md is that of another version and was not compared"
+    expected, file = readme(manifest).encode(), folder / README
+    if file.stat().st_size != len(expected) or file.read_bytes() != expected:
         raise VerificationError("README.md says something else than release.json")
+    return "so does README.md"
 
 
 def read_once(path: Path) -> Any:
