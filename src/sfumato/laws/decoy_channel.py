@@ -194,6 +194,9 @@ class Matrix(Protocol):
     def forward(self, values: Floats) -> Floats:
         """M c: what a record of each true value publishes on average, for a number c per value."""
 
+    def backward(self, values: Floats) -> Floats:
+        """M^T c: how often every value is published on average, for c records of each true one."""
+
     def weights(self, values: Floats) -> Floats:
         """M^-1 c: the number each published value must carry so that sums estimate those of c without bias."""
 
@@ -217,6 +220,10 @@ class FullMatrix:
     def forward(self, values: Floats) -> Floats:
         """M c."""
         return self.matrix @ values
+
+    def backward(self, values: Floats) -> Floats:
+        """M^T c."""
+        return self.matrix.T @ values
 
     def weights(self, values: Floats) -> Floats:
         """M^-1 c."""
@@ -244,6 +251,10 @@ class Blind:
     def forward(self, values: Floats) -> Floats:
         """M c, the same for every true value."""
         return np.broadcast_to(self.share @ values, values.shape)
+
+    def backward(self, values: Floats) -> Floats:
+        """M^T c."""
+        return np.multiply.outer(self.share, values.sum(axis=0))
 
     def weights(self, values: Floats) -> Floats:
         """The pseudo-inverse is of no use: nothing is answered from it."""

@@ -79,11 +79,12 @@ class Decoys(Law):
             if f"channel {u}" not in evidence.memo:
                 _, codes, count = evidence.totals((u,))
                 published = np.bincount(codes[:, 0], weights=count, minlength=len(evidence.domains[u])).astype(np.int64)
-                largest = self.grouping == RULES["largest"]
-                evidence.memo[f"channel {u}"] = rebuild_channel(
-                    published, self.sizes[u], seed=published.astype(np.uint32), largest=largest
-                )
+                evidence.memo[f"channel {u}"] = self._rebuilt(u, published)
         return tuple(evidence.memo[f"channel {u}"] for u in units)
+
+    def _rebuilt(self, unit: int, counts: Integers) -> DecoyChannel:
+        largest = self.grouping == RULES["largest"]
+        return rebuild_channel(counts, self.sizes[unit], seed=counts.astype(np.uint32), largest=largest)
 
     def estimate(self, evidence: Evidence, observed: Observed, asked: Asked) -> Estimated:
         """By the rebuilt channel, calibrated to the totals; `--estimator paper` as the SPLU paper does."""
@@ -135,23 +136,26 @@ class Decoys(Law):
         return np.asarray(sent(work, profile, 0, len(profile.domains[0])).toarray(), dtype=np.float64)
 
     def foresee(self, work: Work, profile: Profile, domains: tuple[Domain, ...]) -> Foresight:
-        """K of every column is drawn with the plan; which records follow it is not."""
-        matrices = [sent(work, profile, u, len(profile.domains[u])) for u in range(len(work.deals))]
-        published = [np.rint(profile.true_counts(u, u) @ M).astype(np.int64) for u, M in enumerate(matrices)]
+        """By the channel of the true histogram, which is the mean over all groupings and draws."""
+        counts = [profile.true_counts(u, u) for u in range(len(work.deals))]
+        channels = [self._rebuilt(u, true) for u, true in enumerate(counts)]
 
         def push(observed: Observed, asked: Asked) -> Observed:
             seen = tensor(observed, int(np.prod(asked.shape)))
             table = seen.reshape(*seen.shape[:2], *asked.shape)
             for axis, u in enumerate(asked.units, start=2):
                 moved = np.moveaxis(table, axis, -1)
-                flat = (matrices[u].T @ moved.reshape(-1, moved.shape[-1]).T).T
-                table = np.moveaxis(flat.reshape(moved.shape), -1, axis)
+                there = moved[..., channels[u].active]
+                flat = channels[u].matrix.backward(there.reshape(-1, there.shape[-1]).T).T
+                expected = np.zeros_like(moved)
+                expected[..., channels[u].active] = flat.reshape(there.shape)
+                table = np.moveaxis(expected, -1, axis)
             return entries(observed, table.reshape(seen.shape))
 
         def totals(units: tuple[int, ...]) -> tuple[Integers, Codes, Integers]:
             (u,) = units
-            codes = np.arange(len(published[u]), dtype=np.int32)[:, None]
-            return np.zeros(len(codes), dtype=np.int64), codes, published[u]
+            codes = np.arange(len(counts[u]), dtype=np.int32)[:, None]
+            return np.zeros(len(codes), dtype=np.int64), codes, counts[u]
 
         return pushed(self, push, totals, profile, domains, lump=False)
 
