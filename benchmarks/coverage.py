@@ -167,7 +167,7 @@ def measure(method: str, questions: Sequence[str], releases: int, seed: int = 1)
                 widths.append(high - low)
                 points += low == high and abs(right - low) > slack
             held.append([all(mine)] if question.chosen else mine)
-        yield name, Coverage(np.array(held), float(np.mean(widths)), points, unanswered)
+        yield name, Coverage(np.array(held), sum(widths) / max(1, len(widths)), points, unanswered)
 
 
 def line(method: str, name: str, found: Coverage) -> str:
